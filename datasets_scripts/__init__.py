@@ -1,0 +1,1 @@
+"""Dataset builders: raw files as their owners publish them to Parquet."""

@@ -1,0 +1,1 @@
+"""Metrics for `evaluate`, one folder each."""

@@ -1,0 +1,1 @@
+"""Model cards: template and the code that fills it."""

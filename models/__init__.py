@@ -1,0 +1,1 @@
+"""The methods: flat configuration and modeling files, which are also Hub remote code."""

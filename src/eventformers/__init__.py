@@ -1,0 +1,1 @@
+"""eventformers: event representation learning, native to the Hugging Face Hub."""

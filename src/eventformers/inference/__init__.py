@@ -1,0 +1,1 @@
+"""The methods at work on a user's own input."""

@@ -1,0 +1,1 @@
+"""Training: recipes, collators and the trainer."""
