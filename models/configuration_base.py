@@ -1,0 +1,47 @@
+"""The configuration that every event encoder of the suite shares."""
+
+from typing import ClassVar, Literal, cast
+
+from huggingface_hub.dataclasses import strict
+from transformers import AutoConfig, PreTrainedConfig
+from transformers.configuration_utils import SubConfigSpec
+
+
+@strict
+class EventConfig(PreTrainedConfig):
+    """Configuration of a pretrained text encoder with pooling and an optional projection.
+
+    Args:
+        text_config: configuration of the encoder, whole, so that loading needs no other repository.
+        pooling: `cls` takes the first token's vector, `mean` the mean over the tokens of the event.
+        event_order: order of the roles in an event's text; `predicate_first` is SWCC's own (Eq. 1).
+        projection_dim: size of the vectors in `embeddings`; None, or the encoder's hidden size, means no
+            projection layer.
+    """
+
+    sub_configs_defaults = {"text_config": SubConfigSpec(config_class=AutoConfig, model_type="bert")}  # noqa: RUF012
+    full_auto_map: ClassVar[dict[str, str]] = {}
+
+    text_config: dict | PreTrainedConfig | None = None
+    pooling: Literal["cls", "mean"] = "mean"
+    event_order: Literal["subject_predicate_object", "predicate_first"] = "subject_predicate_object"
+    projection_dim: int | None = None
+
+    def __post_init__(self, **kwargs):
+        super().__post_init__(**kwargs)
+        if self.projection_dim is None:
+            self.projection_dim = self.encoder_config.hidden_size
+
+    @property
+    def encoder_config(self) -> PreTrainedConfig:
+        """The encoder's configuration, typed."""
+        return cast(PreTrainedConfig, self.text_config)
+
+    def validate_projection_dim(self):
+        """Refuse a projection to no dimension.
+
+        Raises:
+            ValueError: `projection_dim` is below 1.
+        """
+        if self.projection_dim is not None and self.projection_dim < 1:
+            raise ValueError(f"projection_dim is {self.projection_dim}; accepted: an integer of at least 1")

@@ -1,0 +1,101 @@
+"""Configuration of SWCC (Gao et al., 2022)."""
+
+from typing import ClassVar, Literal
+
+from huggingface_hub.dataclasses import strict
+
+from .configuration_base import EventConfig
+
+
+@strict
+class SwccConfig(EventConfig):
+    """Configuration of SWCC: simultaneous weakly supervised contrastive learning and clustering.
+
+    Defaults are the paper's (section 4.1) where it states them.
+
+    Args:
+        pooling: the paper takes [CLS].
+        contrastive_objective: `weakly_supervised` is Eq. 6; `dropout_views` leaves out the co-event (Table 2,
+            "w/o Weakly Supervised CL"); `info_nce` is Eq. 3 with the co-event as positive (Table 2, "BERT
+            (InfoNCE)"); `margin` the margin loss of the same row group.
+        contrastive_temperature: temperature of the contrast (Eq. 3 to 6).
+        cluster_temperature: temperature of the prototype logits (Eq. 8).
+        margin: margin of the `margin` objective; the paper states none.
+        num_prototypes: number of prototypes M.
+        sinkhorn_iterations: iterations of the optimal transport solver.
+        sinkhorn_epsilon: its entropic regularisation.
+        cluster_weight: beta of Eq. 9, for a cluster loss summed over prototypes.
+        prototype_entropy_weight: weight of the entropy of the prototype distribution, a term of the released
+            code that the paper does not have; 0 leaves it out.
+        mlm_weight: gamma of Eq. 9; 0 leaves the masked view out of the encoder pass.
+        frequency_normalization: how co-occurrence frequencies become the weight of the co-event: `min_max` is
+            the paper's, `log_min_max` and `constant` keep rare pairs alive.
+        shared_word_weight: weight of a contrast, beyond the paper, between an event's positives and events
+            that share words with it; 0 leaves it out.
+        shared_word_temperature: temperature of that contrast.
+    """
+
+    model_type = "swcc"
+    full_auto_map: ClassVar[dict[str, str]] = {
+        "AutoConfig": "configuration_swcc.SwccConfig",
+        "AutoModel": "modeling_swcc.SwccModel",
+        "AutoModelForPreTraining": "modeling_swcc.SwccForPreTraining",
+    }
+
+    pooling: Literal["cls", "mean"] = "cls"
+    contrastive_objective: Literal["weakly_supervised", "dropout_views", "info_nce", "margin"] = (
+        "weakly_supervised"
+    )
+    contrastive_temperature: float | int = 0.3
+    cluster_temperature: float | int = 0.3
+    margin: float | int = 0.5
+    num_prototypes: int = 10
+    sinkhorn_iterations: int = 3
+    sinkhorn_epsilon: float | int = 0.05
+    cluster_weight: float | int = 0.1
+    prototype_entropy_weight: float | int = 0.0
+    mlm_weight: float | int = 1.0
+    frequency_normalization: Literal["min_max", "log_min_max", "constant"] = "min_max"
+    shared_word_weight: float | int = 0.0
+    shared_word_temperature: float | int = 0.1
+
+    def validate_temperatures(self):
+        """Refuse temperatures and regularisations that are not positive.
+
+        Raises:
+            ValueError: one of them is 0 or below.
+        """
+        for name in (
+            "contrastive_temperature",
+            "cluster_temperature",
+            "sinkhorn_epsilon",
+            "shared_word_temperature",
+        ):
+            value = getattr(self, name)
+            if not value > 0:
+                raise ValueError(f"{name} is {value}; accepted: a number above 0")
+
+    def validate_counts(self):
+        """Refuse a model without prototypes or Sinkhorn iterations.
+
+        Raises:
+            ValueError: `num_prototypes` or `sinkhorn_iterations` is below 1.
+        """
+        for name in ("num_prototypes", "sinkhorn_iterations"):
+            value = getattr(self, name)
+            if value < 1:
+                raise ValueError(f"{name} is {value}; accepted: an integer of at least 1")
+
+    def validate_weights(self):
+        """Refuse negative loss weights.
+
+        Raises:
+            ValueError: a weight is below 0.
+        """
+        for name in ("cluster_weight", "prototype_entropy_weight", "mlm_weight", "shared_word_weight"):
+            value = getattr(self, name)
+            if value < 0:
+                raise ValueError(f"{name} is {value}; accepted: a number of at least 0")
+
+
+SwccConfig.register_for_auto_class()

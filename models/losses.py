@@ -1,0 +1,201 @@
+"""Every loss of the five papers as a pure function of tensors.
+
+Similarity is the cosine, so vectors are normalised inside, except where dot product is said. Each function is
+differentiable, takes any floating dtype on any device, and returns a scalar mean over the batch unless said.
+Half precision inputs are raised to float32 and autocast is switched off inside: similarities divided by small
+temperatures need it.
+"""
+
+import functools
+from collections.abc import Callable
+
+import torch
+from torch.nn import functional
+
+
+def _in_full_precision(loss: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """Run a function of tensors in at least float32, under autocast too."""
+
+    def raised(value):
+        is_half = isinstance(value, torch.Tensor) and value.dtype in (torch.float16, torch.bfloat16)
+        return value.float() if is_half else value
+
+    @functools.wraps(loss)
+    def wrapper(first: torch.Tensor, *args, **kwargs) -> torch.Tensor:
+        with torch.autocast(first.device.type, enabled=False):
+            return loss(
+                raised(first),
+                *(raised(value) for value in args),
+                **{name: raised(value) for name, value in kwargs.items()},
+            )
+
+    return wrapper
+
+
+def _cosine(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Cosines of all pairs: `(..., n, d)` and `(..., m, d)` to `(..., n, m)`."""
+    return functional.normalize(left, dim=-1) @ functional.normalize(right, dim=-1).transpose(-1, -2)
+
+
+def _rows_as_classes(logits: torch.Tensor) -> torch.Tensor:
+    """Cross-entropy by row, where the right class of row i is column i: `(B, B)` to `(B,)`."""
+    return functional.cross_entropy(
+        logits, torch.arange(logits.shape[0], device=logits.device), reduction="none"
+    )
+
+
+@_in_full_precision
+def info_nce(
+    anchor: torch.Tensor,
+    positive: torch.Tensor,
+    temperature: float,
+    negatives: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """InfoNCE (van den Oord et al., 2019; SWCC Eq. 3): minus the log softmax of the positive.
+
+    Args:
+        anchor: `(B, d)`.
+        positive: `(B, d)`.
+        temperature: divides every cosine.
+        negatives: `(B, N, d)`, or `(N, d)` for all anchors alike. Without them the other rows' positives
+            serve; with them only those and the positive.
+
+    Returns:
+        Mean over the batch, a scalar.
+    """
+    if negatives is None:
+        return _rows_as_classes(_cosine(anchor, positive) / temperature).mean()
+    positive_logits = functional.cosine_similarity(anchor, positive, dim=-1).unsqueeze(-1)
+    if negatives.dim() == 2:
+        negative_logits = _cosine(anchor, negatives)
+    else:
+        negative_logits = _cosine(anchor.unsqueeze(1), negatives).squeeze(1)
+    logits = torch.cat([positive_logits, negative_logits], dim=-1) / temperature
+    return -functional.log_softmax(logits, dim=-1)[:, 0].mean()
+
+
+@_in_full_precision
+def margin_contrast(
+    anchor: torch.Tensor, positive: torch.Tensor, negative: torch.Tensor, margin: float
+) -> torch.Tensor:
+    """Margin loss (SWCC Table 2, "BERT (Margin)"): max(0, margin - cos(anchor, positive) + cos(anchor, negative)).
+
+    Args:
+        anchor: `(B, d)`.
+        positive: `(B, d)`.
+        negative: `(B, d)`.
+        margin: the cosine by which the positive should lead.
+
+    Returns:
+        Mean over the batch, a scalar.
+    """
+    lead = functional.cosine_similarity(anchor, positive, dim=-1) - functional.cosine_similarity(
+        anchor, negative, dim=-1
+    )
+    return (margin - lead).clamp(min=0).mean()
+
+
+@_in_full_precision
+def weakly_supervised_contrastive(
+    anchor: torch.Tensor,
+    view_1: torch.Tensor,
+    view_2: torch.Tensor,
+    co_event: torch.Tensor,
+    co_event_weight: torch.Tensor,
+    temperature: float,
+) -> torch.Tensor:
+    """SWCC L_cl (Eq. 6), with the weight of each positive outside the log.
+
+    Inside the log, as printed, a weight would only add a constant and leave the gradient as it is. The
+    negatives of `view_1` and of `co_event` are the other rows' `view_1`, those of `view_2` the other rows'
+    `view_2`; the two dropout views weigh 1/2 each.
+
+    Args:
+        anchor: `(B, d)`.
+        view_1: `(B, d)`, the anchor's text under another dropout mask.
+        view_2: `(B, d)`, and under a third.
+        co_event: `(B, d)`, an event that occurs in the anchor's document.
+        co_event_weight: `(B,)`, normalised co-occurrence frequency.
+        temperature: divides every cosine.
+
+    Returns:
+        Mean over the batch, a scalar.
+    """
+    view_1_logits = _cosine(anchor, view_1) / temperature
+    view_2_logits = _cosine(anchor, view_2) / temperature
+    co_event_logits = functional.cosine_similarity(anchor, co_event, dim=-1) / temperature
+    diagonal = torch.eye(len(anchor), dtype=torch.bool, device=anchor.device)
+    against_view_1 = torch.where(diagonal, co_event_logits.unsqueeze(-1), view_1_logits)
+    dropout_terms = (_rows_as_classes(view_1_logits) + _rows_as_classes(view_2_logits)) / 2
+    return (dropout_terms + co_event_weight * _rows_as_classes(against_view_1)).mean()
+
+
+@torch.no_grad()
+@_in_full_precision
+def sinkhorn(scores: torch.Tensor, num_iterations: int = 3, epsilon: float = 0.05) -> torch.Tensor:
+    """Soft assignment of samples to prototypes in equal shares (Sinkhorn-Knopp; SWCC section 3.2).
+
+    Each iteration scales the prototypes, then the samples. Computed on logarithms, so no score overflows and
+    no sample loses all of its mass.
+
+    Args:
+        scores: `(B, M)`, similarity of each sample to each prototype.
+        num_iterations: number of iterations.
+        epsilon: entropic regularisation, divides the scores.
+
+    Returns:
+        `(B, M)`, without gradient; rows sum to 1, columns tend towards B / M.
+    """
+    log_assignment = scores / epsilon
+    for _ in range(num_iterations):
+        log_assignment = log_assignment - log_assignment.logsumexp(dim=0, keepdim=True)
+        log_assignment = log_assignment - log_assignment.logsumexp(dim=1, keepdim=True)
+    return log_assignment.exp()
+
+
+@_in_full_precision
+def cluster_prediction(
+    view_1: torch.Tensor,
+    view_2: torch.Tensor,
+    prototypes: torch.Tensor,
+    temperature: float,
+    num_iterations: int = 3,
+    epsilon: float = 0.05,
+) -> torch.Tensor:
+    """SWCC L_cp (Eq. 7 and 8): each view predicts the prototypes that the other view is assigned to.
+
+    Args:
+        view_1: `(B, d)`.
+        view_2: `(B, d)`, the same events under another dropout mask.
+        prototypes: `(M, d)`.
+        temperature: divides every cosine; the solver gets the same logits.
+        num_iterations: iterations of `sinkhorn`.
+        epsilon: regularisation of `sinkhorn`.
+
+    Returns:
+        Both directions summed, summed over prototypes, mean over the batch, a scalar.
+    """
+    logits_1 = _cosine(view_1, prototypes) / temperature
+    logits_2 = _cosine(view_2, prototypes) / temperature
+    assignment_1 = sinkhorn(logits_1, num_iterations, epsilon)
+    assignment_2 = sinkhorn(logits_2, num_iterations, epsilon)
+    agreement = assignment_1 * functional.log_softmax(
+        logits_2, dim=-1
+    ) + assignment_2 * functional.log_softmax(logits_1, dim=-1)
+    return -agreement.sum(dim=-1).mean()
+
+
+@_in_full_precision
+def prototype_entropy(vectors: torch.Tensor, prototypes: torch.Tensor, temperature: float) -> torch.Tensor:
+    """Entropy of each sample's distribution over prototypes, a term of SWCC's released code only.
+
+    Args:
+        vectors: `(B, d)`.
+        prototypes: `(M, d)`.
+        temperature: divides every cosine.
+
+    Returns:
+        Mean over the batch in nats, a scalar.
+    """
+    log_probabilities = functional.log_softmax(_cosine(vectors, prototypes) / temperature, dim=-1)
+    return -(log_probabilities.exp() * log_probabilities).sum(dim=-1).mean()

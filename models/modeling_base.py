@@ -1,0 +1,201 @@
+"""What the models of every method share: construction, saving, the encoder pass."""
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from transformers import MODEL_MAPPING, AutoModel, PreTrainedModel
+from transformers.utils import ModelOutput
+
+from .configuration_base import EventConfig
+from .pooling import POOLINGS
+
+
+@dataclass
+class EventModelOutput(ModelOutput):
+    """Output of an event encoder.
+
+    Args:
+        embeddings: pooled vectors, not normalised, `(batch, projection_dim)`.
+        last_hidden_state: token vectors, `(batch, length, hidden_size)`.
+        hidden_states: token vectors of every layer, where asked for.
+        attentions: attention weights of every layer, where asked for.
+    """
+
+    embeddings: torch.FloatTensor | None = None
+    last_hidden_state: torch.FloatTensor | None = None
+    hidden_states: tuple[torch.FloatTensor, ...] | None = None
+    attentions: tuple[torch.FloatTensor, ...] | None = None
+
+
+def encoder_arguments(text_config) -> dict[str, bool]:
+    """Leave out an encoder's own pooling layer, which never gets a gradient here, where its class allows that."""
+    encoder_class = MODEL_MAPPING.get(type(text_config), None)
+    classes = encoder_class if isinstance(encoder_class, tuple) else (encoder_class,)
+    takes_argument = all(
+        candidate is not None and "add_pooling_layer" in inspect.signature(candidate.__init__).parameters
+        for candidate in classes
+    )
+    return {"add_pooling_layer": False} if takes_argument else {}
+
+
+class EventPreTrainedModel(PreTrainedModel):
+    """Base class of the models of every method."""
+
+    config: EventConfig
+    supports_gradient_checkpointing = True
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
+    # Trainer would otherwise multiply loss and gradient by accumulation steps and processes.
+    accepts_loss_kwargs = False
+
+    @classmethod
+    def from_encoder(cls, name_or_path, **config_fields):
+        """Start from a pretrained encoder; whatever the encoder does not hold is initialised afresh.
+
+        Args:
+            name_or_path: Hub id or folder of any encoder, or of a model of this suite, whose encoder is taken.
+            **config_fields: fields of this class's configuration.
+
+        Returns:
+            The model, in training mode.
+
+        Raises:
+            OSError: there is no such model.
+            huggingface_hub.errors.StrictDataclassError: a field has a value that is not accepted.
+        """
+        encoder, report = AutoModel.from_pretrained(name_or_path, output_loading_info=True)
+        if isinstance(encoder.config, EventConfig):
+            encoder = encoder.encoder
+        elif report["missing_keys"] - {"pooler.dense.weight", "pooler.dense.bias"}:
+            raise ValueError(
+                f"{name_or_path} does not hold all weights of {type(encoder).__name__}; "
+                f"missing: {', '.join(sorted(report['missing_keys'])[:5])}"
+            )
+        if encoder_arguments(encoder.config) and getattr(encoder, "pooler", None) is not None:
+            encoder.pooler = None
+        # The name may be a folder of this machine, and it would be saved.
+        encoder.config.name_or_path = ""
+        encoder.train()
+        # A configuration resets the attention of its sub-configuration: without this the encoder would run
+        # with none chosen, and an encoder with none chosen ignores the attention mask.
+        attention = encoder.config._attn_implementation
+        config = cls.config_class(
+            text_config=encoder.config, **{"attn_implementation": attention, **config_fields}
+        )
+        return cls(config, encoder=encoder)
+
+    def save_pretrained(self, save_directory, **kwargs):
+        """Save weights, code and a configuration that names the class of every Auto class.
+
+        Args:
+            save_directory: folder to write to.
+            **kwargs: passed on to `PreTrainedModel.save_pretrained`.
+        """
+        self.config.auto_map = dict(type(self.config).full_auto_map)
+        return super().save_pretrained(save_directory, **kwargs)
+
+
+class EventEncoderModel(EventPreTrainedModel):
+    """A pretrained encoder, pooling, and a projection where `projection_dim` asks for one."""
+
+    def __init__(self, config, encoder=None):
+        super().__init__(config)
+        text_config = config.encoder_config
+        if encoder is None:
+            encoder = AutoModel.from_config(text_config, **encoder_arguments(text_config))
+        self.encoder = encoder
+        self.projection = (
+            None
+            if config.projection_dim == text_config.hidden_size
+            else nn.Linear(text_config.hidden_size, config.projection_dim)
+        )
+        self.post_init()
+
+    def pool(
+        self, last_hidden_state: torch.Tensor, attention_mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Pool and project token vectors.
+
+        Args:
+            last_hidden_state: `(batch, length, hidden_size)`.
+            attention_mask: `(batch, length)`; None where nothing is padded.
+
+        Returns:
+            `(batch, projection_dim)`, not normalised.
+        """
+        pooled = POOLINGS[self.config.pooling](last_hidden_state, attention_mask)
+        return pooled if self.projection is None else self.projection(pooled)
+
+    def encode_together(
+        self, groups: Sequence[tuple[torch.Tensor, torch.Tensor]]
+    ) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Encode several batches of texts, of different widths perhaps, in one pass.
+
+        Args:
+            groups: token ids and attention mask, each `(rows, length)`, of each group.
+
+        Returns:
+            Token vectors `(rows, width, hidden_size)` and attention mask `(rows, width)` of each group, where
+            `width` is the longest length of all groups.
+        """
+        width = max(ids.shape[1] for ids, _ in groups)
+
+        def widen(tensor: torch.Tensor, value: int) -> torch.Tensor:
+            return nn.functional.pad(tensor, (0, width - tensor.shape[1]), value=value)
+
+        padding_id = self.config.encoder_config.pad_token_id or 0
+        input_ids = torch.cat([widen(ids, padding_id) for ids, _ in groups])
+        attention_mask = torch.cat([widen(mask, 0) for _, mask in groups])
+        hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        sizes = [len(ids) for ids, _ in groups]
+        return list(zip(hidden.split(sizes), attention_mask.split(sizes), strict=True))
+
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
+        return_dict: bool | None = None,
+        **kwargs,
+    ) -> EventModelOutput | tuple:
+        """Encode texts.
+
+        Args:
+            input_ids: token ids, `(batch, length)`.
+            attention_mask: 1 for a token, 0 for padding, `(batch, length)`; None where nothing is padded.
+            token_type_ids: `(batch, length)`, for encoders that know segments.
+            inputs_embeds: token embeddings instead of ids, `(batch, length, hidden_size)`.
+            output_hidden_states: also return the vectors of every layer.
+            output_attentions: also return the attention weights.
+            return_dict: False gives a tuple.
+            **kwargs: passed on to the encoder.
+
+        Returns:
+            `EventModelOutput`.
+        """
+        if token_type_ids is not None:
+            kwargs["token_type_ids"] = token_type_ids
+        output = self.encoder(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            inputs_embeds=inputs_embeds,
+            output_hidden_states=output_hidden_states,
+            output_attentions=output_attentions,
+            return_dict=True,
+            **kwargs,
+        )
+        result = EventModelOutput(
+            embeddings=self.pool(output.last_hidden_state, attention_mask),
+            last_hidden_state=output.last_hidden_state,
+            hidden_states=output.hidden_states,
+            attentions=output.attentions,
+        )
+        return result.to_tuple() if return_dict is False else result

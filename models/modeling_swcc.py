@@ -1,0 +1,267 @@
+"""SWCC: simultaneous weakly supervised contrastive learning and clustering (Gao et al., 2022)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn import functional
+from transformers.utils import ModelOutput
+
+from .configuration_swcc import SwccConfig
+from .distributed import gather_rows
+from .losses import (
+    cluster_prediction,
+    info_nce,
+    margin_contrast,
+    prototype_entropy,
+    weakly_supervised_contrastive,
+)
+from .modeling_base import EventEncoderModel, EventPreTrainedModel
+
+
+@dataclass
+class SwccForPreTrainingOutput(ModelOutput):
+    """Output of SWCC's training head.
+
+    Args:
+        loss: weighted sum of the terms below (Eq. 9), a scalar; None where no views are given.
+        contrastive_loss: L_cl (Eq. 6), or the objective that stands in for it.
+        cluster_loss: L_cp (Eq. 7), before its weight.
+        mlm_loss: cross-entropy of the masked token, before its weight.
+        prototype_entropy_loss: entropy of the prototype distribution, before its weight.
+        shared_word_loss: contrast with events that share words, before its weight.
+        embeddings: vectors of the anchors, not normalised, `(batch, projection_dim)`.
+    """
+
+    loss: torch.FloatTensor | None = None
+    contrastive_loss: torch.FloatTensor | None = None
+    cluster_loss: torch.FloatTensor | None = None
+    mlm_loss: torch.FloatTensor | None = None
+    prototype_entropy_loss: torch.FloatTensor | None = None
+    shared_word_loss: torch.FloatTensor | None = None
+    embeddings: torch.FloatTensor | None = None
+
+
+class SwccPreTrainedModel(EventPreTrainedModel):
+    """Base class of the SWCC models."""
+
+    config: SwccConfig
+    base_model_prefix = "swcc"
+
+
+class SwccModel(EventEncoderModel, SwccPreTrainedModel):
+    """SWCC's event encoder: the vector of an event is the pooled output of a pretrained encoder (Eq. 2)."""
+
+
+class SwccForPreTraining(SwccPreTrainedModel):
+    """SWCC's training head: contrast, prototypes, masked token, in one encoder pass for all views."""
+
+    def __init__(self, config, encoder=None):
+        super().__init__(config)
+        self.swcc = SwccModel(config, encoder=encoder)
+        self.prototypes = nn.Linear(config.projection_dim, config.num_prototypes, bias=False)
+        self.mlm_head = nn.Linear(config.encoder_config.hidden_size, config.encoder_config.vocab_size)
+        self.post_init()
+
+    def encode_views(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        co_event_input_ids: torch.Tensor | None = None,
+        co_event_attention_mask: torch.Tensor | None = None,
+        masked_input_ids: torch.Tensor | None = None,
+        masked_positions: torch.Tensor | None = None,
+        negative_input_ids: torch.Tensor | None = None,
+        negative_attention_mask: torch.Tensor | None = None,
+    ) -> dict[str, torch.Tensor]:
+        """Encode every view that the configured losses need, in one encoder pass.
+
+        The dropout views are the same rows again: dropout draws another mask for each row.
+
+        Args:
+            input_ids: the anchors, `(B, L)`.
+            attention_mask: `(B, L)`.
+            co_event_input_ids: one event of the same document for each anchor, `(B, L')`.
+            co_event_attention_mask: `(B, L')`.
+            masked_input_ids: the anchors with one token masked, `(B, L)`.
+            masked_positions: where that token stands, `(B,)`.
+            negative_input_ids: N events for each anchor that share words with it, `(B, N, L'')`.
+            negative_attention_mask: `(B, N, L'')`.
+
+        Returns:
+            Vectors by view: `anchor`, `view_1`, `view_2`, `co_event` `(B, d)`, `masked_token`
+            `(B, hidden_size)`, `negatives` `(B, N, d)`; only those that are needed.
+
+        Raises:
+            ValueError: a view that the configured losses need is missing.
+        """
+        config = self.config
+        objective = config.contrastive_objective
+        groups = {"anchor": (input_ids, attention_mask)}
+        if objective in ("weakly_supervised", "dropout_views") or config.cluster_weight:
+            groups["view_1"] = groups["view_2"] = (input_ids, attention_mask)
+        if objective != "dropout_views" or config.shared_word_weight:
+            groups["co_event"] = (co_event_input_ids, co_event_attention_mask)
+        if config.mlm_weight:
+            groups["masked_token"] = (masked_input_ids, attention_mask)
+        if config.shared_word_weight:
+            groups["negatives"] = (negative_input_ids, negative_attention_mask)
+        missing = [name for name, (ids, mask) in groups.items() if ids is None or mask is None]
+        if missing:
+            raise ValueError(
+                f"the objective {objective!r} with these loss weights needs the views {', '.join(groups)}; "
+                f"missing: {', '.join(missing)}"
+            )
+        if config.shared_word_weight:
+            groups["negatives"] = (negative_input_ids.flatten(0, 1), negative_attention_mask.flatten(0, 1))
+        encoded = dict(zip(groups, self.swcc.encode_together(list(groups.values())), strict=True))
+        views = {
+            name: self.swcc.pool(hidden, mask)
+            for name, (hidden, mask) in encoded.items()
+            if name != "masked_token"
+        }
+        if config.mlm_weight:
+            hidden, _ = encoded["masked_token"]
+            views["masked_token"] = hidden[torch.arange(len(hidden), device=hidden.device), masked_positions]
+        if config.shared_word_weight:
+            views["negatives"] = views["negatives"].unflatten(0, negative_input_ids.shape[:2])
+        return views
+
+    def losses_from_views(
+        self,
+        views: dict[str, torch.Tensor],
+        co_event_weight: torch.Tensor | None = None,
+        masked_labels: torch.Tensor | None = None,
+    ) -> SwccForPreTrainingOutput:
+        """Compute the losses of Eq. 9 on the vectors of all processes.
+
+        Args:
+            views: what `encode_views` returns.
+            co_event_weight: normalised co-occurrence frequency of each co-event, `(B,)`.
+            masked_labels: ids of the masked tokens, `(B,)`.
+
+        Returns:
+            The losses; `embeddings` holds the anchors of this process.
+        """
+        config = self.config
+        gathered = {name: gather_rows(vectors) for name, vectors in views.items() if name != "masked_token"}
+        terms = {"contrastive_loss": self._contrast(gathered, co_event_weight)}
+        weights = {
+            "contrastive_loss": 1.0,
+            "cluster_loss": config.cluster_weight,
+            "prototype_entropy_loss": config.prototype_entropy_weight,
+            "mlm_loss": config.mlm_weight,
+            "shared_word_loss": config.shared_word_weight,
+        }
+        prototypes = self.prototypes.weight
+        if config.cluster_weight:
+            terms["cluster_loss"] = cluster_prediction(
+                gathered["view_1"],
+                gathered["view_2"],
+                prototypes,
+                config.cluster_temperature,
+                config.sinkhorn_iterations,
+                config.sinkhorn_epsilon,
+            )
+        if config.prototype_entropy_weight:
+            terms["prototype_entropy_loss"] = prototype_entropy(
+                gathered["anchor"], prototypes, config.cluster_temperature
+            )
+        if config.mlm_weight:
+            token_losses = functional.cross_entropy(
+                self.mlm_head(views["masked_token"]).float(), masked_labels, reduction="none"
+            )
+            terms["mlm_loss"] = gather_rows(token_losses).mean()
+        if config.shared_word_weight:
+            terms["shared_word_loss"] = info_nce(
+                gathered["anchor"],
+                gathered["co_event"],
+                config.shared_word_temperature,
+                negatives=gathered["negatives"],
+            )
+        loss = sum(weights[name] * term for name, term in terms.items())
+        return SwccForPreTrainingOutput(loss=loss, embeddings=views["anchor"], **terms)
+
+    def _contrast(self, views, co_event_weight):
+        config = self.config
+        if config.contrastive_objective == "info_nce":
+            return info_nce(views["anchor"], views["co_event"], config.contrastive_temperature)
+        if config.contrastive_objective == "margin":
+            # Rows are shuffled, so the next row's co-event is a random event.
+            return margin_contrast(
+                views["anchor"], views["co_event"], views["co_event"].roll(1, dims=0), config.margin
+            )
+        if config.contrastive_objective == "dropout_views":
+            co_event, weight = views["view_1"], torch.zeros_like(views["anchor"][:, 0])
+        else:
+            co_event, weight = views["co_event"], gather_rows(co_event_weight)
+        return weakly_supervised_contrastive(
+            views["anchor"],
+            views["view_1"],
+            views["view_2"],
+            co_event,
+            weight,
+            config.contrastive_temperature,
+        )
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        co_event_input_ids: torch.Tensor | None = None,
+        co_event_attention_mask: torch.Tensor | None = None,
+        co_event_weight: torch.Tensor | None = None,
+        masked_input_ids: torch.Tensor | None = None,
+        masked_positions: torch.Tensor | None = None,
+        masked_labels: torch.Tensor | None = None,
+        negative_input_ids: torch.Tensor | None = None,
+        negative_attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        return_dict: bool | None = None,
+        **kwargs,
+    ) -> SwccForPreTrainingOutput | tuple:
+        """Compute the training loss, or only the vectors where no view beside `input_ids` is given.
+
+        Args:
+            input_ids: the anchors, `(B, L)`.
+            attention_mask: `(B, L)`; None where nothing is padded.
+            co_event_input_ids: one event of the same document for each anchor, `(B, L')`.
+            co_event_attention_mask: `(B, L')`.
+            co_event_weight: its normalised co-occurrence frequency, `(B,)`.
+            masked_input_ids: the anchors with one token masked, `(B, L)`.
+            masked_positions: where that token stands, `(B,)`.
+            masked_labels: its id, `(B,)`.
+            negative_input_ids: N events for each anchor that share words with it, `(B, N, L'')`.
+            negative_attention_mask: `(B, N, L'')`.
+            token_type_ids: not used by the training views: an event is one segment.
+            return_dict: False gives a tuple.
+            **kwargs: passed on to the encoder where only vectors are computed.
+
+        Returns:
+            `SwccForPreTrainingOutput`.
+
+        Raises:
+            ValueError: some views are given, but one that the configured losses need is missing.
+        """
+        if co_event_input_ids is None and masked_input_ids is None:
+            output = self.swcc(input_ids, attention_mask, token_type_ids=token_type_ids, **kwargs)
+            result = SwccForPreTrainingOutput(embeddings=output.embeddings)
+        else:
+            if attention_mask is None:
+                attention_mask = torch.ones_like(input_ids)
+            views = self.encode_views(
+                input_ids,
+                attention_mask,
+                co_event_input_ids=co_event_input_ids,
+                co_event_attention_mask=co_event_attention_mask,
+                masked_input_ids=masked_input_ids,
+                masked_positions=masked_positions,
+                negative_input_ids=negative_input_ids,
+                negative_attention_mask=negative_attention_mask,
+            )
+            result = self.losses_from_views(views, co_event_weight, masked_labels)
+        return result.to_tuple() if return_dict is False else result
+
+
+SwccModel.register_for_auto_class("AutoModel")
+SwccForPreTraining.register_for_auto_class("AutoModelForPreTraining")

@@ -1,0 +1,35 @@
+"""Pooling of token vectors into one vector for each text."""
+
+import torch
+
+
+def cls_pool(last_hidden_state: torch.Tensor, attention_mask: torch.Tensor | None = None) -> torch.Tensor:
+    """Take the first token's vector.
+
+    Args:
+        last_hidden_state: token vectors, `(batch, length, hidden_size)`.
+        attention_mask: not needed; taken so that every pooling has one signature.
+
+    Returns:
+        `(batch, hidden_size)`.
+    """
+    return last_hidden_state[:, 0]
+
+
+def mean_pool(last_hidden_state: torch.Tensor, attention_mask: torch.Tensor | None = None) -> torch.Tensor:
+    """Average the vectors of the tokens that are not padding.
+
+    Args:
+        last_hidden_state: token vectors, `(batch, length, hidden_size)`.
+        attention_mask: `(batch, length)`, 1 for a token and 0 for padding; None where nothing is padded.
+
+    Returns:
+        `(batch, hidden_size)`; a row without any token gives zeros.
+    """
+    if attention_mask is None:
+        return last_hidden_state.mean(dim=1)
+    mask = attention_mask.unsqueeze(-1).to(last_hidden_state.dtype)
+    return (last_hidden_state * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
+
+
+POOLINGS = {"cls": cls_pool, "mean": mean_pool}
