@@ -78,7 +78,7 @@ def info_nce(
 def margin_contrast(
     anchor: torch.Tensor, positive: torch.Tensor, negative: torch.Tensor, margin: float
 ) -> torch.Tensor:
-    """Margin loss (SWCC Table 2, "BERT (Margin)"): max(0, margin - cos(anchor, positive) + cos(anchor, negative)).
+    """Margin loss (SWCC Table 2, "BERT (Margin)"): max(0, margin - cos(a, positive) + cos(a, negative)).
 
     Args:
         anchor: `(B, d)`.

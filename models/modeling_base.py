@@ -31,7 +31,7 @@ class EventModelOutput(ModelOutput):
 
 
 def encoder_arguments(text_config) -> dict[str, bool]:
-    """Leave out an encoder's own pooling layer, which never gets a gradient here, where its class allows that."""
+    """Arguments that leave out an encoder's own pooling layer, which would never get a gradient here."""
     encoder_class = MODEL_MAPPING.get(type(text_config), None)
     classes = encoder_class if isinstance(encoder_class, tuple) else (encoder_class,)
     takes_argument = all(
@@ -58,7 +58,7 @@ class EventPreTrainedModel(PreTrainedModel):
         """Start from a pretrained encoder; whatever the encoder does not hold is initialised afresh.
 
         Args:
-            name_or_path: Hub id or folder of any encoder, or of a model of this suite, whose encoder is taken.
+            name_or_path: Hub id or folder of any encoder, or of a model of this suite (its encoder is taken).
             **config_fields: fields of this class's configuration.
 
         Returns:

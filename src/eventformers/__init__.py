@@ -1,1 +1,61 @@
-"""eventformers: event representation learning, native to the Hugging Face Hub."""
+"""eventformers: event representation learning, native to the Hugging Face Hub.
+
+After this import every Auto class of transformers loads the suite's models without `trust_remote_code`. The
+names below are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from eventformers.registration import register
+
+if TYPE_CHECKING:
+    from eventformers.datasets_scripts.base import build_dataset
+    from eventformers.evaluate_metrics import load_metric
+    from eventformers.evaluation import evaluate
+    from eventformers.inference.encode import encode
+    from eventformers.models.configuration_swcc import SwccConfig
+    from eventformers.models.modeling_swcc import SwccForPreTraining, SwccModel
+    from eventformers.trainers.run import train
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "SwccConfig": "eventformers.models.configuration_swcc",
+    "SwccForPreTraining": "eventformers.models.modeling_swcc",
+    "SwccModel": "eventformers.models.modeling_swcc",
+    "build_dataset": "eventformers.datasets_scripts.base",
+    "encode": "eventformers.inference.encode",
+    "evaluate": "eventformers.evaluation",
+    "load_metric": "eventformers.evaluate_metrics",
+    "train": "eventformers.trainers.run",
+}
+
+__all__ = [
+    "SwccConfig",
+    "SwccForPreTraining",
+    "SwccModel",
+    "__version__",
+    "build_dataset",
+    "encode",
+    "evaluate",
+    "load_metric",
+    "train",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'eventformers' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(_HOMES))
+
+
+register()

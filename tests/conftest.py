@@ -1,0 +1,70 @@
+"""What every test shares: no network but loopback, no cache of the user's, tiny encoders, the public data."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import tempfile
+from pathlib import Path
+
+import pytest
+
+# Read when the libraries are imported, so it is set before any of them is.
+os.environ["HF_HOME"] = tempfile.mkdtemp(prefix="eventformers-tests-")
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def _is_loopback(address: object) -> bool:
+    if not isinstance(address, tuple):
+        return True
+    host = str(address[0])
+    if host in ("localhost", ""):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_network():
+    connect = socket.socket.connect
+
+    def guarded(self: socket.socket, address: object) -> None:
+        if not _is_loopback(address):
+            raise OSError(f"tests are offline; a test tried to reach {address!r}")
+        return connect(self, address)
+
+    socket.socket.connect = guarded  # type: ignore[method-assign]
+    yield
+    socket.socket.connect = connect  # type: ignore[method-assign]
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Folder of public raw files, where a developer keeps them beside the repository."""
+    folder = REPOSITORY.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("the public raw files are not there: they are expected in ../shared/data")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a tiny random encoder with its tokenizer."""
+    from tiny import save_tiny_encoder
+
+    return save_tiny_encoder(tmp_path_factory.mktemp("tiny") / "encoder")
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder_without_dropout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same encoder with dropout off, for exact comparisons."""
+    from tiny import save_tiny_encoder
+
+    return save_tiny_encoder(tmp_path_factory.mktemp("tiny") / "encoder-without-dropout", dropout=0.0)

@@ -1,0 +1,40 @@
+"""Tiny random encoders, made in memory: fast, offline, and the same on every machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from transformers import BertConfig, BertModel, BertTokenizerFast
+
+WORDS = """
+the a he she they it man woman police company storm bank doctor patient judge court jury team player goal
+investor market price worker strike union fire house car road bridge river flood city mayor voter election
+said arrested bought sold destroyed treated sentenced scored rose fell built closed opened won lost flooded
+hit saved rescued fired hired announced elected burned repaired crossed visited thief suspect officer firm
+""".split()
+
+
+def save_tiny_encoder(folder: Path, *, dropout: float = 0.1, seed: int = 0) -> Path:
+    """Write a random two-layer BERT with its tokenizer; letters are word pieces, so every word has tokens."""
+    folder.mkdir(parents=True, exist_ok=True)
+    letters = [chr(code) for code in range(ord("a"), ord("z") + 1)] + list("0123456789")
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+    vocabulary += [token for token in letters if token not in vocabulary]
+    vocabulary += [f"##{token}" for token in letters]
+    (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
+    BertTokenizerFast.from_pretrained(folder, model_max_length=32).save_pretrained(folder)
+    torch.manual_seed(seed)
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+        pad_token_id=0,
+    )
+    BertModel(config).save_pretrained(folder)
+    return folder
