@@ -52,6 +52,8 @@ class SwccPreTrainedModel(EventPreTrainedModel):
 class SwccModel(EventEncoderModel, SwccPreTrainedModel):
     """SWCC's event encoder: the vector of an event is the pooled output of a pretrained encoder (Eq. 2)."""
 
+    config: SwccConfig
+
 
 class SwccForPreTraining(SwccPreTrainedModel):
     """SWCC's training head: contrast, prototypes, masked token, in one encoder pass for all views."""

@@ -7,12 +7,13 @@ from pathlib import Path
 import torch
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
-WORDS = """
+_WORDS = """
 the a he she they it man woman police company storm bank doctor patient judge court jury team player goal
 investor market price worker strike union fire house car road bridge river flood city mayor voter election
 said arrested bought sold destroyed treated sentenced scored rose fell built closed opened won lost flooded
 hit saved rescued fired hired announced elected burned repaired crossed visited thief suspect officer firm
-""".split()
+"""
+WORDS = _WORDS.split()
 
 
 def save_tiny_encoder(folder: Path, *, dropout: float = 0.1, seed: int = 0) -> Path:
