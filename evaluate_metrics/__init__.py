@@ -1,1 +1,51 @@
-"""Metrics for `evaluate`, one folder each."""
+"""Metrics for `evaluate`, one folder each.
+
+A folder holds `<name>.py` (the `evaluate` module), `<name>_impl.py` (its arithmetic, which needs nothing of
+this package), `README.md` (the card) and `app.py` with `requirements.txt` (the Space). `evaluate.load` on a
+folder works without eventformers.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import evaluate
+
+from eventformers.errors import UnknownNameError
+
+METRICS: tuple[str, ...] = tuple(
+    sorted(file.parent.name for file in Path(__file__).parent.glob("*/*.py") if file.stem == file.parent.name)
+)
+"""The names that `load_metric` accepts."""
+
+
+def load_metric(
+    name: str,
+    *,
+    keep_in_memory: bool = False,
+    num_process: int = 1,
+    process_id: int = 0,
+    experiment_id: str | None = None,
+) -> evaluate.EvaluationModule:
+    """Load one of our metrics, from any working directory and without the network.
+
+    Args:
+        name: one of `METRICS`.
+        keep_in_memory: hold added batches in memory instead of a file of the `evaluate` cache; only with
+            one process.
+        num_process: number of processes that each add a part; rank 0 alone gets the scores.
+        process_id: rank of this process.
+        experiment_id: a name that the processes of one computation share.
+
+    Raises:
+        UnknownNameError: there is no such metric.
+    """
+    if name not in METRICS:
+        raise UnknownNameError("metric", name, METRICS)
+    return evaluate.load(
+        str(Path(__file__).parent / name),
+        keep_in_memory=keep_in_memory,
+        num_process=num_process,
+        process_id=process_id,
+        experiment_id=experiment_id,
+    )

@@ -1,0 +1,49 @@
+"""The arithmetic of the metric `hard_similarity`, on numpy alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def hard_similarity(similar: Sequence[float], dissimilar: Sequence[float]) -> dict[str, float | int]:
+    """Share of rows whose similar pair of events is strictly closer than its dissimilar pair.
+
+    Args:
+        similar: per row, the similarity of the two events that mean the same.
+        dissimilar: per row, the similarity of the two events that share words but not meaning.
+
+    Returns:
+        `accuracy` (percent, 0 to 100, a tie is wrong), `ties` (rows whose two similarities are equal)
+        and `count` (rows).
+
+    Raises:
+        ValueError: no rows, lists of unequal length, or a value that is NaN or infinite.
+    """
+    similar_values, dissimilar_values = _finite("similar", similar), _finite("dissimilar", dissimilar)
+    if len(similar_values) != len(dissimilar_values):
+        raise ValueError(
+            f"similar has {len(similar_values)} values and dissimilar {len(dissimilar_values)}; "
+            "accepted: one of each per row"
+        )
+    return {
+        "accuracy": 100.0 * float(np.mean(similar_values > dissimilar_values)),
+        "ties": int(np.sum(similar_values == dissimilar_values)),
+        "count": len(similar_values),
+    }
+
+
+def _finite(name: str, values: Sequence[float]) -> NDArray[np.float64]:
+    """The values as one vector, or a `ValueError` that names the first one that cannot be scored."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"{name} has shape {array.shape}; accepted: a list of at least one number")
+    wrong = np.flatnonzero(~np.isfinite(array))
+    if wrong.size:
+        raise ValueError(
+            f"{name} holds {wrong.size} values that are NaN or infinite, the first at index {wrong[0]}; "
+            "accepted: finite numbers"
+        )
+    return array

@@ -1,0 +1,52 @@
+"""The arithmetic of the metric `transitive_similarity`, on numpy and scipy alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+
+def transitive_similarity(predictions: Sequence[float], references: Sequence[float]) -> dict[str, float]:
+    """Spearman's rank correlation between predicted similarities and human ratings.
+
+    Ties get the mean of the ranks that they span.
+
+    Args:
+        predictions: per pair of events, the similarity given by the model.
+        references: per pair, the mean human rating.
+
+    Returns:
+        `spearman`, -1 to 1; NaN where all predictions or all references are equal, because a constant
+        has no rank correlation.
+
+    Raises:
+        ValueError: fewer than two pairs, lists of unequal length, or a value that is NaN or infinite.
+    """
+    predicted, rated = _finite("predictions", predictions), _finite("references", references)
+    if len(predicted) != len(rated):
+        raise ValueError(
+            f"predictions has {len(predicted)} values and references {len(rated)}; "
+            "accepted: one of each per pair"
+        )
+    if len(predicted) < 2:
+        raise ValueError("found 1 pair; accepted: two or more, a rank correlation needs an order")
+    if np.ptp(predicted) == 0 or np.ptp(rated) == 0:
+        return {"spearman": float("nan")}
+    return {"spearman": float(stats.spearmanr(predicted, rated).statistic)}
+
+
+def _finite(name: str, values: Sequence[float]) -> NDArray[np.float64]:
+    """The values as one vector, or a `ValueError` that names the first one that cannot be scored."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"{name} has shape {array.shape}; accepted: a list of at least one number")
+    wrong = np.flatnonzero(~np.isfinite(array))
+    if wrong.size:
+        raise ValueError(
+            f"{name} holds {wrong.size} values that are NaN or infinite, the first at index {wrong[0]}; "
+            "accepted: finite numbers"
+        )
+    return array

@@ -1,0 +1,131 @@
+"""What every metric folder must keep, so that it loads alone and serves as a Space."""
+
+from __future__ import annotations
+
+import doctest
+import importlib.util
+import inspect
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import evaluate
+import pytest
+import yaml
+
+from eventformers import evaluate_metrics
+from eventformers.errors import UnknownNameError
+from eventformers.evaluate_metrics import METRICS, load_metric
+
+FOLDER = Path(evaluate_metrics.__file__).parent
+REQUIRED_FILES = ("README.md", "app.py", "requirements.txt")
+
+WITHOUT_OUR_PACKAGE = """
+import sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "eventformers":
+            raise ModuleNotFoundError("No module named 'eventformers'", name="eventformers")
+
+sys.meta_path.insert(0, Refuse())
+import evaluate
+
+metric = evaluate.load(sys.argv[1])
+assert metric.name == sys.argv[2], metric.name
+assert "eventformers" not in sys.modules
+print("loaded")
+"""
+
+
+def test_the_published_metrics_are_there():
+    assert set(METRICS) >= {"hard_similarity", "transitive_similarity"}
+
+
+def test_an_unknown_metric_suggests_the_nearest():
+    with pytest.raises(UnknownNameError, match="Did you mean 'hard_similarity'"):
+        load_metric("hard_similarty")
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_a_folder_is_complete(name):
+    files = {file.name for file in (FOLDER / name).iterdir()}
+    assert files >= {*REQUIRED_FILES, f"{name}.py", f"{name}_impl.py"}
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_the_card_declares_a_space_and_tells_the_limits(name):
+    _, header, body = (FOLDER / name / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+    fields = yaml.safe_load(header)
+    assert fields["sdk"] == "gradio"
+    assert fields["app_file"] == "app.py"
+    assert {"evaluate", "metric"} <= set(fields["tags"])
+    for section in ("What it measures", "How to use", "Values from papers", "Limits", "Citation"):
+        assert f"## {section}" in body
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_it_loads_from_its_folder_in_a_process_without_our_package(name, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_OUR_PACKAGE, str(FOLDER / name), name],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "HF_HOME": str(tmp_path / "home")},
+        check=False,
+    )
+    assert done.stdout.strip() == "loaded", done.stderr
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_the_documented_examples_run(name):
+    metric = load_metric(name)
+    examples = doctest.DocTestParser().get_doctest(
+        metric.inputs_description,
+        {"evaluate": _LoadByName()},
+        name,
+        filename=None,
+        lineno=0,
+    )
+    assert examples.examples
+    assert doctest.DocTestRunner().run(examples).failed == 0
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_no_input_is_swallowed(name):
+    parameters = inspect.signature(load_metric(name)._compute).parameters
+    assert all(kind.kind is not inspect.Parameter.VAR_KEYWORD for kind in parameters.values())
+
+
+def test_every_space_runs_the_same_page():
+    pages = {(FOLDER / name / "app.py").read_text(encoding="utf-8") for name in METRICS}
+    assert len(pages) == 1
+
+
+def test_the_page_scores_json_lists_and_says_what_is_wrong():
+    page = _load_page("hard_similarity")
+    assert page.score("[0.9, 0.1]", "[0.1, 0.9]") == {"accuracy": 50.0, "ties": 0, "count": 2}
+    for boxes, message in (
+        (("0.9, 0.1", "[0.1]"), "similar: .* accepted: a JSON list"),
+        ((json.dumps({"a": 1}), "[0.1]"), "found dict"),
+        (("[]", "[]"), "at least one number"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            page.score(*boxes)
+
+
+class _LoadByName:
+    """Stands for the `evaluate` of an example, where the Hub would resolve the bare name."""
+
+    @staticmethod
+    def load(name: str) -> evaluate.EvaluationModule:
+        return load_metric(name)
+
+
+def _load_page(name: str):
+    specification = importlib.util.spec_from_file_location(f"{name}_page", FOLDER / name / "app.py")
+    page = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(page)
+    return page
