@@ -1,0 +1,23 @@
+"""Training arguments that transformers does not have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from transformers import TrainingArguments
+
+
+@dataclass
+class EventTrainingArguments(TrainingArguments):
+    """`TrainingArguments` for the heads of this suite.
+
+    Args:
+        module_learning_rates: learning rate of the parameters of a module, by the module's name, where it
+            differs from `learning_rate`, such as `{"prototypes": 5e-4}`.
+        gradient_cache_chunk_size: encode this many rows at a time and still compute the loss, with its exact
+            gradient, on the whole batch (GradCache, Gao et al., 2021); None encodes the batch at once. Memory
+            then grows with the chunk and no longer with the batch, for one more forward pass.
+    """
+
+    module_learning_rates: dict[str, float] | None = field(default=None)
+    gradient_cache_chunk_size: int | None = field(default=None)

@@ -1,0 +1,178 @@
+"""The trainer of every method, on `transformers.Trainer`."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import HfApi
+from torch import nn
+from transformers import Trainer, TrainerCallback
+from transformers.trainer import TRAINING_ARGS_NAME
+from transformers.trainer_utils import HubStrategy
+
+from eventformers.trainers.arguments import EventTrainingArguments
+from eventformers.trainers.gradient_cache import backward_in_chunks
+
+ARGUMENTS_FILE = "training_args.json"
+RESUME_FILES = ("optimizer.*", "scheduler.*", "scaler.*", "rng_state*", "trainer_state.json")
+"""What only a resume needs, which stays in `checkpoint-*/`."""
+
+
+class _EpochCallback(TrainerCallback):
+    """Tells the collator which epoch runs, so that it draws anew in each, and the same after a resume."""
+
+    def __init__(self, collator: Any) -> None:
+        self.collator = collator
+
+    def on_epoch_begin(self, args, state, control, **kwargs):
+        self.collator.epoch = int(state.epoch or 0)
+
+
+class EventTrainer(Trainer):
+    """Trains a head that returns `loss` and one field for each loss term.
+
+    Beyond `transformers.Trainer`: every loss term is logged by its name, modules may have learning rates of
+    their own, large batches can be encoded in chunks, and no pickled file is written beside the model.
+    """
+
+    args: EventTrainingArguments
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._term_sums: dict[str, torch.Tensor] = {}
+        self._term_counts: dict[str, int] = defaultdict(int)
+        if hasattr(self.data_collator, "epoch"):
+            self.add_callback(_EpochCallback(self.data_collator))
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        """Run the head and keep its loss terms for the next log line."""
+        output = model(**inputs)
+        if model.training:
+            self._remember_terms(output)
+        return (output.loss, output) if return_outputs else output.loss
+
+    def _remember_terms(self, output: Any) -> None:
+        for name, value in output.items():
+            if name.endswith("_loss"):
+                self._term_sums[name] = self._term_sums.get(name, 0.0) + value.detach().float()
+                self._term_counts[name] += 1
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log, with the mean of every loss term since the last training log line."""
+        if "loss" in logs:
+            for name, total in self._term_sums.items():
+                logs[name] = (total / self._term_counts[name]).item()
+            self._term_sums.clear()
+            self._term_counts.clear()
+        super().log(logs, start_time)
+
+    def training_step(self, model, inputs, num_items_in_batch=None):
+        """Run one step, in chunks where `gradient_cache_chunk_size` asks for them."""
+        chunk_size = self.args.gradient_cache_chunk_size
+        if chunk_size is None:
+            return super().training_step(model, inputs, num_items_in_batch)
+        model.train()
+        head = self.accelerator.unwrap_model(model)
+        steps = self.current_gradient_accumulation_steps
+        before = {
+            parameter: None if parameter.grad is None else parameter.grad.clone()
+            for parameter in head.parameters()
+            if parameter.requires_grad
+        }
+        output = backward_in_chunks(
+            head,
+            self._prepare_inputs(inputs),
+            chunk_size,
+            backward=lambda loss: loss.backward(),
+            autocast=self.accelerator.autocast,
+            scale=1 / steps,
+        )
+        self._average_gradients(before)
+        self._remember_terms(output)
+        return output.loss / steps
+
+    def _average_gradients(self, before: dict[nn.Parameter, torch.Tensor | None]) -> None:
+        """Average the new part of each gradient over processes, which DDP does not see in chunks."""
+        if self.accelerator.num_processes == 1:
+            return
+        for parameter, earlier in before.items():
+            gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            new = gradient if earlier is None else gradient - earlier
+            torch.distributed.all_reduce(new)
+            new = new / self.accelerator.num_processes
+            parameter.grad = new if earlier is None else earlier + new
+
+    def create_optimizer(self, model=None):
+        """Create the optimizer, with a parameter group for each learning rate."""
+        rates = self.args.module_learning_rates
+        if self.optimizer is not None or not rates:
+            return super().create_optimizer(model)
+        trained = self.model if model is None else model
+        decayed = set(self.get_decay_parameter_names(trained))
+        groups: dict[tuple[float, float], list[nn.Parameter]] = defaultdict(list)
+        matched: set[str] = set()
+        for name, parameter in trained.named_parameters():
+            if not parameter.requires_grad:
+                continue
+            parts = name.split(".")
+            prefix = next((key for key in rates if key in parts), None)
+            if prefix is not None:
+                matched.add(prefix)
+            rate = self.args.learning_rate if prefix is None else rates[prefix]
+            groups[rate, self.args.weight_decay if name in decayed else 0.0].append(parameter)
+        if unmatched := set(rates) - matched:
+            raise ValueError(
+                f"module_learning_rates names {', '.join(sorted(unmatched))}, which no trained parameter of "
+                f"{type(trained).__name__} belongs to"
+            )
+        optimizer_class, settings = self.get_optimizer_cls_and_kwargs(self.args, trained)
+        self.optimizer = optimizer_class(
+            [
+                {"params": parameters, "lr": rate, "weight_decay": decay}
+                for (rate, decay), parameters in groups.items()
+            ],
+            **settings,
+        )
+        return self.optimizer
+
+    def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
+        super()._save(output_dir, state_dict)
+        folder = Path(output_dir or self.args.output_dir)
+        (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)
+        if self.args.should_save:
+            write_arguments(self.args, folder)
+
+    def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
+        """Upload a checkpoint without its optimizer state, as a repository that loads by itself."""
+        if not self.is_world_process_zero() or self.args.hub_strategy == HubStrategy.END:
+            return
+        HfApi(token=self.args.hub_token).upload_folder(
+            repo_id=self.hub_model_id,
+            folder_path=checkpoint_folder,
+            commit_message=f"Training in progress, step {self.state.global_step}",
+            ignore_patterns=list(RESUME_FILES),
+            revision=self.args.hub_revision,
+        )
+
+
+def write_arguments(arguments: EventTrainingArguments, folder: Path) -> None:
+    """Write training arguments as JSON, without anything that names this machine.
+
+    Args:
+        arguments: the arguments.
+        folder: where `training_args.json` goes.
+    """
+    values = {
+        name: value
+        for name, value in arguments.to_sanitized_dict().items()
+        if not name.endswith(("_dir", "_token")) and name != "run_name"
+    }
+    values["module_learning_rates"] = arguments.module_learning_rates
+    text = json.dumps(values, indent=2, sort_keys=True) + "\n"
+    temporary = folder / f".{ARGUMENTS_FILE}.tmp"
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(folder / ARGUMENTS_FILE)

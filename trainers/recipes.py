@@ -1,0 +1,175 @@
+"""Recipes: YAML files with the settings of one training run, and overrides of single settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from eventformers.errors import EventformersError, UnknownNameError
+
+RECIPES_FOLDER = Path(__file__).parent / "recipes"
+SECTIONS = ("model", "data", "views", "training")
+
+
+@dataclass
+class Recipe:
+    """Settings of one training run.
+
+    Args:
+        method: the `model_type`.
+        name: file name without suffix.
+        description: one line.
+        encoder: Hub id of the encoder that the numbers belong to; None takes the packaged one.
+        model: fields of the method's configuration.
+        data: settings of the dataset builder.
+        views: settings of the method's collator.
+        training: fields of `EventTrainingArguments`.
+        seed: seed of the run; None draws one.
+        expected: scores by task that the paper, or our own runs, report.
+        expected_source: where these scores stand.
+        readings: where the paper is silent or misprinted, what was taken.
+    """
+
+    method: str
+    name: str
+    description: str = ""
+    encoder: str | None = None
+    model: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
+    views: dict[str, Any] = field(default_factory=dict)
+    training: dict[str, Any] = field(default_factory=dict)
+    seed: int | None = None
+    expected: dict[str, float] = field(default_factory=dict)
+    expected_source: str = ""
+    readings: list[str] = field(default_factory=list)
+
+
+def list_recipes(method: str) -> list[str]:
+    """Names of a method's recipes, sorted."""
+    return sorted(path.stem for path in (RECIPES_FOLDER / method).glob("*.yaml"))
+
+
+def _read(method: str, name: str) -> dict[str, Any]:
+    path = RECIPES_FOLDER / method / f"{name}.yaml" if not name.endswith((".yaml", ".yml")) else Path(name)
+    if not path.is_file():
+        raise UnknownNameError(f"recipe of {method}", name, list_recipes(method))
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise EventformersError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise EventformersError(f"{path}: found {type(content).__name__}; accepted: a mapping of settings")
+    known = {entry.name for entry in fields(Recipe)} - {"method", "name"} | {"extends"}
+    for key in content:
+        if key not in known:
+            raise UnknownNameError(f"key in {path.name}:", str(key), known)
+    return content
+
+
+def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    merged = deepcopy(dict(base))
+    for key, value in changes.items():
+        if key in SECTIONS and isinstance(value, Mapping):
+            merged[key] = {**merged.get(key, {}), **value}
+        else:
+            merged[key] = value
+    return merged
+
+
+def load_recipe(method: str, name: str) -> Recipe:
+    """Load a recipe by name or by the path of a YAML file; `extends: other` starts from another recipe.
+
+    Args:
+        method: the `model_type`.
+        name: recipe name, or a path that ends with `.yaml`.
+
+    Returns:
+        The recipe.
+
+    Raises:
+        UnknownNameError: there is no such recipe, or it has a key that recipes do not have.
+        EventformersError: the file is no YAML mapping.
+    """
+    content = _read(method, name)
+    seen = {name}
+    while (base := content.pop("extends", None)) is not None:
+        if base in seen:
+            raise EventformersError(f"recipe {name} extends itself through {base}")
+        seen.add(base)
+        # What a recipe expects is its own: another setting gives another score.
+        inherited = {key: value for key, value in _read(method, base).items() if key != "expected"}
+        content = _merge(inherited, content)
+    return Recipe(method=method, name=Path(name).stem, **content)
+
+
+def apply_settings(recipe: Recipe, settings: Sequence[str], accepted: Mapping[str, Iterable[str]]) -> Recipe:
+    """Override single settings, given as `key=value` or `section.key=value`.
+
+    Args:
+        recipe: where to start.
+        settings: the overrides; values are read as YAML.
+        accepted: the keys of each section.
+
+    Returns:
+        A new recipe.
+
+    Raises:
+        UnknownNameError: no section has such a key.
+        EventformersError: there is no `=`, or several sections have the key.
+    """
+    changed = deepcopy(recipe)
+    keys = {section: set(names) for section, names in accepted.items()}
+    for setting in settings:
+        path, separator, text = setting.partition("=")
+        if not separator:
+            raise EventformersError(f"--set received {setting!r}; accepted: key=value")
+        value = _read_value(text)
+        section, _, key = path.rpartition(".")
+        homes = [section] if section else [name for name, known in keys.items() if key in known]
+        if key == "seed" and not section:
+            changed.seed = value
+        elif len(homes) > 1:
+            choices = " or ".join(f"{home}.{key}" for home in homes)
+            raise EventformersError(f"--set {key} could mean several settings; accepted: {choices}")
+        elif not homes or key not in keys.get(homes[0], set()):
+            known_keys = [known for home in (homes or keys) for known in keys.get(home, set())]
+            raise UnknownNameError("recipe key", path, known_keys or SECTIONS)
+        else:
+            getattr(changed, homes[0])[key] = value
+    return changed
+
+
+def _read_value(text: str) -> Any:
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise EventformersError(f"--set received the value {text!r}, which is not YAML") from error
+    # YAML 1.1 reads 1e-5, without a point, as text.
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+def check_keys(recipe: Recipe, accepted: Mapping[str, Iterable[str]]) -> None:
+    """Refuse a recipe with a setting that nothing reads.
+
+    Args:
+        recipe: the recipe.
+        accepted: the keys of each section.
+
+    Raises:
+        UnknownNameError: a section has a key that is not accepted.
+    """
+    for section, names in accepted.items():
+        known = set(names)
+        for key in getattr(recipe, section):
+            if key not in known:
+                raise UnknownNameError(f"recipe key in section {section}:", key, known)
