@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import yaml
+from huggingface_hub import ModelCardData, parse_eval_result_entries
+
+from eventformers.errors import DataFormatError, EventformersError
+from eventformers.results import (
+    UNDEFINED,
+    BaselineRecord,
+    DatasetRecord,
+    TaskResult,
+    defined_scores,
+    eval_results,
+    load_results,
+    model_index,
+    read_result,
+    require_same_data,
+    result_path,
+    write_eval_results,
+    write_result,
+)
+
+
+def make_result(**changes) -> TaskResult:
+    settings = {"pooling": "mean", "event_order": "subject_predicate_object"}
+    result = TaskResult(
+        task="hard_similarity",
+        model="org/encoder",
+        model_revision="a" * 40,
+        variant="",
+        main_score="accuracy",
+        main_value=43.5,
+        scores={"accuracy": 43.5, "ties": 0, "count": 2},
+        undefined={},
+        baseline=BaselineRecord("start", "b" * 40, 11.3, {"accuracy": 11.3}, settings),
+        baseline_missing=None,
+        dataset=DatasetRecord("event_similarity", "hard", "test", 2, "f" * 64, "local", None, None, ["MIT"]),
+        settings=settings,
+        seed=7,
+        timing={"seconds": 0.5},
+        versions={"python": "3.11.7", "torch": None},
+        git_commit=None,
+        created="2026-01-15T10:30:00+00:00",
+        predictions=[
+            {"similar": 0.5, "dissimilar": 0.1, "correct": True},
+            {"similar": 0.1, "correct": False},
+        ],
+    )
+    return replace(result, **changes)
+
+
+def other_rows(result: TaskResult) -> TaskResult:
+    return replace(result, dataset=replace(result.dataset, fingerprint="0" * 64))
+
+
+def test_a_result_is_read_back_as_written(tmp_path):
+    result = make_result()
+    path = write_result(result, tmp_path)
+    assert path == tmp_path / "results" / "org__encoder" / ("a" * 40) / "hard_similarity.json"
+    assert read_result(path) == result
+    assert load_results(tmp_path) == [result]
+    assert [file.name for file in path.parent.iterdir()] == ["hard_similarity.json"]
+
+
+def test_each_prediction_has_its_own_line():
+    text = make_result().to_json()
+    assert '    {"similar": 0.1, "correct": false}\n' in text
+    assert json.loads(make_result(predictions=[]).to_json())["predictions"] == []
+
+
+def test_nan_is_never_written(tmp_path):
+    scores, undefined = defined_scores(
+        {
+            "spearman": float("nan"),
+            "steps": [1.0, float("inf")],
+            "count": np.int64(3),
+            "accuracy": np.float64(50),
+        }
+    )
+    assert scores == {"spearman": None, "steps": [1.0, None], "count": 3, "accuracy": 50.0}
+    assert undefined == {"spearman": UNDEFINED, "steps": UNDEFINED}
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_result(make_result(main_value=float("nan")), tmp_path)
+    assert not list(tmp_path.rglob("*.*"))
+
+
+@pytest.mark.parametrize(
+    ("model", "variant", "expected"),
+    [
+        ("encoder", "", "encoder/rev/task.json"),
+        ("org/encoder", "cls", "org__encoder/rev-cls/task.json"),
+        ("../outside", "", "__outside/rev/task.json"),
+        ("a b:c", "", "a_b_c/rev/task.json"),
+    ],
+)
+def test_the_path_is_the_identity(tmp_path, model, variant, expected):
+    assert result_path(tmp_path, model, "rev", "task", variant) == tmp_path / "results" / expected
+
+
+def test_results_on_different_rows_never_mix(tmp_path):
+    result = make_result()
+    path = write_result(result, tmp_path)
+    with pytest.raises(EventformersError, match="result on other rows"):
+        write_result(other_rows(result), tmp_path)
+    assert read_result(path) == result
+    write_result(other_rows(replace(result, model="another")), tmp_path)
+    with pytest.raises(EventformersError, match="cannot be compared"):
+        load_results(tmp_path)
+    write_result(other_rows(result), tmp_path, overwrite=True)
+    assert len(load_results(tmp_path)) == 2
+    require_same_data([result, other_rows(replace(result, task="transitive_similarity"))])
+
+
+def test_a_result_on_the_same_rows_is_replaced(tmp_path):
+    write_result(make_result(), tmp_path)
+    path = write_result(make_result(main_value=50.0), tmp_path)
+    assert read_result(path).main_value == 50.0
+
+
+def test_a_failed_write_leaves_the_earlier_result(tmp_path, monkeypatch):
+    path = write_result(make_result(), tmp_path)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("eventformers.results.os.replace", full)
+    with pytest.raises(EventformersError, match="No space left on device"):
+        write_result(make_result(main_value=1.0), tmp_path)
+    assert read_result(path) == make_result()
+    assert len(list(path.parent.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "line 1: found no JSON"),
+        (b'{"task": \n"hard', "line 2: found no JSON"),
+        (b"\xff\xfe", "not UTF-8"),
+        (b"[]", "found format list; accepted: a result file of format 1"),
+        (b'{"format": 99}', "found format 99"),
+        (b'{"format": 1, "dataset": {}}', "accepted: the fields task, model"),
+        (b'{"format": 1, "dataset": null}', "accepted: the fields task, model"),
+        (b'{"format": 1}', "accepted: the fields task, model"),
+    ],
+)
+def test_a_file_that_is_no_result_is_refused(tmp_path, content, message):
+    path = tmp_path / "result.json"
+    path.write_bytes(content)
+    with pytest.raises(DataFormatError, match=message):
+        read_result(path)
+
+
+def test_eval_results_are_what_the_hub_parses(tmp_path):
+    hub = replace(make_result().dataset, origin="hub", hub_id="org/events", revision="c" * 40)
+    results = [make_result(), make_result(task="hard_similarity_extended", dataset=hub)]
+    paths = write_eval_results(results, tmp_path)
+    assert [path.relative_to(tmp_path).as_posix() for path in paths] == [
+        ".eval_results/hard_similarity.yaml",
+        ".eval_results/hard_similarity_extended.yaml",
+    ]
+    local, remote = (parse_eval_result_entries(yaml.safe_load(path.read_text()))[0] for path in paths)
+    assert (local.dataset_id, local.task_id, local.value) == ("event_similarity", "hard", 43.5)
+    assert (remote.dataset_id, remote.dataset_revision) == ("org/events", "c" * 40)
+    assert "local data" in local.notes
+    assert "untrained encoder start: 11.3" in local.notes
+
+
+def test_samples_are_never_shown_as_a_benchmark(tmp_path):
+    samples = replace(make_result().dataset, origin="samples")
+    (path,) = write_eval_results([make_result(dataset=samples)], tmp_path)
+    assert "samples, not a benchmark" in path.read_text()
+    assert eval_results([make_result(dataset=samples)])[0].dataset_name.endswith("samples)")
+
+
+def test_the_model_index_round_trips_through_a_card():
+    extended = replace(make_result().dataset, config="hard_extended")
+    results = [make_result(), make_result(task="hard_similarity_extended", main_value=26.6, dataset=extended)]
+    (index,) = model_index(results, "ours")
+    assert index["name"] == "ours"
+    assert [part["metrics"][0]["value"] for part in index["results"]] == [43.5, 26.6]
+    card = ModelCardData(model_name="ours", eval_results=eval_results(results))
+    assert card.to_dict()["model-index"] == [index]
+
+
+def test_an_undefined_score_is_left_out_and_said(tmp_path, caplog):
+    undefined = make_result(main_value=None, scores={"accuracy": None}, undefined={"accuracy": UNDEFINED})
+    assert read_result(write_result(undefined, tmp_path)) == undefined
+    assert write_eval_results([undefined], tmp_path) == []
+    assert model_index([undefined]) == []
+    assert "left out" in caplog.text
+
+
+def test_two_results_of_one_task_are_refused(tmp_path):
+    with pytest.raises(EventformersError, match="two results of the task hard_similarity"):
+        model_index([make_result(), make_result(model="another")])
