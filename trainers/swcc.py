@@ -72,9 +72,7 @@ class SwccCollator:
     def encode(self, events: Sequence[Mapping[str, str]]) -> dict[str, torch.Tensor]:
         """Tokenise events to tensors of equal width; what is cut is counted."""
         texts = [event_text(event, self.event_order) for event in events]
-        lengths = self.tokenizer(texts, return_length=True, return_attention_mask=False)["length"]
-        self.truncated += sum(length > self.max_seq_length for length in lengths)
-        return self.tokenizer(
+        encoded = self.tokenizer(
             texts,
             padding=True,
             truncation=True,
@@ -82,11 +80,13 @@ class SwccCollator:
             return_special_tokens_mask=True,
             return_tensors="pt",
         )
+        self.truncated += sum(bool(encoding.overflowing) for encoding in encoded.encodings or ())
+        return encoded
 
     def _mask(
         self, anchors: Mapping[str, torch.Tensor], generators: Sequence[np.random.Generator]
     ) -> dict[str, torch.Tensor]:
-        """Mask one token of each event, drawn uniformly from those that are not special (SWCC section 3.3)."""
+        """Mask one token of each event, drawn uniformly from those that are not special (section 3.3)."""
         maskable = (anchors["special_tokens_mask"] == 0) & (anchors["attention_mask"] == 1)
         positions = torch.tensor(
             [
