@@ -1,0 +1,74 @@
+"""Terms of use of the corpora that the builders know, so that licences travel with the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+UNSPECIFIED = "unspecified"
+"""The licence of a row whose owner states none."""
+
+SOURCE_LICENSES: dict[str, str] = {
+    "abc": UNSPECIFIED,
+    "bbc": UNSPECIFIED,
+    "brown": "research-only",
+    "cmcnc_dev": "Apache-2.0",
+    "cmcnc_test": "Apache-2.0",
+    "ecbplus": "research-only",
+    "fairytaleqa": "Apache-2.0",
+    "gum": "CC-partly-NC",
+    "gutenberg": "public-domain-US",
+    "masc": "unrestricted",
+    "mcnc_dev": "Apache-2.0",
+    "mcnc_test": "Apache-2.0",
+    "mctest": UNSPECIFIED,
+    "reuters21578": "research-only",
+    "state_union": "public-domain",
+    "treebank": UNSPECIFIED,
+    "wikinews": "CC-BY-2.5",
+}
+"""Licence by the `source` of a document; a licence that the raw row itself states goes first."""
+
+OPEN_LICENSES: frozenset[str] = frozenset(
+    {
+        "Apache-2.0",
+        "CC-BY-2.5",
+        "CC-BY-3.0",
+        "CC-BY-4.0",
+        "CC-BY-SA-3.0",
+        "CC-BY-SA-4.0",
+        "CC0-1.0",
+        "MIT",
+        "public-domain",
+        "public-domain-US",
+        "unrestricted",
+    }
+)
+"""Licences under which rows, and what is trained on them, may be published by anyone. Everything else,
+`unspecified` included, needs the user's own decision."""
+
+_HUB_IDENTIFIERS: dict[str, str] = {
+    "Apache-2.0": "apache-2.0",
+    "CC-BY-2.5": "cc-by-2.5",
+    "CC-BY-3.0": "cc-by-3.0",
+    "CC-BY-4.0": "cc-by-4.0",
+    "CC-BY-SA-3.0": "cc-by-sa-3.0",
+    "CC-BY-SA-4.0": "cc-by-sa-4.0",
+    "CC0-1.0": "cc0-1.0",
+    "MIT": "mit",
+    UNSPECIFIED: "unknown",
+}
+
+
+def license_of_source(source: str, stated: str | None = None) -> str:
+    """The licence of a document: what its row states, else what is known of its source."""
+    return stated or SOURCE_LICENSES.get(source, UNSPECIFIED)
+
+
+def is_open(license_name: str) -> bool:
+    """Whether rows under this licence may be published without a decision of the user."""
+    return license_name in OPEN_LICENSES
+
+
+def hub_licenses(license_names: Iterable[str]) -> list[str]:
+    """Licence identifiers as the Hub's dataset cards know them, `other` where it has none; sorted."""
+    return sorted({_HUB_IDENTIFIERS.get(name, "other") for name in license_names})

@@ -1,0 +1,106 @@
+"""Reading raw text files line by line, so that every fault can be told with file and line."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from eventformers.datasets_scripts.events import Event
+from eventformers.errors import DataFormatError, EventformersError
+
+ACCEPTED_EVENT = "a subject, a predicate and an object, at least one of them with a word"
+
+DataDir = str | Path | Sequence[str | Path]
+"""One folder or file, several of them, or a string that joins several by `os.pathsep`."""
+
+
+def raw_paths(data_dir: DataDir) -> list[Path]:
+    """The absolute paths that a `data_dir` names, in the order given.
+
+    Raises:
+        EventformersError: none is named, or one does not exist.
+    """
+    parts: list[str | Path] = []
+    for part in [data_dir] if isinstance(data_dir, (str, Path)) else data_dir:
+        parts.extend([part] if isinstance(part, Path) else part.split(os.pathsep))
+    paths = [Path(part).expanduser().absolute() for part in parts if str(part)]
+    if not paths:
+        raise EventformersError("the raw data folder is empty text; accepted: an existing folder or file")
+    for path in paths:
+        if not path.exists():
+            raise EventformersError(f"no raw data at {path}; accepted: an existing folder or file")
+    return paths
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a UTF-8 text file, plain or gzip, with their numbers from 1, without line ends.
+
+    A byte order mark is taken off. Blank lines are yielded too.
+
+    Raises:
+        DataFormatError: the file is empty, is not UTF-8, or is a broken gzip file.
+        EventformersError: the file cannot be opened.
+    """
+    number = 0
+    try:
+        with _open_bytes(path) as stream:
+            for number, raw in enumerate(stream, start=1):
+                try:
+                    text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+                except UnicodeDecodeError as error:
+                    byte = raw[error.start]
+                    raise DataFormatError(
+                        path, number, f"the byte 0x{byte:02x} at position {error.start + 1}", "UTF-8 text"
+                    ) from error
+                yield number, text.rstrip("\r\n")
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataFormatError(path, number + 1, f"broken gzip data ({error})", "a whole gzip file") from error
+    except OSError as error:
+        raise EventformersError(f"cannot read {path}: {error.strerror or error}") from error
+    if number == 0:
+        raise DataFormatError(path, None, "an empty file", "at least one line of data")
+
+
+def checked_event(subject: str, predicate: str, object_: str, path: Path, line: int) -> Event:
+    """An event with the white space of its roles made plain.
+
+    Raises:
+        DataFormatError: no role holds anything.
+    """
+    event: Event = {
+        "subject": " ".join(subject.split()),
+        "predicate": " ".join(predicate.split()),
+        "object": " ".join(object_.split()),
+    }
+    if not (event["subject"] or event["predicate"] or event["object"]):
+        raise DataFormatError(path, line, "an event without any word", ACCEPTED_EVENT)
+    return event
+
+
+def has_word(event: Event) -> bool:
+    """Whether any role holds a letter or a digit: an extractor's "^" or "--" is no word."""
+    return any(map(str.isalnum, event["subject"] + event["predicate"] + event["object"]))
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's bytes, read once while its size and time of change stay."""
+    status = path.stat()
+    return _digest(str(path), status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _digest(path: str, size: int, changed: int) -> str:
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _open_bytes(path: Path) -> BinaryIO:
+    if path.suffix == ".gz":
+        return cast(BinaryIO, gzip.open(path, "rb"))
+    return open(path, "rb")
