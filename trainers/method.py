@@ -1,0 +1,107 @@
+"""What a method adds to training: its head, its data, its collator."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from datasets import Dataset, IterableDataset
+from torch.utils.data import Dataset as TorchDataset
+from transformers import PreTrainedTokenizerBase
+
+from eventformers.errors import UnknownNameError
+from eventformers.models.configuration_base import EventConfig
+from eventformers.models.modeling_base import EventPreTrainedModel
+from eventformers.trainers.recipes import Recipe
+
+METHODS = {"swcc": "eventformers.trainers.swcc"}
+"""The module of each method, which holds its `METHOD`."""
+
+
+class EventCollator(Protocol):
+    """Turns rows into the inputs of a head, the same for the same seed, epoch and row."""
+
+    epoch: int
+    truncated: int
+
+    def __call__(self, rows: Any) -> dict[str, Any]: ...
+
+
+@dataclass
+class TrainingData:
+    """What a method prepares for its trainer.
+
+    Args:
+        train: training rows.
+        validation: rows for the validation loss; None where none are kept aside.
+        collator: turns rows into the head's inputs.
+        description: what the card tells of the data: name, fingerprint, counts, sources, licences.
+    """
+
+    train: TorchDataset | IterableDataset
+    validation: TorchDataset | None
+    collator: EventCollator
+    description: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method, as the trainer sees it.
+
+    Args:
+        name: the `model_type`.
+        title: how people call it.
+        config_class: its configuration.
+        head_class: its training head.
+        default_recipe: the recipe that is taken where none is named.
+        dataset: the dataset builder that it trains on, in snake_case, and the builder's config.
+        data_keys: settings that `prepare` reads from a recipe's `data` section.
+        view_keys: settings that it reads from the `views` section.
+        trained_whole: modules beside the encoder, which an adapter trains as they are.
+        tasks: evaluation tasks that a run is scored on.
+        prepare: makes the training data.
+    """
+
+    name: str
+    title: str
+    config_class: type[EventConfig]
+    head_class: type[EventPreTrainedModel]
+    default_recipe: str
+    dataset: tuple[str, str]
+    data_keys: frozenset[str]
+    view_keys: frozenset[str]
+    trained_whole: tuple[str, ...]
+    tasks: tuple[str, ...]
+    prepare: Callable[[Recipe, str | None, PreTrainedTokenizerBase, EventConfig, int], TrainingData]
+
+
+class IndexedRows(TorchDataset):
+    """A dataset whose rows know their place, so that draws depend on the row and not on the order."""
+
+    def __init__(self, rows: Dataset) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> Mapping[str, Any]:
+        return {"row": index, **self.rows[index]}
+
+
+def indexed_stream(rows: IterableDataset, seed: int, buffer_size: int = 10_000) -> IterableDataset:
+    """Shuffle an endless repetition of a stream and number its rows."""
+    shuffled = rows.repeat(None).shuffle(seed=seed, buffer_size=buffer_size)
+    return shuffled.map(lambda row, index: {"row": index, **row}, with_indices=True)
+
+
+def load_method(name: str) -> Method:
+    """Load a method by its `model_type`.
+
+    Raises:
+        UnknownNameError: there is no such method.
+    """
+    if name not in METHODS:
+        raise UnknownNameError("method", name, METHODS)
+    return importlib.import_module(METHODS[name]).METHOD

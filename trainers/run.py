@@ -1,0 +1,264 @@
+"""One training run, from a recipe to a trained head."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from peft import PeftModel
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers.trainer_utils import get_last_checkpoint, set_seed
+
+from eventformers.errors import EventformersError
+from eventformers.files import write_text
+from eventformers.models.modeling_base import EventPreTrainedModel
+from eventformers.trainers.arguments import EventTrainingArguments
+from eventformers.trainers.base import EventTrainer, write_arguments
+from eventformers.trainers.lora import add_lora
+from eventformers.trainers.method import Method, load_method
+from eventformers.trainers.recipes import Recipe, apply_settings, check_keys, load_recipe
+
+RUN_FILE = "run.json"
+_OURS = {"output_dir", "seed", "data_seed", "use_cpu", "bf16", "fp16", "remove_unused_columns", "report_to"}
+
+
+@dataclass
+class TrainingRun:
+    """What a training run leaves behind.
+
+    Args:
+        method: the method.
+        recipe: the recipe with its overrides.
+        seed: the seed.
+        model: the trained head; adapters are merged.
+        adapter: the head with its adapters, before the merge; None without `lora`.
+        tokenizer: the encoder's tokenizer.
+        arguments: the training arguments.
+        data: what the card tells of the data.
+        seconds: training time.
+        steps: optimizer steps.
+        history: the log, one mapping a line.
+        truncated: how many texts were cut.
+    """
+
+    method: Method
+    recipe: Recipe
+    seed: int
+    model: EventPreTrainedModel
+    adapter: PeftModel | None
+    tokenizer: PreTrainedTokenizerBase
+    arguments: EventTrainingArguments
+    data: dict[str, Any]
+    seconds: float
+    steps: int
+    history: list[dict[str, float]] = field(default_factory=list)
+    truncated: int = 0
+
+
+def accepted_keys(method: Method) -> dict[str, set[str]]:
+    """The keys of each section of a method's recipes."""
+    return {
+        "model": set(method.config_class.__dataclass_fields__) - {"text_config"},
+        "data": set(method.data_keys),
+        "views": set(method.view_keys),
+        "training": {entry.name for entry in fields(EventTrainingArguments)} - _OURS,
+    }
+
+
+def resolve_recipe(
+    method: Method, recipe: str | None = None, settings: Sequence[str] = (), seed: int | None = None
+) -> Recipe:
+    """Load a recipe, override single settings, and give it a seed.
+
+    Args:
+        method: the method.
+        recipe: name or YAML file; None takes the method's default.
+        settings: overrides, `key=value`.
+        seed: overrides the recipe's; a seed that is missing in both is drawn.
+
+    Returns:
+        A recipe with a seed.
+
+    Raises:
+        EventformersError: the recipe or a setting is not accepted.
+    """
+    accepted = accepted_keys(method)
+    resolved = load_recipe(method.name, recipe or method.default_recipe)
+    check_keys(resolved, accepted)
+    resolved = apply_settings(resolved, settings, accepted)
+    if seed is not None:
+        resolved.seed = seed
+    if resolved.seed is None:
+        resolved.seed = random.SystemRandom().randrange(2**31)
+    elif not isinstance(resolved.seed, int) or resolved.seed < 0:
+        raise EventformersError(f"seed: received {resolved.seed!r}; accepted: an integer of at least 0")
+    return resolved
+
+
+def train_head(
+    recipe: Recipe,
+    *,
+    encoder: str,
+    encoder_name: str,
+    output: Path,
+    data: str | None = None,
+    lora: bool = False,
+    resume: bool = False,
+    device: str | None = None,
+    dtype: str | None = None,
+) -> TrainingRun:
+    """Train a method's head as a recipe says.
+
+    Args:
+        recipe: what `resolve_recipe` returns.
+        encoder: folder or Hub id of the pretrained encoder.
+        encoder_name: how the encoder is called in records.
+        output: folder of the run; checkpoints go there.
+        data: built dataset, folder of raw files, or None for the bundled samples.
+        lora: train low-rank adapters instead of the whole encoder.
+        resume: go on from the last checkpoint in `output`.
+        device: `cpu` or `cuda`; None takes an accelerator where there is one.
+        dtype: `bfloat16` or `float16` computes in mixed precision; None in float32.
+
+    Returns:
+        The run, with the trained model in evaluation mode.
+
+    Raises:
+        EventformersError: a setting is not accepted, there is nothing to resume, or memory ran out.
+    """
+    method = load_method(recipe.method)
+    seed = _required_seed(recipe)
+    checkpoint = _checkpoint(recipe, output) if resume else None
+    set_seed(seed)
+    model = _build_head(method, encoder, recipe)
+    tokenizer = AutoTokenizer.from_pretrained(encoder)
+    prepared = method.prepare(recipe, data, tokenizer, model.config, seed)
+    arguments = _arguments(
+        recipe, seed, output, device, dtype, has_validation=prepared.validation is not None
+    )
+    trained = add_lora(model, method.trained_whole, encoder_name) if lora else model
+    trainer = EventTrainer(
+        model=trained,
+        args=arguments,
+        train_dataset=prepared.train,
+        eval_dataset=prepared.validation,
+        data_collator=prepared.collator,
+        processing_class=tokenizer,
+    )
+    record = {"encoder": encoder_name, "data": data, "lora": lora, "recipe": asdict(recipe)}
+    write_text(output / RUN_FILE, json.dumps(record, indent=2, sort_keys=True) + "\n")
+    started = time.monotonic()
+    try:
+        trainer.train(resume_from_checkpoint=checkpoint)
+    except torch.OutOfMemoryError as error:
+        raise EventformersError(
+            f"out of memory with {arguments.per_device_train_batch_size} rows a batch; lower "
+            "per_device_train_batch_size, or set gradient_cache_chunk_size to encode that many rows at a time"
+        ) from error
+    merged = trained.merge_and_unload() if lora else trained
+    return TrainingRun(
+        method=method,
+        recipe=recipe,
+        seed=seed,
+        model=merged.eval(),
+        adapter=trained if lora else None,
+        tokenizer=tokenizer,
+        arguments=arguments,
+        data=prepared.description,
+        seconds=time.monotonic() - started,
+        steps=trainer.state.global_step,
+        history=trainer.state.log_history,
+        truncated=prepared.collator.truncated,
+    )
+
+
+def save_run(run: TrainingRun, folder: Path) -> None:
+    """Write a run's model with its code, its tokenizer and its training arguments.
+
+    Args:
+        run: the run.
+        folder: where the files go.
+    """
+    if run.adapter is not None:
+        run.adapter.save_pretrained(folder / "adapter")
+    run.model.save_pretrained(folder)
+    run.tokenizer.save_pretrained(folder)
+    write_arguments(run.arguments, folder)
+
+
+def _required_seed(recipe: Recipe) -> int:
+    if recipe.seed is None:
+        raise EventformersError("the recipe has no seed; resolve_recipe draws one")
+    return recipe.seed
+
+
+def _build_head(method: Method, encoder: str, recipe: Recipe) -> EventPreTrainedModel:
+    try:
+        return method.head_class.from_encoder(encoder, **recipe.model)
+    except (StrictDataclassError, ValueError) as error:
+        raise EventformersError(" ".join(str(error).split())) from error
+    except OSError as error:
+        raise EventformersError(
+            f"cannot load the encoder {encoder!r}: {' '.join(str(error).split())[:300]}"
+        ) from error
+
+
+def _checkpoint(recipe: Recipe, output: Path) -> str:
+    checkpoint = get_last_checkpoint(str(output)) if output.is_dir() else None
+    record = output / RUN_FILE
+    if checkpoint is None or not record.is_file():
+        raise EventformersError(f"{output}: found no checkpoint to resume; run without --resume")
+    earlier = json.loads(record.read_text(encoding="utf-8"))["recipe"]
+    current = json.loads(json.dumps(asdict(recipe)))
+    different = [key for key in ("seed", "model", "data", "views") if earlier[key] != current[key]]
+    if different:
+        raise EventformersError(
+            f"{output}: the run to resume has another {' and '.join(different)}; pass the settings of "
+            f"{record}, or another -o"
+        )
+    return checkpoint
+
+
+def _arguments(
+    recipe: Recipe, seed: int, output: Path, device: str | None, dtype: str | None, has_validation: bool
+) -> EventTrainingArguments:
+    settings: dict[str, Any] = {
+        "dataloader_drop_last": True,
+        "logging_steps": 10,
+        "save_total_limit": 2,
+        **recipe.training,
+    }
+    if has_validation:
+        settings.setdefault("eval_strategy", settings.get("save_strategy", "steps"))
+        settings.setdefault("load_best_model_at_end", True)
+    try:
+        return EventTrainingArguments(
+            output_dir=str(output),
+            seed=seed,
+            use_cpu=device == "cpu",
+            bf16=dtype == "bfloat16",
+            fp16=dtype == "float16",
+            remove_unused_columns=False,
+            label_names=[],
+            report_to="none",
+            **settings,
+        )
+    except (TypeError, ValueError) as error:
+        raise EventformersError(
+            f"a training setting is not accepted: {' '.join(str(error).split())}"
+        ) from error
+
+
+def recorded_seed(output: Path) -> int | None:
+    """The seed of the run in a folder; None where there is no run."""
+    record = output / RUN_FILE
+    if not record.is_file():
+        return None
+    return json.loads(record.read_text(encoding="utf-8"))["recipe"]["seed"]
