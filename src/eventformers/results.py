@@ -5,11 +5,9 @@ The path is the identity: `<folder>/results/<model__name>/<revision>/<task>.json
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import math
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -21,6 +19,7 @@ from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_
 from huggingface_hub.repocard_data import eval_results_to_model_index
 
 from eventformers.errors import DataFormatError, EventformersError
+from eventformers.files import write_text
 from eventformers.protocols import JsonValue
 
 logger = logging.getLogger(__name__)
@@ -212,7 +211,7 @@ def write_result(result: TaskResult, directory: str | Path, *, overwrite: bool =
     path = result_path(directory, result.model, result.model_revision, result.task, result.variant)
     if not overwrite:
         check_same_data(path, result.dataset.fingerprint)
-    _write_text(path, result.to_json())
+    _write(path, result.to_json())
     return path
 
 
@@ -300,7 +299,7 @@ def write_eval_results(results: Sequence[TaskResult], directory: str | Path) -> 
             notes=_notes(result),
         )
         path = Path(directory) / ".eval_results" / f"{result.task}.yaml"
-        _write_text(path, yaml.safe_dump(eval_result_entries_to_yaml([entry]), sort_keys=False))
+        _write(path, yaml.safe_dump(eval_result_entries_to_yaml([entry]), sort_keys=False))
         paths.append(path)
     return paths
 
@@ -387,17 +386,11 @@ def _plain(value: object) -> tuple[JsonValue, bool]:
     return cast(JsonValue, value), True
 
 
-def _write_text(path: Path, text: str) -> None:
-    """Write a file by way of a temporary name beside it, so that a reader finds the old one or the new."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+def _write(path: Path, text: str) -> None:
+    """Write a file whole or not at all; what cannot be written is the user's to mend."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(temporary, path)
+        write_text(path, text)
     except OSError as error:
         raise EventformersError(
             f"cannot write {path}: {error.strerror}; nothing was changed there"
         ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
