@@ -1,0 +1,130 @@
+"""The bundled sample corpora: counts, raw formats, no duplicates, nothing taken from the public test rows."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+SAMPLES = Path(__file__).resolve().parents[2] / "datasets_scripts" / "samples"
+CHAINS = SAMPLES / "chains" / "events.jsonl"
+TEXT = re.compile(r"[a-z0-9](?:[a-z0-9' \-]*[a-z0-9])?")
+
+Row = tuple[str, ...]
+Pair = frozenset[Row]
+
+
+def read_documents() -> list[dict]:
+    return [json.loads(line) for line in CHAINS.read_text(encoding="ascii").splitlines()]
+
+
+def read_rows(path: Path) -> list[Row]:
+    return [tuple(line.split(" | ")) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def events_of(row: Row) -> list[Row]:
+    """Events of a similarity row; a score at its end is left out."""
+    return [row[start : start + 3] for start in range(0, len(row) - len(row) % 3, 3)]
+
+
+def pairs_of(row: Row) -> list[Pair]:
+    """Pairs of events that a similarity row compares, whichever event stands first."""
+    events = events_of(row)
+    return [frozenset(events[start : start + 2]) for start in range(0, len(events), 2)]
+
+
+def test_documents_have_the_plain_json_lines_format():
+    for document in read_documents():
+        assert set(document) == {"document_id", "source", "license", "events"}
+        assert document["source"] == "eventformers-samples"
+        assert document["license"] == "Apache-2.0"
+        for subject, predicate, object_ in document["events"]:
+            assert TEXT.fullmatch(subject), document["document_id"]
+            assert TEXT.fullmatch(predicate), document["document_id"]
+            assert not object_ or TEXT.fullmatch(object_), document["document_id"]
+
+
+def test_every_document_is_a_short_story():
+    lengths = {document["document_id"]: len(document["events"]) for document in read_documents()}
+    assert len(lengths) >= 400
+    assert {name: length for name, length in lengths.items() if not 6 <= length <= 10} == {}
+
+
+def test_every_scenario_is_told_several_times():
+    scenarios = Counter(document["document_id"].rsplit("-", 1)[0] for document in read_documents())
+    assert len(scenarios) >= 70
+    assert min(scenarios.values()) >= 6
+
+
+def test_documents_repeat_neither_each_other_nor_their_own_events():
+    documents = read_documents()
+    assert len({document["document_id"] for document in documents}) == len(documents)
+    tellings = Counter(frozenset(map(tuple, document["events"])) for document in documents)
+    assert max(tellings.values()) == 1
+    for document in documents:
+        assert len(set(map(tuple, document["events"]))) == len(document["events"]), document["document_id"]
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "fields"),
+    [("hard.txt", 120, 12), ("hard_extend.txt", 66, 12), ("transitive.txt", 60, 7)],
+)
+def test_similarity_rows_have_the_raw_format(name: str, count: int, fields: int):
+    rows = read_rows(SAMPLES / "similarity" / name)
+    assert len(rows) == count
+    for row in rows:
+        assert len(row) == fields, row
+        assert all(TEXT.fullmatch(text) for event in events_of(row) for text in event), row
+
+
+def test_similarity_rows_do_not_repeat():
+    pairs = [
+        pair
+        for name in ("hard.txt", "hard_extend.txt", "transitive.txt")
+        for row in read_rows(SAMPLES / "similarity" / name)
+        for pair in pairs_of(row)
+    ]
+    assert [pair for pair, count in Counter(pairs).items() if count > 1] == []
+    assert all(len(pair) == 2 for pair in pairs)
+
+
+@pytest.mark.parametrize("name", ["hard.txt", "hard_extend.txt"])
+def test_only_the_dissimilar_pair_shares_words(name: str):
+    for row in read_rows(SAMPLES / "similarity" / name):
+        similar_a, similar_b, dissimilar_a, dissimilar_b = events_of(row)
+        assert not set(similar_a) & set(similar_b), row
+        assert sum(a == b for a, b in zip(dissimilar_a, dissimilar_b, strict=True)) == 2, row
+
+
+def test_graded_scores_spread_over_the_scale():
+    scores = [float(row[6]) for row in read_rows(SAMPLES / "similarity" / "transitive.txt")]
+    assert all(1 <= score <= 7 for score in scores)
+    for low in range(1, 7):
+        assert sum(low <= score <= low + 1 for score in scores) >= 5, f"few scores from {low} to {low + 1}"
+
+
+def test_readme_states_the_counts():
+    readme = (SAMPLES / "README.md").read_text(encoding="utf-8")
+    documents = read_documents()
+    events = [tuple(event) for document in documents for event in document["events"]]
+    assert f"{len(documents)} documents, {len(events):,} events ({len(set(events)):,} distinct)" in readme
+    scenarios = {document["document_id"].rsplit("-", 1)[0] for document in documents}
+    assert f"{len(scenarios)} scenarios" in readme
+    for name in ("hard.txt", "hard_extend.txt", "transitive.txt"):
+        assert f"`similarity/{name}` | {len(read_rows(SAMPLES / 'similarity' / name))} |" in readme
+
+
+@pytest.mark.parametrize("name", ["hard.txt", "hard_extend.txt", "transitive.txt"])
+def test_no_pair_is_taken_from_the_public_tests(name: str, shared_data: Path):
+    public = {
+        pair
+        for file in ("hard.txt", "hard_extend.txt", "transitive.txt")
+        for row in read_rows(shared_data / "similarity" / file)
+        for pair in pairs_of(row)
+    }
+    assert len(public) > 1000
+    taken = [row for row in read_rows(SAMPLES / "similarity" / name) if public & set(pairs_of(row))]
+    assert taken == []
