@@ -1,1 +1,30 @@
 """Dataset builders: raw files as their owners publish them to Parquet."""
+
+from eventformers.datasets_scripts.base import EventDatasetBuilder
+from eventformers.datasets_scripts.building import (
+    BUILDERS,
+    build_dataset,
+    build_reports,
+    list_datasets,
+    load_built,
+)
+from eventformers.datasets_scripts.event_chains import EventChains
+from eventformers.datasets_scripts.event_similarity import EventSimilarity
+from eventformers.datasets_scripts.events import EVENT_FEATURE, EVENT_ORDERS, Event, event_text
+from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
+
+__all__ = [
+    "BUILDERS",
+    "EVENT_FEATURE",
+    "EVENT_ORDERS",
+    "Event",
+    "EventChains",
+    "EventDatasetBuilder",
+    "EventSimilarity",
+    "build_dataset",
+    "build_reports",
+    "dataset_fingerprint",
+    "event_text",
+    "list_datasets",
+    "load_built",
+]

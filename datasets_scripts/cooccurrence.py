@@ -96,7 +96,7 @@ class CooccurrenceCounter:
         self.window = window
         self.max_co_events = max_co_events
         self.statistics = CooccurrenceStatistics()
-        self._memory_bytes = _bytes_of(memory_limit)
+        self._memory_bytes = bytes_of(memory_limit)
         self._folder = tempfile.TemporaryDirectory(prefix="cooccurrence-", dir=temporary_directory)
         settings: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": memory_limit,
@@ -365,7 +365,7 @@ def _one_row(result: duckdb.DuckDBPyConnection) -> tuple[int, ...]:
     return tuple(row) if row is not None else ()
 
 
-def _bytes_of(size: str) -> int:
+def bytes_of(size: str) -> int:
     """The bytes of a size as DuckDB writes it: "2GB", "512 MiB"."""
     match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]?)(i?)b?\s*", size, flags=re.IGNORECASE)
     if match is None:

@@ -1,0 +1,263 @@
+"""What every dataset builder shares: raw files, settings, fingerprints and the report of what was read."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import ClassVar, TypedDict
+
+import datasets
+import pyarrow as pa
+from datasets.builder import Key
+
+from eventformers.datasets_scripts import events, raw_files
+from eventformers.datasets_scripts.fingerprints import input_fingerprint
+from eventformers.datasets_scripts.raw_files import DataDir, file_digest, raw_paths
+from eventformers.errors import EventformersError, UnknownNameError
+
+SAMPLES = Path(__file__).parent / "samples"
+"""The bundled sample corpora, in the raw formats, one folder a builder."""
+
+_ROWS_PER_TABLE = 2_000
+
+JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "JsonValue"]
+
+
+class SourceCount(TypedDict):
+    """How much of a source went into a dataset, and under which licence."""
+
+    license: str
+    documents: int
+    events: int
+
+
+@dataclass
+class BuildReport:
+    """What a build read, left out and wrote; `build_report.json` beside the rows.
+
+    Args:
+        read: counts of what stood in the raw files.
+        skipped: counts of what was left out, by reason.
+        sources: licence and counts of what was kept, by source.
+        statistics: further numbers of the builder.
+    """
+
+    read: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
+    sources: dict[str, SourceCount] = field(default_factory=dict)
+    statistics: dict[str, JsonValue] = field(default_factory=dict)
+
+    def add_source(self, source: str, license_name: str, documents: int, num_events: int) -> None:
+        """Count documents and events of a source as kept. A source of two licences is counted by each."""
+        name = source
+        known = self.sources.get(name)
+        if known is not None and known["license"] != license_name:
+            name = f"{source} ({license_name})"
+        count = self.sources.setdefault(name, {"license": license_name, "documents": 0, "events": 0})
+        count["documents"] += documents
+        count["events"] += num_events
+
+    @property
+    def licenses(self) -> list[str]:
+        """The licences of what was kept, sorted."""
+        return sorted({count["license"] for count in self.sources.values()})
+
+
+class EventDatasetBuilder(datasets.ArrowBasedBuilder):
+    """A dataset of events, built from raw files as their owners publish them.
+
+    A subclass names its configs, its raw files and the features, and yields examples or tables. Cached builds
+    are keyed by the bytes of the raw files, the source of the builder and the settings, so that a changed
+    file is never answered with old rows.
+
+    Args:
+        config_name: one of the configs; None takes the default one.
+        data_dir: folder or file with the raw data, or several; None takes the bundled samples.
+        cache_dir: where built rows are kept; None takes the cache of `datasets`.
+        **settings: fields of the config class.
+
+    Raises:
+        UnknownNameError: an unknown config or setting.
+        EventformersError: no raw file for the config.
+    """
+
+    NAME: ClassVar[str]
+    """The builder in snake_case."""
+    TITLE: ClassVar[str]
+    SUMMARY: ClassVar[str]
+    """What the dataset is, one or two sentences for its card."""
+    CITATION: ClassVar[str] = ""
+    SPLIT: ClassVar[str]
+    SAMPLES_FOLDER: ClassVar[str]
+    RAW_FILES: ClassVar[dict[str, str]]
+    """What raw files each config reads, for people."""
+    MODULES: ClassVar[tuple[ModuleType, ...]] = ()
+    """Modules beside the builder's own that decide on the rows."""
+    RESOURCE_SETTINGS: ClassVar[frozenset[str]] = frozenset()
+    """Settings that change how the rows are made, never which ones."""
+
+    def __init__(
+        self,
+        config_name: str | None = None,
+        data_dir: DataDir | None = None,
+        cache_dir: str | Path | None = None,
+        **settings: object,
+    ) -> None:
+        config_name = config_name or str(self.DEFAULT_CONFIG_NAME)
+        check_config(type(self), config_name)
+        check_settings(type(self), settings)
+        paths = [SAMPLES / self.SAMPLES_FOLDER] if data_dir is None else raw_paths(data_dir)
+        self.is_sample = all(path.is_relative_to(SAMPLES) for path in paths)
+        self.raw_files = self.find_raw_files(config_name, paths)
+        if not self.raw_files:
+            raise EventformersError(
+                f"no raw file for {self.NAME}, config {config_name}, in {', '.join(map(str, paths))};"
+                f" accepted: {self.RAW_FILES[config_name]}"
+            )
+        config = self.BUILDER_CONFIG_CLASS(name=config_name, **settings)
+        self.settings = settings_of(config)
+        deciding = {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in self.settings.items()
+            if name not in self.RESOURCE_SETTINGS
+        }
+        self.fingerprint = input_fingerprint(
+            self.raw_files, self._modules(), {**deciding, "config": config_name, "sample": self.is_sample}
+        )
+        self.report = BuildReport()
+        super().__init__(
+            cache_dir=str(cache_dir) if cache_dir is not None else None,
+            config_name=config_name,
+            data_dir=os.pathsep.join(map(str, paths)),
+            hash=self.fingerprint,
+            **{name: value for name, value in self.settings.items() if name in settings},
+        )
+
+    @classmethod
+    def find_raw_files(cls, config_name: str, paths: list[Path]) -> list[Path]:
+        """The raw files of a config among the given folders and files; empty where there are none."""
+        raise NotImplementedError
+
+    @classmethod
+    def features(cls, config_name: str) -> datasets.Features:
+        """The columns of a config."""
+        raise NotImplementedError
+
+    def tables(self) -> Iterator[pa.Table]:
+        """The rows as tables; fills `self.report` on the way. Either this or `examples` is written."""
+        schema = self.features(self.config.name).arrow_schema
+        rows: list[Mapping[str, object]] = []
+        for example in self.examples():
+            rows.append(example)
+            if len(rows) == _ROWS_PER_TABLE:
+                yield pa.Table.from_pylist(rows, schema=schema)
+                rows = []
+        if rows:
+            yield pa.Table.from_pylist(rows, schema=schema)
+
+    def examples(self) -> Iterator[Mapping[str, object]]:
+        """The rows one by one; fills `self.report` on the way."""
+        raise NotImplementedError
+
+    @property
+    def raw_digests(self) -> list[dict[str, JsonValue]]:
+        """Name, size and SHA-256 of every raw file."""
+        return [
+            {"name": path.name, "bytes": path.stat().st_size, "sha256": file_digest(path)}
+            for path in self.raw_files
+        ]
+
+    def download_and_prepare(self, *arguments: object, **options: object) -> None:
+        """As in `datasets`, but a fault of the raw files or the disk is raised as itself.
+
+        Raises:
+            EventformersError: a raw file cannot be read, or the rows cannot be written.
+        """
+        try:
+            super().download_and_prepare(*arguments, **options)
+        except datasets.exceptions.DatasetGenerationError as error:
+            cause: BaseException | None = error
+            while cause is not None:
+                if isinstance(cause, EventformersError):
+                    raise cause from None
+                if isinstance(cause, OSError):
+                    raise write_error(self.NAME, cause) from error
+                cause = cause.__cause__ or cause.__context__
+            raise
+        except OSError as error:
+            raise write_error(self.NAME, error) from error
+
+    def _modules(self) -> set[ModuleType]:
+        own = {
+            sys.modules[kind.__module__]
+            for kind in type(self).__mro__
+            if issubclass(kind, EventDatasetBuilder)
+        }
+        return {*own, *self.MODULES, events, raw_files}
+
+    def _info(self) -> datasets.DatasetInfo:
+        return datasets.DatasetInfo(
+            description=self.SUMMARY,
+            citation=self.CITATION,
+            features=self.features(self.config.name),
+        )
+
+    def _split_generators(self, dl_manager: object) -> list[datasets.SplitGenerator]:
+        return [datasets.SplitGenerator(name=self.SPLIT, gen_kwargs={})]
+
+    def _generate_tables(self) -> Iterator[tuple[Key, pa.Table]]:
+        self.report = BuildReport()
+        schema = self.features(self.config.name).arrow_schema
+        empty = True
+        for number, table in enumerate(self.tables()):
+            empty = empty and not table.num_rows
+            yield Key(0, number), table.cast(schema)
+        if empty:
+            skipped = ", ".join(f"{count} {reason}" for reason, count in sorted(self.report.skipped.items()))
+            raise EventformersError(
+                f"{self.NAME}, config {self.config.name}: no row is left of"
+                f" {', '.join(path.name for path in self.raw_files)} (skipped: {skipped or 'nothing'});"
+                " accepted: at least one"
+            )
+
+
+def write_error(what: str, error: OSError) -> EventformersError:
+    """One line for a write that the system refused, such as one on a full disk."""
+    where = f" {error.filename}" if error.filename else ""
+    return EventformersError(f"cannot write {what}{where}: {error.strerror or error}")
+
+
+def settings_of(config: datasets.BuilderConfig) -> dict[str, object]:
+    """The fields that a config class adds to those of every builder, with their values."""
+    return {name: getattr(config, name) for name in setting_names(type(config))}
+
+
+def setting_names(config_class: type[datasets.BuilderConfig]) -> list[str]:
+    """The names of the settings that a config class adds to those of every builder."""
+    common = {item.name for item in dataclasses.fields(datasets.BuilderConfig)}
+    return [item.name for item in dataclasses.fields(config_class) if item.name not in common]
+
+
+def config_names(builder: type[EventDatasetBuilder]) -> list[str]:
+    """The configs of a builder, the default one first."""
+    return [config.name for config in builder.BUILDER_CONFIGS]
+
+
+def check_config(builder: type[EventDatasetBuilder], name: str) -> None:
+    """Raise `UnknownNameError` for a config that the builder has not."""
+    if name not in config_names(builder):
+        raise UnknownNameError(f"config of {builder.NAME}", name, config_names(builder))
+
+
+def check_settings(builder: type[EventDatasetBuilder], names: Iterable[str]) -> None:
+    """Raise `UnknownNameError` for a setting that the builder has not."""
+    known = setting_names(builder.BUILDER_CONFIG_CLASS)
+    for name in names:
+        if name not in known:
+            raise UnknownNameError(f"setting of {builder.NAME}", name, known or ["(none)"])

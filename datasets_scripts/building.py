@@ -1,0 +1,348 @@
+"""Building datasets into folders that `load_dataset` reads, and loading them from wherever they are."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import TypedDict, cast
+
+import datasets
+from datasets import Dataset, DatasetDict, load_dataset
+from filelock import FileLock
+
+from eventformers.datasets_scripts.base import (
+    SAMPLES,
+    EventDatasetBuilder,
+    JsonValue,
+    check_config,
+    check_settings,
+    config_names,
+    setting_names,
+    write_error,
+)
+from eventformers.datasets_scripts.dataset_card import dataset_card, read_front_matter
+from eventformers.datasets_scripts.event_chains import EventChains
+from eventformers.datasets_scripts.event_similarity import EventSimilarity
+from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
+from eventformers.datasets_scripts.raw_files import DataDir, raw_paths
+from eventformers.errors import EventformersError, UnknownNameError
+
+BUILDERS: dict[str, type[EventDatasetBuilder]] = {
+    builder.NAME: builder for builder in (EventSimilarity, EventChains)
+}
+"""The dataset builders by their snake_case names."""
+
+REPORT_NAME = "build_report.json"
+
+
+class DatasetEntry(TypedDict):
+    """A config of a builder, for a list of what can be built."""
+
+    name: str
+    config: str
+    columns: list[str]
+    split: str
+    raw_files: str
+    settings: list[str]
+
+
+def list_datasets() -> list[DatasetEntry]:
+    """Every config of every builder: its columns, its raw files and the settings of its builder."""
+    return [
+        {
+            "name": name,
+            "config": config,
+            "columns": list(builder.features(config)),
+            "split": builder.SPLIT,
+            "raw_files": builder.RAW_FILES[config],
+            "settings": setting_names(builder.BUILDER_CONFIG_CLASS),
+        }
+        for name, builder in sorted(BUILDERS.items())
+        for config in config_names(builder)
+    ]
+
+
+def build_dataset(
+    name: str,
+    config: str | None = None,
+    data_dir: DataDir | None = None,
+    output: str | Path | None = None,
+    **settings: object,
+) -> Path:
+    """Build a dataset into a folder: `<config>/<split>-00000-of-00001.parquet`, a report beside it, a README.
+
+    Every config is written to a folder of another name and put in place when it is whole; what stood there
+    before stays until then. Configs of one builder that are built into one folder add up.
+
+    Args:
+        name: a key of `BUILDERS`.
+        config: one config; None builds every config that the raw files can feed.
+        data_dir: folder or file with the raw data, several of them, or a text that joins several by the
+            path separator of the system; None takes the bundled samples.
+        output: the folder to write; None takes one in the cache of `datasets` that goes by the fingerprint,
+            and builds only what is not there yet.
+        **settings: settings of the builder, such as `window=20`.
+
+    Returns:
+        The folder.
+
+    Raises:
+        UnknownNameError: an unknown builder, config or setting.
+        DataFormatError: a raw file cannot be read, with file and line.
+        EventformersError: no raw file is there, or the folder cannot be written.
+    """
+    builder_class = _builder_class(name)
+    check_settings(builder_class, settings)
+    if config is not None:
+        check_config(builder_class, config)
+    wanted = [config] if config is not None else _feedable(builder_class, data_dir)
+    builders = []
+    with tempfile.TemporaryDirectory(prefix="eventformers-") as scratch:
+        for one in wanted:
+            builders.append(builder_class(one, data_dir=data_dir, cache_dir=scratch, **settings))
+        folder = Path(output) if output is not None else _cache_folder(builders)
+        with _folder_lock(folder):
+            if output is not None:
+                _check_target(builder_class, folder)
+            for builder in builders:
+                if output is None and (folder / builder.config.name / REPORT_NAME).is_file():
+                    continue
+                _build_config(builder, folder)
+            _write_readme(builder_class, folder)
+    return folder
+
+
+def load_built(
+    data: DataDir | None,
+    config: str,
+    *,
+    builder: str | None = None,
+    **settings: object,
+) -> DatasetDict:
+    """The rows of a config, memory-mapped, from wherever they are.
+
+    Args:
+        data: a built folder or a Hub id; a folder or file with raw data, which is built into the cache of
+            `datasets` first; None takes the bundled samples.
+        config: the config.
+        builder: a key of `BUILDERS`; needed where several builders have a config of that name.
+        **settings: settings of the builder; only for raw data and samples.
+
+    Raises:
+        UnknownNameError: an unknown builder, config or setting.
+        EventformersError: there is no such folder or Hub repository, or settings are given for a dataset that
+            is built already.
+    """
+    if isinstance(data, (str, Path)):
+        built = _built_folder(data)
+        hub_id = None if built is not None or Path(data).expanduser().exists() else _hub_id(str(data))
+        if (built is not None or hub_id is not None) and settings:
+            raise EventformersError(
+                f"{data} is built already, so {', '.join(sorted(settings))} cannot be set;"
+                " accepted: settings together with raw data"
+            )
+        if built is not None:
+            return _load_folder(built, config)
+        if hub_id is not None:
+            return _load_hub(hub_id, config)
+    name = builder if builder is not None else _builder_of_config(config)
+    return _load_folder(build_dataset(name, config, data, **settings), config)
+
+
+def build_reports(folder: str | Path) -> dict[str, dict[str, JsonValue]]:
+    """The build reports of a built folder by config; empty for a folder that holds none."""
+    reports: dict[str, dict[str, JsonValue]] = {}
+    for path in sorted(Path(folder).glob(f"*/{REPORT_NAME}")):
+        if not path.parent.name.startswith("."):
+            reports[path.parent.name] = json.loads(path.read_text(encoding="utf-8"))
+    return reports
+
+
+def _builder_class(name: str) -> type[EventDatasetBuilder]:
+    if name not in BUILDERS:
+        raise UnknownNameError("dataset", name, BUILDERS)
+    return BUILDERS[name]
+
+
+def _builder_of_config(config: str) -> str:
+    names = [name for name, builder in BUILDERS.items() if config in config_names(builder)]
+    if not names:
+        known = [one for builder in BUILDERS.values() for one in config_names(builder)]
+        raise UnknownNameError("config", config, known)
+    if len(names) > 1:
+        raise EventformersError(f"config {config} is in several builders; name one of {', '.join(names)}")
+    return names[0]
+
+
+def _feedable(builder: type[EventDatasetBuilder], data_dir: DataDir | None) -> list[str]:
+    paths = [SAMPLES / builder.SAMPLES_FOLDER] if data_dir is None else raw_paths(data_dir)
+    found = [config for config in config_names(builder) if builder.find_raw_files(config, paths)]
+    if not found:
+        accepted = "; ".join(dict.fromkeys(builder.RAW_FILES.values()))
+        raise EventformersError(
+            f"no raw file for {builder.NAME} in {', '.join(map(str, paths))}; accepted: {accepted}"
+        )
+    return found
+
+
+def _cache_folder(builders: list[EventDatasetBuilder]) -> Path:
+    joined = sha256(" ".join(builder.fingerprint for builder in builders).encode()).hexdigest()
+    root = Path(datasets.config.HF_DATASETS_CACHE).expanduser()
+    return root / "eventformers" / builders[0].NAME / joined[:16]
+
+
+@contextmanager
+def _folder_lock(folder: Path) -> Iterator[None]:
+    """One build at a time in a folder. The lock lies in the cache, so that the folder stays clean."""
+    root = Path(datasets.config.HF_DATASETS_CACHE).expanduser() / "eventformers" / "locks"
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(root / f"{sha256(str(folder.absolute()).encode()).hexdigest()[:16]}.lock")
+        with lock:
+            yield
+    except OSError as error:
+        raise write_error(str(folder), error) from error
+
+
+def _check_target(builder: type[EventDatasetBuilder], folder: Path) -> None:
+    """Keep two builders, or a built dataset and other files, from mixing in one folder."""
+    if folder.exists() and not folder.is_dir():
+        raise EventformersError(f"{folder} is a file; accepted: a folder to build into")
+    others = {str(report["builder"]) for report in build_reports(folder).values()} - {builder.NAME}
+    if others:
+        raise EventformersError(
+            f"{folder} holds {', '.join(sorted(others))}; accepted for {builder.NAME}: a folder of its own"
+        )
+    readme = folder / "README.md"
+    if readme.exists() and not build_reports(folder):
+        raise EventformersError(f"{readme} is not ours to overwrite; accepted: a folder without a README")
+
+
+def _build_config(builder: EventDatasetBuilder, folder: Path) -> None:
+    """Write one config beside its place, then put it there."""
+    config = builder.config.name
+    folder.mkdir(parents=True, exist_ok=True)
+    # Under the lock any such folder was left behind by a build that was killed.
+    for leftover in folder.glob(f".{config}-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    staging = Path(tempfile.mkdtemp(prefix=f".{config}-", dir=folder))
+    try:
+        started = time.perf_counter()
+        builder.download_and_prepare(str(staging / "written"), file_format="parquet", max_shard_size="100TB")
+        (written,) = (staging / "written").glob("*.parquet")
+        ready = staging / "ready"
+        ready.mkdir()
+        os.replace(written, ready / f"{builder.SPLIT}-00000-of-00001.parquet")
+        report = _report(builder, ready, time.perf_counter() - started, staging / "cache")
+        (ready / REPORT_NAME).write_text(
+            json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
+        place, aside = folder / config, staging / "before"
+        if place.exists():
+            os.replace(place, aside)
+        try:
+            os.replace(ready, place)
+        except OSError:
+            if aside.exists():
+                os.replace(aside, place)
+            raise
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _report(builder: EventDatasetBuilder, ready: Path, seconds: float, cache: Path) -> dict[str, JsonValue]:
+    rows = _load_parquet({builder.SPLIT: [str(path) for path in ready.glob("*.parquet")]}, cache)
+    split = rows[builder.SPLIT]
+    report = builder.report
+    return {
+        "builder": builder.NAME,
+        "config": builder.config.name,
+        "split": builder.SPLIT,
+        "sample": builder.is_sample,
+        "fingerprint": builder.fingerprint,
+        "rows_fingerprint": dataset_fingerprint(split),
+        "rows": len(split),
+        "settings": {
+            name: list(value) if isinstance(value, tuple) else cast(JsonValue, value)
+            for name, value in builder.settings.items()
+            if name not in builder.RESOURCE_SETTINGS
+        },
+        "raw_files": cast(JsonValue, builder.raw_digests),
+        "read": dict(sorted(report.read.items())),
+        "skipped": dict(sorted(report.skipped.items())),
+        "sources": cast(JsonValue, dict(sorted(report.sources.items()))),
+        "licenses": cast(JsonValue, report.licenses),
+        "statistics": report.statistics,
+        "seconds": round(seconds, 2),
+    }
+
+
+def _write_readme(builder: type[EventDatasetBuilder], folder: Path) -> None:
+    handle, name = tempfile.mkstemp(prefix=".README-", dir=folder)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(dataset_card(builder, build_reports(folder)))
+        os.chmod(name, 0o644)
+        os.replace(name, folder / "README.md")
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def _built_folder(data: str | Path) -> Path | None:
+    """The folder, if it is one whose README lists configs."""
+    folder = Path(data).expanduser()
+    return folder if read_front_matter(folder / "README.md").get("configs") else None
+
+
+def _load_folder(folder: Path, config: str) -> DatasetDict:
+    """Load by the files that the README names: `datasets` then minds when they were changed, which it does
+    not for a folder that it reads through the README itself."""
+    entries = cast("list[dict[str, JsonValue]]", read_front_matter(folder / "README.md")["configs"])
+    by_name = {str(entry.get("config_name")): entry for entry in entries}
+    if config not in by_name:
+        raise UnknownNameError(f"config of {folder}", config, by_name)
+    patterns = by_name[config].get("data_files")
+    files: dict[str, list[str]] = {}
+    for item in patterns if isinstance(patterns, list) else []:
+        if not isinstance(item, dict):
+            continue
+        paths = item["path"] if isinstance(item["path"], list) else [item["path"]]
+        matches = sorted(match for path in paths for match in folder.glob(str(path)))
+        files[str(item["split"])] = [str(match.absolute()) for match in matches]
+    if not files or not all(files.values()):
+        raise EventformersError(f"{folder}/README.md: no Parquet file for config {config}; build it anew")
+    return _load_parquet(files, None)
+
+
+def _load_parquet(files: dict[str, list[str]], cache: Path | None) -> DatasetDict:
+    loaded = load_dataset("parquet", data_files=files, cache_dir=str(cache) if cache else None)
+    return cast(DatasetDict, loaded)
+
+
+def _hub_id(text: str) -> str:
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", text) and not text.startswith("."):
+        return text
+    raise EventformersError(
+        f"no dataset at {text}; accepted: an existing folder or a Hub id like name/dataset"
+    )
+
+
+def _load_hub(hub_id: str, config: str) -> DatasetDict:
+    try:
+        loaded = load_dataset(hub_id, config)
+    except (OSError, ValueError, datasets.exceptions.DatasetNotFoundError) as error:
+        raise EventformersError(
+            f"no folder {hub_id}, and no dataset of that id with config {config} on the Hub or in the cache"
+            f" ({str(error).splitlines()[0]})"
+        ) from error
+    if isinstance(loaded, Dataset):
+        return DatasetDict({str(loaded.split): loaded})
+    return cast(DatasetDict, loaded)

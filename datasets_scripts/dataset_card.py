@@ -1,0 +1,125 @@
+"""The README of a built dataset: what the Hub and `load_dataset` read, and what people read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+import yaml
+
+from eventformers.datasets_scripts.base import EventDatasetBuilder, JsonValue, SourceCount, config_names
+from eventformers.datasets_scripts.licenses import hub_licenses
+
+Report = Mapping[str, JsonValue]
+
+
+def dataset_card(builder: type[EventDatasetBuilder], reports: Mapping[str, Report]) -> str:
+    """The text of the README for the configs that a folder holds.
+
+    Args:
+        builder: the builder of them all.
+        reports: the build report by config.
+    """
+    configs = sorted(reports, key=config_names(builder).index)
+    licenses = sorted({name for config in configs for name in _texts(reports[config], "licenses")})
+    samples = any(reports[config]["sample"] for config in configs)
+    front = {
+        "configs": [
+            {
+                "config_name": config,
+                **({"default": True} if position == 0 else {}),
+                "data_files": [
+                    {
+                        "split": reports[config]["split"],
+                        "path": f"{config}/{reports[config]['split']}-*.parquet",
+                    }
+                ],
+            }
+            for position, config in enumerate(configs)
+        ],
+        "license": hub_licenses(licenses),
+        "tags": ["eventformers", "events", *(["sample"] if samples else [])],
+        "language": ["en"],
+        "pretty_name": builder.TITLE + (" (samples)" if samples else ""),
+    }
+    parts = [
+        f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n",
+        f"# {front['pretty_name']}\n",
+        f"{builder.SUMMARY}\n",
+    ]
+    if samples:
+        parts.append(
+            "These rows are built from small samples written for trying things out. They are no benchmark:"
+            " scores on them say nothing about a model.\n"
+        )
+    parts.append(
+        "```python\nfrom datasets import load_dataset\n\n"
+        f'rows = load_dataset("path/or/repository", "{configs[0]}", split="{reports[configs[0]]["split"]}")\n'
+        "```\n"
+    )
+    for config in configs:
+        parts.append(_config_section(builder, config, reports[config]))
+    parts.append(f"## Citation\n\n{builder.CITATION}\n")
+    return "\n".join(parts)
+
+
+def read_front_matter(readme: Path) -> dict[str, JsonValue]:
+    """The YAML between the two `---` of a README; empty where there is none."""
+    try:
+        text = readme.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return {}
+    if not text.startswith("---"):
+        return {}
+    parts = text.split("\n---", 1)
+    try:
+        front = yaml.safe_load(parts[0].removeprefix("---"))
+    except yaml.YAMLError:
+        return {}
+    return front if isinstance(front, dict) else {}
+
+
+def _config_section(builder: type[EventDatasetBuilder], config: str, report: Report) -> str:
+    lines = [
+        f"## {config}",
+        "",
+        f"- rows: {report['rows']:,}",
+        f"- columns: {', '.join(f'`{name}`' for name in builder.features(config))}",
+        f"- fingerprint of the rows: `{report['rows_fingerprint']}`",
+    ]
+    for title, name in (("settings", "settings"), ("read", "read"), ("skipped", "skipped")):
+        values = cast("dict[str, JsonValue]", report[name])
+        lines.append(f"- {title}: {_listed(values) or 'none'}")
+    statistics = cast("dict[str, JsonValue]", report["statistics"])
+    if statistics:
+        lines.append(f"- statistics: {_listed(statistics)}")
+    files = cast("list[dict[str, JsonValue]]", report["raw_files"])
+    lines += [
+        f"- raw file: `{item['name']}`, {item['bytes']:,} bytes, SHA-256 `{item['sha256']}`" for item in files
+    ]
+    sources = cast("dict[str, SourceCount]", report["sources"])
+    lines += ["", "| source | license | documents or rows | events |", "|---|---|---|---|"]
+    lines += [
+        f"| {name} | {count['license']} | {count['documents']:,} | {count['events']:,} |"
+        for name, count in sorted(sources.items())
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _listed(values: Mapping[str, JsonValue]) -> str:
+    return ", ".join(f"{name} {_shown(value)}" for name, value in sorted(values.items()))
+
+
+def _shown(value: JsonValue) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(map(str, value)) + "]"
+    if value is None:
+        return "none"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return str(value)
+
+
+def _texts(report: Report, name: str) -> list[str]:
+    return cast("list[str]", report[name])

@@ -1,0 +1,120 @@
+"""Tests of event similarity: hard pairs, and pairs graded by people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import ClassVar
+
+import datasets
+from datasets import Value
+
+from eventformers.datasets_scripts.base import EventDatasetBuilder
+from eventformers.datasets_scripts.events import EVENT_FEATURE, Event
+from eventformers.datasets_scripts.licenses import UNSPECIFIED
+from eventformers.datasets_scripts.raw_files import checked_event, read_lines
+from eventformers.errors import DataFormatError
+
+_FILES = {"hard": "hard.txt", "hard_extended": "hard_extend.txt", "transitive": "transitive.txt"}
+_LICENSES = {"hard": "Apache-2.0", "hard_extended": UNSPECIFIED, "transitive": UNSPECIFIED}
+_HARD_COLUMNS = ("similar_a", "similar_b", "dissimilar_a", "dissimilar_b")
+
+MINIMUM_SCORE, MAXIMUM_SCORE = 1.0, 7.0
+"""The scale on which people rated the transitive pairs."""
+
+
+class EventSimilarity(EventDatasetBuilder):
+    """Event similarity: `hard` and `hard_extended` (two pairs a row, the first one more similar) and
+    `transitive` (a pair and its mean human score from 1 to 7).
+
+    Raw files: `hard.txt` (Weber et al. 2018), `hard_extend.txt` (Ding et al. 2019), both with four events of
+    subject, predicate and object in twelve fields separated by `|`; `transitive.txt` (Kartsaklis and
+    Sadrzadeh 2014) with two events and the score in seven fields.
+    """
+
+    NAME = "event_similarity"
+    TITLE = "Event similarity"
+    SUMMARY = (
+        "Tests of event similarity. In `hard` and `hard_extended` the similar pair shares few words and the"
+        " dissimilar pair many; `transitive` has pairs of transitive sentences with mean human scores"
+        " from 1 to 7."
+    )
+    CITATION = (
+        "Weber, Balasubramanian, Chambers: Event Representations with Tensor-Based Compositions, AAAI 2018."
+        " Ding et al.: Event Representation Learning Enhanced with External Commonsense Knowledge,"
+        " EMNLP 2019. Kartsaklis, Sadrzadeh: A Study of Entanglement in a Categorical Framework of Natural"
+        " Language, QPL 2014."
+    )
+    SPLIT = "test"
+    SAMPLES_FOLDER = "similarity"
+    RAW_FILES: ClassVar[dict[str, str]] = {
+        "hard": "hard.txt with 12 fields a line, separated by |",
+        "hard_extended": "hard_extend.txt with 12 fields a line, separated by |",
+        "transitive": "transitive.txt with 7 fields a line, separated by |",
+    }
+    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
+        datasets.BuilderConfig(name=name) for name in _FILES
+    ]
+    DEFAULT_CONFIG_NAME = "hard"
+
+    @classmethod
+    def find_raw_files(cls, config_name: str, paths: list[Path]) -> list[Path]:
+        """The file with the published name of the config, in a folder or given by itself."""
+        name = _FILES[config_name]
+        found = [path / name if path.is_dir() else path for path in paths]
+        return [path for path in found if path.name == name and path.is_file()][:1]
+
+    @classmethod
+    def features(cls, config_name: str) -> datasets.Features:
+        """The columns of a config."""
+        if config_name == "transitive":
+            return datasets.Features(
+                {"event_a": EVENT_FEATURE, "event_b": EVENT_FEATURE, "score": Value("float64")}
+            )
+        return datasets.Features({name: EVENT_FEATURE for name in _HARD_COLUMNS})
+
+    def examples(self) -> Iterator[Mapping[str, object]]:
+        """One row a line; blank lines are counted.
+
+        Raises:
+            DataFormatError: wrong number of fields, an event without any word, or a score that is no number
+                from 1 to 7.
+        """
+        config = self.config.name
+        path = self.raw_files[0]
+        source = "eventformers-samples" if self.is_sample else path.name
+        license_name = "Apache-2.0" if self.is_sample else _LICENSES[config]
+        num_events = 2 if config == "transitive" else 4
+        num_fields = 3 * num_events + (config == "transitive")
+        for line, text in read_lines(path):
+            if not text.strip():
+                self.report.skipped["blank_line"] += 1
+                continue
+            self.report.read["rows"] += 1
+            fields = [part.strip() for part in text.split("|")]
+            if len(fields) != num_fields:
+                raise DataFormatError(
+                    path, line, f"{len(fields)} fields", f"{num_fields} fields separated by |"
+                )
+            row: dict[str, Event | float] = {}
+            names = ("event_a", "event_b") if config == "transitive" else _HARD_COLUMNS
+            for index, name in enumerate(names):
+                subject, predicate, object_ = fields[3 * index : 3 * index + 3]
+                row[name] = checked_event(subject, predicate, object_, path, line)
+            if config == "transitive":
+                row["score"] = _score(fields[-1], path, line)
+            self.report.add_source(source, license_name, 1, num_events)
+            yield row
+
+
+def _score(text: str, path: Path, line: int) -> float:
+    try:
+        score = float(text)
+    except ValueError:
+        score = math.nan
+    if not MINIMUM_SCORE <= score <= MAXIMUM_SCORE:
+        raise DataFormatError(
+            path, line, f"the score {text!r}", f"a number from {MINIMUM_SCORE:g} to {MAXIMUM_SCORE:g}"
+        )
+    return score

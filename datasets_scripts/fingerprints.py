@@ -1,0 +1,84 @@
+"""Fingerprints: of what a dataset is built from, and of the rows that came out."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pyarrow as pa
+from datasets import Dataset, DatasetDict
+
+from eventformers.datasets_scripts.raw_files import file_digest
+
+_BLOCK_ROWS = 4096
+
+
+def input_fingerprint(
+    raw_files: Iterable[Path], modules: Iterable[ModuleType], settings: Mapping[str, object]
+) -> str:
+    """SHA-256 over the bytes of the raw files, the source of the modules and the settings.
+
+    File names count, folders do not: the same files elsewhere have the same fingerprint.
+    """
+    parts = {
+        "files": [[path.name, file_digest(path)] for path in raw_files],
+        "code": [
+            hashlib.sha256(inspect.getsource(module).encode()).hexdigest()
+            for module in sorted(modules, key=lambda module: module.__name__)
+        ],
+        "settings": {name: settings[name] for name in sorted(settings)},
+    }
+    return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()
+
+
+def dataset_fingerprint(dataset: Dataset | DatasetDict) -> str:
+    """SHA-256 over the column names and values of a dataset, in bounded blocks of rows.
+
+    It depends on the rows alone: not on where the dataset lies, how it is cut into files, or which version
+    of a library wrote it. For a `DatasetDict` the names of the splits count too.
+    """
+    if isinstance(dataset, DatasetDict):
+        splits = [f"{name}:{dataset_fingerprint(dataset[name])}" for name in sorted(dataset)]
+        return hashlib.sha256("\n".join(splits).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps(sorted(dataset.column_names)).encode())
+    rows = dataset.with_format("arrow")
+    for start in range(0, len(dataset), _BLOCK_ROWS):
+        block = rows[start : start + _BLOCK_ROWS]
+        for name in sorted(dataset.column_names):
+            _update(digest, block[name].combine_chunks())
+    return digest.hexdigest()
+
+
+def _update(digest: hashlib._Hash, values: pa.Array | pa.ChunkedArray) -> None:
+    """Add an array to the digest by its values: lengths, then bytes, type by type."""
+    if isinstance(values, pa.ChunkedArray):
+        values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
+    digest.update(f"{len(values)} {values.null_count};".encode())
+    if values.null_count:
+        digest.update(np.packbits(values.is_null().to_numpy(zero_copy_only=False)).tobytes())
+    kind = values.type
+    if pa.types.is_struct(kind):
+        for index in range(kind.num_fields):
+            digest.update(f"{kind.field(index).name};".encode())
+            _update(digest, values.field(index) if not values.null_count else values.flatten()[index])
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        digest.update(_numbers(values.value_lengths(), np.int64))
+        _update(digest, values.flatten())
+    elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        texts = [text.encode() for text in values.to_pylist() if text is not None]
+        digest.update(np.asarray([len(text) for text in texts], dtype=np.int64).tobytes())
+        digest.update(b"".join(texts))
+    elif pa.types.is_floating(kind):
+        digest.update(_numbers(values, np.float64))
+    else:
+        digest.update(_numbers(values, np.int64))
+
+
+def _numbers(values: pa.Array, kind: type[np.float64] | type[np.int64]) -> bytes:
+    filled = values.cast(pa.float64() if kind is np.float64 else pa.int64()).fill_null(0)
+    return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=kind).tobytes()
