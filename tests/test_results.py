@@ -41,6 +41,7 @@ def make_result(**changes) -> TaskResult:
         baseline_missing=None,
         dataset=DatasetRecord("event_similarity", "hard", "test", 2, "f" * 64, "local", None, None, ["MIT"]),
         settings=settings,
+        truncated=0,
         seed=7,
         timing={"seconds": 0.5},
         versions={"python": "3.11.7", "torch": None},

@@ -94,6 +94,7 @@ class TaskResult:
         baseline_missing: why there is none; None where there is one.
         dataset: the data.
         settings: pooling, event order, dtype, device and batch size.
+        truncated: distinct events whose text was cut at the model's longest input.
         seed: the seed of the run that made the model, or the one given; None where neither is known.
         timing: seconds and throughput.
         versions: library versions.
@@ -116,6 +117,7 @@ class TaskResult:
     baseline_missing: str | None
     dataset: DatasetRecord
     settings: dict[str, JsonValue]
+    truncated: int
     seed: int | None
     timing: dict[str, float | int]
     versions: dict[str, str | None]

@@ -1,0 +1,341 @@
+"""Evaluate a model on a task: load, embed, score, and set the untrained encoder's score beside it."""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from datasets import Dataset
+from huggingface_hub import hf_hub_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+from eventformers.datasets_scripts.building import build_dataset, build_reports, load_built
+from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
+from eventformers.errors import EventformersError
+from eventformers.evaluate_metrics import load_metric
+from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.protocols import Embed, JsonValue, ProtocolOutput, Row
+from eventformers.provenance import git_commit, library_versions
+from eventformers.results import (
+    BaselineRecord,
+    DatasetRecord,
+    TaskResult,
+    check_same_data,
+    defined_scores,
+    result_path,
+    write_result,
+)
+from eventformers.tasks import Task, get_task
+
+TRAINING_RECORD = "run.json"
+"""The file beside a trained model's weights that tells its start encoder and its recipe with the seed."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A task's scores for one embedding function.
+
+    Attributes:
+        scores: what the metric computed, as JSON can hold it: None for NaN.
+        undefined: the reason for each score that is None.
+        main_value: the task's main score.
+        output: the protocol's output, with one prediction per row.
+        seconds: time for embedding and scoring.
+    """
+
+    scores: dict[str, JsonValue]
+    undefined: dict[str, str]
+    main_value: float | None
+    output: ProtocolOutput
+    seconds: float
+
+
+def evaluate(
+    model: str | Path | EventEncoder | None,
+    task: str,
+    *,
+    data: str | Path | None = None,
+    output: str | Path | None = None,
+    baseline_encoder: str | Path | EventEncoder | Literal[False] | None = None,
+    pooling: str | None = None,
+    event_order: str | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    batch_size: int | Literal["auto"] = "auto",
+    seed: int | None = None,
+    overwrite: bool = False,
+) -> TaskResult:
+    """Score a model, or a plain encoder, on a task.
+
+    Args:
+        model: folder or Hub id of a model of ours or of any plain encoder, None for the packaged
+            all-MiniLM-L6-v2, or an encoder that is loaded.
+        task: a name in `TASKS`.
+        data: folder of raw files, built folder or Hub id of the task's dataset; None takes the bundled
+            samples, which are no benchmark.
+        output: folder under whose `results/` the result is written; None writes nothing.
+        baseline_encoder: the untrained encoder whose score is set beside the model's, with the model's
+            pooling and event order; None takes the one that the model's training record names, False leaves
+            it out.
+        pooling: `cls` or `mean` against the model's own.
+        event_order: a key of `EVENT_ORDERS` against the model's own.
+        device: a torch device; None chooses.
+        dtype: a torch dtype by name; None takes the model's.
+        batch_size: events per batch, or `auto`.
+        seed: the seed to record; None takes the one of the model's training record. No task draws anything.
+        overwrite: replace a result on other rows.
+
+    Returns:
+        The result, with one prediction per row.
+
+    Raises:
+        UnknownNameError: there is no such task.
+        DataFormatError: a raw file cannot be read.
+        EventformersError: the model, the baseline or the data cannot be loaded, a vector is not finite, or
+            the place of the result holds one on other rows.
+    """
+    chosen = get_task(task)
+    rows = _load_rows(chosen, data)
+    record = _describe(chosen, rows, data)
+    started = time.perf_counter()
+    encoder = _encoder(model, pooling, event_order, device, dtype)
+    load_seconds = time.perf_counter() - started
+    variant = "-".join(filter(None, (pooling, event_order)))
+    revision = encoder.revision or "unknown"
+    if output is not None and not overwrite:
+        # Before the work, not after it.
+        check_same_data(result_path(output, encoder.name, revision, chosen.name, variant), record.fingerprint)
+    training = _training_record(model, encoder.revision)
+    scored = score(chosen, _embed(encoder, batch_size), rows)
+    baseline, baseline_missing = _baseline(
+        chosen, rows, encoder, baseline_encoder, training, device=device, dtype=dtype, batch_size=batch_size
+    )
+    result = TaskResult(
+        task=chosen.name,
+        model=encoder.name,
+        model_revision=revision,
+        variant=variant,
+        main_score=chosen.main_score,
+        main_value=scored.main_value,
+        scores=scored.scores,
+        undefined=scored.undefined,
+        baseline=baseline,
+        baseline_missing=baseline_missing,
+        dataset=record,
+        settings=_settings(encoder, batch_size),
+        truncated=encoder.truncated,
+        seed=_training_seed(training) if seed is None else seed,
+        timing={
+            "load_seconds": round(load_seconds, 4),
+            "seconds": round(scored.seconds, 4),
+            "items": record.rows,
+            "items_per_second": round(record.rows / scored.seconds, 2),
+            "events": scored.output.events,
+            "distinct_events": scored.output.distinct_events,
+        },
+        versions=library_versions(),
+        git_commit=git_commit(),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        predictions=scored.output.predictions,
+    )
+    if output is not None:
+        write_result(result, output, overwrite=overwrite)
+    return result
+
+
+def score(task: Task, embed: Embed, rows: Iterable[Row]) -> Scored:
+    """Score an embedding function on a task's rows.
+
+    Args:
+        task: the task.
+        embed: events to vectors, (N, d); each distinct event is asked for once.
+        rows: the rows of the task's dataset.
+
+    Raises:
+        EventformersError: no rows, a column is missing, a vector is not finite, or the metric refuses the
+            values.
+    """
+    started = time.perf_counter()
+    output = task.protocol(embed, rows)
+    metric = load_metric(task.metric, keep_in_memory=True)
+    try:
+        computed = metric.compute(**output.inputs)
+    except ValueError as error:
+        raise EventformersError(f"{task.metric}: {error}") from error
+    scores, undefined = defined_scores(computed)
+    value = scores[task.main_score]
+    return Scored(
+        scores=scores,
+        undefined=undefined,
+        main_value=float(value) if isinstance(value, (int, float)) else None,
+        output=output,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _load_rows(task: Task, data: str | Path | None) -> Dataset:
+    splits = load_built(data, task.config, builder=task.dataset)
+    if task.split not in splits:
+        raise EventformersError(
+            f"{data}: found the splits {', '.join(splits)}; accepted: a dataset with the split {task.split!r}"
+        )
+    rows = splits[task.split]
+    if not len(rows):
+        raise EventformersError(f"{data}: the split {task.split!r} of {task.config} has no rows")
+    return rows
+
+
+def _describe(task: Task, rows: Dataset, data: str | Path | None) -> DatasetRecord:
+    hub_id = None if data is None or Path(data).expanduser().exists() else str(data)
+    report = {} if hub_id else _build_report(task, data)
+    licenses = report.get("licenses") or (rows.unique("license") if "license" in rows.column_names else [])
+    return DatasetRecord(
+        name=task.dataset,
+        config=task.config,
+        split=task.split,
+        rows=len(rows),
+        fingerprint=dataset_fingerprint(rows),
+        origin="hub" if hub_id else "samples" if report.get("sample") else "local",
+        hub_id=hub_id,
+        revision=_hub_commit(hub_id) if hub_id else None,
+        licenses=sorted(map(str, licenses)) if isinstance(licenses, list) else [],
+    )
+
+
+def _build_report(task: Task, data: str | Path | None) -> Mapping[str, object]:
+    """What the build said of the rows; empty for a built folder whose report was left behind."""
+    if data is not None and (report := build_reports(data).get(task.config)):
+        return report
+    try:
+        # The rows are loaded, so this finds them in the cache.
+        folder = build_dataset(task.dataset, task.config, data)
+    except EventformersError:
+        return {}
+    return build_reports(folder)[task.config]
+
+
+def _hub_commit(hub_id: str) -> str | None:
+    """The commit of a dataset on the Hub, or of its copy in the cache; None where neither can be had."""
+    try:
+        return Path(hf_hub_download(hub_id, "README.md", repo_type="dataset")).parent.name
+    except (HfHubHTTPError, HFValidationError, OSError):
+        return None
+
+
+def _encoder(
+    model: str | Path | EventEncoder | None,
+    pooling: str | None,
+    event_order: str | None,
+    device: str | None,
+    dtype: str | None,
+) -> EventEncoder:
+    if isinstance(model, EventEncoder):
+        if pooling or event_order or device or dtype:
+            raise EventformersError(
+                "the encoder is loaded already; accepted: pooling, event order, device and dtype only with "
+                "the name of a model"
+            )
+        return model
+    return load_encoder(model, pooling=pooling, event_order=event_order, device=device, dtype=dtype)
+
+
+def _embed(encoder: EventEncoder, batch_size: int | Literal["auto"]) -> Embed:
+    return lambda events: encoder.encode(events, batch_size=batch_size)
+
+
+def _settings(encoder: EventEncoder, batch_size: int | Literal["auto"]) -> dict[str, JsonValue]:
+    return {
+        "pooling": encoder.model.config.pooling,
+        "event_order": encoder.event_order,
+        "dtype": str(encoder.model.dtype).removeprefix("torch."),
+        "device": encoder.model.device.type,
+        "batch_size": batch_size,
+    }
+
+
+def _baseline(
+    task: Task,
+    rows: Dataset,
+    encoder: EventEncoder,
+    baseline_encoder: str | Path | EventEncoder | Literal[False] | None,
+    training: Mapping[str, object] | None,
+    *,
+    device: str | None,
+    dtype: str | None,
+    batch_size: int | Literal["auto"],
+) -> tuple[BaselineRecord | None, str | None]:
+    """The untrained encoder's record, or the reason why there is none."""
+    if baseline_encoder is False:
+        return None, "left out on request"
+    named = baseline_encoder is not None
+    if baseline_encoder is None:
+        if training is None:
+            return None, "the model has no training record: it is a plain encoder, or its start is unknown"
+        if "encoder" not in training:
+            return None, f"the model's {TRAINING_RECORD} names no start encoder"
+        start = training["encoder"]
+        baseline_encoder = None if start is None else str(start)
+    try:
+        if isinstance(baseline_encoder, EventEncoder):
+            untrained = baseline_encoder
+        else:
+            untrained = load_encoder(
+                baseline_encoder,
+                pooling=encoder.model.config.pooling,
+                event_order=encoder.event_order,
+                device=device,
+                dtype=dtype,
+            )
+    except (EventformersError, OSError) as error:
+        if named:
+            raise
+        # A start encoder that is not at hand must not cost the trained model its score.
+        # The message may hold a path of this machine, which a result must not carry elsewhere.
+        warnings.warn(f"no baseline: the start encoder cannot be loaded: {error}", stacklevel=3)
+        return None, f"the start encoder {Path(str(baseline_encoder)).name} cannot be loaded"
+    scored = score(task, _embed(untrained, batch_size), rows)
+    return (
+        BaselineRecord(
+            model=untrained.name,
+            model_revision=untrained.revision or "unknown",
+            main_value=scored.main_value,
+            scores=scored.scores,
+            settings=_settings(untrained, batch_size),
+        ),
+        None,
+    )
+
+
+def _training_record(
+    model: str | Path | EventEncoder | None, revision: str | None
+) -> Mapping[str, object] | None:
+    """What the training wrote beside the weights of a folder or of a Hub repository; None without it."""
+    if model is None or isinstance(model, EventEncoder):
+        return None
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        path = folder / TRAINING_RECORD
+    else:
+        try:
+            path = Path(hf_hub_download(str(model), TRAINING_RECORD, revision=revision))
+        except (HfHubHTTPError, HFValidationError, OSError):
+            return None
+    if not path.is_file():
+        return None
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise EventformersError(f"{path}: no JSON: {error}; accepted: a training record") from error
+    return content if isinstance(content, dict) else None
+
+
+def _training_seed(training: Mapping[str, object] | None) -> int | None:
+    recipe = training.get("recipe") if training else None
+    seed = recipe.get("seed") if isinstance(recipe, Mapping) else None
+    return seed if isinstance(seed, int) else None

