@@ -1,0 +1,334 @@
+"""From events to vectors: loading any encoder, and encoding many events fast in bounded memory."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from rich.console import Console
+from rich.progress import Progress
+from torch import nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from eventformers.datasets_scripts.events import Event, EventOrder, event_text
+from eventformers.errors import EventformersError
+from eventformers.inference.length_batches import equal_length_batches
+from eventformers.inference.loading import load_model_and_tokenizer
+from eventformers.inference.packed_linear import inference_copy
+
+Vectors = npt.NDArray[np.float32]
+Positions = npt.NDArray[np.int64]
+
+BLOCK_TEXTS = 16_384
+"""Distinct texts that are tokenised at a time: bounds the memory for token ids."""
+
+CPU_BATCH_TOKENS = 2_048
+"""Tokens of an automatic batch on a CPU: its activations stay in the cache."""
+
+ACCELERATOR_BATCH_TOKENS = 65_536
+"""Tokens of an automatic batch on an accelerator: enough rows to fill it."""
+
+PACKING_PAYS_FROM_TEXTS = 512
+"""Distinct texts from which packing the weights costs less than it saves."""
+
+
+@dataclass
+class EventEncoder:
+    """A model with its tokenizer, ready to turn events into vectors.
+
+    Attributes:
+        model: a model whose output has `embeddings`, `(batch, projection_dim)`.
+        tokenizer: its tokenizer.
+        event_order: the order in which an event's roles become text.
+        name: Hub id, or the folder's name.
+        revision: commit on the Hub, or digest of a folder's configuration and weights; None where unknown.
+        max_length: tokens of a text at most, special tokens included; what is longer is cut and counted.
+        truncated: number of texts that the latest call of `encode` cut.
+    """
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    event_order: EventOrder = "subject_predicate_object"
+    name: str = ""
+    revision: str | None = None
+    max_length: int = 512
+    truncated: int = field(default=0, init=False)
+
+    @property
+    def dimension(self) -> int:
+        """Size of the vectors."""
+        return int(self.model.config.projection_dim)
+
+    def texts(self, items: Sequence[str | Event]) -> list[str]:
+        """The text of each item: a string as it is, an event in the model's order of roles.
+
+        Raises:
+            EventformersError: an item is neither, lacks a role or has no word.
+        """
+        return [self._text(item, position) for position, item in enumerate(items)]
+
+    def encode(
+        self,
+        items: str | Event | Sequence[str | Event],
+        *,
+        batch_size: int | Literal["auto"] = "auto",
+        normalize: bool = False,
+        show_progress: bool = False,
+    ) -> Vectors:
+        """Encode texts or events.
+
+        Each distinct text is encoded once. Texts of one length make a batch, so that none is padded; on a
+        CPU the batches run side by side, one thread each, on as many threads as `torch.get_num_threads()`.
+
+        Args:
+            items: strings, events, or both; or one alone.
+            batch_size: texts of a batch at most; `auto` fills batches by their number of tokens.
+            normalize: scale every vector to length 1.
+            show_progress: draw a progress bar on standard error.
+
+        Returns:
+            `(N, d)` float32 in the order of the items; `(d,)` for one item alone.
+
+        Raises:
+            EventformersError: an item is no text or event, or has no word; the batch size is no positive
+                integer; or memory ran out.
+        """
+        if isinstance(items, (str, Mapping)):
+            alone = cast("str | Event", items)
+            return self.encode([alone], batch_size=batch_size, normalize=normalize)[0]
+        if batch_size != "auto" and (not isinstance(batch_size, int) or batch_size < 1):
+            raise EventformersError(f"batch_size is {batch_size!r}; accepted: a positive integer or 'auto'")
+        rows = _RowsOfTexts(self.texts(items))
+        vectors = np.empty((rows.number, self.dimension), dtype=np.float32)
+        self.truncated = 0
+        on_cpu = self.model.device.type == "cpu"
+        model = inference_copy(self.model, pack=on_cpu and len(rows.distinct) >= PACKING_PAYS_FROM_TEXTS)
+        with (
+            _Workers(torch.get_num_threads() if on_cpu else 1) as workers,
+            Progress(console=Console(stderr=True), disable=not show_progress) as progress,
+        ):
+            task = progress.add_task("encoding", total=len(rows.distinct))
+            for start in range(0, len(rows.distinct), BLOCK_TEXTS):
+                block = rows.distinct[start : start + BLOCK_TEXTS]
+                token_ids, is_cut = self._tokenize(block)
+                self.truncated += sum(rows.counts[start + position] for position in is_cut)
+
+                def encode_batch(
+                    positions: Positions, start: int = start, ids: list[list[int]] = token_ids
+                ) -> None:
+                    encoded = _forward(model, [ids[position] for position in positions])
+                    if normalize:
+                        encoded /= np.maximum(np.linalg.norm(encoded, axis=1, keepdims=True), 1e-12)
+                    rows.scatter(positions + start, encoded, vectors)
+                    progress.advance(task, len(positions))
+
+                workers.run(encode_batch, self._batches(token_ids, batch_size))
+        if self.truncated:
+            warnings.warn(
+                f"{self.truncated:,} of {rows.number:,} texts have more than {self.max_length} tokens and "
+                "were cut there",
+                stacklevel=2,
+            )
+        return vectors
+
+    def _text(self, item: str | Event, position: int) -> str:
+        if isinstance(item, str):
+            text = item
+        elif isinstance(item, Mapping):
+            if any(not isinstance(item.get(role), str) for role in ("subject", "predicate", "object")):
+                raise EventformersError(
+                    f"item {position}: found {dict(item)!r}; accepted: an event with the strings subject, "
+                    "predicate and object, '' for an absent one"
+                )
+            text = event_text(item, self.event_order)
+        else:
+            raise EventformersError(
+                f"item {position}: found {type(item).__name__}; accepted: a string or an event with subject, "
+                "predicate and object"
+            )
+        if not text.strip():
+            raise EventformersError(f"item {position}: found a text without any word; accepted: at least one")
+        return text
+
+    def _tokenize(self, texts: list[str]) -> tuple[list[list[int]], list[int]]:
+        """Token ids of each text, cut to `max_length`, and the positions of those that were cut."""
+        settings = {"return_attention_mask": False, "return_token_type_ids": False, "verbose": False}
+        encoded = self.tokenizer(texts, truncation=True, max_length=self.max_length, **settings)
+        token_ids = cast("list[list[int]]", encoded["input_ids"])
+        full = [position for position, ids in enumerate(token_ids) if len(ids) >= self.max_length]
+        if not full:
+            return token_ids, []
+        whole = self.tokenizer([texts[position] for position in full], **settings)["input_ids"]
+        cut = [
+            position
+            for position, ids in zip(full, cast("list[list[int]]", whole), strict=True)
+            if len(ids) > self.max_length
+        ]
+        return token_ids, cut
+
+    def _batches(self, token_ids: list[list[int]], batch_size: int | Literal["auto"]) -> list[Positions]:
+        lengths = [len(ids) for ids in token_ids]
+        if batch_size != "auto":
+            return equal_length_batches(lengths, max_rows=batch_size)
+        on_cpu = self.model.device.type == "cpu"
+        return equal_length_batches(
+            lengths, max_tokens=CPU_BATCH_TOKENS if on_cpu else ACCELERATOR_BATCH_TOKENS
+        )
+
+
+def load_encoder(
+    name_or_path: str | Path | None = None,
+    *,
+    pooling: str | None = None,
+    event_order: str | None = None,
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+) -> EventEncoder:
+    """Load a model of this suite, or any plain pretrained encoder, for encoding.
+
+    Args:
+        name_or_path: folder or Hub id; None for the packaged all-MiniLM-L6-v2.
+        pooling: `cls` or `mean`; None takes the model's own, for a plain encoder the one in its
+            sentence-transformers files, or else `mean`.
+        event_order: a key of `EVENT_ORDERS`; None takes the model's own, for a plain encoder
+            `subject_predicate_object`.
+        device: a torch device; None takes an accelerator where there is one.
+        dtype: `float32`, `bfloat16` or `float16`; None takes the one of the saved weights.
+
+    Raises:
+        EventformersError: there is no such model, its folder is not complete, or a weight is missing.
+        UnknownNameError: an unknown pooling, order or dtype.
+    """
+    loaded = load_model_and_tokenizer(
+        name_or_path, pooling=pooling, event_order=event_order, device=device, dtype=dtype
+    )
+    return EventEncoder(
+        model=loaded.model,
+        tokenizer=loaded.tokenizer,
+        event_order=loaded.model.config.event_order,
+        name=loaded.name,
+        revision=loaded.revision,
+        max_length=loaded.max_length,
+    )
+
+
+def encode(
+    model: str | Path | EventEncoder | None,
+    texts: str | Event | Sequence[str | Event],
+    *,
+    batch_size: int | Literal["auto"] = "auto",
+    normalize: bool = False,
+    show_progress: bool = False,
+    pooling: str | None = None,
+    event_order: str | None = None,
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+) -> Vectors:
+    """Encode texts or events with a model.
+
+    Args:
+        model: folder or Hub id of a model of this suite or of any plain encoder, None for the packaged
+            all-MiniLM-L6-v2, or an encoder that is loaded; load it once with `load_encoder` for many calls.
+        texts: strings, events, or both; or one alone.
+        batch_size: texts of a batch at most; `auto` fills batches by their number of tokens.
+        normalize: scale every vector to length 1.
+        show_progress: draw a progress bar on standard error.
+        pooling: `cls` or `mean` against the model's own.
+        event_order: a key of `EVENT_ORDERS` against the model's own.
+        device: a torch device; None takes an accelerator where there is one.
+        dtype: `float32`, `bfloat16` or `float16`; None takes the one of the saved weights.
+
+    Returns:
+        `(N, d)` float32 in the order of the texts; `(d,)` for one alone.
+
+    Raises:
+        EventformersError: the model cannot be loaded, a text has no word, settings of loading are given for
+            an encoder that is loaded, or memory ran out.
+    """
+    if not isinstance(model, EventEncoder):
+        model = load_encoder(model, pooling=pooling, event_order=event_order, device=device, dtype=dtype)
+    elif pooling or event_order or device or dtype:
+        raise EventformersError(
+            "pooling, event_order, device and dtype belong to loading; accepted: them with the name of a "
+            "model, or a loaded encoder without them"
+        )
+    return model.encode(texts, batch_size=batch_size, normalize=normalize, show_progress=show_progress)
+
+
+class _RowsOfTexts:
+    """The distinct texts of a list, and the rows where each stands."""
+
+    def __init__(self, texts: list[str]) -> None:
+        index: dict[str, int] = {}
+        inverse = np.fromiter(
+            (index.setdefault(text, len(index)) for text in texts), dtype=np.int64, count=len(texts)
+        )
+        self.number = len(texts)
+        self.distinct = list(index)
+        self.counts = np.bincount(inverse, minlength=len(index))
+        self._rows = np.argsort(inverse, kind="stable")
+        self._starts = np.cumsum(self.counts) - self.counts
+
+    def scatter(self, positions: Positions, encoded: Vectors, vectors: Vectors) -> None:
+        """Write the vector of each of some distinct texts to all of its rows."""
+        counts = self.counts[positions]
+        ends = np.cumsum(counts)
+        within = np.arange(ends[-1]) - np.repeat(ends - counts, counts)
+        rows = self._rows[np.repeat(self._starts[positions], counts) + within]
+        vectors[rows] = np.repeat(encoded, counts, axis=0)
+
+
+def _forward(model: nn.Module, token_ids: list[list[int]]) -> Vectors:
+    """The vectors of texts of one length, `(batch, d)`."""
+    device = next(model.parameters()).device
+    try:
+        with torch.inference_mode():
+            output = model(input_ids=torch.tensor(token_ids, device=device))
+            return output.embeddings.float().cpu().numpy()
+    except RuntimeError as error:
+        if not _is_out_of_memory(error):
+            raise
+        raise EventformersError(
+            f"out of memory on {device} with {len(token_ids):,} texts of {len(token_ids[0])} tokens; lower "
+            "the batch size"
+        ) from error
+
+
+def _is_out_of_memory(error: RuntimeError) -> bool:
+    # The allocator of main memory raises a plain RuntimeError.
+    return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
+
+
+class _Workers:
+    """Applies a function to batches, side by side on single-threaded workers.
+
+    Threads that share one product wait for each other at every layer; threads with a batch each do not.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self._pool = ThreadPoolExecutor(number, initializer=torch.set_num_threads, initargs=(1,))
+
+    def __enter__(self) -> _Workers:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+        # The workers' setting is also the default of threads to come.
+        torch.set_num_threads(self.number)
+
+    def run(self, function: Callable[[Positions], None], batches: Sequence[Positions]) -> None:
+        """Apply the function to every batch; too few batches for all workers share all threads instead."""
+        if self.number == 1 or len(batches) < self.number:
+            for batch in batches:
+                function(batch)
+        else:
+            for _ in self._pool.map(function, batches):
+                pass

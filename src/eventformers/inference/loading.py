@@ -1,0 +1,217 @@
+"""Loading a model of this suite, or a plain pretrained encoder, with its tokenizer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import torch
+from huggingface_hub.errors import HfHubHTTPError
+from torch import nn
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.utils import cached_file
+
+from eventformers.datasets_scripts.events import EVENT_ORDERS
+from eventformers.encoders import resolve_encoder
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.models.configuration_base import EventConfig
+from eventformers.models.modeling_swcc import SwccModel
+from eventformers.models.pooling import POOLINGS
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+NO_LIMIT = 1_000_000
+"""A tokenizer that knows no limit says a number far above this one."""
+
+
+@dataclass(frozen=True)
+class LoadedEncoder:
+    """What a folder or a Hub repository holds.
+
+    Attributes:
+        model: in evaluation mode, on its device.
+        tokenizer: its tokenizer.
+        name: Hub id, or the folder's name.
+        revision: commit on the Hub, or digest of the folder's configuration and weights.
+        max_length: tokens of a text at most.
+    """
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    name: str
+    revision: str | None
+    max_length: int
+
+
+def load_model_and_tokenizer(
+    name_or_path: str | Path | None,
+    *,
+    pooling: str | None = None,
+    event_order: str | None = None,
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+) -> LoadedEncoder:
+    """Load any encoder; see `eventformers.inference.encode.load_encoder` for arguments and errors."""
+    if pooling is not None and pooling not in POOLINGS:
+        raise UnknownNameError("pooling", pooling, POOLINGS)
+    if event_order is not None and event_order not in EVENT_ORDERS:
+        raise UnknownNameError("event order", event_order, EVENT_ORDERS)
+    chosen_dtype = _dtype(dtype)
+    chosen_device = _device(device)
+    source = resolve_encoder(name_or_path)
+    folder = Path(source) if Path(source).is_dir() else None
+    if folder is not None and not any(folder.glob("*.safetensors")):
+        raise EventformersError(f"{source}: holds no weights; accepted: a folder with model.safetensors")
+    fields = {"pooling": pooling, "event_order": event_order}
+    chosen_fields = {name: value for name, value in fields.items() if value is not None}
+    try:
+        config = AutoConfig.from_pretrained(source)
+        tokenizer = AutoTokenizer.from_pretrained(source)
+        plain_settings = _SentenceTransformersSettings.read(source)
+        if isinstance(config, EventConfig):
+            model = _load_ours(source, chosen_fields)
+            plain_settings = _SentenceTransformersSettings()
+        else:
+            chosen_fields.setdefault("pooling", plain_settings.pooling or "mean")
+            model = SwccModel.from_encoder(source, **chosen_fields)
+    except (OSError, ValueError, HfHubHTTPError) as error:
+        raise EventformersError(f"cannot load {source}: {_first_sentence(error)}") from error
+    nn.Module.to(model, device=chosen_device, dtype=chosen_dtype)
+    model.eval()
+    return LoadedEncoder(
+        model=model,
+        tokenizer=tokenizer,
+        name=source if folder is None else _folder_name(folder, name_or_path),
+        revision=config._commit_hash if folder is None else folder_revision(folder),
+        max_length=_max_length(tokenizer, model.config.encoder_config, plain_settings.max_length),
+    )
+
+
+def folder_revision(folder: Path) -> str:
+    """SHA-256 over the configuration and the weights of a model folder: equal models, equal revisions."""
+    digest = hashlib.sha256()
+    for path in [folder / "config.json", *sorted(folder.glob("*.safetensors"))]:
+        with path.open("rb") as file:
+            digest.update(path.name.encode() + b"\0" + hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class _SentenceTransformersSettings:
+    """What files of sentence-transformers beside an encoder say of its use; None where they say nothing."""
+
+    pooling: str | None = None
+    max_length: int | None = None
+
+    @classmethod
+    def read(cls, source: str) -> _SentenceTransformersSettings:
+        pooling = _read_json(source, "1_Pooling/config.json")
+        length = _read_json(source, "sentence_bert_config.json").get("max_seq_length")
+        return cls(_pooling_of(pooling), length if isinstance(length, int) else None)
+
+
+def _pooling_of(settings: dict[str, object]) -> str | None:
+    if not settings:
+        return None
+    # Older files have one switch a mode, newer ones the mode's name.
+    older = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
+    switched = [
+        name for name, value in settings.items() if name.startswith("pooling_mode_") and value is True
+    ]
+    modes = [older.get(name, name.removeprefix("pooling_mode_")) for name in switched]
+    named = settings.get("pooling_mode")
+    if named is not None:
+        modes = (
+            [str(named)] if isinstance(named, str) else [str(mode) for mode in cast("list[object]", named)]
+        )
+    if len(modes) == 1 and modes[0] in POOLINGS:
+        return modes[0]
+    warnings.warn(
+        f"the encoder's own pooling is {' and '.join(modes) or 'not said'}, which this suite does not have; "
+        "mean is taken",
+        stacklevel=2,
+    )
+    return None
+
+
+def _read_json(source: str, file: str) -> dict[str, object]:
+    """A JSON object beside a model; empty where there is none."""
+    path = cached_file(
+        source,
+        file,
+        _raise_exceptions_for_gated_repo=False,
+        _raise_exceptions_for_missing_entries=False,
+        _raise_exceptions_for_connection_errors=False,
+    )
+    if path is None:
+        return {}
+    content = json.loads(Path(path).read_text(encoding="utf-8"))
+    return content if isinstance(content, dict) else {}
+
+
+def _load_ours(source: str, fields: dict[str, str]) -> PreTrainedModel:
+    model, report = AutoModel.from_pretrained(source, output_loading_info=True, use_safetensors=True)
+    if report["missing_keys"]:
+        raise ValueError(
+            f"weights are missing, among them {', '.join(sorted(report['missing_keys'])[:3])}; accepted: a "
+            "model with all of its weights"
+        )
+    for name, value in fields.items():
+        setattr(model.config, name, value)
+    return model
+
+
+def _max_length(
+    tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig, sentence_transformers_limit: int | None
+) -> int:
+    limits = [limit for limit in (sentence_transformers_limit, tokenizer.model_max_length) if limit]
+    positions = getattr(config, "max_position_embeddings", None)
+    if isinstance(positions, int) and positions > 0:
+        # RoBERTa's family counts positions from behind the padding id, and its tokenizers say the limit.
+        limits.append(positions)
+    known = [limit for limit in limits if limit < NO_LIMIT]
+    return int(min(known)) if known else 512
+
+
+def _dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
+    if dtype is None or isinstance(dtype, torch.dtype):
+        return dtype
+    name = dtype.removeprefix("torch.")
+    if name not in DTYPES:
+        raise UnknownNameError("dtype", dtype, DTYPES)
+    return DTYPES[name]
+
+
+def _device(device: str | torch.device | None) -> torch.device:
+    if device is None:
+        found = torch.accelerator.current_accelerator(check_available=True)
+        return found or torch.device("cpu")
+    try:
+        chosen = torch.device(device)
+        torch.empty(0, device=chosen)
+    except (RuntimeError, AssertionError) as error:
+        raise EventformersError(
+            f"device {str(device)!r} is not there: {_first_sentence(error)}; accepted: cpu, or an "
+            "accelerator of this machine such as cuda:0"
+        ) from error
+    return chosen
+
+
+def _folder_name(folder: Path, given: str | Path | None) -> str:
+    return "all-MiniLM-L6-v2" if given is None else folder.absolute().name
+
+
+def _first_sentence(error: BaseException) -> str:
+    """The first line of a library's message, which may run over many."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

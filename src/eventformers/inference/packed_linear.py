@@ -1,0 +1,75 @@
+"""Linear layers whose weights lie in the layout of oneDNN's kernels: the same products, faster on a CPU.
+
+PyTorch sends float32 matrix products on x86 to MKL, whose kernels for AMD processors use half of the vector
+width. oneDNN compiles kernels for the processor at hand; its weights are brought into their layout once and
+not with every product.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import platform
+
+import torch
+from torch import nn
+
+
+class PackedLinear(nn.Linear):
+    """A linear layer for inference that shares its parameters with another and adds their packed form.
+
+    Args:
+        linear: the layer; later changes of its weight are not seen.
+    """
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__(linear.in_features, linear.out_features, bias=linear.bias is not None, device="meta")
+        self.weight, self.bias = linear.weight, linear.bias
+        self.packed_weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach())
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Map `(..., in_features)` to `(..., out_features)`, without gradient."""
+        return torch.ops.mkldnn._linear_pointwise(input, self.packed_weight, self.bias, "none", [], "")
+
+
+def inference_copy(model: nn.Module, *, pack: bool) -> nn.Module:
+    """Copy a model's structure, not its parameters, in evaluation mode.
+
+    The model itself keeps its mode, its layers and its gradients, so that a model in training can be copied
+    between two steps. The copy is meant to be thrown away: it sees no later change of a packed weight.
+
+    Args:
+        model: any model.
+        pack: pack the weights of the linear layers, where that is possible and pays.
+    """
+    shared = [*model.parameters(), *model.buffers()]
+    duplicate = copy.deepcopy(model, {id(tensor): tensor for tensor in shared}).eval()
+    if pack and can_pack():
+        for module in list(duplicate.modules()):
+            for name, child in module.named_children():
+                if type(child) is nn.Linear and _is_packable(child):
+                    setattr(module, name, PackedLinear(child))
+    return duplicate
+
+
+@functools.cache
+def can_pack() -> bool:
+    """Whether this build of PyTorch packs linear weights on this processor and computes right with them.
+
+    The two operators are those that `torch.compile` emits; they are no public interface, hence the trial.
+    """
+    if platform.machine().lower() not in ("x86_64", "amd64") or not torch.backends.mkldnn.is_available():
+        return False
+    linear = nn.Linear(16, 8, device="cpu", dtype=torch.float32)
+    rows = torch.linspace(-1, 1, 48).view(3, 16)
+    try:
+        with torch.inference_mode():
+            return bool(torch.allclose(PackedLinear(linear)(rows), linear(rows), atol=1e-5))
+    except (AttributeError, RuntimeError, TypeError):
+        return False
+
+
+def _is_packable(linear: nn.Linear) -> bool:
+    weight = linear.weight
+    has_hooks = linear._forward_hooks or linear._forward_pre_hooks
+    return weight.device.type == "cpu" and weight.dtype == torch.float32 and not has_hooks
