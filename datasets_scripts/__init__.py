@@ -5,6 +5,7 @@ from eventformers.datasets_scripts.building import (
     BUILDERS,
     build_dataset,
     build_reports,
+    built_report,
     list_datasets,
     load_built,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "EventSimilarity",
     "build_dataset",
     "build_reports",
+    "built_report",
     "dataset_fingerprint",
     "event_text",
     "list_datasets",

@@ -8,15 +8,18 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import TypedDict, cast
+from typing import Literal, TypedDict, cast, overload
 
 import datasets
-from datasets import Dataset, DatasetDict, load_dataset
+from datasets import Dataset, DatasetDict, IterableDatasetDict, load_dataset
 from filelock import FileLock
+from huggingface_hub import hf_hub_download
+from huggingface_hub.errors import HfHubHTTPError
 
 from eventformers.datasets_scripts.base import (
     SAMPLES,
@@ -120,41 +123,74 @@ def build_dataset(
     return folder
 
 
+@overload
 def load_built(
     data: DataDir | None,
     config: str,
     *,
     builder: str | None = None,
+    streaming: Literal[False] = False,
     **settings: object,
-) -> DatasetDict:
-    """The rows of a config, memory-mapped, from wherever they are.
+) -> DatasetDict: ...
+
+
+@overload
+def load_built(
+    data: DataDir | None,
+    config: str,
+    *,
+    builder: str | None = None,
+    streaming: bool,
+    **settings: object,
+) -> DatasetDict | IterableDatasetDict: ...
+
+
+def load_built(
+    data: DataDir | None,
+    config: str,
+    *,
+    builder: str | None = None,
+    streaming: bool = False,
+    **settings: object,
+) -> DatasetDict | IterableDatasetDict:
+    """The rows of a config from wherever they are: memory-mapped, or read as a stream.
 
     Args:
         data: a built folder or a Hub id; a folder or file with raw data, which is built into the cache of
             `datasets` first; None takes the bundled samples.
         config: the config.
         builder: a key of `BUILDERS`; needed where several builders have a config of that name.
-        **settings: settings of the builder; only for raw data and samples.
+        streaming: whether to read rows one after another instead of copying them into the cache.
+        **settings: settings of the builder. A dataset that is built already stays as it is; where its report
+            has other settings, a warning says so.
 
     Raises:
         UnknownNameError: an unknown builder, config or setting.
-        EventformersError: there is no such folder or Hub repository, or settings are given for a dataset that
-            is built already.
+        DataFormatError: a raw file cannot be read, with file and line.
+        EventformersError: there is no such folder or Hub repository.
     """
-    if isinstance(data, (str, Path)):
-        built = _built_folder(data)
-        hub_id = None if built is not None or Path(data).expanduser().exists() else _hub_id(str(data))
-        if (built is not None or hub_id is not None) and settings:
-            raise EventformersError(
-                f"{data} is built already, so {', '.join(sorted(settings))} cannot be set;"
-                " accepted: settings together with raw data"
-            )
-        if built is not None:
-            return _load_folder(built, config)
-        if hub_id is not None:
-            return _load_hub(hub_id, config)
-    name = builder if builder is not None else _builder_of_config(config)
-    return _load_folder(build_dataset(name, config, data, **settings), config)
+    place = _locate(data, config, builder, settings)
+    if isinstance(place, Path):
+        return _load_parquet(_config_files(place, config), None, streaming)
+    return _load_hub(place, config, streaming)
+
+
+def built_report(
+    data: DataDir | None, config: str, *, builder: str | None = None, **settings: object
+) -> dict[str, JsonValue]:
+    """The build report of what `load_built` loads for the same arguments.
+
+    Fingerprints, counts, sources, licences, settings and statistics; empty where a built dataset came without
+    its report.
+    """
+    place = _locate(data, config, builder, settings)
+    if isinstance(place, Path):
+        return build_reports(place).get(config, {})
+    try:
+        path = hf_hub_download(place, f"{config}/{REPORT_NAME}", repo_type="dataset")
+    except (OSError, ValueError, HfHubHTTPError):
+        return {}
+    return cast("dict[str, JsonValue]", json.loads(Path(path).read_text(encoding="utf-8")))
 
 
 def build_reports(folder: str | Path) -> dict[str, dict[str, JsonValue]]:
@@ -260,7 +296,7 @@ def _build_config(builder: EventDatasetBuilder, folder: Path) -> None:
 
 def _report(builder: EventDatasetBuilder, ready: Path, seconds: float, cache: Path) -> dict[str, JsonValue]:
     rows = _load_parquet({builder.SPLIT: [str(path) for path in ready.glob("*.parquet")]}, cache)
-    split = rows[builder.SPLIT]
+    split = cast(Dataset, rows[builder.SPLIT])
     report = builder.report
     return {
         "builder": builder.NAME,
@@ -270,11 +306,7 @@ def _report(builder: EventDatasetBuilder, ready: Path, seconds: float, cache: Pa
         "fingerprint": builder.fingerprint,
         "rows_fingerprint": dataset_fingerprint(split),
         "rows": len(split),
-        "settings": {
-            name: list(value) if isinstance(value, tuple) else cast(JsonValue, value)
-            for name, value in builder.settings.items()
-            if name not in builder.RESOURCE_SETTINGS
-        },
+        "settings": {name: cast(JsonValue, value) for name, value in builder.deciding_settings().items()},
         "raw_files": cast(JsonValue, builder.raw_digests),
         "read": dict(sorted(report.read.items())),
         "skipped": dict(sorted(report.skipped.items())),
@@ -296,15 +328,39 @@ def _write_readme(builder: type[EventDatasetBuilder], folder: Path) -> None:
         Path(name).unlink(missing_ok=True)
 
 
-def _built_folder(data: str | Path) -> Path | None:
-    """The folder, if it is one whose README lists configs."""
-    folder = Path(data).expanduser()
-    return folder if read_front_matter(folder / "README.md").get("configs") else None
+def _locate(
+    data: DataDir | None, config: str, builder: str | None, settings: Mapping[str, object]
+) -> Path | str:
+    """The built folder of the data, building it if need be, or the id of a repository on the Hub."""
+    if isinstance(data, (str, Path)):
+        folder = Path(data).expanduser()
+        if read_front_matter(folder / "README.md").get("configs"):
+            _warn_of_other_settings(folder, config, settings)
+            return folder
+        if not folder.exists() and os.pathsep not in str(data):
+            return _hub_id(str(data))
+    return build_dataset(builder or _builder_of_config(config), config, data, **settings)
 
 
-def _load_folder(folder: Path, config: str) -> DatasetDict:
-    """Load by the files that the README names: `datasets` then minds when they were changed, which it does
-    not for a folder that it reads through the README itself."""
+def _warn_of_other_settings(folder: Path, config: str, settings: Mapping[str, object]) -> None:
+    built = build_reports(folder).get(config, {}).get("settings")
+    if not isinstance(built, dict):
+        return
+    others = [
+        f"{name}={built[name]} and not {value}"
+        for name, value in settings.items()
+        if name in built and built[name] != (list(value) if isinstance(value, (tuple, list)) else value)
+    ]
+    if others:
+        warnings.warn(f"{folder}, {config}: built with {', '.join(others)}", stacklevel=4)
+
+
+def _config_files(folder: Path, config: str) -> dict[str, list[str]]:
+    """The Parquet files of a config by split, as the README names them.
+
+    Loading by files makes `datasets` mind when they were changed, which it does not for a folder that it
+    reads through the README itself.
+    """
     entries = cast("list[dict[str, JsonValue]]", read_front_matter(folder / "README.md")["configs"])
     by_name = {str(entry.get("config_name")): entry for entry in entries}
     if config not in by_name:
@@ -319,12 +375,15 @@ def _load_folder(folder: Path, config: str) -> DatasetDict:
         files[str(item["split"])] = [str(match.absolute()) for match in matches]
     if not files or not all(files.values()):
         raise EventformersError(f"{folder}/README.md: no Parquet file for config {config}; build it anew")
-    return _load_parquet(files, None)
+    return files
 
 
-def _load_parquet(files: dict[str, list[str]], cache: Path | None) -> DatasetDict:
-    loaded = load_dataset("parquet", data_files=files, cache_dir=str(cache) if cache else None)
-    return cast(DatasetDict, loaded)
+def _load_parquet(
+    files: dict[str, list[str]], cache: Path | None, streaming: bool = False
+) -> DatasetDict | IterableDatasetDict:
+    cache_dir = str(cache) if cache is not None else None
+    loaded = load_dataset("parquet", data_files=files, cache_dir=cache_dir, streaming=streaming)
+    return cast("DatasetDict | IterableDatasetDict", loaded)
 
 
 def _hub_id(text: str) -> str:
@@ -335,14 +394,12 @@ def _hub_id(text: str) -> str:
     )
 
 
-def _load_hub(hub_id: str, config: str) -> DatasetDict:
+def _load_hub(hub_id: str, config: str, streaming: bool) -> DatasetDict | IterableDatasetDict:
     try:
-        loaded = load_dataset(hub_id, config)
+        loaded = load_dataset(hub_id, config, streaming=streaming)
     except (OSError, ValueError, datasets.exceptions.DatasetNotFoundError) as error:
         raise EventformersError(
             f"no folder {hub_id}, and no dataset of that id with config {config} on the Hub or in the cache"
             f" ({str(error).splitlines()[0]})"
         ) from error
-    if isinstance(loaded, Dataset):
-        return DatasetDict({str(loaded.split): loaded})
-    return cast(DatasetDict, loaded)
+    return cast("DatasetDict | IterableDatasetDict", loaded)
