@@ -21,10 +21,11 @@ def _in_full_precision(loss: Callable[..., torch.Tensor]) -> Callable[..., torch
         return value.float() if is_half else value
 
     @functools.wraps(loss)
-    def wrapper(first: torch.Tensor, *args, **kwargs) -> torch.Tensor:
-        with torch.autocast(first.device.type, enabled=False):
+    def wrapper(*args, **kwargs) -> torch.Tensor:
+        values = (*args, *kwargs.values())
+        device = next(value.device for value in values if isinstance(value, torch.Tensor))
+        with torch.autocast(device.type, enabled=False):
             return loss(
-                raised(first),
                 *(raised(value) for value in args),
                 **{name: raised(value) for name, value in kwargs.items()},
             )
