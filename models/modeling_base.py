@@ -57,6 +57,9 @@ class EventPreTrainedModel(PreTrainedModel):
     def from_encoder(cls, name_or_path, **config_fields):
         """Start from a pretrained encoder; whatever the encoder does not hold is initialised afresh.
 
+        The model is in float32, however the encoder was saved: a small learning rate does not move weights of
+        half precision. `.to(dtype)` lowers it.
+
         Args:
             name_or_path: Hub id or folder of any encoder, or of a model of this suite (its encoder is taken).
             **config_fields: fields of this class's configuration.
@@ -66,9 +69,12 @@ class EventPreTrainedModel(PreTrainedModel):
 
         Raises:
             OSError: there is no such model.
+            ValueError: the model lacks weights, or is an encoder with a decoder.
             huggingface_hub.errors.StrictDataclassError: a field has a value that is not accepted.
         """
-        encoder, report = AutoModel.from_pretrained(name_or_path, output_loading_info=True)
+        encoder, report = AutoModel.from_pretrained(
+            name_or_path, dtype=torch.float32, output_loading_info=True
+        )
         if isinstance(encoder.config, EventConfig):
             encoder = encoder.encoder
         elif report["missing_keys"] - {"pooler.dense.weight", "pooler.dense.bias"}:
@@ -76,6 +82,8 @@ class EventPreTrainedModel(PreTrainedModel):
                 f"{name_or_path} does not hold all weights of {type(encoder).__name__}; "
                 f"missing: {', '.join(sorted(report['missing_keys'])[:5])}"
             )
+        if getattr(encoder.config, "is_encoder_decoder", False):
+            raise ValueError(f"{name_or_path} has a decoder; accepted: an encoder that reads one text")
         if encoder_arguments(encoder.config) and getattr(encoder, "pooler", None) is not None:
             encoder.pooler = None
         # The name may be a folder of this machine, and it would be saved.
@@ -88,6 +96,14 @@ class EventPreTrainedModel(PreTrainedModel):
             text_config=encoder.config, **{"attn_implementation": attention, **config_fields}
         )
         return cls(config, encoder=encoder)
+
+    def get_input_embeddings(self):
+        """The encoder's token embeddings."""
+        return self.base_model.encoder.get_input_embeddings()
+
+    def set_input_embeddings(self, value):
+        """Replace the encoder's token embeddings, as a resized vocabulary needs."""
+        self.base_model.encoder.set_input_embeddings(value)
 
     def save_pretrained(self, save_directory, **kwargs):
         """Save weights, code and a configuration that names the class of every Auto class.

@@ -65,6 +65,14 @@ class SwccForPreTraining(SwccPreTrainedModel):
         self.mlm_head = nn.Linear(config.encoder_config.hidden_size, config.encoder_config.vocab_size)
         self.post_init()
 
+    def get_output_embeddings(self):
+        """The layer that predicts masked tokens, which follows the size of the vocabulary."""
+        return self.mlm_head
+
+    def set_output_embeddings(self, new_embeddings):
+        """Replace the layer that predicts masked tokens."""
+        self.mlm_head = new_embeddings
+
     def encode_views(
         self,
         input_ids: torch.Tensor,
@@ -109,6 +117,8 @@ class SwccForPreTraining(SwccPreTrainedModel):
         if config.shared_word_weight:
             groups["negatives"] = (negative_input_ids, negative_attention_mask)
         missing = [name for name, (ids, mask) in groups.items() if ids is None or mask is None]
+        if config.mlm_weight and masked_positions is None:
+            missing.append("masked_positions")
         if missing:
             raise ValueError(
                 f"the objective {objective!r} with these loss weights needs the views {', '.join(groups)}; "
@@ -144,8 +154,21 @@ class SwccForPreTraining(SwccPreTrainedModel):
 
         Returns:
             The losses; `embeddings` holds the anchors of this process.
+
+        Raises:
+            ValueError: weights or labels that the configured losses need are missing.
         """
         config = self.config
+        needed = {}
+        if config.contrastive_objective == "weakly_supervised":
+            needed["co_event_weight"] = co_event_weight
+        if config.mlm_weight:
+            needed["masked_labels"] = masked_labels
+        if missing := [name for name, value in needed.items() if value is None]:
+            raise ValueError(
+                f"the objective {config.contrastive_objective!r} with these loss weights needs "
+                f"{', '.join(needed)}; missing: {', '.join(missing)}"
+            )
         gathered = {name: gather_rows(vectors) for name, vectors in views.items() if name != "masked_token"}
         terms = {"contrastive_loss": self._contrast(gathered, co_event_weight)}
         weights = {
@@ -245,7 +268,7 @@ class SwccForPreTraining(SwccPreTrainedModel):
         Raises:
             ValueError: some views are given, but one that the configured losses need is missing.
         """
-        if co_event_input_ids is None and masked_input_ids is None:
+        if co_event_input_ids is None and masked_input_ids is None and negative_input_ids is None:
             output = self.swcc(input_ids, attention_mask, token_type_ids=token_type_ids, **kwargs)
             result = SwccForPreTrainingOutput(embeddings=output.embeddings)
         else:
