@@ -125,9 +125,7 @@ def apply_settings(recipe: Recipe, settings: Sequence[str], accepted: Mapping[st
     changed = deepcopy(recipe)
     keys = {section: set(names) for section, names in accepted.items()}
     for setting in settings:
-        path, separator, text = setting.partition("=")
-        if not separator:
-            raise EventformersError(f"--set received {setting!r}; accepted: key=value")
+        path, text = _split(setting)
         value = _read_value(text)
         section, _, key = path.rpartition(".")
         homes = [section] if section else [name for name, known in keys.items() if key in known]
@@ -142,6 +140,23 @@ def apply_settings(recipe: Recipe, settings: Sequence[str], accepted: Mapping[st
         else:
             getattr(changed, homes[0])[key] = value
     return changed
+
+
+def read_settings(settings: Sequence[str]) -> dict[str, Any]:
+    """Read settings given as `key=value`; values are read as YAML.
+
+    Raises:
+        EventformersError: there is no `=`, or a value is no YAML.
+    """
+    pairs = [_split(setting) for setting in settings]
+    return {key: _read_value(text) for key, text in pairs}
+
+
+def _split(setting: str) -> tuple[str, str]:
+    key, separator, text = setting.partition("=")
+    if not separator:
+        raise EventformersError(f"--set received {setting!r}; accepted: key=value")
+    return key, text
 
 
 def _read_value(text: str) -> Any:

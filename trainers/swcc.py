@@ -7,11 +7,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import torch
+from datasets import Dataset, IterableDataset
 from transformers import PreTrainedTokenizerBase
 
+from eventformers.datasets_scripts.base import setting_names
+from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.datasets_scripts.cooccurrence import normalise_frequencies
+from eventformers.datasets_scripts.event_chains import EventChainsConfig
 from eventformers.datasets_scripts.events import event_text
+from eventformers.errors import EventformersError
+from eventformers.models.configuration_swcc import SwccConfig
+from eventformers.models.modeling_swcc import SwccForPreTraining
+from eventformers.trainers.method import IndexedRows, Method, TrainingData, indexed_stream
+from eventformers.trainers.recipes import Recipe
 
 
 @dataclass
@@ -99,3 +109,69 @@ class SwccCollator:
         labels = masked[everywhere, positions]
         masked[everywhere, positions] = self.tokenizer.mask_token_id
         return {"masked_input_ids": masked, "masked_positions": positions, "masked_labels": labels}
+
+
+def _prepare(
+    recipe: Recipe,
+    data: str | None,
+    tokenizer: PreTrainedTokenizerBase,
+    config: SwccConfig,
+    seed: int,
+) -> TrainingData:
+    """Load co-occurring events and make the collator that draws their views."""
+    if config.mlm_weight and tokenizer.mask_token_id is None:
+        raise EventformersError("the tokenizer has no mask token; set mlm_weight=0 to train without MLM")
+    settings = dict(recipe.data)
+    streaming = settings.pop("streaming", False)
+    validation_rows = settings.pop("validation_rows", 0)
+    rows = load_built(data, "cooccurrence", builder="event_chains", streaming=streaming, **settings)["train"]
+    report = built_report(data, "cooccurrence", builder="event_chains", **settings)
+    minimum, maximum = _frequency_range(rows, report)
+    collator = SwccCollator(
+        tokenizer=tokenizer,
+        event_order=config.event_order,
+        frequency_normalization=config.frequency_normalization,
+        frequency_minimum=minimum,
+        frequency_maximum=maximum,
+        seed=seed,
+        mask_tokens=bool(config.mlm_weight),
+        **recipe.views,
+    )
+    if streaming:
+        return TrainingData(indexed_stream(rows, seed), None, collator, report)
+    validation = None
+    if validation_rows:
+        split = rows.train_test_split(test_size=validation_rows, seed=seed)
+        rows, validation = split["train"], IndexedRows(split["test"])
+    return TrainingData(IndexedRows(rows), validation, collator, report)
+
+
+def _frequency_range(rows: Dataset | IterableDataset, report: Mapping[str, Any]) -> tuple[int, int]:
+    """Smallest and largest pair frequency, from the build report or from the rows."""
+    statistics = report.get("statistics", {})
+    if statistics.get("minimum_pair_frequency") is not None:
+        return statistics["minimum_pair_frequency"], statistics["maximum_pair_frequency"]
+    if isinstance(rows, IterableDataset):
+        raise EventformersError(
+            "the dataset has no build report, and a stream cannot be read for its frequencies first; "
+            "accepted: a folder that `eventformers data build` wrote, or streaming=false"
+        )
+    extremes = [
+        pc.min_max(pc.list_flatten(chunk)).as_py() for chunk in rows.data.column("frequencies").chunks
+    ]
+    return min(part["min"] for part in extremes), max(part["max"] for part in extremes)
+
+
+METHOD = Method(
+    name="swcc",
+    title="SWCC",
+    config_class=SwccConfig,
+    head_class=SwccForPreTraining,
+    default_recipe="minilm",
+    dataset=("event_chains", "cooccurrence"),
+    data_keys=frozenset({"streaming", "validation_rows", *setting_names(EventChainsConfig)}),
+    view_keys=frozenset({"max_seq_length"}),
+    trained_whole=("prototypes", "mlm_head"),
+    tasks=("hard_similarity", "hard_similarity_extended", "transitive_similarity"),
+    prepare=_prepare,
+)

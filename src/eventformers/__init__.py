@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from eventformers.registration import register
 
 if TYPE_CHECKING:
-    from eventformers.datasets_scripts.base import build_dataset
+    from eventformers.datasets_scripts.building import build_dataset
     from eventformers.evaluate_metrics import load_metric
     from eventformers.evaluation import evaluate
     from eventformers.inference.encode import encode
     from eventformers.models.configuration_swcc import SwccConfig
     from eventformers.models.modeling_swcc import SwccForPreTraining, SwccModel
-    from eventformers.trainers.run import train
+    from eventformers.training import train
 
 __version__ = "0.1.0"
 
@@ -26,11 +26,11 @@ _HOMES = {
     "SwccConfig": "eventformers.models.configuration_swcc",
     "SwccForPreTraining": "eventformers.models.modeling_swcc",
     "SwccModel": "eventformers.models.modeling_swcc",
-    "build_dataset": "eventformers.datasets_scripts.base",
+    "build_dataset": "eventformers.datasets_scripts.building",
     "encode": "eventformers.inference.encode",
     "evaluate": "eventformers.evaluation",
     "load_metric": "eventformers.evaluate_metrics",
-    "train": "eventformers.trainers.run",
+    "train": "eventformers.training",
 }
 
 __all__ = [

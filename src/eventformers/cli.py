@@ -1,0 +1,371 @@
+"""The commands. They only call the Python API; heavy imports wait until a command runs."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from eventformers import __version__
+from eventformers.errors import EventformersError
+
+if TYPE_CHECKING:
+    from eventformers.results import TaskResult
+    from eventformers.training import FinishedRun
+
+app = typer.Typer(
+    help="Event representation learning: train, evaluate, embed.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+data_app = typer.Typer(help="Build datasets from raw files.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+console = Console()
+errors = Console(stderr=True)
+
+Output = Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")]
+RawData = Annotated[
+    str | None,
+    typer.Option("--data", help="Raw files, a built dataset or a Hub id; without it the bundled samples."),
+]
+EvaluationData = Annotated[
+    str | None,
+    typer.Option("--evaluation-data", help="Raw files of the evaluation tasks; without it the samples."),
+]
+Encoder = Annotated[
+    str | None, typer.Option("--encoder", help="Hub id or folder; without it the packaged all-MiniLM-L6-v2.")
+]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting; repeatable.")
+]
+ExcludeSource = Annotated[
+    list[str] | None, typer.Option("--exclude-source", help="Leave a source of the data out; repeatable.")
+]
+Device = Annotated[
+    str | None, typer.Option("--device", help="cpu or cuda; without it an accelerator.")
+]
+Dtype = Annotated[str | None, typer.Option("--dtype", help="float32, bfloat16 or float16.")]
+BatchSize = Annotated[str, typer.Option("--batch-size", help="Texts in a batch, or auto.")]
+Seed = Annotated[int | None, typer.Option("--seed", help="Without it the recipe's, or one that is drawn.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        console.print(f"eventformers {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Event representation learning: train, evaluate, embed."""
+
+
+@app.command()
+def demo(
+    method: Annotated[str, typer.Argument(help="The method.")] = "swcc",
+    output: Output = Path("eventformers-demo"),
+    encoder: Encoder = None,
+    device: Device = None,
+) -> None:
+    """Train, evaluate, save and reload a model on the bundled samples."""
+    from eventformers.demo import run_demo
+
+    finished = run_demo(method, output, encoder=encoder, device=device)
+    _show_run(finished.run)
+    console.print("\nReloaded with AutoModel.from_pretrained; nearest events of the samples:")
+    table = Table("event", "nearest", "cosine")
+    for event, nearest, cosine in finished.neighbours:
+        table.add_row(event, nearest, f"{cosine:.2f}")
+    console.print(table)
+    console.print("The samples are small and ours: these scores are no benchmark.")
+
+
+@data_app.command("list")
+def data_list() -> None:
+    """List the datasets that can be built, their configs, columns and raw files."""
+    from eventformers.datasets_scripts import list_datasets
+
+    table = Table("name", "config", "columns", "raw files")
+    for entry in list_datasets():
+        table.add_row(entry["name"], entry["config"], ", ".join(entry["columns"]), entry["raw_files"])
+    console.print(table)
+
+
+@data_app.command("build")
+def data_build(
+    name: Annotated[str, typer.Argument(help="A name that `eventformers data list` shows.")],
+    output: Output,
+    config: Annotated[
+        str | None, typer.Option(help="One config; without it all of them.")
+    ] = None,
+    data_dir: Annotated[str | None, typer.Option(help="Folder of raw files; without it the samples.")] = None,
+    settings: Settings = None,
+    exclude_source: ExcludeSource = None,
+) -> None:
+    """Build a dataset: Parquet and a README that `load_dataset` reads."""
+    from eventformers.datasets_scripts import build_dataset, build_reports
+    from eventformers.trainers.recipes import read_settings
+
+    chosen = read_settings(settings or [])
+    if exclude_source:
+        chosen["exclude_source"] = tuple(exclude_source)
+    folder = build_dataset(name, config, data_dir, output, **chosen)
+    table = Table("config", "rows", "read", "skipped", "licences")
+    for config_name, report in build_reports(folder).items():
+        table.add_row(
+            config_name,
+            str(report["rows"]),
+            _counts(report["read"]),
+            _counts(report["skipped"]),
+            ", ".join(report["licenses"]),
+        )
+    console.print(table)
+    console.print(f"Wrote {folder}. Load it with load_dataset({str(folder)!r}, CONFIG).")
+
+
+@app.command()
+def train(
+    method: Annotated[str, typer.Argument(help="The method, such as swcc.")],
+    output: Output,
+    recipe: Annotated[str | None, typer.Option(help="Name of a recipe, or a YAML file.")] = None,
+    data: RawData = None,
+    evaluation_data: EvaluationData = None,
+    encoder: Encoder = None,
+    settings: Settings = None,
+    exclude_source: ExcludeSource = None,
+    lora: Annotated[bool, typer.Option("--lora", help="Train low-rank adapters.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
+    overwrite: Overwrite = False,
+    seed: Seed = None,
+    device: Device = None,
+    dtype: Dtype = None,
+    card: Annotated[bool, typer.Option(help="Write the model card.")] = True,
+) -> None:
+    """Train a method, score it, and write a complete model repository."""
+    from eventformers.training import train as run_training
+
+    overrides = list(settings or [])
+    if exclude_source:
+        overrides.append(f"data.exclude_source={','.join(exclude_source)}")
+    finished = run_training(
+        method,
+        output,
+        recipe=recipe,
+        data=data,
+        encoder=encoder,
+        settings=overrides,
+        lora=lora,
+        resume=resume,
+        overwrite=overwrite,
+        seed=seed,
+        device=device,
+        dtype=dtype,
+        evaluation_data=evaluation_data,
+        create_model_card=card,
+    )
+    _show_run(finished)
+
+
+@app.command()
+def evaluate(
+    model: Annotated[str, typer.Argument(help="Folder or Hub id of a model, or of any plain encoder.")],
+    task: Annotated[list[str], typer.Option("--task", help="Task; repeatable; all takes every one.")],
+    data: RawData = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder that gets results/.")] = None,
+    pooling: Annotated[str | None, typer.Option(help="Pooling of a plain encoder: cls or mean.")] = None,
+    event_order: Annotated[str | None, typer.Option(help="Order of the roles, for a plain encoder.")] = None,
+    device: Device = None,
+    dtype: Dtype = None,
+    batch_size: BatchSize = "auto",
+    overwrite: Overwrite = False,
+) -> None:
+    """Score a model on tasks, beside its untrained encoder."""
+    from eventformers.evaluation import evaluate as run_evaluation
+    from eventformers.tasks import TASKS
+
+    results = [
+        run_evaluation(
+            model,
+            name,
+            data=data,
+            output=output,
+            pooling=pooling,
+            event_order=event_order,
+            device=device,
+            dtype=dtype,
+            batch_size=_batch_size(batch_size),
+            overwrite=overwrite,
+        )
+        for name in (TASKS if task == ["all"] else task)
+    ]
+    _show_results(results)
+
+
+@app.command()
+def embed(
+    model: Annotated[str, typer.Argument(help="Folder or Hub id of a model.")],
+    file: Annotated[Path, typer.Argument(help="Events: JSON lines, CSV, Parquet or plain text.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Parquet file to write.")],
+    device: Device = None,
+    dtype: Dtype = None,
+    batch_size: BatchSize = "auto",
+    normalize: Annotated[bool, typer.Option("--normalize", help="Scale vectors to length 1.")] = False,
+) -> None:
+    """Embed a file of events, in order, with their ids."""
+    from eventformers.inference.event_files import embed_file
+
+    report = embed_file(
+        model,
+        file,
+        output,
+        device=device,
+        dtype=dtype,
+        batch_size=_batch_size(batch_size),
+        normalize=normalize,
+        show_progress=True,
+    )
+    console.print(f"Wrote {report.rows} vectors of size {report.dimension} to {output}.")
+
+
+@app.command()
+def plot(
+    run: Annotated[Path, typer.Argument(help="Folder of a trained model.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="PNG or SVG file to write.")],
+    data: RawData = None,
+    events: Annotated[int, typer.Option(help="Events to draw.")] = 3000,
+    device: Device = None,
+) -> None:
+    """Draw a model's events in two dimensions, coloured by prototype, and list each prototype's nearest."""
+    from eventformers.plot import plot_prototypes
+
+    prototypes = plot_prototypes(run, output, data=data, num_events=events, device=device)
+    table = Table("prototype", "events", "nearest events")
+    for prototype in prototypes:
+        table.add_row(str(prototype.index), str(prototype.size), "; ".join(prototype.nearest))
+    console.print(table)
+    console.print(f"Wrote {output} and {output.with_suffix('.md')}.")
+
+
+@app.command()
+def reproduce(
+    paper: Annotated[str, typer.Argument(help="The paper, such as swcc.")],
+    table: Annotated[str, typer.Argument(help="The table, such as table2.")],
+    output: Output = Path("reproductions"),
+    recipe: Annotated[str, typer.Option(help="Recipe that the rows start from.")] = "paper",
+    data: RawData = None,
+    evaluation_data: EvaluationData = None,
+    encoder: Encoder = None,
+    settings: Settings = None,
+    seed: Seed = None,
+    device: Device = None,
+    dtype: Dtype = None,
+) -> None:
+    """Fill a table of a paper with our rows; what was run before is read from its results."""
+    from eventformers.reproduce import reproduce_table
+
+    finished = reproduce_table(
+        paper,
+        table,
+        output,
+        recipe=recipe,
+        data=data,
+        evaluation_data=evaluation_data,
+        encoder=encoder,
+        settings=settings or [],
+        seed=seed,
+        device=device,
+        dtype=dtype,
+    )
+    shown = Table(*finished.header, title=finished.title)
+    for row in finished.rows:
+        shown.add_row(*row)
+    console.print(shown)
+    console.print(f"Wrote {finished.path}.")
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items()) or "none"
+
+
+def _batch_size(text: str) -> int | str:
+    if text == "auto":
+        return text
+    if text.isdigit() and int(text) > 0:
+        return int(text)
+    raise EventformersError(f"--batch-size: received {text!r}; accepted: auto or an integer of at least 1")
+
+
+def _show_run(finished: FinishedRun) -> None:
+    run = finished.run
+    console.print(
+        f"Trained {run.method.title} with recipe {run.recipe.name}, seed {run.seed}: "
+        f"{run.steps} steps in {run.seconds:.0f} s."
+    )
+    if run.truncated:
+        console.print(f"{run.truncated} texts were longer than max_seq_length and were cut.")
+    _show_results(finished.results)
+    console.print(
+        f"Wrote {finished.folder}. Load it with AutoModel.from_pretrained({str(finished.folder)!r})."
+    )
+
+
+def _show_results(results: Iterable[TaskResult]) -> None:
+    from eventformers.tasks import TASKS
+
+    table = Table("task", "score", "model", "untrained", "paper", "rows")
+    for result in results:
+        published = TASKS[result.task].published_scores
+        best = max(published.values(), default=None)
+        baseline = result.baseline.main_value if result.baseline else None
+        table.add_row(
+            result.task,
+            result.main_score,
+            _number(result.main_value),
+            _number(baseline),
+            _number(best),
+            f"{result.dataset.rows} ({result.dataset.origin})",
+        )
+    console.print(table)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if abs(value) <= 1 else f"{value:.1f}"
+
+
+def main() -> None:
+    """Run a command; a user's error is one line and exit code 2."""
+    try:
+        app()
+    except EventformersError as error:
+        _fail(str(error))
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.ENOENT, errno.EDQUOT):
+            raise
+        place = f"{error.filename}: " if error.filename else ""
+        _fail(f"{place}{error.strerror}; nothing half-written was left")
+    except KeyboardInterrupt:
+        errors.print("interrupted; a training run goes on from its last checkpoint with --resume")
+        sys.exit(130)
+
+
+def _fail(message: str) -> None:
+    errors.print(f"error: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""From a recipe to a finished model repository: trained, scored, with its card."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from eventformers.encoders import resolve_encoder
+from eventformers.errors import EventformersError
+from eventformers.evaluation import evaluate
+from eventformers.files import staged_folder
+from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.model_cards.card import write_card
+from eventformers.model_cards.run_card import card_of_run
+from eventformers.results import TaskResult, write_eval_results
+from eventformers.trainers.method import load_method
+from eventformers.trainers.run import TrainingRun, recorded_seed, resolve_recipe, save_run, train_head
+
+PACKAGED_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class FinishedRun:
+    """A finished run.
+
+    Args:
+        folder: the model repository.
+        run: the training run.
+        results: one result for each task.
+    """
+
+    folder: Path
+    run: TrainingRun
+    results: list[TaskResult]
+
+
+def train(
+    method: str,
+    output: str | Path,
+    *,
+    recipe: str | None = None,
+    data: str | Path | None = None,
+    encoder: str | None = None,
+    settings: Sequence[str] = (),
+    lora: bool = False,
+    resume: bool = False,
+    overwrite: bool = False,
+    seed: int | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    evaluation_data: str | Path | None = None,
+    create_model_card: bool = True,
+) -> FinishedRun:
+    """Train a method, score it beside its untrained encoder, and write a complete model repository.
+
+    Args:
+        method: the `model_type`, such as `swcc`.
+        output: folder of the run.
+        recipe: name or YAML file of a recipe; None takes the method's default.
+        data: folder of raw files, built dataset or Hub id; None takes the bundled samples.
+        encoder: Hub id or folder of a pretrained encoder; None takes the packaged all-MiniLM-L6-v2.
+        settings: overrides of the recipe, `key=value`.
+        lora: train low-rank adapters; they are saved in `adapter/`, and merged in the model.
+        resume: go on from the last checkpoint in `output`.
+        overwrite: replace the model in `output`.
+        seed: seed of the run; None takes the recipe's, and draws one where it has none.
+        device: `cpu` or `cuda`; None takes an accelerator where there is one.
+        dtype: `bfloat16` or `float16` for mixed precision; None for float32.
+        evaluation_data: raw files of the evaluation tasks; None takes the bundled samples.
+        create_model_card: write the model card.
+
+    Returns:
+        The folder, the run and its results.
+
+    Raises:
+        EventformersError: an argument is not accepted; says what is.
+    """
+    folder = Path(output)
+    if (folder / "config.json").exists() and not (resume or overwrite):
+        raise EventformersError(
+            f"{folder} holds a model already; choose another folder, or pass --overwrite or --resume"
+        )
+    resolved_method = load_method(method)
+    if resume and seed is None:
+        seed = recorded_seed(folder)
+    resolved = resolve_recipe(resolved_method, recipe, settings, seed)
+    encoder_path = resolve_encoder(encoder)
+    folder.mkdir(parents=True, exist_ok=True)
+    run = train_head(
+        resolved,
+        encoder=encoder_path,
+        encoder_name=encoder or PACKAGED_ENCODER,
+        output=folder,
+        data=None if data is None else str(data),
+        lora=lora,
+        resume=resume,
+        device=device,
+        dtype=dtype,
+    )
+    if run.truncated:
+        logger.warning("%d texts were longer than max_seq_length and were cut", run.truncated)
+    with staged_folder(folder) as staging:
+        save_run(run, staging)
+        trained = load_encoder(str(staging), device=device)
+        results = _score(run, trained, folder, encoder_path, evaluation_data, device, staging)
+        write_eval_results(results, staging)
+        if create_model_card:
+            write_card(
+                staging, card_of_run(run, folder.name, encoder or PACKAGED_ENCODER, results), keep=folder
+            )
+    return FinishedRun(folder, run, results)
+
+
+def _score(
+    run: TrainingRun,
+    trained: EventEncoder,
+    folder: Path,
+    encoder: str,
+    data: str | Path | None,
+    device: str | None,
+    output: Path,
+) -> list[TaskResult]:
+    trained.name = folder.name
+    untrained = load_encoder(
+        encoder,
+        pooling=run.model.config.pooling,
+        event_order=run.model.config.event_order,
+        device=device,
+    )
+    return [
+        evaluate(
+            trained, task, data=data, output=output, baseline_encoder=untrained, seed=run.seed, overwrite=True
+        )
+        for task in run.method.tasks
+    ]
