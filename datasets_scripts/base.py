@@ -99,8 +99,8 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
     """What raw files each config reads, for people."""
     MODULES: ClassVar[tuple[ModuleType, ...]] = ()
     """Modules beside the builder's own that decide on the rows."""
-    RESOURCE_SETTINGS: ClassVar[frozenset[str]] = frozenset()
-    """Settings that change how the rows are made, never which ones."""
+    UNDECIDING_SETTINGS: ClassVar[Mapping[str, frozenset[str]]] = {}
+    """By config, the settings that change how its rows are made at most, never which ones."""
 
     def __init__(
         self,
@@ -122,14 +122,8 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
             )
         config = self.BUILDER_CONFIG_CLASS(name=config_name, **settings)
         self.settings = settings_of(config)
-        deciding = {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in self.settings.items()
-            if name not in self.RESOURCE_SETTINGS
-        }
-        self.fingerprint = input_fingerprint(
-            self.raw_files, self._modules(), {**deciding, "config": config_name, "sample": self.is_sample}
-        )
+        deciding = {**self.deciding_settings(config_name), "config": config_name, "sample": self.is_sample}
+        self.fingerprint = input_fingerprint(self.raw_files, self._modules(), deciding)
         self.report = BuildReport()
         super().__init__(
             cache_dir=str(cache_dir) if cache_dir is not None else None,
@@ -164,6 +158,15 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
     def examples(self) -> Iterator[Mapping[str, object]]:
         """The rows one by one; fills `self.report` on the way."""
         raise NotImplementedError
+
+    def deciding_settings(self, config_name: str | None = None) -> dict[str, object]:
+        """The settings that decide on the rows of the config, as JSON can hold them."""
+        undeciding = self.UNDECIDING_SETTINGS.get(config_name or self.config.name, frozenset())
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in self.settings.items()
+            if name not in undeciding
+        }
 
     @property
     def raw_digests(self) -> list[dict[str, JsonValue]]:

@@ -339,7 +339,7 @@ def _locate(
             return folder
         if not folder.exists() and os.pathsep not in str(data):
             return _hub_id(str(data))
-    return build_dataset(builder or _builder_of_config(config), config, data, **settings)
+    return build_dataset(builder or _builder_of_config(config), config, data, None, **settings)
 
 
 def _warn_of_other_settings(folder: Path, config: str, settings: Mapping[str, object]) -> None:

@@ -28,6 +28,8 @@ from eventformers.datasets_scripts.licenses import is_open
 from eventformers.errors import EventformersError, UnknownNameError
 
 _DOCUMENTS_PER_TABLE = 500
+_COUNTING_SETTINGS = frozenset({"min_event_frequency", "min_pair_frequency", "window", "max_co_events"})
+_RESOURCE_SETTINGS = frozenset({"memory_limit", "threads", "temporary_directory"})
 
 
 def _names(value: str | tuple[str, ...] | list[str]) -> tuple[str, ...]:
@@ -122,7 +124,10 @@ class EventChains(EventDatasetBuilder):
         ("documents", "cooccurrence"), "*.jsonl, *.jsonl.gz or *mcnc*.txt"
     )
     MODULES: ClassVar[tuple[ModuleType, ...]] = (chain_readers, cooccurrence, licenses)
-    RESOURCE_SETTINGS = frozenset({"memory_limit", "threads", "temporary_directory"})
+    UNDECIDING_SETTINGS: ClassVar[dict[str, frozenset[str]]] = {
+        "documents": _COUNTING_SETTINGS | _RESOURCE_SETTINGS,
+        "cooccurrence": _RESOURCE_SETTINGS,
+    }
     BUILDER_CONFIG_CLASS = EventChainsConfig
     BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
         EventChainsConfig(name="documents"),
@@ -167,13 +172,7 @@ class EventChains(EventDatasetBuilder):
         if self.config.name == "documents":
             yield from self._document_tables()
             return
-        settings = {
-            name: getattr(self.config, name)
-            for name in (
-                *("min_event_frequency", "min_pair_frequency", "window", "max_co_events"),
-                *("memory_limit", "threads", "temporary_directory"),
-            )
-        }
+        settings = {name: getattr(self.config, name) for name in _COUNTING_SETTINGS | _RESOURCE_SETTINGS}
         try:
             with CooccurrenceCounter(**settings) as counter:
                 for _, kept in self._documents():
