@@ -109,7 +109,7 @@ class EventTrainer(Trainer):
     def create_optimizer(self, model=None):
         """Create the optimizer, with a parameter group for each learning rate."""
         rates = self.args.module_learning_rates
-        if self.optimizer is not None or not rates:
+        if getattr(self, "optimizer", None) is not None or not rates:
             return super().create_optimizer(model)
         trained = self.model if model is None else model
         decayed = set(self.get_decay_parameter_names(trained))
@@ -130,14 +130,15 @@ class EventTrainer(Trainer):
                 f"{type(trained).__name__} belongs to"
             )
         optimizer_class, settings = self.get_optimizer_cls_and_kwargs(self.args, trained)
-        self.optimizer = optimizer_class(
+        optimizer = optimizer_class(
             [
                 {"params": parameters, "lr": rate, "weight_decay": decay}
                 for (rate, decay), parameters in groups.items()
             ],
             **settings,
         )
-        return self.optimizer
+        self.optimizer = optimizer
+        return optimizer
 
     def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
         super()._save(output_dir, state_dict)

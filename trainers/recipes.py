@@ -33,6 +33,8 @@ class Recipe:
         expected: scores by task that the paper, or our own runs, report.
         expected_source: where these scores stand.
         readings: where the paper is silent or misprinted, what was taken.
+        note: how to take the scores of a run.
+        changed: settings that differ from the file, by key.
     """
 
     method: str
@@ -47,6 +49,8 @@ class Recipe:
     expected: dict[str, float] = field(default_factory=dict)
     expected_source: str = ""
     readings: list[str] = field(default_factory=list)
+    note: str = ""
+    changed: dict[str, Any] = field(default_factory=dict)
 
 
 def list_recipes(method: str) -> list[str]:
@@ -64,7 +68,7 @@ def _read(method: str, name: str) -> dict[str, Any]:
         raise EventformersError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
         raise EventformersError(f"{path}: found {type(content).__name__}; accepted: a mapping of settings")
-    known = {entry.name for entry in fields(Recipe)} - {"method", "name"} | {"extends"}
+    known = {entry.name for entry in fields(Recipe)} - {"method", "name", "changed"} | {"extends"}
     for key in content:
         if key not in known:
             raise UnknownNameError(f"key in {path.name}:", str(key), known)
@@ -102,7 +106,9 @@ def load_recipe(method: str, name: str) -> Recipe:
             raise EventformersError(f"recipe {name} extends itself through {base}")
         seen.add(base)
         # What a recipe expects is its own: another setting gives another score.
-        inherited = {key: value for key, value in _read(method, base).items() if key != "expected"}
+        inherited = {
+            key: value for key, value in _read(method, base).items() if key not in ("expected", "note")
+        }
         content = _merge(inherited, content)
     return Recipe(method=method, name=Path(name).stem, **content)
 
@@ -139,6 +145,7 @@ def apply_settings(recipe: Recipe, settings: Sequence[str], accepted: Mapping[st
             raise UnknownNameError("recipe key", path, known_keys or SECTIONS)
         else:
             getattr(changed, homes[0])[key] = value
+            changed.changed[f"{homes[0]}.{key}"] = value
     return changed
 
 

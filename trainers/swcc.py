@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow.compute as pc
 import torch
 from datasets import Dataset, IterableDataset
-from transformers import PreTrainedTokenizerBase
+from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.building import built_report, load_built
-from eventformers.datasets_scripts.cooccurrence import normalise_frequencies
+from eventformers.datasets_scripts.cooccurrence import Normalisation, normalise_frequencies
 from eventformers.datasets_scripts.event_chains import EventChainsConfig
-from eventformers.datasets_scripts.events import event_text
+from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.errors import EventformersError
 from eventformers.models.configuration_swcc import SwccConfig
 from eventformers.models.modeling_swcc import SwccForPreTraining
@@ -45,8 +45,8 @@ class SwccCollator:
     """
 
     tokenizer: PreTrainedTokenizerBase
-    event_order: str
-    frequency_normalization: str
+    event_order: EventOrder
+    frequency_normalization: Normalisation
     frequency_minimum: int
     frequency_maximum: int
     seed: int
@@ -79,7 +79,7 @@ class SwccCollator:
             batch.update(self._mask(anchors, generators))
         return batch
 
-    def encode(self, events: Sequence[Mapping[str, str]]) -> dict[str, torch.Tensor]:
+    def encode(self, events: Sequence[Event]) -> BatchEncoding:
         """Tokenise events to tensors of equal width; what is cut is counted."""
         texts = [event_text(event, self.event_order) for event in events]
         encoded = self.tokenizer(
@@ -94,7 +94,7 @@ class SwccCollator:
         return encoded
 
     def _mask(
-        self, anchors: Mapping[str, torch.Tensor], generators: Sequence[np.random.Generator]
+        self, anchors: BatchEncoding, generators: Sequence[np.random.Generator]
     ) -> dict[str, torch.Tensor]:
         """Mask one token of each event, drawn uniformly from those that are not special (section 3.3)."""
         maskable = (anchors["special_tokens_mask"] == 0) & (anchors["attention_mask"] == 1)

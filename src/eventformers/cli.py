@@ -6,7 +6,7 @@ import errno
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -48,9 +48,7 @@ Settings = Annotated[
 ExcludeSource = Annotated[
     list[str] | None, typer.Option("--exclude-source", help="Leave a source of the data out; repeatable.")
 ]
-Device = Annotated[
-    str | None, typer.Option("--device", help="cpu or cuda; without it an accelerator.")
-]
+Device = Annotated[str | None, typer.Option("--device", help="cpu or cuda; without it an accelerator.")]
 Dtype = Annotated[str | None, typer.Option("--dtype", help="float32, bfloat16 or float16.")]
 BatchSize = Annotated[str, typer.Option("--batch-size", help="Texts in a batch, or auto.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Without it the recipe's, or one that is drawn.")]
@@ -107,9 +105,7 @@ def data_list() -> None:
 def data_build(
     name: Annotated[str, typer.Argument(help="A name that `eventformers data list` shows.")],
     output: Output,
-    config: Annotated[
-        str | None, typer.Option(help="One config; without it all of them.")
-    ] = None,
+    config: Annotated[str | None, typer.Option(help="One config; without it all of them.")] = None,
     data_dir: Annotated[str | None, typer.Option(help="Folder of raw files; without it the samples.")] = None,
     settings: Settings = None,
     exclude_source: ExcludeSource = None,
@@ -123,7 +119,8 @@ def data_build(
         chosen["exclude_source"] = tuple(exclude_source)
     folder = build_dataset(name, config, data_dir, output, **chosen)
     table = Table("config", "rows", "read", "skipped", "licences")
-    for config_name, report in build_reports(folder).items():
+    reports: Mapping[str, Mapping[str, Any]] = build_reports(folder)
+    for config_name, report in reports.items():
         table.add_row(
             config_name,
             str(report["rows"]),
@@ -299,9 +296,9 @@ def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items()) or "none"
 
 
-def _batch_size(text: str) -> int | str:
+def _batch_size(text: str) -> int | Literal["auto"]:
     if text == "auto":
-        return text
+        return "auto"
     if text.isdigit() and int(text) > 0:
         return int(text)
     raise EventformersError(f"--batch-size: received {text!r}; accepted: auto or an integer of at least 1")

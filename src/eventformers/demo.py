@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from eventformers.datasets_scripts import load_built
-from eventformers.datasets_scripts.events import event_text
+from eventformers.datasets_scripts.events import Event, event_text
 from eventformers.inference.encode import load_encoder
 from eventformers.training import FinishedRun, train
 
-_SHOWN_EVENTS = (
+_SHOWN_EVENTS: tuple[Event, ...] = (
     {"subject": "police", "predicate": "arrest", "object": "thief"},
     {"subject": "storm", "predicate": "destroy", "object": "house"},
     {"subject": "doctor", "predicate": "treat", "object": "patient"},

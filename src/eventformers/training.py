@@ -12,8 +12,7 @@ from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
 from eventformers.files import staged_folder
 from eventformers.inference.encode import EventEncoder, load_encoder
-from eventformers.model_cards.card import write_card
-from eventformers.model_cards.run_card import card_of_run
+from eventformers.model_cards import ModelCard, TrainedOn, write_card
 from eventformers.results import TaskResult, write_eval_results
 from eventformers.trainers.method import load_method
 from eventformers.trainers.run import TrainingRun, recorded_seed, resolve_recipe, save_run, train_head
@@ -107,10 +106,8 @@ def train(
         trained = load_encoder(str(staging), device=device)
         results = _score(run, trained, folder, encoder_path, evaluation_data, device, staging)
         write_eval_results(results, staging)
-        if create_model_card:
-            write_card(
-                staging, card_of_run(run, folder.name, encoder or PACKAGED_ENCODER, results), keep=folder
-            )
+    if create_model_card:
+        write_card(folder, _card(run, folder.name, encoder or PACKAGED_ENCODER, results))
     return FinishedRun(folder, run, results)
 
 
@@ -136,3 +133,42 @@ def _score(
         )
         for task in run.method.tasks
     ]
+
+
+def _card(run: TrainingRun, name: str, encoder: str, results: list[TaskResult]) -> ModelCard:
+    report = run.data
+    builder, config = run.method.dataset
+    recipe = run.recipe
+    return ModelCard(
+        name=name,
+        method=run.method.name,
+        config=run.model.config.to_dict(),
+        base_model=encoder,
+        trained_on=TrainedOn(
+            name=builder,
+            config=config,
+            rows=report.get("rows"),
+            fingerprint=report.get("rows_fingerprint"),
+            origin="samples" if report.get("sample") else "local",
+            settings=report.get("settings", {}),
+            read=report.get("read", {}),
+            skipped=report.get("skipped", {}),
+            sources=report.get("sources", {}),
+            statistics=report.get("statistics", {}),
+        ),
+        recipe=recipe.name,
+        recipe_description=recipe.description,
+        recipe_readings=recipe.readings,
+        changed_settings=recipe.changed,
+        views=recipe.views,
+        training_arguments=run.arguments.to_sanitized_dict(),
+        seed=run.seed,
+        lora=run.adapter is not None,
+        steps=run.steps,
+        seconds=run.seconds,
+        truncated=run.truncated,
+        history=run.history,
+        results=results,
+        results_note=recipe.note,
+        parameters=sum(parameter.numel() for parameter in run.model.base_model.parameters()),
+    )
