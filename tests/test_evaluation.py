@@ -36,7 +36,7 @@ def raw_folder(tmp_path):
 def trained_folder(tmp_path, tiny_encoder):
     """A model whose weights are no longer those of its start encoder."""
     folder = tmp_path / "trained"
-    model = SwccModel.from_encoder(tiny_encoder, pooling="cls")
+    model = SwccModel.from_encoder(tiny_encoder, pooling="cls", event_order="predicate_first")
     for parameter in model.parameters():
         parameter.data.mul_(1.5)
     model.save_pretrained(folder)
@@ -75,7 +75,9 @@ def test_the_result_is_written_and_read_back(tiny_encoder, raw_folder, tmp_path)
 
 def test_the_untrained_encoder_stands_beside_the_trained_one(trained_folder, tiny_encoder, raw_folder):
     result = evaluate(trained_folder, "hard_similarity", data=raw_folder)
-    untrained = evaluate(tiny_encoder, "hard_similarity", data=raw_folder, pooling="cls")
+    untrained = evaluate(
+        tiny_encoder, "hard_similarity", data=raw_folder, pooling="cls", event_order="predicate_first"
+    )
     assert result.seed == 13
     assert result.baseline_missing is None
     assert result.baseline.settings == result.settings == untrained.settings

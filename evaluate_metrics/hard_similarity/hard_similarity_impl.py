@@ -29,7 +29,7 @@ def hard_similarity(similar: Sequence[float], dissimilar: Sequence[float]) -> di
             "accepted: one of each per row"
         )
     return {
-        "accuracy": 100.0 * float(np.mean(similar_values > dissimilar_values)),
+        "accuracy": 100.0 * int(np.sum(similar_values > dissimilar_values)) / len(similar_values),
         "ties": int(np.sum(similar_values == dissimilar_values)),
         "count": len(similar_values),
     }
