@@ -1,0 +1,342 @@
+"""Every loss against a slow version in plain Python, known values, its gradient, and hostile numbers."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import cycle
+
+import pytest
+import torch
+from slow_losses import (
+    slow_cluster_prediction,
+    slow_info_nce,
+    slow_margin_contrast,
+    slow_prototype_entropy,
+    slow_sinkhorn,
+    slow_weakly_supervised_contrastive,
+)
+
+from eventformers.models import losses
+
+BATCH, SIZE, NEGATIVES, PROTOTYPES = 5, 4, 3, 6
+
+
+def _random(*shape: int, seed: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@dataclass
+class LossCase:
+    """One way to call a loss.
+
+    Args:
+        function: name of the loss.
+        slow: its independent version, which takes the same arguments as lists of floats.
+        tensors: its tensors, by argument.
+        settings: its other arguments.
+        is_differentiable: whether its gradient can be taken and compared with finite differences.
+    """
+
+    function: str
+    slow: Callable[..., object]
+    tensors: dict[str, torch.Tensor]
+    settings: dict[str, float]
+    is_differentiable: bool = True
+
+    def __call__(self, **tensors: torch.Tensor) -> torch.Tensor:
+        return getattr(losses, self.function)(**{**self.tensors, **tensors}, **self.settings)
+
+
+_ANCHOR, _POSITIVE, _OTHER = (_random(BATCH, SIZE, seed=seed) for seed in (1, 2, 3))
+_VIEWS = {"view_1": _POSITIVE, "view_2": _OTHER}
+_CENTRES = _random(PROTOTYPES, SIZE, seed=5)
+
+CASES = {
+    "info_nce-in-batch": LossCase(
+        "info_nce", slow_info_nce, {"anchor": _ANCHOR, "positive": _POSITIVE}, {"temperature": 0.3}
+    ),
+    "info_nce-own-negatives": LossCase(
+        "info_nce",
+        slow_info_nce,
+        {"anchor": _ANCHOR, "positive": _POSITIVE, "negatives": _random(BATCH, NEGATIVES, SIZE, seed=4)},
+        {"temperature": 0.3},
+    ),
+    "info_nce-common-negatives": LossCase(
+        "info_nce",
+        slow_info_nce,
+        {"anchor": _ANCHOR, "positive": _POSITIVE, "negatives": _random(NEGATIVES, SIZE, seed=4)},
+        {"temperature": 0.3},
+    ),
+    "margin_contrast": LossCase(
+        "margin_contrast",
+        slow_margin_contrast,
+        {"anchor": _ANCHOR, "positive": _POSITIVE, "negative": _OTHER},
+        {"margin": 0.4},
+    ),
+    "weakly_supervised_contrastive": LossCase(
+        "weakly_supervised_contrastive",
+        slow_weakly_supervised_contrastive,
+        {
+            "anchor": _ANCHOR,
+            **_VIEWS,
+            "co_event": _random(BATCH, SIZE, seed=4),
+            "co_event_weight": _random(BATCH, seed=6).abs(),
+        },
+        {"temperature": 0.3},
+    ),
+    "sinkhorn": LossCase(
+        "sinkhorn",
+        slow_sinkhorn,
+        {"scores": _random(BATCH, PROTOTYPES, seed=7)},
+        {"num_iterations": 3, "epsilon": 0.5},
+        is_differentiable=False,
+    ),
+    "cluster_prediction": LossCase(
+        "cluster_prediction",
+        slow_cluster_prediction,
+        {**_VIEWS, "prototypes": _CENTRES},
+        {"temperature": 0.3, "num_iterations": 3, "epsilon": 0.5},
+    ),
+    "prototype_entropy": LossCase(
+        "prototype_entropy",
+        slow_prototype_entropy,
+        {"vectors": _ANCHOR, "prototypes": _CENTRES},
+        {"temperature": 0.3},
+    ),
+}
+
+every_case = pytest.mark.parametrize("name", CASES)
+
+
+def test_every_loss_has_a_case() -> None:
+    public = {
+        name
+        for name, value in vars(losses).items()
+        if inspect.isfunction(value) and value.__module__ == losses.__name__ and not name.startswith("_")
+    }
+    assert public == {case.function for case in CASES.values()}
+
+
+@every_case
+def test_equals_the_slow_version(name: str) -> None:
+    case = CASES[name]
+    expected = case.slow(**{key: value.tolist() for key, value in case.tensors.items()}, **case.settings)
+    torch.testing.assert_close(
+        case(), torch.tensor(expected, dtype=torch.float64), rtol=1e-10, atol=1e-12, msg=name
+    )
+
+
+@every_case
+def test_gradient_equals_finite_differences(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = CASES[name]
+    leaves = {key: value.clone().requires_grad_() for key, value in case.tensors.items()}
+    if not case.is_differentiable:
+        assert not case(**leaves).requires_grad
+        return
+    # The assignments carry no gradient, so finite differences must hold them still.
+    assignments = cycle([losses.sinkhorn(_random(BATCH, PROTOTYPES, seed=seed)) for seed in (8, 9)])
+    monkeypatch.setattr(losses, "sinkhorn", lambda *_args: next(assignments))
+
+    def evaluate(*values: torch.Tensor) -> torch.Tensor:
+        return case(**dict(zip(leaves, values, strict=True)))
+
+    assert torch.autograd.gradcheck(evaluate, tuple(leaves.values()))
+
+
+def test_assignments_carry_no_gradient() -> None:
+    view_1 = _POSITIVE.clone().requires_grad_()
+    losses.cluster_prediction(view_1, _OTHER, _CENTRES, 0.3, 3, 0.5).backward()
+    logits = (
+        torch.nn.functional.normalize(view_1, dim=-1)
+        @ torch.nn.functional.normalize(_CENTRES, dim=-1).T
+        / 0.3
+    )
+    other_logits = (
+        torch.nn.functional.normalize(_OTHER, dim=-1)
+        @ torch.nn.functional.normalize(_CENTRES, dim=-1).T
+        / 0.3
+    )
+    target = torch.tensor(slow_sinkhorn(other_logits.tolist(), 3, 0.5), dtype=torch.float64)
+    expected = torch.nn.functional.cross_entropy(logits, target)
+    torch.testing.assert_close(view_1.grad, torch.autograd.grad(expected, view_1)[0])
+
+
+@every_case
+def test_leaves_its_inputs_alone(name: str) -> None:
+    copies = {key: value.clone() for key, value in CASES[name].tensors.items()}
+    CASES[name]()
+    for key, value in CASES[name].tensors.items():
+        assert torch.equal(value, copies[key])
+
+
+@every_case
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_raised(name: str, dtype: torch.dtype) -> None:
+    case = CASES[name]
+    halves = {key: value.to(dtype) for key, value in case.tensors.items()}
+    result = case(**halves)
+    assert result.dtype == torch.float32
+    expected = case(**{key: value.float() for key, value in halves.items()})
+    assert torch.equal(result, expected)
+
+
+@every_case
+def test_autocast_changes_nothing(name: str) -> None:
+    case = CASES[name]
+    singles = {key: value.float() for key, value in case.tensors.items()}
+    expected = case(**singles)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(case(**singles), expected)
+
+
+@every_case
+def test_float64_stays(name: str) -> None:
+    assert CASES[name]().dtype == torch.float64
+
+
+@every_case
+@pytest.mark.parametrize("scale", [1e-12, 1e6])
+def test_no_scale_gives_nan(name: str, scale: float) -> None:
+    """Vectors of any length, with equal and opposite pairs among them, at a very small temperature."""
+    case = CASES[name]
+    leaves = {}
+    for key, value in case.tensors.items():
+        extreme = value.float()
+        if extreme.dim() > 1:
+            extreme = extreme.clone()
+            extreme[0], extreme[1] = value[0].abs().float(), -value[0].abs().float()
+        leaves[key] = (extreme * scale).requires_grad_()
+    settings = {
+        key: 1e-3 if key in ("temperature", "epsilon") else value for key, value in case.settings.items()
+    }
+    result = getattr(losses, case.function)(**leaves, **settings)
+    assert torch.isfinite(result).all()
+    if result.requires_grad:
+        result.backward()
+        assert all(torch.isfinite(leaf.grad).all() for leaf in leaves.values() if leaf.grad is not None)
+
+
+@every_case
+def test_length_of_vectors_does_not_matter(name: str) -> None:
+    """Similarity is the cosine; scores and weights are numbers, not vectors."""
+    case = CASES[name]
+    vectors = {key: value for key, value in case.tensors.items() if key not in ("scores", "co_event_weight")}
+    longer = {key: value * (2.0 + index) for index, (key, value) in enumerate(vectors.items())}
+    torch.testing.assert_close(case(**longer), case(), rtol=1e-10, atol=1e-12)
+
+
+def test_info_nce_at_equal_scores() -> None:
+    """Log of the number of candidates, whatever the temperature."""
+    equal = torch.ones(BATCH, SIZE)
+    for temperature in (0.05, 1.0):
+        assert losses.info_nce(equal, equal, temperature).item() == pytest.approx(math.log(BATCH), rel=1e-6)
+        for negatives in (torch.ones(NEGATIVES, SIZE), torch.ones(BATCH, NEGATIVES, SIZE)):
+            value = losses.info_nce(equal, equal, temperature, negatives=negatives).item()
+            assert value == pytest.approx(math.log(1 + NEGATIVES), rel=1e-6)
+
+
+def test_info_nce_takes_the_positive_of_its_own_row() -> None:
+    vectors = torch.eye(BATCH)
+    assert losses.info_nce(vectors, vectors, 0.01).item() == pytest.approx(0.0, abs=1e-6)
+    assert losses.info_nce(vectors, vectors.roll(1, dims=0), 0.01).item() == pytest.approx(100.0, rel=1e-6)
+
+
+def test_info_nce_with_negatives_ignores_other_rows() -> None:
+    negatives = _random(BATCH, NEGATIVES, SIZE, seed=4)
+    whole = losses.info_nce(_ANCHOR, _POSITIVE, 0.3, negatives=negatives)
+    single = [
+        losses.info_nce(
+            _ANCHOR[row : row + 1], _POSITIVE[row : row + 1], 0.3, negatives=negatives[row : row + 1]
+        )
+        for row in range(BATCH)
+    ]
+    torch.testing.assert_close(whole, torch.stack(single).mean())
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.3, 1.0])
+def test_margin_where_positive_and_negative_are_alike(margin: float) -> None:
+    value = losses.margin_contrast(_ANCHOR, _POSITIVE, _POSITIVE, margin).item()
+    assert value == pytest.approx(margin)
+
+
+def test_margin_is_zero_from_the_margin_on() -> None:
+    anchor, positive = torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0, 0.0]])
+    negative = torch.tensor([[0.0, 1.0]])
+    assert losses.margin_contrast(anchor, positive, negative, 1.0).item() == 0.0
+    assert losses.margin_contrast(anchor, positive, negative, 1.25).item() == pytest.approx(0.25)
+
+
+def test_weight_of_the_co_event_stands_outside_the_log() -> None:
+    case = CASES["weakly_supervised_contrastive"]
+    weight = case.tensors["co_event_weight"]
+    without, once, twice = (case(co_event_weight=weight * factor) for factor in (0, 1, 2))
+    assert once > without
+    torch.testing.assert_close(twice - without, 2 * (once - without))
+
+
+def test_weakly_supervised_contrast_at_equal_scores() -> None:
+    equal = torch.ones(BATCH, SIZE)
+    weight = torch.linspace(0, 1, BATCH)
+    value = losses.weakly_supervised_contrastive(equal, equal, equal, equal, weight, 0.3).item()
+    assert value == pytest.approx((1 + weight.mean().item()) * math.log(BATCH), rel=1e-6)
+
+
+def test_negatives_of_the_co_event_are_the_other_rows_first_views() -> None:
+    case = CASES["weakly_supervised_contrastive"]
+    # With weight on row 0 alone, the other rows' co-events can have no part in the loss.
+    only_first = torch.zeros(BATCH, dtype=torch.float64)
+    only_first[0] = 1.0
+    co_event = case.tensors["co_event"].clone().requires_grad_()
+    case(co_event=co_event, co_event_weight=only_first).backward()
+    assert co_event.grad is not None
+    assert co_event.grad[0].abs().sum() > 0
+    assert co_event.grad[1:].abs().sum() == 0
+
+
+def test_sinkhorn_gives_rows_of_one_and_equal_columns() -> None:
+    scores = _random(40, PROTOTYPES, seed=11)
+    few, many = (losses.sinkhorn(scores, iterations, 0.5) for iterations in (3, 200))
+    for assignment in (few, many):
+        torch.testing.assert_close(assignment.sum(dim=1), torch.ones(40, dtype=torch.float64))
+    torch.testing.assert_close(many.sum(dim=0), torch.full((PROTOTYPES,), 40 / PROTOTYPES).double())
+
+
+def test_sinkhorn_of_equal_scores_is_uniform() -> None:
+    assignment = losses.sinkhorn(torch.zeros(BATCH, PROTOTYPES))
+    torch.testing.assert_close(assignment, torch.full((BATCH, PROTOTYPES), 1 / PROTOTYPES))
+
+
+def test_sinkhorn_does_not_overflow_half_precision() -> None:
+    """Cosine 1 at temperature 0.3 and regularisation 0.05 is exp(66.7), beyond float16."""
+    scores = (torch.eye(PROTOTYPES) / 0.3).half()
+    assignment = losses.sinkhorn(scores)
+    torch.testing.assert_close(assignment, torch.eye(PROTOTYPES))
+
+
+def test_sinkhorn_scales_prototypes_first() -> None:
+    """After one iteration rows sum to one exactly, columns only roughly."""
+    assignment = losses.sinkhorn(_random(BATCH, PROTOTYPES, seed=7), 1, 0.5)
+    torch.testing.assert_close(assignment.sum(dim=1), torch.ones(BATCH, dtype=torch.float64))
+    assert (assignment.sum(dim=0) - BATCH / PROTOTYPES).abs().max() > 1e-3
+
+
+def test_cluster_prediction_without_any_preference() -> None:
+    """Both directions, each the log of the number of prototypes."""
+    views = torch.ones(BATCH, SIZE)
+    value = losses.cluster_prediction(views, views, torch.ones(PROTOTYPES, SIZE), 0.3).item()
+    assert value == pytest.approx(2 * math.log(PROTOTYPES), rel=1e-5)
+
+
+def test_cluster_prediction_is_symmetric_in_the_views() -> None:
+    case = CASES["cluster_prediction"]
+    torch.testing.assert_close(case(view_1=_OTHER, view_2=_POSITIVE), case())
+
+
+def test_prototype_entropy_at_its_bounds() -> None:
+    uniform = losses.prototype_entropy(torch.ones(BATCH, SIZE), torch.ones(PROTOTYPES, SIZE), 0.3)
+    assert uniform.item() == pytest.approx(math.log(PROTOTYPES), rel=1e-6)
+    certain = losses.prototype_entropy(torch.eye(SIZE), torch.eye(SIZE), 1e-3)
+    assert certain.item() == pytest.approx(0.0, abs=1e-6)
