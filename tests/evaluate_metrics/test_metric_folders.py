@@ -33,8 +33,9 @@ class Refuse:
 sys.meta_path.insert(0, Refuse())
 import evaluate
 
-metric = evaluate.load(sys.argv[1])
-assert metric.name == sys.argv[2], metric.name
+for folder in sys.argv[1:]:
+    metric = evaluate.load(folder)
+    assert metric.name == folder.replace("\\\\", "/").split("/")[-1], metric.name
 assert "eventformers" not in sys.modules
 print("loaded")
 """
@@ -66,10 +67,9 @@ def test_the_card_declares_a_space_and_tells_the_limits(name):
         assert f"## {section}" in body
 
 
-@pytest.mark.parametrize("name", METRICS)
-def test_it_loads_from_its_folder_in_a_process_without_our_package(name, tmp_path):
+def test_all_load_from_their_folders_in_a_process_without_our_package(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_OUR_PACKAGE, str(FOLDER / name), name],
+        [sys.executable, "-c", WITHOUT_OUR_PACKAGE, *(str(FOLDER / name) for name in METRICS)],
         capture_output=True,
         text=True,
         cwd=tmp_path,
