@@ -94,7 +94,8 @@ class SwccConfig(EventConfig):
         """
         for name in ("cluster_weight", "prototype_entropy_weight", "mlm_weight", "shared_word_weight"):
             value = getattr(self, name)
-            if value < 0:
+            # Written so that NaN is refused, too.
+            if not value >= 0:
                 raise ValueError(f"{name} is {value}; accepted: a number of at least 0")
 
 
