@@ -1,0 +1,467 @@
+"""The common case that the models of every method must pass.
+
+A method's test file subclasses `MethodCase`, fills in the class attributes and gives the inputs of its head.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from transformers import AutoConfig, AutoModel, DistilBertConfig, PreTrainedModel, RobertaConfig
+
+CLS, SEP, PADDING = 2, 3, 0
+FIRST_WORD = 5
+"""Ids of the tiny tokenizer."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One configuration of a training head.
+
+    Args:
+        fields: fields of the configuration.
+        terms: the loss terms that the output then holds, without `loss`.
+        idle: modules of the head that no loss term reaches.
+    """
+
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    terms: tuple[str, ...] = ()
+    idle: tuple[str, ...] = ()
+
+
+def random_texts(rows: int, length: int, vocabulary: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Token ids and attention mask, `(rows, length)`, of texts of different lengths; the first is full."""
+    generator = torch.Generator().manual_seed(seed)
+    input_ids = torch.randint(FIRST_WORD, vocabulary, (rows, length), generator=generator)
+    lengths = torch.randint(3, length + 1, (rows,), generator=generator)
+    lengths[0] = length
+    positions = torch.arange(length)
+    input_ids[:, 0] = CLS
+    input_ids[torch.arange(rows), lengths - 1] = SEP
+    attention_mask = (positions < lengths.unsqueeze(1)).long()
+    return input_ids.masked_fill(attention_mask == 0, PADDING), attention_mask
+
+
+def files_text(folder: Path) -> str:
+    """All JSON of a saved folder, joined."""
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.json")))
+
+
+class MethodCase:
+    """What the configuration, the encoder and the training head of a method must do."""
+
+    config_class: ClassVar[type]
+    model_class: ClassVar[type[PreTrainedModel]]
+    head_class: ClassVar[type[PreTrainedModel]]
+    head_auto_class: ClassVar[str] = "AutoModelForPreTraining"
+    variants: ClassVar[dict[str, Variant]]
+    """Configurations of the head by name. `everything` has every loss term on."""
+    required_inputs: ClassVar[dict[str, str]]
+    """Inputs that `everything` cannot do without, and what the error then calls them."""
+    invalid_fields: ClassVar[tuple[tuple[str, Any], ...]]
+    modules_to_save: ClassVar[tuple[str, ...]]
+    """Modules of the head that LoRA trains whole."""
+    lora_targets: ClassVar[str] = r".*encoder\.layer\.\d+\.attention\.self\.(query|value)"
+
+    def head_inputs(self, model: PreTrainedModel) -> dict[str, torch.Tensor]:
+        """All inputs that any variant of the head takes, batch first."""
+        raise NotImplementedError
+
+    def loss_weights(self, config: Any) -> dict[str, float]:
+        """Weight of each loss term in `loss`."""
+        raise NotImplementedError
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        if "variant" in metafunc.fixturenames:
+            metafunc.parametrize("variant", self.variants.values(), ids=self.variants)
+        if "required_input" in metafunc.fixturenames:
+            metafunc.parametrize("required_input", self.required_inputs)
+        if "invalid_field" in metafunc.fixturenames:
+            metafunc.parametrize(
+                "invalid_field", self.invalid_fields, ids=lambda pair: f"{pair[0]}={pair[1]}"
+            )
+
+    @pytest.fixture
+    def head(self, tiny_encoder: Path) -> PreTrainedModel:
+        """The head with every loss term on, in evaluation mode."""
+        torch.manual_seed(0)
+        return self.head_class.from_encoder(str(tiny_encoder), **self.variants["everything"].fields).eval()
+
+    @pytest.fixture
+    def texts(self, head: PreTrainedModel) -> dict[str, torch.Tensor]:
+        """Ids and mask of a few texts."""
+        input_ids, attention_mask = random_texts(4, 9, head.config.encoder_config.vocab_size, seed=1)
+        return {"input_ids": input_ids, "attention_mask": attention_mask}
+
+    @pytest.fixture
+    def _uninitialised_memory_is_nan(self) -> Iterator[None]:
+        torch.use_deterministic_algorithms(True)
+        torch.utils.deterministic.fill_uninitialized_memory = True
+        yield
+        torch.use_deterministic_algorithms(False)
+
+    # From an encoder
+
+    @pytest.mark.usefixtures("_uninitialised_memory_is_nan")
+    def test_starts_with_the_weights_of_the_encoder(self, tiny_encoder: Path) -> None:
+        encoder = AutoModel.from_pretrained(tiny_encoder)
+        for model_class in (self.model_class, self.head_class):
+            model = model_class.from_encoder(str(tiny_encoder))
+            assert model.training
+            weights = model.base_model.encoder.state_dict()
+            assert weights
+            for name, value in weights.items():
+                assert torch.equal(value, encoder.state_dict()[name]), name
+            for name, value in [*model.named_parameters(), *model.named_buffers()]:
+                assert torch.isfinite(value).all(), name
+
+    @pytest.mark.parametrize("pooling", ["cls", "mean"])
+    def test_embeddings_are_the_pooled_token_vectors(self, tiny_encoder: Path, pooling: str) -> None:
+        encoder = AutoModel.from_pretrained(tiny_encoder)
+        model = self.model_class.from_encoder(str(tiny_encoder), pooling=pooling).eval()
+        input_ids, attention_mask = random_texts(4, 9, model.config.encoder_config.vocab_size, seed=1)
+        output = model(input_ids, attention_mask)
+        assert output.embeddings.shape == (4, model.config.projection_dim)
+        for row, length in enumerate(attention_mask.sum(dim=1)):
+            hidden = encoder(input_ids[row : row + 1, :length]).last_hidden_state[0]
+            expected = hidden[0] if pooling == "cls" else hidden.mean(dim=0)
+            torch.testing.assert_close(output.embeddings[row], expected, rtol=1e-5, atol=1e-5)
+
+    @pytest.mark.parametrize("pooling", ["cls", "mean"])
+    def test_padding_changes_nothing(self, tiny_encoder: Path, tmp_path: Path, pooling: str) -> None:
+        started = self.model_class.from_encoder(str(tiny_encoder), pooling=pooling).eval()
+        started.save_pretrained(tmp_path)
+        for model in (started, self.model_class.from_pretrained(tmp_path)):
+            ids, _ = random_texts(1, 6, model.config.encoder_config.vocab_size, seed=2)
+            padded = torch.nn.functional.pad(ids, (0, 5), value=FIRST_WORD)
+            mask = torch.nn.functional.pad(torch.ones_like(ids), (0, 5))
+            alone = model(ids).embeddings
+            torch.testing.assert_close(model(padded, mask).embeddings, alone, rtol=1e-5, atol=1e-5)
+            assert not torch.allclose(model(padded).embeddings, alone, atol=1e-3)
+
+    def test_projection(self, tiny_encoder: Path, tmp_path: Path) -> None:
+        model = self.model_class.from_encoder(str(tiny_encoder), projection_dim=7).eval()
+        input_ids, attention_mask = random_texts(3, 6, model.config.encoder_config.vocab_size, seed=1)
+        embeddings = model(input_ids, attention_mask).embeddings
+        assert embeddings.shape == (3, 7)
+        model.save_pretrained(tmp_path)
+        reloaded = AutoModel.from_pretrained(tmp_path)
+        assert reloaded.config.projection_dim == 7
+        torch.testing.assert_close(reloaded(input_ids, attention_mask).embeddings, embeddings)
+
+    def test_encoder_in_half_precision_is_raised(self, tiny_encoder: Path, tmp_path: Path) -> None:
+        AutoModel.from_pretrained(tiny_encoder, dtype=torch.bfloat16).save_pretrained(tmp_path)
+        head = self.head_class.from_encoder(str(tmp_path), **self.variants["everything"].fields)
+        assert {parameter.dtype for parameter in head.parameters()} == {torch.float32}
+        assert torch.isfinite(head(**self.head_inputs(head)).loss)
+
+    @pytest.mark.parametrize("architecture", ["roberta", "distilbert"])
+    def test_other_encoders(self, tmp_path: Path, architecture: str) -> None:
+        config = {
+            "roberta": RobertaConfig(
+                vocab_size=60,
+                hidden_size=16,
+                num_hidden_layers=1,
+                num_attention_heads=2,
+                intermediate_size=16,
+                max_position_embeddings=40,
+                pad_token_id=1,
+            ),
+            "distilbert": DistilBertConfig(vocab_size=60, dim=16, n_layers=1, n_heads=2, hidden_dim=16),
+        }[architecture]
+        AutoModel.from_config(config).save_pretrained(tmp_path / "encoder")
+        fields = self.variants["everything"].fields
+        head = self.head_class.from_encoder(str(tmp_path / "encoder"), **fields).eval()
+        head.save_pretrained(tmp_path / "head")
+        reloaded = self.head_class.from_pretrained(tmp_path / "head")
+        inputs = self.head_inputs(head)
+        output = head(**inputs)
+        assert torch.isfinite(output.loss)
+        torch.testing.assert_close(reloaded(**inputs).loss, output.loss)
+        rows = torch.randint(FIRST_WORD, 60, (2, 5))
+        padded = torch.nn.functional.pad(rows, (0, 4), value=config.pad_token_id)
+        mask = torch.nn.functional.pad(torch.ones_like(rows), (0, 4))
+        torch.testing.assert_close(head(padded, mask).embeddings, head(rows).embeddings, rtol=1e-5, atol=1e-5)
+
+    def test_encoder_of_a_model_of_the_suite(self, head: PreTrainedModel, tmp_path: Path) -> None:
+        with torch.no_grad():
+            next(head.base_model.encoder.parameters()).add_(1.0)
+        head.save_pretrained(tmp_path)
+        again = self.model_class.from_encoder(str(tmp_path))
+        for name, value in head.base_model.encoder.state_dict().items():
+            assert torch.equal(again.encoder.state_dict()[name], value), name
+
+    def test_encoder_that_lacks_weights(self, tiny_encoder: Path, tmp_path: Path) -> None:
+        encoder = AutoModel.from_pretrained(tiny_encoder)
+        state = {name: value for name, value in encoder.state_dict().items() if "layer.1" not in name}
+        encoder.save_pretrained(tmp_path, state_dict=state)
+        with pytest.raises(ValueError, match=r"does not hold all weights.*layer\.1"):
+            self.model_class.from_encoder(str(tmp_path))
+
+    # Outputs
+
+    def test_input_ids_alone_give_embeddings(self, head: PreTrainedModel) -> None:
+        input_ids, _ = random_texts(1, 6, head.config.encoder_config.vocab_size, seed=3)
+        base = head.base_model(input_ids)
+        assert base.embeddings.shape == (1, head.config.projection_dim)
+        output = head(input_ids)
+        torch.testing.assert_close(output.embeddings, base.embeddings)
+        assert output.loss is None
+
+    def test_embeddings_are_not_normalised(
+        self, head: PreTrainedModel, texts: dict[str, torch.Tensor]
+    ) -> None:
+        norms = head.base_model(**texts).embeddings.norm(dim=-1)
+        assert (norms - 1).abs().min() > 1e-3
+
+    def test_return_dict(self, head: PreTrainedModel, texts: dict[str, torch.Tensor]) -> None:
+        expected = head.base_model(**texts)
+        base = head.base_model(**texts, return_dict=False)
+        assert isinstance(base, tuple)
+        torch.testing.assert_close(base[0], expected.embeddings)
+        inputs = self.head_inputs(head)
+        values = head(**inputs, return_dict=False)
+        assert isinstance(values, tuple)
+        torch.testing.assert_close(values[0], head(**inputs).loss)
+
+    def test_arguments_of_encoders(self, head: PreTrainedModel, texts: dict[str, torch.Tensor]) -> None:
+        model = head.base_model
+        expected = model(**texts).embeddings
+        segments = torch.zeros_like(texts["input_ids"])
+        vectors = model.get_input_embeddings()(texts["input_ids"])
+        for arguments in (
+            {**texts, "token_type_ids": segments},
+            {"inputs_embeds": vectors, "attention_mask": texts["attention_mask"]},
+        ):
+            torch.testing.assert_close(model(**arguments).embeddings, expected)
+        layers = model(**texts, output_hidden_states=True).hidden_states
+        assert len(layers) == model.config.encoder_config.num_hidden_layers + 1
+        model.set_attn_implementation("eager")
+        output = model(**texts, output_attentions=True)
+        assert len(output.attentions) == model.config.encoder_config.num_hidden_layers
+        torch.testing.assert_close(output.embeddings, expected, rtol=1e-5, atol=1e-5)
+
+    # Losses
+
+    def test_loss_terms(self, tiny_encoder: Path, variant: Variant) -> None:
+        head = self.head_class.from_encoder(str(tiny_encoder), **variant.fields)
+        inputs = self.head_inputs(head)
+        output = head(**inputs)
+        terms = {name: value for name, value in output.items() if name.endswith("_loss")}
+        assert set(terms) == set(variant.terms)
+        for name, value in {**terms, "loss": output.loss}.items():
+            assert value.dim() == 0, name
+            assert torch.isfinite(value), name
+        weights = self.loss_weights(head.config)
+        expected = sum(weights[name] * value for name, value in terms.items())
+        torch.testing.assert_close(output.loss, expected)
+        assert output.embeddings.shape == (len(inputs["input_ids"]), head.config.projection_dim)
+
+    def test_gradient_reaches_what_should_learn(self, tiny_encoder: Path, variant: Variant) -> None:
+        head = self.head_class.from_encoder(str(tiny_encoder), projection_dim=7, **variant.fields)
+        head(**self.head_inputs(head)).loss.backward()
+        for name, parameter in head.named_parameters():
+            idle = name.startswith(tuple(f"{module}." for module in variant.idle))
+            reached = parameter.grad is not None and bool(parameter.grad.abs().sum() > 0)
+            assert reached != idle, name
+
+    def test_same_seed_gives_the_same_loss(self, tiny_encoder: Path) -> None:
+        values = []
+        for _ in range(2):
+            torch.manual_seed(7)
+            head = self.head_class.from_encoder(str(tiny_encoder), **self.variants["everything"].fields)
+            values.append(head(**self.head_inputs(head)).loss)
+        assert torch.equal(*values)
+
+    def test_missing_input_is_named(self, head: PreTrainedModel, required_input: str) -> None:
+        inputs = self.head_inputs(head)
+        del inputs[required_input]
+        with pytest.raises(ValueError, match=rf"missing: .*\b{self.required_inputs[required_input]}\b"):
+            head(**inputs)
+
+    def test_activation_checkpointing_keeps_the_gradient(self, tiny_encoder_without_dropout: Path) -> None:
+        gradients = []
+        for checkpointing in (False, True):
+            torch.manual_seed(0)
+            head = self.head_class.from_encoder(
+                str(tiny_encoder_without_dropout), **self.variants["everything"].fields
+            )
+            if checkpointing:
+                head.activation_checkpointing_enable()
+            head(**self.head_inputs(head)).loss.backward()
+            gradients.append({name: value.grad for name, value in head.named_parameters()})
+        for name, gradient in gradients[0].items():
+            torch.testing.assert_close(gradients[1][name], gradient, msg=name)
+
+    def test_bfloat16(self, head: PreTrainedModel, texts: dict[str, torch.Tensor], tmp_path: Path) -> None:
+        inputs = self.head_inputs(head)
+        embeddings, loss = head.base_model(**texts).embeddings, head(**inputs).loss
+        head.save_pretrained(tmp_path)
+        loaded = self.head_class.from_pretrained(tmp_path, dtype=torch.bfloat16)
+        for half in (loaded, head.to(torch.bfloat16)):
+            output = half.base_model(**texts)
+            assert output.embeddings.dtype == torch.bfloat16
+            torch.testing.assert_close(output.embeddings.float(), embeddings, rtol=0.1, atol=0.1)
+            half_loss = half(**inputs).loss
+            assert half_loss.dtype == torch.float32
+            torch.testing.assert_close(half_loss, loss, rtol=0.2, atol=0.2)
+
+    def test_autocast(self, head: PreTrainedModel) -> None:
+        inputs = self.head_inputs(head)
+        expected = head(**inputs).loss
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = head(**inputs).loss
+        assert loss.dtype == torch.float32
+        torch.testing.assert_close(loss, expected, rtol=0.2, atol=0.2)
+
+    def test_trainer_must_not_scale_the_loss(self) -> None:
+        assert self.head_class.accepts_loss_kwargs is False
+
+    # Configuration
+
+    def test_refuses_bad_fields(self, invalid_field: tuple[str, Any]) -> None:
+        name, value = invalid_field
+        with pytest.raises(StrictDataclassError, match=name):
+            self.config_class(**{name: value})
+
+    def test_configuration_round_trip(self, tmp_path: Path) -> None:
+        fields = dict(self.variants["everything"].fields)
+        config = self.config_class(projection_dim=5, pooling="mean", event_order="predicate_first", **fields)
+        config.save_pretrained(tmp_path)
+        loaded = AutoConfig.from_pretrained(tmp_path)
+        assert type(loaded) is self.config_class
+        for name, value in {**fields, "projection_dim": 5, "pooling": "mean"}.items():
+            assert getattr(loaded, name) == value, name
+        assert loaded.event_order == "predicate_first"
+        assert loaded.text_config.to_dict() == config.text_config.to_dict()
+
+    # Saving and loading
+
+    def test_save_and_load(self, head: PreTrainedModel, tiny_encoder: Path, tmp_path: Path) -> None:
+        folder = tmp_path / "saved"
+        head.save_pretrained(folder)
+        reloaded = self.head_class.from_pretrained(folder)
+        assert not reloaded.training
+        for name, value in head.state_dict().items():
+            assert torch.equal(reloaded.state_dict()[name], value), name
+        inputs = self.head_inputs(head)
+        torch.testing.assert_close(reloaded(**inputs).loss, head(**inputs).loss)
+        assert (folder / "model.safetensors").is_file()
+        assert not list(folder.glob("*.bin"))
+
+    def test_saves_are_complete_repositories(
+        self, head: PreTrainedModel, tiny_encoder: Path, tmp_path: Path
+    ) -> None:
+        """Whatever class is saved, the code of all classes is beside it, and no path of this machine."""
+        first, second = tmp_path / "first", tmp_path / "second"
+        for saved in (head, head.base_model):
+            saved.save_pretrained(first)
+            type(saved).from_pretrained(first).save_pretrained(second)
+            for folder in (first, second):
+                config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+                assert config["auto_map"] == self.config_class.full_auto_map
+                for reference in config["auto_map"].values():
+                    assert (folder / f"{reference.split('.')[0]}.py").is_file()
+                text = files_text(folder)
+                for path in (tiny_encoder, tmp_path):
+                    assert str(path) not in text
+            shutil.rmtree(first)
+            shutil.rmtree(second)
+
+    @pytest.mark.usefixtures("_uninitialised_memory_is_nan")
+    def test_head_on_a_checkpoint_of_the_encoder_alone(self, head: PreTrainedModel, tmp_path: Path) -> None:
+        head.base_model.save_pretrained(tmp_path)
+        seeded = []
+        for _ in range(2):
+            torch.manual_seed(3)
+            loaded, report = self.head_class.from_pretrained(tmp_path, output_loading_info=True)
+            seeded.append(loaded)
+        own = {name for name in head.state_dict() if not name.startswith(f"{head.base_model_prefix}.")}
+        assert set(report["missing_keys"]) == own
+        assert not report["unexpected_keys"]
+        assert not report["mismatched_keys"]
+        for name, value in [*loaded.named_parameters(), *loaded.named_buffers()]:
+            assert torch.isfinite(value).all(), name
+            assert torch.equal(value, seeded[0].get_parameter_or_buffer(name)), name
+
+    def test_encoder_from_a_checkpoint_of_the_head(
+        self, head: PreTrainedModel, texts: dict[str, torch.Tensor], tmp_path: Path
+    ) -> None:
+        head.save_pretrained(tmp_path)
+        loaded, report = self.model_class.from_pretrained(tmp_path, output_loading_info=True)
+        assert not report["missing_keys"]
+        torch.testing.assert_close(loaded(**texts).embeddings, head.base_model(**texts).embeddings)
+
+    def test_resized_vocabulary(
+        self, head: PreTrainedModel, texts: dict[str, torch.Tensor], tmp_path: Path
+    ) -> None:
+        size = head.config.encoder_config.vocab_size
+        expected = head.base_model(**texts).embeddings
+        for number, model in enumerate((head.base_model, head)):
+            model.resize_token_embeddings(size + 3 + number)
+            folder = tmp_path / str(number)
+            model.save_pretrained(folder)
+            reloaded = type(model).from_pretrained(folder)
+            assert reloaded.config.encoder_config.vocab_size == size + 3 + number
+            assert reloaded.get_input_embeddings().num_embeddings == size + 3 + number
+            torch.testing.assert_close(reloaded.base_model(**texts).embeddings, expected)
+        new_word = torch.full((1, 3), size + 3)
+        assert torch.isfinite(reloaded(new_word).embeddings).all()
+        assert torch.isfinite(reloaded(**self.head_inputs(reloaded)).loss)
+
+    # LoRA
+
+    def test_lora(self, head: PreTrainedModel, tmp_path: Path) -> None:
+        """Every matrix trains, and the adapter survives saving, loading and merging."""
+        from peft import LoraConfig, PeftModel, get_peft_model
+
+        inputs = self.head_inputs(head)
+        head.save_pretrained(tmp_path / "base")
+        adapter = LoraConfig(
+            task_type="FEATURE_EXTRACTION",
+            r=4,
+            target_modules=self.lora_targets,
+            modules_to_save=list(self.modules_to_save),
+        )
+        model = get_peft_model(head, adapter)
+        before = {name: value.clone() for name, value in model.named_parameters()}
+        trained = {name for name, value in model.named_parameters() if value.requires_grad}
+        assert any("lora_A" in name for name in trained)
+        for module in self.modules_to_save:
+            assert any(f"{module}.modules_to_save" in name for name in trained), module
+        # A LoRA matrix A has no gradient until its B has left zero.
+        optimizer = torch.optim.SGD([value for value in model.parameters() if value.requires_grad], lr=1.0)
+        for _ in range(2):
+            optimizer.zero_grad()
+            model(**inputs).loss.backward()
+            optimizer.step()
+        for name, value in model.named_parameters():
+            assert torch.equal(value, before[name]) != (name in trained), name
+
+        model.eval()
+        expected = model(**inputs)
+        model.save_pretrained(tmp_path / "adapter")
+        again = PeftModel.from_pretrained(
+            self.head_class.from_pretrained(tmp_path / "base"), tmp_path / "adapter"
+        ).eval()
+        merged = model.merge_and_unload()
+        merged.save_pretrained(tmp_path / "merged")
+        reloaded = self.head_class.from_pretrained(tmp_path / "merged")
+        base = AutoModel.from_pretrained(tmp_path / "merged")
+        for other in (again, merged, reloaded):
+            output = other(**inputs)
+            torch.testing.assert_close(output.loss, expected.loss, rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(output.embeddings, expected.embeddings, rtol=1e-4, atol=1e-5)
+        embeddings = base(inputs["input_ids"], inputs["attention_mask"]).embeddings
+        torch.testing.assert_close(embeddings, expected.embeddings, rtol=1e-4, atol=1e-5)
+        assert set(reloaded.state_dict()) == set(
+            self.head_class.from_pretrained(tmp_path / "base").state_dict()
+        )
