@@ -1,0 +1,238 @@
+"""Built folders: what they hold, that they load, and that nothing half-written is left."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import datasets
+import pytest
+from datasets import Dataset, DatasetDict, get_dataset_config_names, load_dataset
+
+from eventformers.datasets_scripts import (
+    BUILDERS,
+    build_dataset,
+    build_reports,
+    built_report,
+    dataset_fingerprint,
+    list_datasets,
+    load_built,
+)
+from eventformers.datasets_scripts.base import config_names
+from eventformers.datasets_scripts.dataset_card import read_front_matter
+from eventformers.datasets_scripts.event_chains import EventChains
+from eventformers.datasets_scripts.event_similarity import EventSimilarity
+from eventformers.errors import EventformersError, UnknownNameError
+
+HARD = "a | runs | b | c | walks | d | a | runs | b | a | runs | e\n"
+TRANSITIVE = "author | write | book | delegate | buy | land | 1.13\n"
+
+
+@pytest.fixture
+def raw(tmp_path: Path) -> Path:
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    (folder / "hard.txt").write_text(HARD, encoding="utf-8")
+    (folder / "transitive.txt").write_text(TRANSITIVE, encoding="utf-8")
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def subjects(folder: Path) -> list[str]:
+    return [row["similar_a"]["subject"] for row in load_built(folder, "hard")["test"]]
+
+
+def test_load_dataset_reads_a_built_folder(raw: Path, tmp_path: Path) -> None:
+    folder = build_dataset("event_similarity", data_dir=raw, output=tmp_path / "out")
+    assert sorted(contents(folder)) == [
+        "README.md",
+        "hard/build_report.json",
+        "hard/test-00000-of-00001.parquet",
+        "transitive/build_report.json",
+        "transitive/test-00000-of-00001.parquet",
+    ]
+    cache = str(tmp_path / "cache")
+    assert get_dataset_config_names(str(folder)) == ["hard", "transitive"]
+    default = load_dataset(str(folder), cache_dir=cache, split="test")
+    assert default[0]["similar_b"] == {"subject": "c", "predicate": "walks", "object": "d"}
+    assert load_dataset(str(folder), "transitive", cache_dir=cache, split="test")[0]["score"] == 1.13
+    front = read_front_matter(folder / "README.md")
+    assert front["license"] == ["apache-2.0", "unknown"]
+    assert front["tags"] == ["eventformers", "events"]
+
+
+@pytest.mark.parametrize("name", sorted(BUILDERS))
+def test_every_config_of_every_builder_is_built_from_its_samples(name: str, tmp_path: Path) -> None:
+    folder = build_dataset(name, output=tmp_path / "out")
+    builder = BUILDERS[name]
+    reports = build_reports(folder)
+    assert sorted(reports) == sorted(config_names(builder))
+    assert "sample" in cast("list[str]", read_front_matter(folder / "README.md")["tags"])
+    assert "They are no benchmark" in (folder / "README.md").read_text(encoding="utf-8")
+    for config, report in reports.items():
+        rows = load_built(folder, config)[builder.SPLIT]
+        assert rows.features == builder.features(config)
+        assert len(rows) == report["rows"] > 0
+        assert report["sample"] is True
+        assert report["licenses"] == ["Apache-2.0"]
+        assert report["rows_fingerprint"] == dataset_fingerprint(rows)
+        assert str(tmp_path) not in json.dumps(report)
+        assert load_built(None, config).keys() == {builder.SPLIT}
+
+
+def test_configs_add_up_in_a_folder_and_the_default_comes_first(raw: Path, tmp_path: Path) -> None:
+    folder = build_dataset("event_similarity", "transitive", raw, tmp_path / "out")
+    build_dataset("event_similarity", "hard", raw, folder)
+    entries = cast("list[dict[str, object]]", read_front_matter(folder / "README.md")["configs"])
+    assert [(entry["config_name"], entry.get("default")) for entry in entries] == [
+        ("hard", True),
+        ("transitive", None),
+    ]
+
+
+def test_changed_raw_files_are_never_answered_with_old_rows(raw: Path, tmp_path: Path) -> None:
+    folder = build_dataset("event_similarity", "hard", raw, tmp_path / "out")
+    assert (subjects(folder), subjects(raw)) == (["a"], ["a"])
+    before = built_report(raw, "hard")["fingerprint"]
+    (raw / "hard.txt").write_text(HARD.replace("a |", "z |"), encoding="utf-8")
+    assert subjects(raw) == ["z"]
+    assert built_report(raw, "hard")["fingerprint"] != before
+    assert subjects(folder) == ["a"]
+    build_dataset("event_similarity", "hard", raw, folder)
+    assert subjects(folder) == ["z"]
+
+
+def test_fingerprints_follow_bytes_and_settings_and_not_places(raw: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    (moved / "hard.txt").write_bytes((raw / "hard.txt").read_bytes())
+    cache = tmp_path / "cache"
+    first = EventSimilarity("hard", data_dir=raw, cache_dir=cache)
+    assert first.fingerprint == EventSimilarity("hard", data_dir=moved, cache_dir=cache).fingerprint
+    assert first.fingerprint != EventSimilarity("transitive", data_dir=raw, cache_dir=cache).fingerprint
+
+    def chains(config: str, **settings: object) -> str:
+        return EventChains(config, cache_dir=cache, **settings).fingerprint
+
+    assert chains("cooccurrence") != chains("cooccurrence", window=5)
+    assert chains("cooccurrence") == chains("cooccurrence", memory_limit="1GB", threads=1)
+    assert chains("documents") == chains("documents", window=5)
+    assert chains("documents") != chains("documents", drop_pronoun_only=True)
+
+
+def test_a_builder_is_a_builder_of_datasets(raw: Path, tmp_path: Path) -> None:
+    builder = EventSimilarity("transitive", data_dir=raw, cache_dir=tmp_path / "cache")
+    builder.download_and_prepare()
+    assert builder.as_dataset(split="test")[0]["score"] == 1.13
+    assert builder.report.read == {"rows": 1}
+    assert builder.fingerprint in builder.cache_dir
+
+
+def test_streams(raw: Path) -> None:
+    stream = load_built(raw, "hard", streaming=True)["test"]
+    assert isinstance(stream, datasets.IterableDataset)
+    assert [row["similar_b"]["subject"] for row in stream] == ["c"]
+
+
+def test_a_failed_build_leaves_the_earlier_one_whole(raw: Path, tmp_path: Path) -> None:
+    folder = build_dataset("event_similarity", data_dir=raw, output=tmp_path / "out")
+    before = contents(folder)
+    (raw / "hard.txt").write_text(HARD + "broken\n", encoding="utf-8")
+    with pytest.raises(EventformersError, match="line 2: found 1 fields"):
+        build_dataset("event_similarity", data_dir=raw, output=folder)
+    assert contents(folder) == before
+
+
+def test_a_full_disk_is_told_and_leaves_the_earlier_build_whole(
+    raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = build_dataset("event_similarity", data_dir=raw, output=tmp_path / "out")
+    before = contents(folder)
+
+    def full(self: EventSimilarity) -> Iterator[dict[str, object]]:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        yield {}
+
+    monkeypatch.setattr(EventSimilarity, "examples", full)
+    with pytest.raises(EventformersError, match="cannot write event_similarity: No space left"):
+        build_dataset("event_similarity", data_dir=raw, output=folder)
+    assert contents(folder) == before
+
+
+def test_what_a_killed_build_left_is_cleared(raw: Path, tmp_path: Path) -> None:
+    leftover = tmp_path / "out" / ".hard-killed"
+    leftover.mkdir(parents=True)
+    (leftover / "half.parquet").write_bytes(b"PAR1")
+    folder = build_dataset("event_similarity", "hard", raw, tmp_path / "out")
+    assert not leftover.exists()
+    assert subjects(folder) == ["a"]
+
+
+def test_folders_of_others_are_not_overwritten(raw: Path, tmp_path: Path) -> None:
+    folder = build_dataset("event_similarity", data_dir=raw, output=tmp_path / "out")
+    with pytest.raises(EventformersError, match="holds event_similarity; accepted for event_chains"):
+        build_dataset("event_chains", "documents", output=folder)
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "README.md").write_text("mine\n", encoding="utf-8")
+    with pytest.raises(EventformersError, match="not ours to overwrite"):
+        build_dataset("event_similarity", data_dir=raw, output=notes)
+    assert contents(notes) == {"README.md": b"mine\n"}
+    with pytest.raises(EventformersError, match="is a file"):
+        build_dataset("event_similarity", data_dir=raw, output=notes / "README.md")
+
+
+def test_names_that_are_unknown_or_absent_are_told(raw: Path, tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'event_chains'"):
+        build_dataset("event_chain", output=tmp_path / "out")
+    folder = build_dataset("event_similarity", "hard", raw, tmp_path / "out")
+    with pytest.raises(UnknownNameError, match="transitive"):
+        load_built(folder, "transitive")
+    with pytest.raises(EventformersError, match="no dataset at"):
+        load_built(tmp_path / "nowhere", "hard")
+    with pytest.raises(EventformersError, match="no raw data at"):
+        build_dataset("event_similarity", "hard", tmp_path / "nowhere", tmp_path / "new")
+    with pytest.raises(EventformersError, match="no folder some/where"):
+        load_built("some/where", "hard")
+    assert not (tmp_path / "new").exists()
+
+
+def test_other_settings_than_those_of_a_built_folder_are_told(tmp_path: Path) -> None:
+    folder = build_dataset("event_chains", "cooccurrence", output=tmp_path / "out", window=5)
+    with pytest.warns(UserWarning, match="window=5 and not 7"):
+        load_built(folder, "cooccurrence", window=7)
+
+
+def test_a_list_of_what_can_be_built() -> None:
+    entries = {(entry["name"], entry["config"]): entry for entry in list_datasets()}
+    assert entries["event_chains", "cooccurrence"]["columns"] == ["event", "co_events", "frequencies"]
+    assert "window" in entries["event_chains", "cooccurrence"]["settings"]
+    assert entries["event_similarity", "hard_extended"]["raw_files"].startswith("hard_extend.txt")
+
+
+def test_the_fingerprint_of_rows_sees_values_alone() -> None:
+    rows = {
+        "text": ["a", "bc", None],
+        "numbers": [[1], [], [2, 3]],
+        "event": [{"s": "x", "p": 0.5}, {"s": "", "p": 1.5}, {"s": "é", "p": None}],
+    }
+    whole = Dataset.from_dict(rows)
+    digest = dataset_fingerprint(whole)
+    parts = [whole.select([index]) for index in range(3)]
+    assert dataset_fingerprint(datasets.concatenate_datasets(parts)) == digest
+    assert dataset_fingerprint(whole.select([2, 1, 0]).select([2, 1, 0])) == digest
+    assert dataset_fingerprint(whole.select([1, 0, 2])) != digest
+    changed = {**rows, "text": ["ab", "c", None]}
+    assert dataset_fingerprint(Dataset.from_dict(changed)) != digest
+    moved = {**rows, "numbers": [[1], [2], [3]]}
+    assert dataset_fingerprint(Dataset.from_dict(moved)) != digest
+    assert dataset_fingerprint(DatasetDict({"test": whole})) != dataset_fingerprint(
+        DatasetDict({"train": whole})
+    )
