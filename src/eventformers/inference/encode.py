@@ -219,6 +219,29 @@ def load_encoder(
     )
 
 
+def as_encoder(
+    model: str | Path | EventEncoder | None,
+    *,
+    pooling: str | None = None,
+    event_order: str | None = None,
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+) -> EventEncoder:
+    """Give back an encoder that is loaded, or load the one that is named; arguments as of `load_encoder`.
+
+    Raises:
+        EventformersError: the model cannot be loaded, or settings are given for an encoder that is loaded.
+    """
+    if not isinstance(model, EventEncoder):
+        return load_encoder(model, pooling=pooling, event_order=event_order, device=device, dtype=dtype)
+    if pooling or event_order or device or dtype:
+        raise EventformersError(
+            "pooling, event_order, device and dtype belong to loading; accepted: them with the name of a "
+            "model, or a loaded encoder without them"
+        )
+    return model
+
+
 def encode(
     model: str | Path | EventEncoder | None,
     texts: str | Event | Sequence[str | Event],
@@ -252,14 +275,8 @@ def encode(
         EventformersError: the model cannot be loaded, a text has no word, settings of loading are given for
             an encoder that is loaded, or memory ran out.
     """
-    if not isinstance(model, EventEncoder):
-        model = load_encoder(model, pooling=pooling, event_order=event_order, device=device, dtype=dtype)
-    elif pooling or event_order or device or dtype:
-        raise EventformersError(
-            "pooling, event_order, device and dtype belong to loading; accepted: them with the name of a "
-            "model, or a loaded encoder without them"
-        )
-    return model.encode(texts, batch_size=batch_size, normalize=normalize, show_progress=show_progress)
+    encoder = as_encoder(model, pooling=pooling, event_order=event_order, device=device, dtype=dtype)
+    return encoder.encode(texts, batch_size=batch_size, normalize=normalize, show_progress=show_progress)
 
 
 class _RowsOfTexts:

@@ -1,0 +1,140 @@
+"""Speed of `eventformers.encode` beside sentence-transformers: same weights, texts, machine and threads.
+
+    python benchmarks/encode.py --events ../shared/data/chains/events.jsonl.gz
+
+Both sides take turns in every round, so that what else the machine does falls on both, and the ratio of a
+round compares with the fastest batch size of sentence-transformers in that round. On a machine that is not
+idle, processor time with `--threads 1` is the fairer clock: threads that share one product wait for the
+slowest, and that hurts sentence-transformers most. Without `--events` the events are made up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import platform
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from sentence_transformers import SentenceTransformer, __version__
+
+from eventformers.encoders import resolve_encoder
+from eventformers.inference.encode import load_encoder
+from eventformers.inference.packed_linear import can_pack
+
+Vectors = np.ndarray
+
+
+def main() -> None:
+    """Measure and print."""
+    arguments = parse_arguments()
+    torch.set_num_threads(arguments.threads)
+    distinct, stream = sample_texts(arguments.events, arguments.distinct, arguments.seed)
+    folder = resolve_encoder(arguments.encoder)
+    ours = load_encoder(folder, device="cpu")
+    peer = SentenceTransformer(folder, device="cpu")
+    processor = platform.processor() or platform.machine()
+    print(f"{processor}, {os.cpu_count()} cores, {torch.get_num_threads()} threads")
+    print(f"torch {torch.__version__}, sentence-transformers {__version__}, packed weights: {can_pack()}")
+    print(f"{len(distinct):,} distinct texts; {len(stream):,} in the stream with repeats")
+    for name, texts in (("distinct events", distinct), ("raw stream", stream)):
+        print(f"\n{name}")
+        compare(ours.encode, peer, texts, arguments.batch_sizes, arguments.rounds)
+
+
+def compare(
+    encode: Callable[..., Vectors],
+    peer: SentenceTransformer,
+    texts: list[str],
+    batch_sizes: list[int],
+    rounds: int,
+) -> None:
+    """Time both sides in turn and print seconds, ratios and the largest difference of the vectors."""
+    sides: dict[str, Callable[[], Vectors]] = {
+        f"sentence-transformers, batch {size}": lambda size=size: peer.encode(  # type: ignore[misc]
+            texts, batch_size=size, show_progress_bar=False
+        )
+        for size in batch_sizes
+    }
+    peers = list(sides)
+    sides["eventformers"] = lambda: encode(texts, normalize=True)
+    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
+    vectors: dict[str, Vectors] = {}
+    for _ in range(rounds):
+        for name, run in sides.items():
+            started = time.perf_counter(), time.process_time()
+            vectors[name] = run()
+            seconds[name].append((time.perf_counter() - started[0], time.process_time() - started[1]))
+    for name, taken in seconds.items():
+        wall, processor = (statistics.median(column) for column in zip(*taken, strict=True))
+        print(f"  {name:34}{wall:9.2f} s{processor:9.2f} s of processor{len(texts) / wall:10,.0f} texts/s")
+    for kind, clock in (("time", 0), ("processor time", 1)):
+        ratios = [
+            min(seconds[name][turn][clock] for name in peers) / seconds["eventformers"][turn][clock]
+            for turn in range(rounds)
+        ]
+        each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+        print(f"  {kind} of the best batch size / ours: median {statistics.median(ratios):.2f} ({each})")
+    expected = vectors[peers[0]]
+    expected = expected / np.linalg.norm(expected, axis=1, keepdims=True)
+    difference = np.abs(vectors["eventformers"] - expected).max()
+    print(f"  largest difference of the normalised vectors {difference:.1e}")
+
+
+def sample_texts(events: Path | None, number: int, seed: int) -> tuple[list[str], list[str]]:
+    """Distinct texts drawn at random, and all of their occurrences in the order of the file."""
+    stream = list(made_up_texts(seed) if events is None else texts_of_documents(events))
+    distinct = sorted(set(stream))
+    draw = random.Random(seed)  # noqa: S311 - no secret depends on it
+    chosen = draw.sample(distinct, min(number, len(distinct)))
+    kept = set(chosen)
+    return chosen, [text for text in stream if text in kept]
+
+
+def texts_of_documents(path: Path) -> Iterator[str]:
+    """The event texts of a JSON lines file of documents, gzip or plain."""
+    with (
+        gzip.open(path, "rt", encoding="utf-8")
+        if path.suffix == ".gz"
+        else path.open(encoding="utf-8") as file
+    ):
+        for line in file:
+            for event in json.loads(line)["events"]:
+                roles = event[2:5] if len(event) > 3 else event
+                yield " ".join(role for role in roles if role)
+
+
+def made_up_texts(seed: int, number: int = 60_000) -> Iterator[str]:
+    """Events of frequent and rare words, with the repeats that a text has."""
+    draw = random.Random(seed)  # noqa: S311 - no secret depends on it
+    syllables = ["ba", "ten", "mo", "ri", "sul", "ka", "ver", "ol", "den", "pi"]
+    words = ["".join(draw.choices(syllables, k=draw.randint(1, 4))) for _ in range(5_000)]
+    weights = [1 / (rank + 1) for rank in range(len(words))]
+    for _ in range(number):
+        yield " ".join(draw.choices(words, weights, k=draw.choice((2, 3, 3, 4))))
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--events", type=Path, help="JSON lines of documents; made-up events without it")
+    parser.add_argument("--encoder", help="folder or Hub id; the packaged all-MiniLM-L6-v2 without it")
+    parser.add_argument("--distinct", type=int, default=20_000, help="distinct texts to draw")
+    parser.add_argument("--batch-sizes", type=int, nargs="+", default=[32, 64, 128, 256, 512])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--seed", type=int, default=0)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""Encoding: the vectors are those of a plain padded pass, whatever is done for speed."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny import WORDS
+
+import eventformers
+from eventformers.errors import EventformersError
+from eventformers.inference import encode as encode_module
+from eventformers.inference.encode import EventEncoder, load_encoder
+
+
+@pytest.fixture
+def encoder(tiny_encoder: Path) -> EventEncoder:
+    return load_encoder(tiny_encoder, device="cpu")
+
+
+def texts_of_words(number: int, seed: int = 0) -> list[str]:
+    draw = random.Random(seed)  # noqa: S311 - no secret depends on it
+    return [" ".join(draw.choices(WORDS, k=draw.randint(1, 6))) for _ in range(number)]
+
+
+def padded_vectors(encoder: EventEncoder, texts: list[str]) -> np.ndarray:
+    """What the model gives for one padded batch with its mask."""
+    batch = encoder.tokenizer(
+        texts, padding=True, truncation=True, max_length=encoder.max_length, return_tensors="pt"
+    )
+    with torch.no_grad():
+        return encoder.model.eval()(**batch).embeddings.numpy()
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+@pytest.mark.parametrize("number", [40, 700])
+def test_vectors_equal_a_padded_pass(tiny_encoder: Path, pooling: str, number: int) -> None:
+    encoder = load_encoder(tiny_encoder, pooling=pooling, device="cpu")
+    texts = texts_of_words(number)
+    vectors = encoder.encode(texts)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, padded_vectors(encoder, texts), atol=1e-5)
+
+
+def test_distinct_texts_are_encoded_once_in_batches_of_one_length(
+    encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches: list[list[list[int]]] = []
+    forward = encode_module._forward
+
+    def counting(model: torch.nn.Module, token_ids: list[list[int]]) -> np.ndarray:
+        batches.append(token_ids)
+        return forward(model, token_ids)
+
+    monkeypatch.setattr(encode_module, "_forward", counting)
+    monkeypatch.setattr(encode_module, "BLOCK_TEXTS", 16)
+    distinct = sorted(set(texts_of_words(60)))
+    repeated = [*distinct, *reversed(distinct), distinct[3]]
+    vectors = encoder.encode(repeated)
+    assert sum(map(len, batches)) == len(distinct)
+    assert all(len({len(ids) for ids in batch}) == 1 for batch in batches)
+    np.testing.assert_allclose(vectors, padded_vectors(encoder, repeated), atol=1e-5)
+
+
+def test_batch_size_bounds_the_rows(encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    forward = encode_module._forward
+    monkeypatch.setattr(
+        encode_module, "_forward", lambda model, ids: (sizes.append(len(ids)), forward(model, ids))[1]
+    )
+    encoder.encode(texts_of_words(50), batch_size=4)
+    assert max(sizes) == 4
+    for wrong in (0, -1, "many", 2.5):
+        with pytest.raises(EventformersError, match="batch_size"):
+            encoder.encode(["police"], batch_size=wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_threads_change_nothing_and_stay_as_they_were(encoder: EventEncoder, threads: int) -> None:
+    texts = texts_of_words(300)
+    expected = padded_vectors(encoder, texts)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads)
+        np.testing.assert_allclose(encoder.encode(texts, batch_size=8), expected, atol=1e-5)
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_error_in_a_worker_reaches_the_caller(encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(model: torch.nn.Module, token_ids: list[list[int]]) -> np.ndarray:
+        raise EventformersError("out of memory")
+
+    monkeypatch.setattr(encode_module, "_forward", fail)
+    with pytest.raises(EventformersError, match="out of memory"):
+        encoder.encode(texts_of_words(100), batch_size=2)
+
+
+def test_out_of_memory_is_told_in_one_line() -> None:
+    class Hungry(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.zeros(1))
+
+        def forward(self, input_ids: torch.Tensor) -> None:
+            raise torch.OutOfMemoryError("a page of numbers")
+
+    with pytest.raises(EventformersError, match=r"2 texts of 3 tokens; lower the batch size"):
+        encode_module._forward(Hungry(), [[1, 2, 3], [1, 2, 3]])
+
+
+def test_a_model_in_training_stays_as_it_is(encoder: EventEncoder) -> None:
+    texts = texts_of_words(600)
+    encoder.model.train()
+    first = encoder.encode(texts)
+    assert encoder.model.training
+    assert all(module.training for module in encoder.model.modules())
+    np.testing.assert_array_equal(first, encoder.encode(texts))
+    with torch.no_grad():
+        for parameter in encoder.model.parameters():
+            parameter.data.mul_(1.1)
+    changed = encoder.encode(texts)
+    assert np.abs(changed - first).max() > 1e-3
+    np.testing.assert_allclose(changed, padded_vectors(encoder, texts), atol=1e-5)
+    assert all(parameter.requires_grad for parameter in encoder.model.parameters())
+
+
+def test_events_follow_the_order_of_roles(tiny_encoder: Path) -> None:
+    event = {"subject": "police", "predicate": "arrested", "object": ""}
+    usual = load_encoder(tiny_encoder)
+    predicate_first = load_encoder(tiny_encoder, event_order="predicate_first")
+    assert usual.texts([event, "police arrested"]) == ["police arrested"] * 2
+    assert predicate_first.texts([event]) == ["arrested police"]
+    np.testing.assert_allclose(predicate_first.encode([event]), usual.encode(["arrested police"]), atol=1e-6)
+
+
+def test_one_alone_gives_one_vector(encoder: EventEncoder) -> None:
+    event = {"subject": "police", "predicate": "arrested", "object": "thief"}
+    alone = encoder.encode("police arrested thief")
+    assert alone.shape == (encoder.dimension,)
+    np.testing.assert_array_equal(alone, encoder.encode(event))
+    assert encoder.encode([]).shape == (0, encoder.dimension)
+
+
+def test_normalize(encoder: EventEncoder) -> None:
+    texts = texts_of_words(20)
+    plain, unit = encoder.encode(texts), encoder.encode(texts, normalize=True)
+    np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(unit, plain / np.linalg.norm(plain, axis=1, keepdims=True), atol=1e-6)
+
+
+def test_cut_texts_are_counted_with_their_repeats(encoder: EventEncoder) -> None:
+    fits = " ".join(["police"] * (encoder.max_length - 2))
+    longer = f"{fits} police"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encoder.encode([fits])
+    assert encoder.truncated == 0
+    with pytest.warns(UserWarning, match=r"2 of 3 texts have more than 32 tokens"):
+        vectors = encoder.encode([longer, fits, longer])
+    assert encoder.truncated == 2
+    np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("item", "found"),
+    [
+        (3, "found int"),
+        ("  ", "without any word"),
+        ({"subject": "", "predicate": "", "object": ""}, "without any word"),
+        ({"subject": "police"}, "accepted: an event"),
+        ({"subject": "police", "predicate": None, "object": ""}, "accepted: an event"),
+    ],
+)
+def test_items_that_are_no_events(encoder: EventEncoder, item: object, found: str) -> None:
+    with pytest.raises(EventformersError, match=f"item 1: .*{found}"):
+        encoder.encode(["police", item])  # type: ignore[list-item]
+
+
+def test_public_function_takes_names_and_loaded_encoders(tiny_encoder: Path, encoder: EventEncoder) -> None:
+    texts = ["police arrested man", "storm destroyed house"]
+    expected = encoder.encode(texts)
+    np.testing.assert_array_equal(eventformers.encode(tiny_encoder, texts), expected)
+    np.testing.assert_array_equal(eventformers.encode(encoder, texts), expected)
+    with pytest.raises(EventformersError, match="belong to loading"):
+        eventformers.encode(encoder, texts, pooling="cls")
+
+
+def test_progress_bar_goes_to_standard_error(
+    encoder: EventEncoder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    encoder.encode(["police arrested man"], show_progress=True)
+    captured = capsys.readouterr()
+    assert "encoding" in captured.err
+    assert captured.out == ""
+
+
+@pytest.mark.parametrize("pays_from", [1, 1_000_000])
+def test_vectors_equal_those_of_sentence_transformers(
+    monkeypatch: pytest.MonkeyPatch, pays_from: int
+) -> None:
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    monkeypatch.setattr(encode_module, "PACKING_PAYS_FROM_TEXTS", pays_from)
+    encoder = load_encoder(None, device="cpu")
+    texts = [*texts_of_words(30), "the committee's chairwoman has not, so far, commented on Zürich's 3-1 win"]
+    peer = sentence_transformers.SentenceTransformer(str(encoder_folder()), device="cpu")
+    expected = peer.encode(texts, normalize_embeddings=True)
+    np.testing.assert_allclose(encoder.encode(texts, normalize=True), expected, atol=1e-5)
+    assert encoder.name == "all-MiniLM-L6-v2"
+    assert encoder.max_length == peer.max_seq_length
+
+
+def encoder_folder() -> str:
+    from eventformers.encoders import resolve_encoder
+
+    return resolve_encoder(None)

@@ -1,0 +1,182 @@
+"""Files of events in every format give one Parquet file, in order; bad input names its place."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from eventformers.errors import DataFormatError, EventformersError
+from eventformers.inference import event_files
+from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.inference.event_files import embed_file, read_event_rows
+
+EVENTS = [
+    {"id": "a", "subject": "police", "predicate": "arrested", "object": "man"},
+    {"id": "b", "subject": "storm", "predicate": "closed", "object": ""},
+    {"id": "a", "subject": "police", "predicate": "arrested", "object": "man"},
+]
+TEXTS = ["police arrested man", "storm closed", "police arrested man"]
+
+
+@pytest.fixture
+def encoder(tiny_encoder: Path) -> EventEncoder:
+    return load_encoder(tiny_encoder, device="cpu")
+
+
+def write_events(path: Path) -> Path:
+    """The events of this test in the format that the suffix names."""
+    kind = path.name.split(".", 1)[1]
+    if kind == "parquet":
+        pq.write_table(pa.Table.from_pylist(EVENTS), path)
+    elif kind == "struct.parquet":
+        pq.write_table(
+            pa.table({"event": [{key: e[key] for key in event_files.ROLES} for e in EVENTS]}), path
+        )
+    elif kind in ("csv", "tsv"):
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(EVENTS[0]), delimiter="," if kind == "csv" else "\t")
+            writer.writeheader()
+            writer.writerows(EVENTS)
+    elif kind == "txt":
+        path.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    else:
+        lines = "".join(json.dumps(event) + "\n" for event in EVENTS).encode()
+        path.write_bytes(gzip.compress(lines) if kind.endswith("gz") else lines)
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz", "csv", "tsv", "parquet", "struct.parquet", "txt"])
+def test_every_format_gives_the_same_rows(tmp_path: Path, suffix: str) -> None:
+    rows = list(read_event_rows(write_events(tmp_path / f"events.{suffix}")))
+    assert [row.text for row in rows] == TEXTS
+    has_ids = suffix not in ("txt", "struct.parquet")
+    assert [row.id for row in rows] == (["a", "b", "a"] if has_ids else ["0", "1", "2"])
+
+
+def test_order_of_roles_and_fields_that_are_absent(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text(
+        '{"id": 7, "subject": "police", "predicate": "arrested", "object": null}\n'
+        '{"event": {"subject": "", "predicate": "closed", "object": "road"}}\n'
+        '{"text": "  as  it stands "}\n'
+    )
+    rows = list(read_event_rows(path, "predicate_first"))
+    assert [row.text for row in rows] == ["arrested police", "closed road", "as it stands"]
+    assert [row.id for row in rows] == ["7", "1", "2"]
+
+
+def test_embed_file_writes_vectors_in_order(
+    tmp_path: Path, encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_files, "BLOCK_ROWS", 2)
+    target = tmp_path / "new" / "vectors.parquet"
+    report = embed_file(encoder, write_events(tmp_path / "events.jsonl"), target, normalize=True)
+    assert (report.rows, report.distinct, report.truncated, report.dimension) == (3, 2, 0, encoder.dimension)
+    table = pq.read_table(target)
+    assert table.column_names == ["id", "text", "embedding"]
+    assert table["id"].to_pylist() == ["a", "b", "a"]
+    assert table["text"].to_pylist() == TEXTS
+    expected = encoder.encode(TEXTS, normalize=True)
+    np.testing.assert_allclose(np.array(table["embedding"].to_pylist()), expected, atol=1e-6)
+    assert table.schema.metadata[b"model_revision"].decode() == encoder.revision
+    assert [path.name for path in target.parent.iterdir()] == ["vectors.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line", "found"),
+    [
+        ("a.jsonl", b"", None, "empty file"),
+        ("a.txt", b"", None, "empty file"),
+        ("a.csv", b"", None, "empty file"),
+        ("a.parquet", b"", None, "empty file"),
+        ("a.parquet", b"no parquet at all", None, "no Parquet"),
+        ("a.txt", b"police arrested\ncaf\xe9 closed\n", 2, "byte 0xe9"),
+        ("a.txt", b"police arrested\n \n", 2, "without any word"),
+        ("a.jsonl", b'{"text": "a"}\n{"subject": ""}\n', 2, "without any word"),
+        ("a.jsonl", b'{"text": "a"}\n{"text"\n', 2, "no JSON"),
+        ("a.jsonl", b'["police"]\n', 1, "a JSON list"),
+        ("a.jsonl", b'{"title": "a"}\n', 1, "the fields title"),
+        ("a.jsonl", b'{"text": 3}\n', 1, "the text 3"),
+        ("a.jsonl", b'{"predicate": 0}\n', 1, "the predicate 0"),
+        ("a.jsonl", b'{"id": 1.5, "text": "a"}\n', 1, "the id 1.5"),
+        ("a.csv", b"subject,object\na,b\n", 1, "the columns subject, object"),
+        ("a.csv", b"text,text\na,b\n", 1, "the column text twice"),
+        ("a.csv", b"id,text\n1,a\n2\n", 3, "1 columns"),
+        ("a.csv", b"id,text\n1,a\n\n", 3, "0 columns"),
+        ("a.csv", b"id,text\n", None, "a header without rows"),
+        ("a.csv", b'id,text\n1,"a\n', None, "broken CSV"),
+    ],
+)
+def test_bad_input_names_file_and_line(
+    tmp_path: Path, encoder: EventEncoder, name: str, content: bytes, line: int | None, found: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    target = tmp_path / "out.parquet"
+    target.write_bytes(b"an earlier result")
+    with pytest.raises(DataFormatError, match=found) as raised:
+        embed_file(encoder, path, target)
+    assert raised.value.path == path
+    assert line is None or raised.value.line == line
+    assert "\n" not in str(raised.value)
+    assert target.read_bytes() == b"an earlier result"
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted({name, "out.parquet"})
+
+
+def test_parquet_without_the_columns_or_rows(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"title": ["a"]}), path)
+    with pytest.raises(DataFormatError, match="the columns title"):
+        list(read_event_rows(path))
+    pq.write_table(pa.table({"text": pa.array([], pa.string())}), path)
+    with pytest.raises(DataFormatError, match="no rows"):
+        list(read_event_rows(path))
+
+
+def test_unknown_suffix_absent_file_and_wrong_output(tmp_path: Path, encoder: EventEncoder) -> None:
+    with pytest.raises(EventformersError, match="no such file"):
+        read_event_rows(tmp_path / "absent.jsonl")
+    (tmp_path / "a.xml").write_text("<a/>")
+    with pytest.raises(EventformersError, match=r"'\.xml'; accepted: \.jsonl"):
+        read_event_rows(tmp_path / "a.xml")
+    source = write_events(tmp_path / "events.txt")
+    with pytest.raises(EventformersError, match=r"accepted: \.parquet"):
+        embed_file(encoder, source, tmp_path / "out.csv")
+    with pytest.raises(EventformersError, match="cannot write"):
+        embed_file(encoder, source, source / "out.parquet")
+    with pytest.raises(EventformersError, match="belong to loading"):
+        embed_file(encoder, source, tmp_path / "out.parquet", pooling="cls")
+
+
+def test_full_disk_and_changed_input_leave_nothing_half_written(
+    tmp_path: Path, encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_events(tmp_path / "events.txt")
+    target = tmp_path / "out.parquet"
+    target.write_bytes(b"an earlier result")
+    write = event_files._write_parquet
+
+    def full_disk(path: Path, *arguments: object) -> None:
+        path.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(event_files, "_write_parquet", full_disk)
+    with pytest.raises(EventformersError, match="cannot write .*No space left"):
+        embed_file(encoder, source, target)
+
+    def changed(path: Path, *arguments: object) -> None:
+        write(path, *arguments)  # type: ignore[arg-type]
+        source.write_text("another event\n")
+
+    monkeypatch.setattr(event_files, "_write_parquet", changed)
+    with pytest.raises(EventformersError, match="changed while it was encoded"):
+        embed_file(encoder, source, target)
+    assert target.read_bytes() == b"an earlier result"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["events.txt", "out.parquet"]

@@ -1,0 +1,116 @@
+"""Loading ours and plain encoders, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from eventformers import SwccForPreTraining, SwccModel
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.inference.encode import load_encoder
+from eventformers.inference.loading import folder_revision
+
+
+@pytest.fixture
+def folder(tiny_encoder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(tiny_encoder, tmp_path / "encoder"))
+
+
+@pytest.fixture
+def trained(tiny_encoder: Path, tmp_path: Path) -> Path:
+    target = tmp_path / "trained"
+    model = SwccForPreTraining.from_encoder(
+        tiny_encoder, pooling="cls", event_order="predicate_first", projection_dim=16
+    )
+    model.save_pretrained(target)
+    for file in tiny_encoder.glob("tokenizer*"):
+        shutil.copy(file, target)
+    return target
+
+
+def test_a_trained_model_brings_its_own_settings(trained: Path) -> None:
+    encoder = load_encoder(trained)
+    assert isinstance(encoder.model, SwccModel)
+    assert (encoder.event_order, encoder.model.config.pooling) == ("predicate_first", "cls")
+    assert (encoder.dimension, encoder.name) == (16, "trained")
+    assert not encoder.model.training
+    other = load_encoder(trained, pooling="mean", event_order="subject_predicate_object")
+    assert (other.event_order, other.model.config.pooling) == ("subject_predicate_object", "mean")
+
+
+def test_a_plain_encoder_takes_mean_and_the_usual_order(folder: Path) -> None:
+    encoder = load_encoder(folder)
+    assert (encoder.event_order, encoder.model.config.pooling) == ("subject_predicate_object", "mean")
+    assert encoder.max_length == 32
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, {"pooling_mode": "cls"}],
+)
+def test_pooling_and_length_of_sentence_transformers_files(folder: Path, settings: dict) -> None:
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(settings))
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 12}')
+    encoder = load_encoder(folder)
+    assert encoder.model.config.pooling == "cls"
+    assert encoder.max_length == 12
+    assert load_encoder(folder, pooling="mean").model.config.pooling == "mean"
+
+
+def test_pooling_that_we_lack_is_told(folder: Path) -> None:
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_max_tokens": true}')
+    with pytest.warns(UserWarning, match="max_tokens.*mean is taken"):
+        assert load_encoder(folder).model.config.pooling == "mean"
+
+
+def test_revision_follows_configuration_and_weights(folder: Path) -> None:
+    first = load_encoder(folder).revision
+    assert first == folder_revision(folder)
+    weights = load_file(folder / "model.safetensors")
+    weights["embeddings.LayerNorm.bias"] += 1
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    assert folder_revision(folder) != first
+
+
+def test_dtype_by_name(folder: Path) -> None:
+    encoder = load_encoder(folder, dtype="bfloat16")
+    assert encoder.model.dtype == torch.bfloat16
+    assert encoder.encode(["police arrested man"]).dtype == "float32"
+
+
+def test_unknown_names_suggest_the_nearest(folder: Path) -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'mean'"):
+        load_encoder(folder, pooling="meen")
+    with pytest.raises(UnknownNameError, match="predicate_first"):
+        load_encoder(folder, event_order="predicate")
+    with pytest.raises(UnknownNameError, match="bfloat16"):
+        load_encoder(folder, dtype="bf16")
+    with pytest.raises(EventformersError, match="device 'nowhere' is not there"):
+        load_encoder(folder, device="nowhere")
+
+
+def test_incomplete_folders_are_refused(folder: Path, trained: Path, tmp_path: Path) -> None:
+    with pytest.raises(EventformersError, match=r"no config\.json"):
+        load_encoder(tmp_path)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(EventformersError, match="holds no weights"):
+        load_encoder(folder)
+    weights = load_file(trained / "model.safetensors")
+    del weights["swcc.projection.weight"]
+    save_file(weights, trained / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(EventformersError, match=r"missing.*projection\.weight"):
+        load_encoder(trained)
+
+
+def test_broken_configuration_is_told_in_one_line(folder: Path) -> None:
+    (folder / "config.json").write_text("{")
+    with pytest.raises(EventformersError, match="cannot load") as raised:
+        load_encoder(folder)
+    assert "\n" not in str(raised.value)
