@@ -1,0 +1,326 @@
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from eventformers import reproduce
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.evaluation import evaluate
+from eventformers.inference.encode import load_encoder
+from eventformers.paper_tables import PAPERS, get_table
+from eventformers.reproduce import ROW_FILE, reproduce_table
+from eventformers.tasks import TASKS
+from eventformers.trainers.method import load_method
+from eventformers.trainers.recipes import load_recipe
+from eventformers.trainers.run import resolve_recipe
+
+HARD = [
+    "court | hear | case | judge | consider | suit | court | hear | noise | judge | eat | case",
+    "army | attack | city | troops | storm | town | army | attack | problem | troops | storm | off",
+    "firm | buy | rival | company | acquire | competitor | firm | buy | lunch | company | acquire | taste",
+]
+GRADED = [
+    "police | arrest | thief | officer | catch | robber | 6.5",
+    "storm | hit | city | man | buy | car | 1.2",
+]
+GRADED += ["team | win | game | club | lose | match | 4.1"]
+
+
+@pytest.fixture
+def evaluation_data(tmp_path):
+    folder = tmp_path / "similarity"
+    folder.mkdir()
+    (folder / "hard.txt").write_text("\n".join(HARD) + "\n")
+    (folder / "hard_extend.txt").write_text("\n".join(HARD[:2]) + "\n")
+    (folder / "transitive.txt").write_text("\n".join(GRADED) + "\n")
+    return folder
+
+
+@pytest.fixture
+def call(tmp_path, tiny_encoder, evaluation_data):
+    """A table of tiny runs; keyword arguments override."""
+
+    def run(table: str = "table2", **changes: object):
+        settings = {"recipe": "demo", "encoder": str(tiny_encoder), "evaluation_data": evaluation_data}
+        return reproduce_table("swcc", table, tmp_path / "out", **{**settings, **changes})
+
+    return run
+
+
+@pytest.fixture
+def trained(monkeypatch, tiny_encoder):
+    """Replaces training by the scores of the untrained encoder; collects the calls."""
+    calls: list[SimpleNamespace] = []
+
+    def train(method: str, output: Path, **arguments: object) -> SimpleNamespace:
+        calls.append(SimpleNamespace(method=method, output=output, **arguments))
+        encoder = load_encoder(tiny_encoder, pooling="mean")
+        encoder.name = output.name
+        data = arguments["evaluation_data"]
+        results = [
+            evaluate(encoder, task, data=data, output=output, baseline_encoder=tiny_encoder)
+            for task in load_method(method).tasks
+        ]
+        return SimpleNamespace(folder=output, results=results, run=SimpleNamespace(steps=3, seconds=1.5))
+
+    monkeypatch.setattr(reproduce, "train", train)
+    return calls
+
+
+def _states(table):
+    return {row[0]: row[-1] for row in table.rows}
+
+
+@pytest.mark.parametrize("table", PAPERS["swcc"])
+def test_every_row_has_three_published_scores_and_settings_that_recipes_know(table):
+    method = load_method("swcc")
+    rows = get_table("swcc", table).rows
+    for row in rows:
+        hard, extended, transitive = row.published
+        assert 0 < extended < 100
+        assert 0 < hard < 100
+        assert 0 < transitive < 1
+        if row.overrides is not None:
+            resolve_recipe(method, "paper", row.overrides, 1)
+    slugs = [row.slug for row in get_table("swcc", table).own_rows]
+    assert len(set(slugs)) == len(slugs) > 0
+
+
+@pytest.mark.parametrize("row", get_table("swcc", "table2").rows, ids=lambda row: row.slug)
+def test_the_rows_of_table_2_are_the_recipes_of_these_names(row):
+    recipe = load_recipe("swcc", "paper" if row.slug == "swcc" else row.slug)
+    assert (
+        resolve_recipe(load_method("swcc"), "paper", row.overrides, 1).model.items()
+        <= {
+            "margin": 0.5,
+            **recipe.model,
+        }.items()
+    )
+    assert tuple(recipe.expected[task] for task in TASKS) == row.published
+
+
+def test_the_full_model_has_the_best_scores_that_tasks_publish():
+    (row,) = get_table("swcc", "table1").own_rows
+    assert row.published == tuple(max(task.published_scores.values()) for task in TASKS.values())
+
+
+def test_a_table_stands_beside_the_paper_and_the_untrained_encoder(call, trained, tmp_path):
+    table = call()
+    assert table.path == tmp_path / "out" / "swcc" / "table2.md"
+    assert table.header[0] == "model"
+    assert table.header[2::2] == ["paper"] * 3
+    assert [row[0] for row in table.rows][:2] == ["SWCC", "without prototype-based clustering"]
+    assert table.rows[-1][0] == "untrained encoder (encoder)"
+    assert table.rows[0][2:7:2] == ["80.9", "72.1", "0.82"]
+    assert all(len(row) == len(table.header) for row in table.rows)
+    written = table.path.read_text(encoding="utf-8")
+    assert "SWCC (Gao et al., 2022), Table 2" in written
+    assert "seed 7" in written
+    assert "| 3 | 115 |" in written
+    assert str(tmp_path) not in written
+    content = json.loads(table.path.with_suffix(".json").read_text(encoding="utf-8"))
+    assert content["seed"] == 7
+    first = content["rows"][0]
+    result = json.loads(
+        next((tmp_path / "out/swcc" / first["folder"]).rglob("hard_similarity.json")).read_text()
+    )
+    assert first["scores"]["hard_similarity"] == result["main_value"]
+    assert content["untrained"]["hard_similarity"] == result["baseline"]["main_value"]
+    assert str(tmp_path) not in table.path.with_suffix(".json").read_text()
+
+
+def test_each_row_trains_with_its_own_settings_over_the_users(call, trained):
+    call(settings=["model.mlm_weight=0.5", "max_steps=2"])
+    assert len(trained) == 6
+    by_label = {call_.output.name.rpartition("-")[0]: call_ for call_ in trained}
+    assert by_label["swcc"].settings == ["model.mlm_weight=0.5", "max_steps=2"]
+    assert by_label["no-mlm"].settings[-1] == "model.mlm_weight=0.0"
+    recipe = resolve_recipe(load_method("swcc"), "demo", by_label["no-mlm"].settings, 1)
+    assert recipe.model["mlm_weight"] == 0
+    assert {call_.seed for call_ in trained} == {7}
+
+
+def test_a_second_call_fills_only_what_is_missing(call, trained, tmp_path):
+    first = call()
+    trained.clear()
+    second = call()
+    assert trained == []
+    assert set(list(_states(second).values())[:-1]) == {"cached"}
+    assert [row[:-1] for row in second.rows] == [row[:-1] for row in first.rows]
+    (folder,) = (tmp_path / "out" / "swcc").glob("no-mlm-*")
+    (folder / ROW_FILE).unlink()
+    third = call()
+    assert [call_.output for call_ in trained] == [folder]
+    assert trained[0].overwrite
+    assert not trained[0].resume
+    assert _states(third)["without MLM"].startswith("trained")
+
+
+def test_tables_share_the_rows_that_are_equal(call, trained):
+    call("table1", recipe="paper", settings=["min_event_frequency=1", "min_pair_frequency=1"])
+    trained.clear()
+    states = _states(
+        call("table6", recipe="paper", settings=["min_event_frequency=1", "min_pair_frequency=1"])
+    )
+    assert states["γ = 1.0"] == "cached"
+    assert len(trained) == 4
+
+
+def test_rows_that_a_recipe_makes_equal_are_run_once(call, trained):
+    states = _states(call(settings=["model.cluster_weight=0.0"]))
+    assert states["without prototype-based clustering"] == "the run of SWCC"
+    assert len(trained) == 5
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": 8},
+        {"settings": ["learning_rate=1e-4"]},
+        {"dtype": "bfloat16"},
+        {"settings": ["window=3"]},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_whatever_decides_the_outcome_makes_another_run(call, trained, change):
+    call("table1")
+    call("table1", **change)
+    assert len({call_.output for call_ in trained}) == 2
+
+
+def test_another_encoder_makes_another_run(call, trained, tiny_encoder_without_dropout):
+    call("table1")
+    call("table1", encoder=str(tiny_encoder_without_dropout))
+    assert len({call_.output for call_ in trained}) == 2
+
+
+def test_a_default_that_is_spelled_out_changes_nothing(call, trained):
+    call("table1")
+    call("table1", settings=["num_prototypes=10", "model.mlm_weight=1"])
+    assert len(trained) == 1
+
+
+def test_a_failed_row_costs_no_other(call, trained, monkeypatch, caplog):
+    works = reproduce.train
+
+    def fails_once(method: str, output: Path, **arguments: object) -> object:
+        if output.name.startswith("no-mlm"):
+            raise RuntimeError("the disk\nis full")
+        return works(method, output, **arguments)
+
+    monkeypatch.setattr(reproduce, "train", fails_once)
+    with caplog.at_level(logging.ERROR):
+        table = call()
+    assert _states(table)["without MLM"] == "failed: the disk is full"
+    assert "the disk is full" in table.path.read_text()
+    assert "RuntimeError" in caplog.text
+    assert len(trained) == 5
+    monkeypatch.setattr(reproduce, "train", works)
+    assert _states(call())["without MLM"].startswith("trained")
+    assert len(trained) == 6
+
+
+def test_a_table_of_failures_is_an_error(call, monkeypatch):
+    def fails(*arguments: object, **settings: object) -> None:
+        raise EventformersError("out of memory")
+
+    monkeypatch.setattr(reproduce, "train", fails)
+    with pytest.raises(EventformersError, match=r"every row of swcc table1 failed.*out of memory"):
+        call("table1")
+
+
+def test_a_drawn_seed_outlives_a_kill(call, monkeypatch, tmp_path, trained):
+    recipe = tmp_path / "seedless.yaml"
+    recipe.write_text("training: {max_steps: 2}\n")
+    works = reproduce.train
+
+    def killed(*arguments: object, **settings: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reproduce, "train", killed)
+    with pytest.raises(KeyboardInterrupt):
+        call("table5", recipe=str(recipe))
+    recorded = json.loads((tmp_path / "out/swcc/table5.json").read_text())["seed"]
+    monkeypatch.setattr(reproduce, "train", works)
+    call("table5", recipe=str(recipe))
+    assert {call_.seed for call_ in trained} == {recorded}
+    # A seed that is given wins, and is then the table's.
+    call("table5", recipe=str(recipe), seed=5)
+    trained.clear()
+    call("table5", recipe=str(recipe))
+    assert trained == []
+
+
+def test_other_evaluation_data_score_again_without_training(
+    call, trained, evaluation_data, tiny_encoder, monkeypatch
+):
+    scored = []
+
+    def again(model: str, task: str, **arguments: object):
+        scored.append(task)
+        encoder = load_encoder(tiny_encoder, pooling="mean")
+        encoder.name = Path(model).name
+        return evaluate(encoder, task, data=arguments["data"], output=arguments["output"])
+
+    monkeypatch.setattr(reproduce, "evaluate", again)
+    before = call("table1")
+    (evaluation_data / "hard.txt").write_text("\n".join(HARD[1:]) + "\n")
+    table = call("table1")
+    assert len(trained) == 1
+    assert scored == ["hard_similarity"]
+    assert _states(table)["SWCC"] == "cached, scored again"
+    # Both are kept.
+    assert _states(call("table1"))["SWCC"] == "cached"
+    (evaluation_data / "hard.txt").write_text("\n".join(HARD) + "\n")
+    assert call("table1").rows[:-1] == [
+        [*row[:-1], _states(call("table1"))[row[0]]] for row in before.rows[:-1]
+    ]
+    assert scored == ["hard_similarity"]
+
+
+def test_a_row_that_was_killed_goes_on_from_its_last_whole_checkpoint(call, trained, tmp_path):
+    call("table1")
+    (folder,) = (tmp_path / "out" / "swcc").glob("swcc-*")
+    (folder / ROW_FILE).unlink()
+    (folder / "run.json").write_text("{}")
+    for step, state in ((10, '{"global_step": 10}'), (20, '{"global_st'), (30, None)):
+        checkpoint = folder / f"checkpoint-{step}"
+        checkpoint.mkdir()
+        if state is not None:
+            (checkpoint / "trainer_state.json").write_text(state)
+    trained.clear()
+    table = call("table1")
+    assert trained[0].resume
+    assert _states(table)["SWCC"].startswith("resumed")
+    assert not list(folder.glob("checkpoint-*"))
+
+
+def test_unknown_names_suggest_the_nearest(call, tmp_path):
+    with pytest.raises(UnknownNameError, match="Did you mean 'table2'"):
+        call("tabel2")
+    with pytest.raises(UnknownNameError, match=r"unknown paper 'swc'\. Did you mean 'swcc'"):
+        reproduce_table("swc", "table2", tmp_path / "out")
+    with pytest.raises(UnknownNameError, match="recipe"):
+        call(recipe="pape")
+    with pytest.raises(UnknownNameError, match="mlm_weight"):
+        call(settings=["mlm_wieght=1"])
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_row_is_trained_scored_and_read_back(call, tmp_path):
+    settings = ["max_steps=2", "per_device_train_batch_size=8", "save_steps=2"]
+    first = call("table1", settings=settings)
+    assert _states(first)["SWCC"].startswith("trained")
+    (folder,) = (tmp_path / "out" / "swcc").glob("swcc-*")
+    assert (folder / "model.safetensors").is_file()
+    assert not list(folder.glob("checkpoint-*"))
+    assert first.rows[-1][0] == "untrained encoder (encoder)"
+    modified = (folder / "model.safetensors").stat().st_mtime_ns
+    second = call("table1", settings=settings)
+    assert _states(second)["SWCC"] == "cached"
+    assert (folder / "model.safetensors").stat().st_mtime_ns == modified
+    assert [row[:-1] for row in second.rows] == [row[:-1] for row in first.rows]
