@@ -1,0 +1,146 @@
+"""Loads saved models in a process of its own, as one of the scenarios below.
+
+Run as a script with a request file and a result file. The request is JSON: `scenario`, and `models`, a list
+of `{"name", "folder", "auto_classes", "input_ids", "attention_mask"}`. The result is JSON by name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+
+class _Hidden:
+    """A finder that makes modules unimportable."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = set(names)
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+        if fullname.split(".")[0] in self.names:
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+
+
+def _tokens(model: Mapping[str, Any], **trust: bool) -> list[int]:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(model["folder"], **trust)("the storm flooded the city")["input_ids"]
+
+
+def _configuration(model: Mapping[str, Any], **trust: bool) -> str:
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(model["folder"], **trust)
+    return f"{type(config).__module__}.{type(config).__name__}"
+
+
+def _embeddings(model: Mapping[str, Any], folder: str | None = None, **trust: bool) -> dict[str, Any]:
+    import torch
+    import transformers
+
+    inputs = {name: torch.tensor(model[name]) for name in ("input_ids", "attention_mask")}
+    found = {}
+    for auto_class in model["auto_classes"]:
+        loaded = getattr(transformers, auto_class).from_pretrained(folder or model["folder"], **trust)
+        with torch.inference_mode():
+            found[auto_class] = {
+                "class": f"{type(loaded).__module__}.{type(loaded).__name__}",
+                "embeddings": loaded(**inputs).embeddings.tolist(),
+            }
+    return found
+
+
+def tokenizer_alone(model: Mapping[str, Any]) -> dict[str, Any]:
+    """`AutoTokenizer` is the first thing that is asked for."""
+    import_module("eventformers")
+    return {"tokens": _tokens(model)}
+
+
+def configuration_alone(model: Mapping[str, Any]) -> dict[str, Any]:
+    """`AutoConfig` is the first thing that is asked for."""
+    import_module("eventformers")
+    return {"configuration": _configuration(model)}
+
+
+def package_first(model: Mapping[str, Any]) -> dict[str, Any]:
+    """Our package is imported before transformers."""
+    import_module("eventformers")
+    return {"models": _embeddings(model)}
+
+
+def package_last(model: Mapping[str, Any]) -> dict[str, Any]:
+    """Our package is imported after the Auto classes of transformers."""
+    from transformers import AutoConfig, AutoModel, AutoModelForPreTraining, AutoTokenizer
+
+    assert AutoConfig, AutoTokenizer
+    assert AutoModel, AutoModelForPreTraining
+    import_module("eventformers")
+    return {
+        "tokens": _tokens(model),
+        "configuration": _configuration(model),
+        "models": _embeddings(model),
+    }
+
+
+def remote_code(model: Mapping[str, Any]) -> dict[str, Any]:
+    """Neither our package nor torch-geometric can be imported; what was loaded is saved and loaded again."""
+    import transformers
+
+    sys.meta_path.insert(0, _Hidden(["eventformers", "torch_geometric"]))
+    trust = {"trust_remote_code": True}
+    first = {
+        "tokens": _tokens(model, **trust),
+        "configuration": _configuration(model, **trust),
+        "models": _embeddings(model, **trust),
+        "saved_again": {},
+    }
+    for auto_class in model["auto_classes"]:
+        folder = str(Path(model["folder"]).with_name(f"{model['name']}-again-{auto_class}"))
+        getattr(transformers, auto_class).from_pretrained(model["folder"], **trust).save_pretrained(folder)
+        first["saved_again"][auto_class] = {
+            "files": sorted(path.name for path in Path(folder).iterdir() if path.suffix == ".py"),
+            "models": _embeddings({**model, "auto_classes": ["AutoModel"]}, folder, **trust),
+        }
+    assert not [name for name in sys.modules if name.split(".")[0] in ("eventformers", "torch_geometric")]
+    return first
+
+
+def run_fresh(scenario: str, models: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, dict[str, Any]]:
+    """Run a scenario on models in a fresh interpreter, without a terminal and with an empty cache.
+
+    Args:
+        scenario: name of one of the functions above.
+        models: the models.
+        folder: an empty folder for the process.
+
+    Returns:
+        What the scenario returns, by the model's name.
+    """
+    request, result, home = folder / "request.json", folder / "result.json", folder / "home"
+    home.mkdir(parents=True)
+    request.write_text(json.dumps({"scenario": scenario, "models": list(models)}), encoding="utf-8")
+    environment = {**os.environ, "HF_HOME": str(home), "HF_HUB_OFFLINE": "1"}
+    process = subprocess.run(
+        [sys.executable, __file__, str(request), str(result)],
+        cwd=home,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert process.returncode == 0, f"{scenario}:\n{process.stderr[-4000:]}"
+    return json.loads(result.read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    asked = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    run = globals()[asked["scenario"]]
+    answers = {model["name"]: run(model) for model in asked["models"]}
+    Path(sys.argv[2]).write_text(json.dumps(answers), encoding="utf-8")

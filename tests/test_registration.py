@@ -1,0 +1,132 @@
+"""Every method is registered, tested, and loads through the Auto classes, as our code and as remote code."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fresh_process import run_fresh
+from method_case import MethodCase, random_texts
+from transformers import AutoTokenizer
+
+from eventformers.registration import CONFIGURATIONS, configuration_classes
+
+MODELS_FOLDER = Path(__file__).parent / "models"
+SCENARIOS = ("tokenizer_alone", "configuration_alone", "package_first", "package_last", "remote_code")
+every_method = pytest.mark.parametrize("method", CONFIGURATIONS)
+
+Fresh = Callable[[str], dict[str, dict[str, Any]]]
+
+
+def _case_of(method: str) -> type[MethodCase]:
+    path = MODELS_FOLDER / f"test_{method}.py"
+    assert path.is_file(), f"{method} lacks {path.name} with a subclass of MethodCase"
+    specification = importlib.util.spec_from_file_location(f"case_of_{method}", path)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    cases = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, MethodCase) and value is not MethodCase
+    ]
+    found = [case for case in cases if case.config_class.model_type == method]
+    assert found, f"{path.name} has no subclass of MethodCase for {method}"
+    return found[0]
+
+
+@pytest.fixture(scope="module")
+def saved(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """One saved head of each method with its tokenizer, and the vectors that it must give."""
+    models = {}
+    for method in CONFIGURATIONS:
+        case = _case_of(method)
+        head = case.head_class.from_encoder(str(tiny_encoder), projection_dim=7).eval()
+        tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
+        input_ids, attention_mask = random_texts(3, 7, head.config.encoder_config.vocab_size, seed=4)
+        folder = tmp_path_factory.mktemp(method) / "model"
+        head.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        with torch.inference_mode():
+            embeddings = head.base_model(input_ids, attention_mask).embeddings
+        models[method] = {
+            "request": {
+                "name": method,
+                "folder": str(folder),
+                "auto_classes": [name for name in case.config_class.full_auto_map if name != "AutoConfig"],
+                "input_ids": input_ids.tolist(),
+                "attention_mask": attention_mask.tolist(),
+            },
+            "tokens": tokenizer("the storm flooded the city")["input_ids"],
+            "embeddings": embeddings,
+        }
+    return models
+
+
+@pytest.fixture(scope="module")
+def fresh(saved: dict[str, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> Fresh:
+    """Answers of a scenario, which runs once for all methods."""
+    answers: dict[str, dict[str, dict[str, Any]]] = {}
+
+    def run(scenario: str) -> dict[str, dict[str, Any]]:
+        if scenario not in answers:
+            requests = [model["request"] for model in saved.values()]
+            answers[scenario] = run_fresh(scenario, requests, tmp_path_factory.mktemp(scenario))
+        return answers[scenario]
+
+    return run
+
+
+@every_method
+def test_every_method_has_a_case(method: str) -> None:
+    case = _case_of(method)
+    assert case.model_class.config_class is case.config_class
+    assert case.head_class.config_class is case.config_class
+    assert case.variants
+    assert "everything" in case.variants
+
+
+def test_names_are_the_model_types() -> None:
+    assert [configuration.model_type for configuration in configuration_classes()] == list(CONFIGURATIONS)
+
+
+@every_method
+def test_every_auto_class_is_written_on_save(method: str) -> None:
+    case = _case_of(method)
+    classes = {reference.split(".")[1] for reference in case.config_class.full_auto_map.values()}
+    assert {case.config_class.__name__, case.model_class.__name__, case.head_class.__name__} <= classes
+
+
+@every_method
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_fresh_process(method: str, scenario: str, saved: dict[str, dict[str, Any]], fresh: Fresh) -> None:
+    answer, expected = fresh(scenario)[method], saved[method]
+    request = expected["request"]
+    home = "transformers_modules" if scenario == "remote_code" else "eventformers.models"
+    if "tokens" in answer:
+        assert answer["tokens"] == expected["tokens"]
+    if "configuration" in answer:
+        assert answer["configuration"].startswith(home)
+    if "models" in answer:
+        assert set(answer["models"]) == set(request["auto_classes"])
+        for loaded in answer["models"].values():
+            assert loaded["class"].startswith(home)
+            torch.testing.assert_close(torch.tensor(loaded["embeddings"]), expected["embeddings"])
+    assert answer
+
+
+@every_method
+def test_remote_code_saves_complete_repositories(
+    method: str, saved: dict[str, dict[str, Any]], fresh: Fresh
+) -> None:
+    expected = saved[method]
+    code = sorted(path.name for path in Path(expected["request"]["folder"]).glob("*.py"))
+    for again in fresh("remote_code")[method]["saved_again"].values():
+        assert again["files"] == code
+        embeddings = torch.tensor(again["models"]["AutoModel"]["embeddings"])
+        torch.testing.assert_close(embeddings, expected["embeddings"])
