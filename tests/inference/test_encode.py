@@ -17,6 +17,15 @@ from eventformers.inference import encode as encode_module
 from eventformers.inference.encode import EventEncoder, load_encoder
 
 
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Tiny products on several threads mostly wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture
 def encoder(tiny_encoder: Path) -> EventEncoder:
     return load_encoder(tiny_encoder, device="cpu")
@@ -83,13 +92,9 @@ def test_batch_size_bounds_the_rows(encoder: EventEncoder, monkeypatch: pytest.M
 def test_threads_change_nothing_and_stay_as_they_were(encoder: EventEncoder, threads: int) -> None:
     texts = texts_of_words(300)
     expected = padded_vectors(encoder, texts)
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(threads)
-        np.testing.assert_allclose(encoder.encode(texts, batch_size=8), expected, atol=1e-5)
-        assert torch.get_num_threads() == threads
-    finally:
-        torch.set_num_threads(before)
+    torch.set_num_threads(threads)
+    np.testing.assert_allclose(encoder.encode(texts, batch_size=8), expected, atol=1e-5)
+    assert torch.get_num_threads() == threads
 
 
 def test_error_in_a_worker_reaches_the_caller(encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,6 +102,7 @@ def test_error_in_a_worker_reaches_the_caller(encoder: EventEncoder, monkeypatch
         raise EventformersError("out of memory")
 
     monkeypatch.setattr(encode_module, "_forward", fail)
+    torch.set_num_threads(2)
     with pytest.raises(EventformersError, match="out of memory"):
         encoder.encode(texts_of_words(100), batch_size=2)
 

@@ -168,7 +168,7 @@ def test_full_disk_and_changed_input_leave_nothing_half_written(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(event_files, "_write_parquet", full_disk)
-    with pytest.raises(EventformersError, match="cannot write .*No space left"):
+    with pytest.raises(EventformersError, match=r"cannot write .*No space left"):
         embed_file(encoder, source, target)
 
     def changed(path: Path, *arguments: object) -> None:
