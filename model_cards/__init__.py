@@ -1,1 +1,15 @@
-"""Model cards: template and the code that fills it."""
+"""Model cards: what a card holds, what each method adds to it, and the code that writes it."""
+
+from eventformers.model_cards.card import ModelCard, TrainedOn, card_state, write_card
+from eventformers.model_cards.method import MethodCard, Reading, Snippet, load_method_card
+
+__all__ = [
+    "MethodCard",
+    "ModelCard",
+    "Reading",
+    "Snippet",
+    "TrainedOn",
+    "card_state",
+    "load_method_card",
+    "write_card",
+]

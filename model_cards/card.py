@@ -1,0 +1,270 @@
+"""The model card: what it holds, how it becomes Markdown, and how it is written beside a model."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+
+from eventformers.datasets_scripts.licenses import is_open
+from eventformers.files import write_text
+from eventformers.model_cards.method import Snippet
+from eventformers.model_cards.sections import template_values, usage_snippets
+from eventformers.model_cards.usage import run_snippet
+from eventformers.results import TaskResult
+
+logger = logging.getLogger(__name__)
+
+CARD_FILE = "README.md"
+
+_MARKER = re.compile(r"\n<!-- eventformers card, SHA-256 of the text above: ([0-9a-f]{64})\.[^\n]*-->\s*\Z")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedOn:
+    """The data that a model was trained on. All fields but the first three may be left out.
+
+    Args:
+        name: the dataset builder, in snake_case.
+        config: its config.
+        rows: number of training rows.
+        fingerprint: of the raw files, the builder and its settings.
+        origin: `samples` (bundled), `local` or `hub`.
+        hub_id: the Hub repository, where the data comes from one.
+        revision: its commit.
+        settings: the builder's settings.
+        raw_files: for each raw file its `name`, `bytes` and `sha256`.
+        read: counts of what stood in the raw files, by kind.
+        skipped: counts of what was left out, by reason.
+        sources: for each source its `license` and, where known, the counts `documents` and `events`.
+        statistics: further numbers of the builder.
+        validation_rows: rows kept aside for the validation loss.
+        examples: a few rows; shown only where every source is openly licensed.
+    """
+
+    name: str
+    config: str
+    rows: int | None = None
+    fingerprint: str | None = None
+    origin: Literal["samples", "local", "hub"] = "local"
+    hub_id: str | None = None
+    revision: str | None = None
+    settings: Mapping[str, object] = field(default_factory=dict)
+    raw_files: Sequence[Mapping[str, object]] = ()
+    read: Mapping[str, int] = field(default_factory=dict)
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    sources: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    statistics: Mapping[str, object] = field(default_factory=dict)
+    validation_rows: int | None = None
+    examples: Sequence[Mapping[str, object]] = ()
+
+    @classmethod
+    def from_report(
+        cls,
+        report: Mapping[str, Any],
+        *,
+        hub_id: str | None = None,
+        revision: str | None = None,
+        validation_rows: int = 0,
+        examples: Sequence[Mapping[str, object]] = (),
+    ) -> TrainedOn:
+        """What a `build_report.json` tells.
+
+        Args:
+            report: the report, as `eventformers.datasets_scripts.built_report` gives it.
+            hub_id: the Hub repository, where the data comes from one.
+            revision: its commit.
+            validation_rows: rows that were kept aside; they are taken off the report's rows.
+            examples: a few rows.
+
+        Raises:
+            KeyError: the report does not name its builder and config.
+        """
+        rows = report.get("rows")
+        return cls(
+            name=report["builder"],
+            config=report["config"],
+            rows=None if rows is None else rows - validation_rows,
+            fingerprint=report.get("fingerprint"),
+            origin="hub" if hub_id else "samples" if report.get("sample") else "local",
+            hub_id=hub_id,
+            revision=revision,
+            settings=report.get("settings", {}),
+            raw_files=report.get("raw_files", ()),
+            read=report.get("read", {}),
+            skipped=report.get("skipped", {}),
+            sources=report.get("sources", {}),
+            statistics=report.get("statistics", {}),
+            validation_rows=validation_rows or None,
+            examples=examples,
+        )
+
+    @property
+    def licenses(self) -> list[str]:
+        """The licences of the sources, sorted."""
+        return sorted({str(source["license"]) for source in self.sources.values() if source.get("license")})
+
+    @property
+    def closed_licenses(self) -> list[str]:
+        """Those of them under which not everyone may publish."""
+        return [name for name in self.licenses if not is_open(name)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelCard:
+    """What a card tells of a trained model. What is left out gets no section.
+
+    Args:
+        name: how the model is called: its Hub id, or the name of its folder.
+        method: the `model_type`.
+        config: the model's configuration, as `model.config.to_dict()` gives it.
+        base_model: Hub id of the start encoder; of a folder only the last part is told.
+        base_model_revision: its commit.
+        trained_on: the training data.
+        language: language code or codes.
+        license: licence of the weights, as the Hub knows it. None tells `other`, and that the terms of the
+            start encoder and of the training data apply.
+        recipe: name of the recipe.
+        recipe_description: what the recipe is, in one line.
+        recipe_readings: what the recipe says on choices that the paper leaves open.
+        changed_settings: what was set against the recipe.
+        views: settings of the collator.
+        training_arguments: the training arguments, as `to_dict()` or `to_sanitized_dict()` gives them.
+        seed: the seed.
+        lora: whether low-rank adapters were trained and merged, instead of the whole encoder.
+        steps: optimizer steps done.
+        seconds: training time.
+        hardware: what it ran on.
+        truncated: texts that were cut in training.
+        history: the trainer's log, one mapping a line.
+        results: evaluation results, one per task.
+        results_note: how to take the scores, such as that the recipe was chosen by them.
+        parameters: number of weights of the encoder with its pooling.
+        sections: further sections: titles and Markdown.
+        usage: usage examples; None takes the method's.
+        versions: library versions; None asks the running process.
+        commit: commit of the code; None asks the checkout, where there is one.
+    """
+
+    name: str
+    method: str
+    config: Mapping[str, object]
+    base_model: str | None = None
+    base_model_revision: str | None = None
+    trained_on: TrainedOn | None = None
+    language: str | Sequence[str] = "en"
+    license: str | None = None
+    recipe: str | None = None
+    recipe_description: str = ""
+    recipe_readings: Sequence[str] = ()
+    changed_settings: Mapping[str, object] = field(default_factory=dict)
+    views: Mapping[str, object] = field(default_factory=dict)
+    training_arguments: Mapping[str, object] = field(default_factory=dict)
+    seed: int | None = None
+    lora: bool = False
+    steps: int | None = None
+    seconds: float | None = None
+    hardware: str | None = None
+    truncated: int | None = None
+    history: Sequence[Mapping[str, object]] = ()
+    results: Sequence[TaskResult] = ()
+    results_note: str = ""
+    parameters: int | None = None
+    sections: Mapping[str, str] = field(default_factory=dict)
+    usage: Sequence[Snippet] | None = None
+    versions: Mapping[str, str | None] | None = None
+    commit: str | None = None
+
+    def to_markdown(self) -> str:
+        """The card's text, with the marker by which a later edit is noticed.
+
+        Raises:
+            UnknownNameError: there is no card of this method.
+            EventformersError: two results of one task.
+        """
+        text = _ENVIRONMENT.get_template("template.md.jinja").render(template_values(self))
+        text = re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+        return (
+            f"{text}\n<!-- eventformers card, SHA-256 of the text above: {_digest(text)}. "
+            "An edited card is kept as it is. -->\n"
+        )
+
+    def with_usage_run(self, folder: Path) -> ModelCard:
+        """This card with its usage examples run on the model in a folder."""
+        with ThreadPoolExecutor() as pool:
+            run = pool.map(lambda snippet: run_snippet(snippet, folder, self.name), usage_snippets(self))
+            return replace(self, usage=list(run))
+
+
+def write_card(
+    folder: str | Path, card: ModelCard, *, overwrite: bool = False, run_usage: bool = True
+) -> bool:
+    """Write a card as `README.md` of a saved model; a fault is logged and never breaks a save.
+
+    A `README.md` that people wrote or edited stays. One that was written here, and not changed since, is
+    replaced.
+
+    Args:
+        folder: the saved model, complete, since the usage examples load it.
+        card: the card.
+        overwrite: replace a card whoever wrote it.
+        run_usage: run the usage examples, in fresh processes and on the CPU, and show their output.
+
+    Returns:
+        Whether the card was written.
+    """
+    path = Path(folder) / CARD_FILE
+    try:
+        if not overwrite and card_state(path) == "foreign":
+            logger.warning("%s was written or edited by hand and stays as it is", path)
+            return False
+        if run_usage:
+            card = card.with_usage_run(path.parent)
+            for snippet in card.usage or ():
+                if snippet.failure is not None:
+                    logger.warning("usage example %r of the card failed: %s", snippet.title, snippet.failure)
+        write_text(path, card.to_markdown())
+    except Exception as error:
+        # The weights are worth more than their card.
+        logger.warning("no model card was written to %s: %s: %s", path, type(error).__name__, error)
+        return False
+    return True
+
+
+def card_state(path: Path) -> Literal["absent", "ours", "foreign"]:
+    """Whether there is no card, one as it was written here, or one that people had a hand in.
+
+    Line ends do not count, since version control may change them.
+
+    Args:
+        path: the card's file.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    if not path.exists():
+        return "absent"
+    text = path.read_bytes().decode("utf-8", errors="replace").replace("\r\n", "\n")
+    found = _MARKER.search(text)
+    return "ours" if found and _digest(text[: found.start()]) == found[1] else "foreign"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.rstrip("\n").encode("utf-8")).hexdigest()
+
+
+_ENVIRONMENT = Environment(
+    loader=FileSystemLoader(Path(__file__).parent),
+    undefined=StrictUndefined,
+    autoescape=select_autoescape(default=False, default_for_string=False),
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)

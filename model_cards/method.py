@@ -1,0 +1,95 @@
+"""What a method adds to a model card."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from eventformers.errors import UnknownNameError
+
+METHOD_CARDS = {"swcc": "eventformers.model_cards.swcc"}
+"""The module of each method, which holds its `METHOD_CARD`."""
+
+Settings = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A place where the paper is silent, misprinted or at odds with its code, and what this model does.
+
+    Args:
+        place: where in the paper.
+        paper: what stands there, or in the released code.
+        here: what was taken.
+    """
+
+    place: str
+    paper: str
+    here: str
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """A usage example that can be run as it stands.
+
+    Args:
+        title: what it shows.
+        code: Python; `MODEL_ID` stands, without quotes, where the model is named.
+        output: what it printed; None where it did not run to its end.
+        failure: why it has no output; None where it has, or where it was never run.
+    """
+
+    title: str
+    code: str
+    output: str | None = None
+    failure: str | None = None
+
+
+@dataclass(frozen=True)
+class MethodCard:
+    """A method, as a card tells it.
+
+    Args:
+        method: the `model_type`.
+        title: how people call it.
+        paper: title of the paper, with authors' names and year.
+        url: where the paper stands.
+        tags: tags on the Hub beside those of every model.
+        summary: Markdown: what a model of this method is, from its configuration.
+        objective: Markdown: what was minimised, from its configuration.
+        readings: the readings, from the configuration and the training arguments.
+        usage: the usage examples, from the configuration.
+        limits: what the model cannot do, one sentence or two each, from the configuration.
+        paper_settings: the values that the paper states, by configuration field or training argument.
+        citation: BibTeX.
+        published_rows: rows of the published test sets by task, so that a score on fewer rows is never taken
+            for one on all.
+        published_note: what the published scores were reached with.
+    """
+
+    method: str
+    title: str
+    paper: str
+    url: str
+    tags: Sequence[str]
+    summary: Callable[[Settings], str]
+    objective: Callable[[Settings], str]
+    readings: Callable[[Settings, Settings], list[Reading]]
+    usage: Callable[[Settings], list[Snippet]]
+    limits: Callable[[Settings], list[str]]
+    paper_settings: Settings
+    citation: str
+    published_rows: Mapping[str, int] = field(default_factory=dict)
+    published_note: str = ""
+
+
+def load_method_card(method: str) -> MethodCard:
+    """What a method adds to a card, by its `model_type`.
+
+    Raises:
+        UnknownNameError: there is no such method.
+    """
+    if method not in METHOD_CARDS:
+        raise UnknownNameError("method", method, METHOD_CARDS)
+    return importlib.import_module(METHOD_CARDS[method]).METHOD_CARD

@@ -1,0 +1,163 @@
+"""The tables of scores of a card: the model beside its untrained start and the published systems."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from eventformers.errors import UnknownNameError
+from eventformers.model_cards.markdown import cell, code, number, table
+from eventformers.results import TaskResult
+from eventformers.tasks import Task, get_task
+
+CORRELATIONS = frozenset({"spearman", "pearson"})
+"""Main scores that run from -1 to 1; the others are percentages."""
+
+_ORIGINS = {"samples": "bundled samples, no benchmark", "local": "local files"}
+_METRIC_NAMES = {"accuracy": "accuracy (%)", "spearman": "Spearman's ρ"}
+_Z95 = 1.959964
+
+
+def score_text(value: float | None, main_score: str, *, published: bool = False) -> str:
+    """A score with the digits that its kind deserves; published correlations have two."""
+    if value is None:
+        return "not defined"
+    if main_score in CORRELATIONS:
+        return f"{value:.2f}" if published else f"{value:.3f}"
+    return f"{value:.1f}"
+
+
+def interval(value: float | None, rows: int, main_score: str) -> tuple[float, float] | None:
+    """The 95 % interval of a score over the drawing of test rows.
+
+    For a percentage Wilson's interval; for a rank correlation Fisher's transformation with the standard error
+    1.06 / √(n − 3) (Fieller, Hartley and Pearson, 1957).
+
+    Args:
+        value: the score; None where it is not defined.
+        rows: number of rows.
+        main_score: which kind of score it is.
+
+    Returns:
+        Lower and upper end; None where there is no such interval.
+    """
+    if value is None or rows < 1:
+        return None
+    if main_score in CORRELATIONS:
+        if rows < 4 or abs(value) >= 1:
+            return None
+        centre, half = math.atanh(value), _Z95 * 1.06 / math.sqrt(rows - 3)
+        return math.tanh(centre - half), math.tanh(centre + half)
+    if main_score != "accuracy":
+        return None
+    share, square = value / 100, _Z95**2
+    scale = 1 + square / rows
+    centre = (share + square / (2 * rows)) / scale
+    half = _Z95 * math.sqrt(share * (1 - share) / rows + square / (4 * rows**2)) / scale
+    return 100 * max(0.0, centre - half), 100 * min(1.0, centre + half)
+
+
+def score_table(results: Sequence[TaskResult], name: str, published: bool = True) -> str:
+    """Systems by tasks: this model, its untrained start encoder, and the published ones.
+
+    Args:
+        results: results of the model, one per task.
+        name: how the model is called.
+        published: whether published scores are set beside these. They are left out on the bundled samples
+            whatever is asked for, since these are other rows.
+
+    Returns:
+        The table; empty text without results.
+    """
+    if not results:
+        return ""
+    tasks = [_task(result) for result in results]
+    header = [
+        "model",
+        *(cell(task.title if task else result.task) for task, result in zip(tasks, results, strict=True)),
+    ]
+    ours = [f"**{score_text(result.main_value, result.main_score)}**" for result in results]
+    rows = [[f"**{cell(name)}**", *ours]]
+    if any(result.baseline for result in results):
+        starts = sorted({result.baseline.model for result in results if result.baseline})
+        untrained = [
+            score_text(result.baseline.main_value, result.main_score) if result.baseline else "–"
+            for result in results
+        ]
+        rows.append([f"{cell(', '.join(starts))}, untrained, same pooling and event order", *untrained])
+    systems: dict[str, list[str]] = {}
+    for index, (task, result) in enumerate(zip(tasks, results, strict=True)):
+        if task is None or not published or result.dataset.origin == "samples":
+            continue
+        for system, value in task.published_scores.items():
+            row = systems.setdefault(system, ["–"] * len(results))
+            row[index] = score_text(value, result.main_score, published=True)
+    rows += [[cell(system), *values] for system, values in reversed(systems.items())]
+    return table(header, rows)
+
+
+def task_table(results: Sequence[TaskResult], published_rows: Mapping[str, int]) -> str:
+    """What each score was measured on, and how far it can be trusted.
+
+    Args:
+        results: results of the model, one per task.
+        published_rows: rows of the published test sets by task.
+    """
+    rows = []
+    for result in results:
+        task = _task(result)
+        ends = interval(result.main_value, result.dataset.rows, result.main_score)
+        written = [score_text(end, result.main_score) for end in ends] if ends else []
+        rows.append(
+            [
+                cell(task.title if task else result.task),
+                cell(_METRIC_NAMES.get(result.main_score, result.main_score)),
+                " to ".join(written) or "–",
+                _rows_text(result, published_rows),
+                cell(result.dataset.hub_id or _ORIGINS.get(result.dataset.origin, result.dataset.origin)),
+                code(result.dataset.fingerprint[:12]),
+                cell(task.paper_reference) if task and result.dataset.origin != "samples" else "–",
+            ]
+        )
+    return table(
+        ["task", "score", "95 % interval over rows", "rows", "data", "SHA-256 of the rows", "published by"],
+        rows,
+    )
+
+
+def notes(results: Sequence[TaskResult]) -> list[str]:
+    """Sentences that a reader of the scores must not miss: losses, undefined scores, missing baselines."""
+    said = []
+    for result in results:
+        task = _task(result)
+        title = cell(task.title if task else result.task)
+        if result.main_value is None:
+            reason = "; ".join(sorted(set(result.undefined.values()))) or "no reason was recorded"
+            said.append(f"{title}: the score is not defined ({cell(reason)}).")
+        if result.baseline is None:
+            reason = result.baseline_missing or "no reason was recorded"
+            said.append(f"{title}: there is no score of the untrained encoder ({cell(reason)}).")
+        elif (
+            result.main_value is not None
+            and result.baseline.main_value is not None
+            and result.main_value <= result.baseline.main_value
+        ):
+            said.append(f"**{title}: training did not help; the untrained encoder scores at least as high.**")
+        if ties := result.scores.get("ties"):
+            count = number(ties) if isinstance(ties, (int, float)) else cell(ties)
+            said.append(f"{title}: {count} tied rows count as wrong.")
+    return said
+
+
+def _rows_text(result: TaskResult, published_rows: Mapping[str, int]) -> str:
+    whole = published_rows.get(result.task)
+    if result.dataset.origin == "samples" or whole is None or whole == result.dataset.rows:
+        return number(result.dataset.rows)
+    return f"{number(result.dataset.rows)} (the published set has {number(whole)})"
+
+
+def _task(result: TaskResult) -> Task | None:
+    try:
+        return get_task(result.task)
+    except UnknownNameError:
+        return None

@@ -1,0 +1,427 @@
+"""What stands in each section of a card, as Markdown that the template only places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from huggingface_hub import ModelCardData
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils import validate_repo_id
+from transformers import PreTrainedConfig
+
+from eventformers.datasets_scripts.licenses import hub_licenses
+from eventformers.model_cards import markdown, scores
+from eventformers.model_cards.method import MethodCard, Reading, Snippet, load_method_card
+from eventformers.model_cards.usage import snippet_code
+from eventformers.provenance import git_commit, library_versions
+from eventformers.registration import configuration_classes
+from eventformers.results import eval_results
+
+if TYPE_CHECKING:
+    from eventformers.model_cards.card import ModelCard, TrainedOn
+    from eventformers.models.configuration_base import EventConfig
+
+LONGEST_LOG = 30
+"""Lines of the training log that a card shows; longer logs are thinned evenly."""
+
+_METRICS = {"spearman": "spearmanr", "pearson": "pearsonr"}
+_TOLD_ARGUMENTS = (
+    *("per_device_train_batch_size", "gradient_accumulation_steps", "gradient_cache_chunk_size"),
+    *("learning_rate", "module_learning_rates", "lr_scheduler_type", "lr_scheduler_kwargs", "warmup_steps"),
+    *(
+        "warmup_ratio",
+        "max_steps",
+        "num_train_epochs",
+        "weight_decay",
+        "max_grad_norm",
+        "optim",
+        "optim_args",
+    ),
+    *("adam_beta1", "adam_beta2", "adam_epsilon", "bf16", "fp16", "activation_checkpointing"),
+    *("gradient_checkpointing", "dataloader_drop_last", "load_best_model_at_end", "metric_for_best_model"),
+)
+"""The training arguments that can change what is learned; those that are off are not told."""
+
+
+def usage_snippets(card: ModelCard) -> Sequence[Snippet]:
+    """The card's usage examples, or else the method's."""
+    return load_method_card(card.method).usage(card.config) if card.usage is None else card.usage
+
+
+def _hub_id(name: str | None) -> str | None:
+    """A name, where it can be a Hub id and is no folder here."""
+    if not name or "/" not in name or Path(name).exists():
+        return None
+    try:
+        validate_repo_id(name)
+    except HFValidationError:
+        return None
+    return name
+
+
+def _front_matter(card: ModelCard, method: MethodCard) -> str:
+    data, base = card.trained_on, _hub_id(card.base_model)
+    metadata = ModelCardData(
+        model_name=card.name,
+        language=card.language if isinstance(card.language, str) else list(card.language),
+        license=card.license or "other",
+        license_name=None if card.license else "terms-of-encoder-and-training-data",
+        library_name="transformers",
+        pipeline_tag="feature-extraction",
+        tags=["eventformers", card.method, "event-representation", *method.tags],
+        base_model=base,
+        datasets=[data.hub_id] if data and data.hub_id else None,
+        metrics=sorted({_METRICS.get(result.main_score, result.main_score) for result in card.results})
+        or None,
+        eval_results=eval_results(card.results) or None,
+    )
+    if base:
+        metadata["base_model_relation"] = "finetune"
+    return metadata.to_yaml(line_break="\n")
+
+
+def template_values(card: ModelCard) -> dict[str, object]:
+    """Everything that the template places: Markdown, or empty text where there is nothing to tell."""
+    method = load_method_card(card.method)
+    data = card.trained_on
+    return {
+        "front_matter": _front_matter(card, method),
+        "name": markdown.cell(card.name),
+        "method": method,
+        "summary": method.summary(card.config),
+        "warnings": _warnings(card),
+        "facts": _facts(card, method),
+        "snippets": [_snippet_context(snippet, card.name) for snippet in usage_snippets(card)],
+        "score_table": scores.score_table(card.results, card.name),
+        "task_table": scores.task_table(card.results, method.published_rows),
+        "score_notes": _score_notes(card, method),
+        "data_facts": _data_facts(data) if data else [],
+        "raw_files": _raw_files(data) if data else "",
+        "sources": _sources(data) if data else "",
+        "skipped": _counts(data.skipped, "left out because", "count") if data else "",
+        "data_settings": _settings_table(data.settings) if data else "",
+        "examples": _examples(data) if data else "",
+        "objective": method.objective(card.config),
+        "run_facts": _run_facts(card),
+        "paper_settings": _paper_settings(card, method),
+        "other_settings": _other_settings(card, method),
+        "log": _log(card.history),
+        "readings": _readings(method.readings(card.config, card.training_arguments)),
+        "recipe_readings": [str(reading) for reading in card.recipe_readings],
+        "sections": card.sections,
+        "limits": method.limits(card.config),
+        "versions": _versions(card),
+        "citation": markdown.code_block(method.citation, "bibtex"),
+    }
+
+
+def _score_notes(card: ModelCard, method: MethodCard) -> list[str]:
+    said = [card.results_note] if card.results_note else []
+    origins = {result.dataset.origin for result in card.results}
+    if "samples" in origins:
+        said.append(
+            "Scores on the bundled samples are no benchmark scores, and published ones cannot be set "
+            "beside them."
+        )
+    if origins - {"samples"} and method.published_note:
+        said.append(method.published_note)
+    return said + scores.notes(card.results)
+
+
+def _snippet_context(snippet: Snippet, name: str) -> dict[str, str]:
+    return {
+        "title": snippet.title,
+        "code": markdown.code_block(snippet_code(snippet, name), "python"),
+        "output": "" if snippet.output is None else markdown.code_block(snippet.output),
+        "failure": "" if snippet.failure is None else markdown.code(snippet.failure),
+    }
+
+
+def _warnings(card: ModelCard) -> list[str]:
+    data = card.trained_on
+    said: list[str] = []
+    if data is None:
+        return said
+    if data.origin == "samples":
+        said.append(
+            "This model was trained on the small sample corpus that comes with eventformers. It shows that "
+            "everything works; for real use train on real text."
+        )
+    if data.closed_licenses:
+        said.append(
+            "Part of the training rows is not openly licensed "
+            f"({', '.join(map(markdown.cell, data.closed_licenses))}). "
+            "Whether these weights may be published or sold is yours to find out."
+        )
+    return said
+
+
+def _facts(card: ModelCard, method: MethodCard) -> str:
+    config, data = card.config, card.trained_on
+    text_config = config.get("text_config")
+    encoder = text_config if isinstance(text_config, Mapping) else {}
+    base = _hub_id(card.base_model)
+    rows: list[tuple[str, str]] = [("method", f"[{method.title}]({method.url})")]
+    if base:
+        rows.append(
+            ("start encoder", f"[{base}](https://huggingface.co/{base}){_at(card.base_model_revision)}")
+        )
+    elif card.base_model:
+        local = markdown.code(markdown.without_folders(card.base_model.rstrip("/\\")))
+        rows.append(("start encoder", f"{local}, a local folder{_at(card.base_model_revision)}"))
+    if encoder.get("model_type"):
+        size = [
+            f"{encoder[key]} {label}"
+            for key, label in (("num_hidden_layers", "layers"), ("hidden_size", "hidden units"))
+            if encoder.get(key)
+        ]
+        rows.append(("encoder", markdown.cell(", ".join([str(encoder["model_type"]), *size]))))
+    if card.parameters:
+        rows.append(("parameters", markdown.number(card.parameters)))
+    if config.get("projection_dim"):
+        pooling = {"mean": "mean of the token vectors", "cls": "vector of the first token"}
+        taken = pooling.get(str(config.get("pooling")), str(config.get("pooling")))
+        rows.append(
+            (
+                "vector",
+                f"{config['projection_dim']} numbers, {markdown.cell(taken)}, not normalised; compare by "
+                "cosine",
+            )
+        )
+    if config.get("event_order"):
+        order = {
+            "subject_predicate_object": "subject predicate object",
+            "predicate_first": "predicate subject object",
+        }
+        chosen = str(config["event_order"])
+        rows.append(("text of an event", f"{markdown.code(order.get(chosen, chosen))}, absent roles skipped"))
+    languages = [card.language] if isinstance(card.language, str) else list(card.language)
+    rows.append(("language", markdown.cell(", ".join(languages))))
+    if data:
+        kind = {"samples": "bundled samples", "local": "local data", "hub": data.hub_id or "Hub"}[data.origin]
+        size_text = f", {markdown.number(data.rows)} rows" if data.rows is not None else ""
+        rows.append(
+            (
+                "trained on",
+                f"{markdown.code(data.name)}, config {markdown.code(data.config)} ({markdown.cell(kind)})"
+                f"{size_text}",
+            )
+        )
+    rows.append(
+        (
+            "licence",
+            markdown.cell(card.license or "the terms of the start encoder and of the training data apply"),
+        )
+    )
+    return markdown.table(["", ""], [[f"**{name}**", value] for name, value in rows])
+
+
+def _at(revision: str | None) -> str:
+    return f" at {markdown.code(revision[:12])}" if revision else ""
+
+
+def _data_facts(data: TrainedOn) -> list[str]:
+    said = []
+    if data.rows is not None:
+        aside = (
+            f"; {markdown.number(data.validation_rows)} more kept aside for the validation loss"
+            if data.validation_rows
+            else ""
+        )
+        said.append(f"{markdown.number(data.rows)} training rows{aside}")
+    if data.hub_id:
+        said.append(f"[{data.hub_id}](https://huggingface.co/datasets/{data.hub_id}){_at(data.revision)}")
+    if data.fingerprint:
+        said.append(f"fingerprint {markdown.code(data.fingerprint)}")
+    if data.read:
+        counts = ", ".join(
+            f"{markdown.number(count)} {markdown.words(kind)}" for kind, count in data.read.items()
+        )
+        said.append(f"read from the raw files: {markdown.cell(counts)}")
+    built = [
+        f"{markdown.cell(markdown.words(name))} {_plain(value)}"
+        for name, value in data.statistics.items()
+        if value is not None and name not in (*data.read, "rows")
+    ]
+    if built:
+        said.append(f"after building: {'; '.join(built)}")
+    if data.read and not data.skipped:
+        said.append("no part of the raw files was skipped")
+    return said
+
+
+def _plain(value: object) -> str:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return markdown.number(value) if number else markdown.setting(value)  # type: ignore[arg-type]
+
+
+def _sources(data: TrainedOn) -> str:
+    kinds = [
+        kind
+        for kind in ("documents", "events")
+        if any(source.get(kind) is not None for source in data.sources.values())
+    ]
+    rows = []
+    for name, source in sorted(data.sources.items(), key=lambda item: (-_count(item[1], "events"), item[0])):
+        license_name = str(source.get("license") or "not stated")
+        hub = hub_licenses([license_name])[0]
+        shown = (
+            license_name if hub in ("other", "unknown", license_name.lower()) else f"{license_name} ({hub})"
+        )
+        rows.append(
+            [
+                markdown.cell(name),
+                markdown.cell(shown),
+                *(markdown.number(_count(source, kind)) for kind in kinds),
+            ]
+        )
+    if len(rows) > 1 and kinds:
+        sums = (sum(_count(source, kind) for source in data.sources.values()) for kind in kinds)
+        rows.append(["**all**", "", *(f"**{markdown.number(total)}**" for total in sums)])
+    return markdown.table(["source", "licence", *kinds], rows)
+
+
+def _raw_files(data: TrainedOn) -> str:
+    rows = [
+        [
+            markdown.code(markdown.without_folders(str(file.get("name")))),
+            markdown.number(_count(file, "bytes")),
+            markdown.code(file.get("sha256")),
+        ]
+        for file in data.raw_files
+    ]
+    return markdown.table(["raw file", "bytes", "SHA-256"], rows)
+
+
+def _count(source: Mapping[str, object], kind: str) -> int:
+    value = source.get(kind)
+    return value if isinstance(value, int) else 0
+
+
+def _counts(counts: Mapping[str, int], name: str, value: str) -> str:
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return markdown.table(
+        [name, value],
+        [[markdown.cell(markdown.words(key)), markdown.number(count)] for key, count in ordered],
+    )
+
+
+def _settings_table(settings: Mapping[str, object]) -> str:
+    return markdown.table(
+        ["setting", "value"],
+        [[markdown.code(key), markdown.setting(value)] for key, value in sorted(settings.items())],
+    )
+
+
+def _examples(data: TrainedOn) -> str:
+    """A few training rows. Rows that not everyone may publish are not published here."""
+    if not data.examples or not data.licenses or data.closed_licenses:
+        return ""
+    columns = list(data.examples[0])
+    rows = [[_example_cell(example.get(column)) for column in columns] for example in data.examples]
+    return markdown.table([markdown.code(column) for column in columns], rows)
+
+
+def _example_cell(value: object, longest: int = 3) -> str:
+    if isinstance(value, Mapping):
+        return markdown.cell(" · ".join(str(part) for part in value.values() if part))
+    if isinstance(value, (list, tuple)):
+        more = f"; and {len(value) - longest} more" if len(value) > longest else ""
+        return "; ".join(_example_cell(part) for part in value[:longest]) + more
+    return markdown.cell(value)
+
+
+def _run_facts(card: ModelCard) -> list[str]:
+    said = []
+    if card.recipe:
+        about = f": {markdown.cell(card.recipe_description.rstrip('.'))}" if card.recipe_description else ""
+        said.append(f"recipe {markdown.code(card.recipe)}{about}")
+    if card.changed_settings:
+        changed = ", ".join(markdown.code(f"{key}={value}") for key, value in card.changed_settings.items())
+        said.append(f"set against the recipe: {changed}")
+    if card.seed is not None:
+        said.append(f"seed {markdown.code(card.seed)}")
+    if card.lora:
+        said.append("low-rank adapters were trained instead of the whole encoder, and merged into it")
+    if card.steps is not None:
+        said.append(f"{markdown.number(card.steps)} optimizer steps")
+    if card.seconds is not None:
+        where = f" on {markdown.cell(card.hardware)}" if card.hardware else ""
+        said.append(f"training time {markdown.duration(card.seconds)}{where}")
+    if card.truncated is not None:
+        at = card.views.get("max_seq_length")
+        tokens = f" at {at} tokens" if at else ""
+        said.append(f"texts cut{tokens}: {markdown.number(card.truncated)}")
+    return said
+
+
+def _paper_settings(card: ModelCard, method: MethodCard) -> str:
+    """What the paper states, beside what was taken here; bold where they differ."""
+    here = {**card.training_arguments, **card.config}
+    rows = []
+    for name, stated in method.paper_settings.items():
+        if name in here:
+            ours, theirs = markdown.setting(here[name]), markdown.setting(stated)
+            rows.append([markdown.code(name), ours if ours == theirs else f"**{ours}**", theirs])
+    return markdown.table(["setting", "this model", "paper"], rows)
+
+
+def _other_settings(card: ModelCard, method: MethodCard) -> str:
+    """The method's own configuration, the collator's settings and the training arguments that matter."""
+    classes = cast("Iterator[type[EventConfig]]", configuration_classes())
+    config_class = next(kind for kind in classes if kind.model_type == card.method)
+    own = sorted(set(config_class.__dataclass_fields__) - set(PreTrainedConfig.__dataclass_fields__))
+    arguments = {name: card.training_arguments.get(name) for name in _TOLD_ARGUMENTS}
+    steps = arguments["max_steps"]
+    arguments.pop("num_train_epochs" if isinstance(steps, int) and steps > 0 else "max_steps")
+    shown = {
+        **{name: card.config.get(name) for name in own if name != "text_config"},
+        **card.views,
+        **{name: value for name, value in arguments.items() if value is not False},
+    }
+    rows = [
+        [markdown.code(name), markdown.setting(value)]
+        for name, value in shown.items()
+        if name not in method.paper_settings and value is not None
+    ]
+    return markdown.table(["setting", "value"], rows)
+
+
+def _log(history: Sequence[Mapping[str, object]]) -> str:
+    """The training log, thinned evenly where it is long; the last line always stays."""
+    lines = [line for line in history if "loss" in line or "eval_loss" in line]
+    merged: dict[object, dict[str, object]] = {}
+    for line in lines:
+        merged.setdefault(line.get("step"), {}).update(line)
+    steps = list(merged.values())
+    if len(steps) > LONGEST_LOG:
+        stride = (len(steps) - 1) / (LONGEST_LOG - 1)
+        steps = [steps[round(index * stride)] for index in range(LONGEST_LOG)]
+    names = list(
+        dict.fromkeys(name for line in steps for name in line if name == "loss" or name.endswith("_loss"))
+    )
+    columns = ["step", *(["epoch"] if any("epoch" in line for line in steps) else []), *names]
+    rows = [[_log_cell(line.get(column)) for column in columns] for line in steps]
+    return markdown.table([markdown.words(column) for column in columns], rows)
+
+
+def _log_cell(value: object) -> str:
+    return markdown.number(value) if isinstance(value, (int, float)) else "–"
+
+
+def _readings(readings: Sequence[Reading]) -> str:
+    return markdown.table(
+        ["where", "paper and released code", "this model"],
+        [[reading.place, reading.paper, reading.here] for reading in readings],
+    )
+
+
+def _versions(card: ModelCard) -> str:
+    versions = library_versions() if card.versions is None else card.versions
+    commit = git_commit() if card.commit is None else card.commit
+    named = [f"{name} {version}" for name, version in versions.items() if version]
+    if commit:
+        named.append(f"code at commit {commit[:12]}{'-dirty' if commit.endswith('-dirty') else ''}")
+    return markdown.cell(", ".join(named))
