@@ -1,4 +1,8 @@
-"""What the models of every method share: construction, saving, the encoder pass."""
+"""What the models of every method share: construction, saving, the encoder pass.
+
+The Auto classes are imported where they are used: these models are registered with them as soon as their module
+has run, which must not happen in the middle of importing this one.
+"""
 
 import inspect
 from collections.abc import Sequence
@@ -6,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
-from transformers import MODEL_MAPPING, AutoModel, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
 from .configuration_base import EventConfig
@@ -32,6 +36,8 @@ class EventModelOutput(ModelOutput):
 
 def encoder_arguments(text_config) -> dict[str, bool]:
     """Arguments that leave out an encoder's own pooling layer, which would never get a gradient here."""
+    from transformers import MODEL_MAPPING
+
     encoder_class = MODEL_MAPPING.get(type(text_config), None)
     classes = encoder_class if isinstance(encoder_class, tuple) else (encoder_class,)
     takes_argument = all(
@@ -72,6 +78,8 @@ class EventPreTrainedModel(PreTrainedModel):
             ValueError: the model lacks weights, or is an encoder with a decoder.
             huggingface_hub.errors.StrictDataclassError: a field has a value that is not accepted.
         """
+        from transformers import AutoModel
+
         encoder, report = AutoModel.from_pretrained(
             name_or_path, dtype=torch.float32, output_loading_info=True
         )
@@ -120,6 +128,8 @@ class EventEncoderModel(EventPreTrainedModel):
     """A pretrained encoder, pooling, and a projection where `projection_dim` asks for one."""
 
     def __init__(self, config, encoder=None):
+        from transformers import AutoModel
+
         super().__init__(config)
         text_config = config.encoder_config
         if encoder is None:

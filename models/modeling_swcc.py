@@ -124,7 +124,7 @@ class SwccForPreTraining(SwccPreTrainedModel):
                 f"the objective {objective!r} with these loss weights needs the views {', '.join(groups)}; "
                 f"missing: {', '.join(missing)}"
             )
-        if config.shared_word_weight:
+        if negative_input_ids is not None and negative_attention_mask is not None:
             groups["negatives"] = (negative_input_ids.flatten(0, 1), negative_attention_mask.flatten(0, 1))
         encoded = dict(zip(groups, self.swcc.encode_together(list(groups.values())), strict=True))
         views = {
@@ -135,7 +135,7 @@ class SwccForPreTraining(SwccPreTrainedModel):
         if config.mlm_weight:
             hidden, _ = encoded["masked_token"]
             views["masked_token"] = hidden[torch.arange(len(hidden), device=hidden.device), masked_positions]
-        if config.shared_word_weight:
+        if negative_input_ids is not None:
             views["negatives"] = views["negatives"].unflatten(0, negative_input_ids.shape[:2])
         return views
 
