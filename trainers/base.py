@@ -43,6 +43,8 @@ class EventTrainer(Trainer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        # Our heads return a loss without labels; otherwise evaluation would report none.
+        self.can_return_loss = True
         self._term_sums: dict[str, torch.Tensor] = {}
         self._term_counts: dict[str, int] = defaultdict(int)
         if hasattr(self.data_collator, "epoch"):

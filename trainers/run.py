@@ -46,6 +46,7 @@ class TrainingRun:
         steps: optimizer steps.
         history: the log, one mapping a line.
         truncated: how many texts were cut.
+        is_main_process: False in all but one of several processes, which then leave writing to that one.
     """
 
     method: Method
@@ -60,6 +61,7 @@ class TrainingRun:
     steps: int
     history: list[dict[str, float]] = field(default_factory=list)
     truncated: int = 0
+    is_main_process: bool = True
 
 
 def accepted_keys(method: Method) -> dict[str, set[str]]:
@@ -176,6 +178,7 @@ def train_head(
         steps=trainer.state.global_step,
         history=trainer.state.log_history,
         truncated=prepared.collator.truncated,
+        is_main_process=trainer.is_world_process_zero(),
     )
 
 

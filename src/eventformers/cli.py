@@ -172,7 +172,8 @@ def train(
         evaluation_data=evaluation_data,
         create_model_card=card,
     )
-    _show_run(finished)
+    if finished.run.is_main_process:
+        _show_run(finished)
 
 
 @app.command()

@@ -72,7 +72,8 @@ def train(
         create_model_card: write the model card.
 
     Returns:
-        The folder, the run and its results.
+        The folder, the run and its results. Of several processes only the main one scores and writes; the
+        others return no results.
 
     Raises:
         EventformersError: an argument is not accepted; says what is.
@@ -99,6 +100,8 @@ def train(
         device=device,
         dtype=dtype,
     )
+    if not run.is_main_process:
+        return FinishedRun(folder, run, [])
     if run.truncated:
         logger.warning("%d texts were longer than max_seq_length and were cut", run.truncated)
     with staged_folder(folder) as staging:
