@@ -236,6 +236,8 @@ def _arguments(
         "dataloader_drop_last": True,
         "logging_steps": 10,
         "save_total_limit": 2,
+        # Each process reads its own part of a stream; batches sent by one process would need equal widths.
+        "accelerator_config": {"dispatch_batches": False},
         **recipe.training,
     }
     if has_validation:
