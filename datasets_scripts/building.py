@@ -44,6 +44,7 @@ BUILDERS: dict[str, type[EventDatasetBuilder]] = {
 """The dataset builders by their snake_case names."""
 
 REPORT_NAME = "build_report.json"
+_ASIDE = "before"
 
 
 class DatasetEntry(TypedDict):
@@ -113,6 +114,8 @@ def build_dataset(
             builders.append(builder_class(one, data_dir=data_dir, cache_dir=scratch, **settings))
         folder = Path(output) if output is not None else _cache_folder(builders)
         with _folder_lock(folder):
+            for one in config_names(builder_class):
+                _clear_leftovers(folder, one)
             if output is not None:
                 _check_target(builder_class, folder)
             for builder in builders:
@@ -266,9 +269,6 @@ def _build_config(builder: EventDatasetBuilder, folder: Path) -> None:
     """Write one config beside its place, then put it there."""
     config = builder.config.name
     folder.mkdir(parents=True, exist_ok=True)
-    # Under the lock any such folder was left behind by a build that was killed.
-    for leftover in folder.glob(f".{config}-*"):
-        shutil.rmtree(leftover, ignore_errors=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{config}-", dir=folder))
     try:
         started = time.perf_counter()
@@ -281,17 +281,31 @@ def _build_config(builder: EventDatasetBuilder, folder: Path) -> None:
         (ready / REPORT_NAME).write_text(
             json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
         )
-        place, aside = folder / config, staging / "before"
-        if place.exists():
-            os.replace(place, aside)
-        try:
-            os.replace(ready, place)
-        except OSError:
-            if aside.exists():
-                os.replace(aside, place)
-            raise
+        _put_in_place(ready, folder / config, staging / _ASIDE)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def _put_in_place(ready: Path, place: Path, aside: Path) -> None:
+    """Replace a folder by a whole new one; the old one comes back if that fails."""
+    if place.exists():
+        os.replace(place, aside)
+    try:
+        os.replace(ready, place)
+    except OSError:
+        if aside.exists():
+            os.replace(aside, place)
+        raise
+
+
+def _clear_leftovers(folder: Path, config: str) -> None:
+    """Remove what killed builds left behind. Under the lock of the folder nobody else is at work there."""
+    for leftover in folder.glob(f".{config}-*"):
+        aside, place = leftover / _ASIDE, folder / config
+        if aside.exists() and not place.exists():
+            # Killed just between setting the old rows aside and putting the new ones in their place.
+            os.replace(aside, place)
+        shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _report(builder: EventDatasetBuilder, ready: Path, seconds: float, cache: Path) -> dict[str, JsonValue]:
