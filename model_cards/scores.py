@@ -146,6 +146,9 @@ def notes(results: Sequence[TaskResult]) -> list[str]:
         if ties := result.scores.get("ties"):
             count = number(ties) if isinstance(ties, (int, float)) else cell(ties)
             said.append(f"{title}: {count} tied rows count as wrong.")
+        if result.truncated:
+            count = number(result.truncated)
+            said.append(f"{title}: {count} distinct events were longer than the encoder takes and were cut.")
     return said
 
 

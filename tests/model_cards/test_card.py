@@ -1,0 +1,361 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from huggingface_hub import ModelCard as HubCard
+
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.model_cards import ModelCard, Snippet, TrainedOn, card_state, write_card
+from eventformers.models.configuration_swcc import SwccConfig
+from eventformers.results import BaselineRecord, DatasetRecord, TaskResult
+
+REPORT = {
+    "builder": "event_chains",
+    "config": "cooccurrence",
+    "sample": False,
+    "fingerprint": "f" * 64,
+    "rows": 1_234_567,
+    "settings": {"min_event_frequency": 3, "exclude_source": [], "window": None},
+    "raw_files": [{"name": "events.jsonl.gz", "bytes": 12_345, "sha256": "e" * 64}],
+    "read": {"documents": 900, "events": 8_000},
+    "skipped": {"event_without_letters_or_digits": 17},
+    "sources": {
+        "wikinews": {"license": "CC-BY-2.5", "documents": 500, "events": 5_000},
+        "state_union": {"license": "public-domain", "documents": 383, "events": 2_983},
+    },
+    "statistics": {"pairs": 55_555, "rows": 1_234_567},
+}
+
+
+def make_result(task="hard_similarity", value=43.5, untrained=11.3, **changes) -> TaskResult:
+    dataset = DatasetRecord(
+        name="event_similarity",
+        config="hard",
+        split="test",
+        rows=115,
+        fingerprint="a" * 64,
+        origin="local",
+        hub_id=None,
+        revision=None,
+        licenses=[],
+    )
+    result = TaskResult(
+        task=task,
+        model="ours",
+        model_revision="b" * 40,
+        variant="",
+        main_score="spearman" if task == "transitive_similarity" else "accuracy",
+        main_value=value,
+        scores={"accuracy": value},
+        undefined={},
+        baseline=BaselineRecord("start", "c" * 40, untrained, {"accuracy": untrained}, {}),
+        baseline_missing=None,
+        dataset=dataset,
+        settings={},
+        seed=7,
+        timing={},
+        versions={},
+        git_commit=None,
+        created="2026-01-15T10:30:00+00:00",
+        truncated=0,
+        predictions=[],
+    )
+    return replace(result, **changes)
+
+
+def make_card(**changes) -> ModelCard:
+    values: dict = {
+        "name": "org/swcc-test",
+        "method": "swcc",
+        "config": SwccConfig(pooling="mean").to_dict(),
+        "base_model": "sentence-transformers/all-MiniLM-L6-v2",
+        "base_model_revision": "d" * 40,
+        "trained_on": TrainedOn.from_report(REPORT, validation_rows=567),
+        "recipe": "minilm",
+        "recipe_description": "The best recipe for a CPU.",
+        "changed_settings": {"max_steps": 30},
+        "views": {"max_seq_length": 32},
+        "training_arguments": {
+            "per_device_train_batch_size": 192,
+            "learning_rate": 2e-5,
+            "module_learning_rates": {"prototypes": 5e-4},
+            "max_steps": 30,
+            "num_train_epochs": 3,
+            "output_dir": "/home/someone/run",
+            "hub_token": "secret",
+        },
+        "seed": 7,
+        "steps": 30,
+        "seconds": 3_725.0,
+        "hardware": "2 CPU cores",
+        "truncated": 4,
+        "history": [
+            {"step": 10, "epoch": 0.5, "loss": 9.5, "cluster_loss": 1.25, "learning_rate": 1e-5},
+            {"step": 10, "eval_loss": 9.25},
+            {"step": 30, "train_runtime": 5.0},
+        ],
+        "results": [make_result(), make_result("transitive_similarity", 0.7, 0.729)],
+        "results_note": "The recipe was chosen by these rows.",
+        "parameters": 22_565_376,
+        "versions": {"python": "3.11.7", "torch": "2.13.0", "scipy": None},
+        "commit": "1" * 40,
+        "usage": [Snippet("In short", "print(MODEL_ID)")],
+    }
+    return ModelCard(**{**values, **changes})
+
+
+def section(text: str, title: str) -> str:
+    found = re.search(rf"^#+ {re.escape(title)}\n(.*?)(?=^#+ |\Z)", text, re.MULTILINE | re.DOTALL)
+    assert found, f"no section {title}"
+    return found[1]
+
+
+def test_the_front_matter_is_what_the_hub_reads():
+    data = HubCard(make_card(license="apache-2.0").to_markdown()).data
+    assert data.license == "apache-2.0"
+    assert data.base_model == "sentence-transformers/all-MiniLM-L6-v2"
+    assert data.to_dict()["base_model_relation"] == "finetune"
+    assert (data.library_name, data.pipeline_tag, data.language) == (
+        "transformers",
+        "feature-extraction",
+        "en",
+    )
+    assert {"eventformers", "swcc", "event-representation"} <= set(data.tags)
+    assert data.metrics == ["accuracy", "spearmanr"]
+    assert [result.metric_value for result in data.eval_results] == [43.5, 0.7]
+    assert data.model_name == "org/swcc-test"
+    # Local data has no id on the Hub, and the Hub refuses what is none.
+    assert data.datasets is None
+    hub = TrainedOn.from_report(REPORT, hub_id="org/events", revision="2" * 40)
+    assert HubCard(make_card(trained_on=hub).to_markdown()).data.datasets == ["org/events"]
+
+
+def test_without_a_licence_the_terms_are_open_and_said():
+    data = HubCard(make_card().to_markdown()).data
+    assert (data.license, data.license_name) == ("other", "terms-of-encoder-and-training-data")
+
+
+def test_the_results_stand_beside_baseline_and_paper():
+    results = section(make_card().to_markdown(), "Results")
+    assert "| **org/swcc-test** | **43.5** | **0.700** |" in results
+    assert "| start, untrained, same pooling and event order | 11.3 | 0.729 |" in results
+    assert "| SWCC, BERT-base (Gao et al. 2022) | 80.9 | 0.82 |" in results
+    assert "115 (the published set has 108)" in results
+    assert "The recipe was chosen by these rows." in results
+    assert "**Transitive sentence similarity: training did not help" in results
+    assert "Hard similarity (original): training did not help" not in results
+
+
+def test_samples_are_no_benchmark():
+    sample = make_result(dataset=replace(make_result().dataset, origin="samples"))
+    text = make_card(
+        results=[sample], trained_on=TrainedOn.from_report({**REPORT, "sample": True})
+    ).to_markdown()
+    assert "80.9" not in section(text, "Results")
+    assert "no benchmark scores" in section(text, "Results")
+    assert "> **Note.** This model was trained on the small sample corpus" in text
+
+
+def test_ties_and_cut_texts_are_said():
+    results = section(
+        make_card(results=[make_result(truncated=3, scores={"ties": 2})]).to_markdown(), "Results"
+    )
+    assert "2 tied rows count as wrong" in results
+    assert "3 distinct events were longer" in results
+
+
+def test_an_undefined_score_and_a_missing_baseline_are_said():
+    result = make_result(
+        value=None, undefined={"accuracy": "nothing finite"}, baseline=None, baseline_missing="it is away"
+    )
+    results = section(make_card(results=[result]).to_markdown(), "Results")
+    assert "**not defined**" in results
+    assert "the score is not defined (nothing finite)" in results
+    assert "no score of the untrained encoder (it is away)" in results
+    assert "untrained, same" not in results
+
+
+def test_the_data_is_told_with_counts_sources_and_licences():
+    data = section(make_card().to_markdown(), "Data")
+    assert "1,234,000 training rows; 567 more kept aside" in data
+    assert "f" * 64 in data
+    assert "read from the raw files: 900 documents, 8,000 events" in data
+    assert "after building: pairs 55,555" in data
+    assert "| event without letters or digits | 17 |" in data
+    assert "| wikinews | CC-BY-2.5 | 500 | 5,000 |" in data
+    assert "| **all** |  | **883** | **7,983** |" in data
+    assert f"| `events.jsonl.gz` | 12,345 | `{'e' * 64}` |" in data
+    assert "| `window` | `none` |" in data
+    # Nothing was skipped is only said where it is so.
+    assert "no part of the raw files was skipped" not in data
+
+
+def test_rows_that_may_not_be_published_are_neither_shown_nor_passed_over():
+    examples = [{"event": {"subject": "storm", "predicate": "hit", "object": ""}, "co_events": [1, 2, 3, 4]}]
+    free = TrainedOn.from_report(REPORT, examples=examples)
+    text = make_card(trained_on=free).to_markdown()
+    assert "| storm · hit | 1; 2; 3; and 1 more |" in text
+    assert "not openly licensed" not in text
+    sources = {**REPORT["sources"], "brown": {"license": "research-only", "documents": 1, "events": 9}}
+    text = make_card(trained_on=replace(free, sources=sources)).to_markdown()
+    assert "storm · hit" not in text
+    assert "not openly licensed (research-only)" in text
+
+
+def test_settings_are_set_beside_the_papers():
+    settings = section(make_card().to_markdown(), "Settings")
+    assert "| `pooling` | **`mean`** | `cls` |" in settings
+    assert "| `num_prototypes` | `10` | `10` |" in settings
+    assert "| `learning_rate` | **`2e-05`** | `2e-07` |" in settings
+    assert "training time 1 h 2 min on 2 CPU cores" in settings
+    assert "texts cut at 32 tokens: 4" in settings
+    assert "`max_steps=30`" in settings
+    # The number of steps overrules the epochs, which would be untrue here.
+    assert "num_train_epochs" not in settings
+    assert "| 10 | 0.5 | 9.5 | 1.25 | 9.25 |" in settings
+
+
+def test_nothing_of_the_machine_leaks():
+    text = make_card(
+        base_model="/home/someone/encoders/mine", views={"words": "/home/someone/words.txt"}
+    ).to_markdown()
+    assert "/home/someone" not in text
+    assert "secret" not in text
+    assert "`mine`, a local folder" in text
+    assert HubCard(text).data.base_model is None
+
+
+def test_a_bare_card_has_no_empty_section():
+    bare = ModelCard(
+        name="bare", method="swcc", config=SwccConfig().to_dict(), usage=[Snippet("In short", "1")]
+    )
+    for card in (bare, make_card(), make_card(results=[], history=[], views={}, training_arguments={})):
+        text = card.to_markdown()
+        assert not re.search(r"^(#+) [^\n]+\n+(?=\1 |\Z|<!--)", text, re.MULTILINE), text
+        assert "<details><summary>Training log</summary>\n\n</details>" not in text
+        assert not re.search(r"\bNone\b|\{\{|\}\}|\{%", text)
+        assert "\n\n\n" not in text
+    assert "## Results" not in bare.to_markdown()
+    assert "### Data" not in bare.to_markdown()
+
+
+def test_a_long_log_is_thinned_and_keeps_its_ends():
+    history = [{"step": step, "loss": 1.0} for step in range(10, 5_010, 10)]
+    log = re.findall(r"^\| ([\d,]+) \| 1 \|$", make_card(history=history).to_markdown(), re.MULTILINE)
+    assert len(log) == 30
+    assert (log[0], log[-1]) == ("10", "5,000")
+
+
+def test_values_are_data_and_never_templates_or_markup():
+    evil = "{{ 7 * 7 }} {% raw %} | <script>\n\n# Heading `x` -->"
+    text = make_card(
+        name=evil,
+        recipe_description=evil,
+        trained_on=TrainedOn.from_report(
+            {
+                **REPORT,
+                "sources": {evil: {"license": evil, "documents": 1, "events": 1}},
+                "skipped": {evil: 1},
+            }
+        ),
+        views={"option": evil},
+        results=[],
+    ).to_markdown()
+    body = text.split("---\n", 2)[2]
+    assert body.count("{{ 7 * 7 }}") > 4
+    assert not re.search(r"^# Heading", body, re.MULTILINE)
+    outside_code = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", body, flags=re.DOTALL)
+    assert "<script>" not in outside_code
+    assert "swcc" in HubCard(text).data.tags
+
+
+def test_an_unknown_method_is_named():
+    with pytest.raises(UnknownNameError, match="swcc"):
+        make_card(method="swc").to_markdown()
+
+
+def test_two_results_of_one_task_are_refused():
+    with pytest.raises(EventformersError, match="two results of the task"):
+        make_card(results=[make_result(), make_result()]).to_markdown()
+
+
+def test_a_card_is_written_replaced_and_kept_once_edited(tmp_path, caplog):
+    path = tmp_path / "README.md"
+    assert card_state(path) == "absent"
+    assert write_card(tmp_path, make_card(), run_usage=False)
+    assert card_state(path) == "ours"
+    assert write_card(tmp_path, make_card(seed=8), run_usage=False)
+    assert "seed `8`" in path.read_text(encoding="utf-8")
+    assert [file.name for file in tmp_path.iterdir()] == ["README.md"]
+
+    path.write_text(path.read_text(encoding="utf-8").replace("## Limits", "## My limits"), encoding="utf-8")
+    edited = path.read_bytes()
+    assert card_state(path) == "foreign"
+    assert not write_card(tmp_path, make_card(), run_usage=False)
+    assert path.read_bytes() == edited
+    assert "stays as it is" in caplog.text
+    assert write_card(tmp_path, make_card(), overwrite=True, run_usage=False)
+    assert card_state(path) == "ours"
+
+
+@pytest.mark.parametrize("change", [lambda text: text + "One more line.\n", lambda text: "Mine\n" + text])
+def test_an_edit_at_either_end_is_noticed(tmp_path, change):
+    path = tmp_path / "README.md"
+    path.write_text(change(make_card().to_markdown()), encoding="utf-8")
+    assert card_state(path) == "foreign"
+
+
+def test_a_card_of_other_hands_stays(tmp_path):
+    path = tmp_path / "README.md"
+    path.write_bytes(b"# mine \xff\n")
+    assert not write_card(tmp_path, make_card(), run_usage=False)
+    assert path.read_bytes() == b"# mine \xff\n"
+
+
+def test_line_ends_of_another_system_are_no_edit(tmp_path):
+    path = tmp_path / "README.md"
+    path.write_bytes(make_card().to_markdown().replace("\n", "\r\n").encode())
+    assert card_state(path) == "ours"
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"method": "unknown"},
+        {"config": {"contrastive_objective": "unheard of"}},
+        {"results": [make_result(), make_result()]},
+    ],
+)
+def test_a_fault_never_breaks_a_save(tmp_path, caplog, broken):
+    assert not write_card(tmp_path, make_card(**broken), run_usage=False)
+    assert "no model card was written" in caplog.text
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_leaves_the_earlier_card(tmp_path, monkeypatch, caplog):
+    assert write_card(tmp_path, make_card(), run_usage=False)
+    before = (tmp_path / "README.md").read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.replace", full)
+    assert not write_card(tmp_path, make_card(seed=9), run_usage=False)
+    assert "No space left on device" in caplog.text
+    assert (tmp_path / "README.md").read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["README.md"]
+
+
+def test_the_recorded_output_is_the_true_one(tmp_path):
+    snippets = [
+        Snippet("Right", "import sys\nprint('model', MODEL_ID)\nprint(6 * 7)"),
+        Snippet("Wrong", "raise RuntimeError('no such thing in ' + MODEL_ID)"),
+    ]
+    assert write_card(tmp_path, make_card(usage=snippets))
+    use = section((tmp_path / "README.md").read_text(encoding="utf-8"), "Use")
+    assert "It prints:\n\n```\nmodel org/swcc-test\n42\n```" in use
+    assert "failed on this model: `RuntimeError: no such thing in org/swcc-test`" in use
+    assert "print('model', \"org/swcc-test\")" in use
+    assert str(tmp_path) not in use

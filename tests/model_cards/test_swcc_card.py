@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pytest
+
+from eventformers.errors import UnknownNameError
+from eventformers.model_cards import load_method_card
+from eventformers.model_cards.method import METHOD_CARDS
+from eventformers.model_cards.swcc import METHOD_CARD
+from eventformers.models.configuration_swcc import SwccConfig
+from eventformers.registration import CONFIGURATIONS
+from eventformers.tasks import TASKS
+
+RATES = {"learning_rate": 1e-5, "module_learning_rates": {"prototypes": 5e-4}}
+
+
+def places(**fields) -> dict[str, str]:
+    readings = METHOD_CARD.readings(SwccConfig(**fields).to_dict(), RATES)
+    return {reading.place: reading.here for reading in readings}
+
+
+def test_every_method_has_a_card():
+    assert set(METHOD_CARDS) == set(CONFIGURATIONS)
+    for method in METHOD_CARDS:
+        assert load_method_card(method).method == method
+        assert "@inproceedings{" in load_method_card(method).citation
+    with pytest.raises(UnknownNameError, match="Did you mean 'swcc'"):
+        load_method_card("swc")
+
+
+def test_published_rows_are_of_known_tasks():
+    assert set(METHOD_CARD.published_rows) <= set(TASKS)
+
+
+def test_the_papers_settings_are_the_defaults_of_the_configuration():
+    config = SwccConfig().to_dict()
+    stated = {name: value for name, value in METHOD_CARD.paper_settings.items() if name in config}
+    assert config["event_order"] == "subject_predicate_object"
+    assert stated.pop("event_order") == "predicate_first"
+    assert stated == {name: config[name] for name in stated}
+
+
+def test_only_readings_of_terms_in_use_are_told():
+    whole = places(cluster_weight=0.1, mlm_weight=1.0)
+    assert "0.0005" in whole["Section 4.1, learning rate of the prototypes"]
+    assert whole["Released code, entropy term"] == "left out"
+    assert not any("Eq. 7" in place or "4.1" in place or "3.2" in place for place in places(cluster_weight=0))
+    assert not any("masked" in place for place in places(mlm_weight=0))
+    assert not any("Eq. 6" in place for place in places(contrastive_objective="info_nce"))
+    assert "`0.25`" in places(contrastive_objective="margin", margin=0.25)["Table 2, margin loss"]
+    assert "`0.05`" in places(prototype_entropy_weight=0.05)["Released code, entropy term"]
+    assert "Beyond the paper" not in whole
+    assert "share words" in places(shared_word_weight=0.5)["Beyond the paper"]
+
+
+@pytest.mark.parametrize("normalization", ["min_max", "log_min_max", "constant"])
+@pytest.mark.parametrize("objective", ["weakly_supervised", "dropout_views", "info_nce", "margin"])
+def test_every_objective_has_words(objective, normalization):
+    config = SwccConfig(
+        contrastive_objective=objective,
+        frequency_normalization=normalization,
+        prototype_entropy_weight=0.05,
+        shared_word_weight=0.5,
+    ).to_dict()
+    text = METHOD_CARD.objective(config)
+    assert text.count("\n- ") == 5
+    assert ("margin `0.5`" in text) == (objective == "margin")
+    assert METHOD_CARD.limits(config)
+
+
+def test_the_examples_follow_the_order_of_the_model():
+    for order, text in (
+        ("subject_predicate_object", "company fired worker"),
+        ("predicate_first", "fired company worker"),
+    ):
+        config = SwccConfig(event_order=order).to_dict()
+        assert f"`{text}`" in METHOD_CARD.summary(config)
+        assert f'"{text}"' in METHOD_CARD.usage(config)[1].code
