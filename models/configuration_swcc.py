@@ -30,8 +30,8 @@ class SwccConfig(EventConfig):
         mlm_weight: gamma of Eq. 9; 0 leaves the masked view out of the encoder pass.
         frequency_normalization: how co-occurrence frequencies become the weight of the co-event: `min_max` is
             the paper's, `log_min_max` and `constant` keep rare pairs alive.
-        shared_word_weight: weight of a contrast, beyond the paper, between an event's positives and events
-            that share words with it; 0 leaves it out.
+        shared_word_weight: weight of a contrast, beyond the paper, between a paraphrase of an event without
+            its words and events that share words with it; 0 leaves it out.
         shared_word_temperature: temperature of that contrast.
     """
 

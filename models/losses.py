@@ -131,6 +131,30 @@ def weakly_supervised_contrastive(
     return (dropout_terms + co_event_weight * _rows_as_classes(against_view_1)).mean()
 
 
+@_in_full_precision
+def shared_word_contrast(
+    anchor: torch.Tensor, paraphrase: torch.Tensor, negatives: torch.Tensor, temperature: float
+) -> torch.Tensor:
+    """Contrast, beyond the SWCC paper, of a paraphrase without shared words with events that share words.
+
+    The negatives of an anchor are the other anchors and the `negatives` of every row.
+
+    Args:
+        anchor: `(B, d)`.
+        paraphrase: `(B, d)`, an event of like meaning that shares no word with the anchor.
+        negatives: `(B, N, d)`, events that share words with the anchor and mean something else.
+        temperature: divides every cosine.
+
+    Returns:
+        Mean over the batch of minus the log softmax of the paraphrase, a scalar.
+    """
+    positive = functional.cosine_similarity(anchor, paraphrase, dim=-1).unsqueeze(-1)
+    diagonal = torch.eye(len(anchor), dtype=torch.bool, device=anchor.device)
+    others = _cosine(anchor, anchor).masked_fill(diagonal, float("-inf"))
+    logits = torch.cat([positive, others, _cosine(anchor, negatives.flatten(0, 1))], dim=-1) / temperature
+    return -functional.log_softmax(logits, dim=-1)[:, 0].mean()
+
+
 @torch.no_grad()
 @_in_full_precision
 def sinkhorn(scores: torch.Tensor, num_iterations: int = 3, epsilon: float = 0.05) -> torch.Tensor:

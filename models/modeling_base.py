@@ -1,7 +1,7 @@
 """What the models of every method share: construction, saving, the encoder pass.
 
-The Auto classes are imported where they are used: these models are registered with them as soon as their module
-has run, which must not happen in the middle of importing this one.
+The Auto classes are imported where they are used: these models are registered with them as soon as their
+module has run, which must not happen in the middle of importing this one.
 """
 
 import inspect

@@ -14,6 +14,7 @@ from .losses import (
     info_nce,
     margin_contrast,
     prototype_entropy,
+    shared_word_contrast,
     weakly_supervised_contrastive,
 )
 from .modeling_base import EventEncoderModel, EventPreTrainedModel
@@ -29,7 +30,7 @@ class SwccForPreTrainingOutput(ModelOutput):
         cluster_loss: L_cp (Eq. 7), before its weight.
         mlm_loss: cross-entropy of the masked token, before its weight.
         prototype_entropy_loss: entropy of the prototype distribution, before its weight.
-        shared_word_loss: contrast with events that share words, before its weight.
+        shared_word_loss: contrast of paraphrases with events that share words, before its weight.
         embeddings: vectors of the anchors, not normalised, `(batch, projection_dim)`.
     """
 
@@ -81,6 +82,8 @@ class SwccForPreTraining(SwccPreTrainedModel):
         co_event_attention_mask: torch.Tensor | None = None,
         masked_input_ids: torch.Tensor | None = None,
         masked_positions: torch.Tensor | None = None,
+        paraphrase_input_ids: torch.Tensor | None = None,
+        paraphrase_attention_mask: torch.Tensor | None = None,
         negative_input_ids: torch.Tensor | None = None,
         negative_attention_mask: torch.Tensor | None = None,
     ) -> dict[str, torch.Tensor]:
@@ -95,12 +98,14 @@ class SwccForPreTraining(SwccPreTrainedModel):
             co_event_attention_mask: `(B, L')`.
             masked_input_ids: the anchors with one token masked, `(B, L)`.
             masked_positions: where that token stands, `(B,)`.
+            paraphrase_input_ids: an event of like meaning for each anchor, without its words, `(B, L'')`.
+            paraphrase_attention_mask: `(B, L'')`.
             negative_input_ids: N events for each anchor that share words with it, `(B, N, L'')`.
             negative_attention_mask: `(B, N, L'')`.
 
         Returns:
             Vectors by view: `anchor`, `view_1`, `view_2`, `co_event` `(B, d)`, `masked_token`
-            `(B, hidden_size)`, `negatives` `(B, N, d)`; only those that are needed.
+            `(B, hidden_size)`, `paraphrase` `(B, d)`, `negatives` `(B, N, d)`; only those that are needed.
 
         Raises:
             ValueError: a view that the configured losses need is missing.
@@ -110,11 +115,12 @@ class SwccForPreTraining(SwccPreTrainedModel):
         groups = {"anchor": (input_ids, attention_mask)}
         if objective in ("weakly_supervised", "dropout_views") or config.cluster_weight:
             groups["view_1"] = groups["view_2"] = (input_ids, attention_mask)
-        if objective != "dropout_views" or config.shared_word_weight:
+        if objective != "dropout_views":
             groups["co_event"] = (co_event_input_ids, co_event_attention_mask)
         if config.mlm_weight:
             groups["masked_token"] = (masked_input_ids, attention_mask)
         if config.shared_word_weight:
+            groups["paraphrase"] = (paraphrase_input_ids, paraphrase_attention_mask)
             groups["negatives"] = (negative_input_ids, negative_attention_mask)
         missing = [name for name, (ids, mask) in groups.items() if ids is None or mask is None]
         if config.mlm_weight and masked_positions is None:
@@ -124,8 +130,9 @@ class SwccForPreTraining(SwccPreTrainedModel):
                 f"the objective {objective!r} with these loss weights needs the views {', '.join(groups)}; "
                 f"missing: {', '.join(missing)}"
             )
-        if negative_input_ids is not None and negative_attention_mask is not None:
-            groups["negatives"] = (negative_input_ids.flatten(0, 1), negative_attention_mask.flatten(0, 1))
+        if "negatives" in groups:
+            ids, mask = groups["negatives"]
+            groups["negatives"] = (ids.flatten(0, 1), mask.flatten(0, 1))
         encoded = dict(zip(groups, self.swcc.encode_together(list(groups.values())), strict=True))
         views = {
             name: self.swcc.pool(hidden, mask)
@@ -135,8 +142,8 @@ class SwccForPreTraining(SwccPreTrainedModel):
         if config.mlm_weight:
             hidden, _ = encoded["masked_token"]
             views["masked_token"] = hidden[torch.arange(len(hidden), device=hidden.device), masked_positions]
-        if negative_input_ids is not None:
-            views["negatives"] = views["negatives"].unflatten(0, negative_input_ids.shape[:2])
+        if "negatives" in views:
+            views["negatives"] = views["negatives"].unflatten(0, (len(input_ids), -1))
         return views
 
     def losses_from_views(
@@ -198,11 +205,11 @@ class SwccForPreTraining(SwccPreTrainedModel):
             )
             terms["mlm_loss"] = gather_rows(token_losses).mean()
         if config.shared_word_weight:
-            terms["shared_word_loss"] = info_nce(
+            terms["shared_word_loss"] = shared_word_contrast(
                 gathered["anchor"],
-                gathered["co_event"],
+                gathered["paraphrase"],
+                gathered["negatives"],
                 config.shared_word_temperature,
-                negatives=gathered["negatives"],
             )
         loss = sum(weights[name] * term for name, term in terms.items())
         return SwccForPreTrainingOutput(loss=loss, embeddings=views["anchor"], **terms)
@@ -239,6 +246,8 @@ class SwccForPreTraining(SwccPreTrainedModel):
         masked_input_ids: torch.Tensor | None = None,
         masked_positions: torch.Tensor | None = None,
         masked_labels: torch.Tensor | None = None,
+        paraphrase_input_ids: torch.Tensor | None = None,
+        paraphrase_attention_mask: torch.Tensor | None = None,
         negative_input_ids: torch.Tensor | None = None,
         negative_attention_mask: torch.Tensor | None = None,
         token_type_ids: torch.Tensor | None = None,
@@ -256,6 +265,8 @@ class SwccForPreTraining(SwccPreTrainedModel):
             masked_input_ids: the anchors with one token masked, `(B, L)`.
             masked_positions: where that token stands, `(B,)`.
             masked_labels: its id, `(B,)`.
+            paraphrase_input_ids: an event of like meaning for each anchor, without its words, `(B, L'')`.
+            paraphrase_attention_mask: `(B, L'')`.
             negative_input_ids: N events for each anchor that share words with it, `(B, N, L'')`.
             negative_attention_mask: `(B, N, L'')`.
             token_type_ids: not used by the training views: an event is one segment.
@@ -268,7 +279,8 @@ class SwccForPreTraining(SwccPreTrainedModel):
         Raises:
             ValueError: some views are given, but one that the configured losses need is missing.
         """
-        if co_event_input_ids is None and masked_input_ids is None and negative_input_ids is None:
+        views_given = (co_event_input_ids, masked_input_ids, paraphrase_input_ids, negative_input_ids)
+        if all(view is None for view in views_given):
             output = self.swcc(input_ids, attention_mask, token_type_ids=token_type_ids, **kwargs)
             result = SwccForPreTrainingOutput(embeddings=output.embeddings)
         else:
@@ -281,6 +293,8 @@ class SwccForPreTraining(SwccPreTrainedModel):
                 co_event_attention_mask=co_event_attention_mask,
                 masked_input_ids=masked_input_ids,
                 masked_positions=masked_positions,
+                paraphrase_input_ids=paraphrase_input_ids,
+                paraphrase_attention_mask=paraphrase_attention_mask,
                 negative_input_ids=negative_input_ids,
                 negative_attention_mask=negative_attention_mask,
             )

@@ -17,7 +17,9 @@ class EventTrainingArguments(TrainingArguments):
         gradient_cache_chunk_size: encode this many rows at a time and still compute the loss, with its exact
             gradient, on the whole batch (GradCache, Gao et al., 2021); None encodes the batch at once. Memory
             then grows with the chunk and no longer with the batch, for one more forward pass.
+        frozen_modules: modules, by name, whose parameters do not train.
     """
 
     module_learning_rates: dict[str, float] | None = field(default=None)
     gradient_cache_chunk_size: int | None = field(default=None)
+    frozen_modules: list[str] | None = field(default=None)

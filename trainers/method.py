@@ -61,7 +61,8 @@ class Method:
         view_keys: settings that it reads from the `views` section.
         trained_whole: modules beside the encoder, which an adapter trains as they are.
         tasks: evaluation tasks that a run is scored on.
-        prepare: makes the training data.
+        prepare: makes the training data from a recipe, the raw or built data, the tokenizer, the head before
+            training and a seed.
     """
 
     name: str
@@ -74,7 +75,7 @@ class Method:
     view_keys: frozenset[str]
     trained_whole: tuple[str, ...]
     tasks: tuple[str, ...]
-    prepare: Callable[[Recipe, str | None, PreTrainedTokenizerBase, EventConfig, int], TrainingData]
+    prepare: Callable[[Recipe, str | None, PreTrainedTokenizerBase, Any, int], TrainingData]
 
 
 class IndexedRows(TorchDataset):

@@ -16,7 +16,7 @@ from peft import PeftModel
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.trainer_utils import get_last_checkpoint, set_seed
 
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.files import write_text
 from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.trainers.arguments import EventTrainingArguments
@@ -141,10 +141,11 @@ def train_head(
     set_seed(seed)
     model = _build_head(method, encoder, recipe)
     tokenizer = AutoTokenizer.from_pretrained(encoder)
-    prepared = method.prepare(recipe, data, tokenizer, model.config, seed)
+    prepared = method.prepare(recipe, data, tokenizer, model, seed)
     arguments = _arguments(
         recipe, seed, output, device, dtype, has_validation=prepared.validation is not None
     )
+    _freeze(model, arguments.frozen_modules or [])
     trained = add_lora(model, method.trained_whole, encoder_name) if lora else model
     trainer = EventTrainer(
         model=trained,
@@ -211,6 +212,16 @@ def _build_head(method: Method, encoder: str, recipe: Recipe) -> EventPreTrained
         raise EventformersError(
             f"cannot load the encoder {encoder!r}: {' '.join(str(error).split())[:300]}"
         ) from error
+
+
+def _freeze(model: EventPreTrainedModel, names: Sequence[str]) -> None:
+    for name in names:
+        found = [parameter for key, parameter in model.named_parameters() if name in key.split(".")]
+        if not found:
+            modules = {part for key, _ in model.named_parameters() for part in key.split(".")[:-1]}
+            raise UnknownNameError("module in frozen_modules:", name, modules)
+        for parameter in found:
+            parameter.requires_grad_(False)
 
 
 def _checkpoint(recipe: Recipe, output: Path) -> str:

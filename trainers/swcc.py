@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, cast
 
 import numpy as np
 import pyarrow.compute as pc
 import torch
 from datasets import Dataset, IterableDataset
+from torch.utils.data import Subset
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts.base import setting_names
@@ -22,6 +23,14 @@ from eventformers.models.configuration_swcc import SwccConfig
 from eventformers.models.modeling_swcc import SwccForPreTraining
 from eventformers.trainers.method import IndexedRows, Method, TrainingData, indexed_stream
 from eventformers.trainers.recipes import Recipe
+from eventformers.trainers.role_substitution import (
+    ROLES,
+    RoleSubstitution,
+    SubstitutionSettings,
+    word_stem,
+)
+
+SUBSTITUTION_KEYS = {entry.name for entry in fields(SubstitutionSettings)}
 
 
 @dataclass
@@ -40,8 +49,12 @@ class SwccCollator:
         seed: seed of every draw.
         max_seq_length: tokens of an event beyond this are cut, and counted in `truncated`.
         mask_tokens: also give the view with one masked token.
+        substitution: also give paraphrases and swaps of the events; None leaves them out.
+        co_events_without_shared_words: draw only co-events that share no word with their event; where there
+            is none the weight is 0, and the row is counted in `without_co_event`.
         epoch: the epoch that runs.
         truncated: number of texts cut so far.
+        without_co_event: number of rows so far whose co-events all shared words with them.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -52,22 +65,26 @@ class SwccCollator:
     seed: int
     max_seq_length: int = 32
     mask_tokens: bool = True
+    substitution: RoleSubstitution | None = None
+    co_events_without_shared_words: bool = False
     epoch: int = 0
     truncated: int = field(default=0, init=False)
+    without_co_event: int = field(default=0, init=False)
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Collate rows with the columns `row`, `event`, `co_events`, `frequencies`."""
         generators = [np.random.default_rng((self.seed, self.epoch, row["row"])) for row in rows]
-        drawn = [
-            int(generator.integers(len(row["co_events"])))
-            for generator, row in zip(generators, rows, strict=True)
-        ]
+        drawn = [self._draw_co_event(row, generator) for row, generator in zip(rows, generators, strict=True)]
         anchors = self.encode([row["event"] for row in rows])
-        co_events = self.encode([row["co_events"][index] for index, row in zip(drawn, rows, strict=True)])
-        frequencies = np.array([row["frequencies"][index] for index, row in zip(drawn, rows, strict=True)])
+        co_events = self.encode(
+            [row["co_events"][place] for row, (place, _) in zip(rows, drawn, strict=True)]
+        )
+        frequencies = np.array(
+            [row["frequencies"][place] for row, (place, _) in zip(rows, drawn, strict=True)]
+        )
         weights = normalise_frequencies(
             frequencies, self.frequency_minimum, self.frequency_maximum, self.frequency_normalization
-        )
+        ) * np.array([usable for _, usable in drawn])
         batch = {
             "input_ids": anchors["input_ids"],
             "attention_mask": anchors["attention_mask"],
@@ -77,7 +94,37 @@ class SwccCollator:
         }
         if self.mask_tokens:
             batch.update(self._mask(anchors, generators))
+        if self.substitution is not None:
+            batch.update(self._substitute(self.substitution, rows, generators))
         return batch
+
+    def _draw_co_event(self, row: Mapping[str, Any], generator: np.random.Generator) -> tuple[int, bool]:
+        """Place of a co-event drawn uniformly, and whether it counts."""
+        places = range(len(row["co_events"]))
+        if self.co_events_without_shared_words:
+            stems = _stems(row["event"])
+            disjoint = [place for place in places if not stems & _stems(row["co_events"][place])]
+            if not disjoint:
+                self.without_co_event += 1
+                return 0, False
+            return disjoint[int(generator.integers(len(disjoint)))], True
+        return int(generator.integers(len(places))), True
+
+    def _substitute(
+        self,
+        substitution: RoleSubstitution,
+        rows: Sequence[Mapping[str, Any]],
+        generators: Sequence[np.random.Generator],
+    ) -> dict[str, torch.Tensor]:
+        drawn = list(zip((row["row"] for row in rows), generators, strict=True))
+        paraphrases = self.encode([substitution.paraphrase(*draw) for draw in drawn])
+        swaps = self.encode([swap for draw in drawn for swap in substitution.swaps(*draw)])
+        return {
+            "paraphrase_input_ids": paraphrases["input_ids"],
+            "paraphrase_attention_mask": paraphrases["attention_mask"],
+            "negative_input_ids": swaps["input_ids"].unflatten(0, (len(rows), -1)),
+            "negative_attention_mask": swaps["attention_mask"].unflatten(0, (len(rows), -1)),
+        }
 
     def encode(self, events: Sequence[Event]) -> BatchEncoding:
         """Tokenise events to tensors of equal width; what is cut is counted."""
@@ -111,22 +158,34 @@ class SwccCollator:
         return {"masked_input_ids": masked, "masked_positions": positions, "masked_labels": labels}
 
 
+def _stems(event: Event) -> set[str]:
+    return {word_stem(event[role]) for role in ROLES if event[role]}
+
+
 def _prepare(
     recipe: Recipe,
     data: str | None,
     tokenizer: PreTrainedTokenizerBase,
-    config: SwccConfig,
+    head: SwccForPreTraining,
     seed: int,
 ) -> TrainingData:
     """Load co-occurring events and make the collator that draws their views."""
+    config = head.config
     if config.mlm_weight and tokenizer.mask_token_id is None:
         raise EventformersError("the tokenizer has no mask token; set mlm_weight=0 to train without MLM")
     settings = dict(recipe.data)
     streaming = settings.pop("streaming", False)
     validation_rows = settings.pop("validation_rows", 0)
+    if streaming and (validation_rows or config.shared_word_weight):
+        raise EventformersError(
+            "streaming=true knows no row but the next; accepted: with validation_rows=0 and "
+            "shared_word_weight=0"
+        )
     rows = load_built(data, "cooccurrence", builder="event_chains", streaming=streaming, **settings)["train"]
     report = built_report(data, "cooccurrence", builder="event_chains", **settings)
     minimum, maximum = _frequency_range(rows, report)
+    views = dict(recipe.views)
+    substitution_settings = {key: views.pop(key) for key in SUBSTITUTION_KEYS & views.keys()}
     collator = SwccCollator(
         tokenizer=tokenizer,
         event_order=config.event_order,
@@ -135,15 +194,31 @@ def _prepare(
         frequency_maximum=maximum,
         seed=seed,
         mask_tokens=bool(config.mlm_weight),
-        **recipe.views,
+        **views,
     )
-    if streaming:
+    if isinstance(rows, IterableDataset):
         return TrainingData(indexed_stream(rows, seed), None, collator, report)
-    validation = None
-    if validation_rows:
-        split = rows.train_test_split(test_size=validation_rows, seed=seed)
-        rows, validation = split["train"], IndexedRows(split["test"])
-    return TrainingData(IndexedRows(rows), validation, collator, report)
+    if config.shared_word_weight:
+        collator.substitution = RoleSubstitution(
+            rows, head.swcc, tokenizer, SubstitutionSettings(**substitution_settings)
+        )
+        rows = rows.select(collator.substitution.kept)
+        skipped = cast("dict[str, int]", report.get("skipped", {}))
+        report = {**report, "skipped": {**skipped, **collator.substitution.skipped}}
+    numbered = IndexedRows(rows)
+    if not validation_rows:
+        return TrainingData(numbered, None, collator, report)
+    if not 0 < validation_rows < len(numbered):
+        raise EventformersError(
+            f"validation_rows: received {validation_rows}; accepted: fewer than the {len(numbered)} rows"
+        )
+    shuffled = np.random.default_rng(seed).permutation(len(numbered))
+    return TrainingData(
+        Subset(numbered, shuffled[validation_rows:].tolist()),
+        Subset(numbered, shuffled[:validation_rows].tolist()),
+        collator,
+        report,
+    )
 
 
 def _frequency_range(rows: Dataset | IterableDataset, report: Mapping[str, Any]) -> tuple[int, int]:
@@ -170,7 +245,7 @@ METHOD = Method(
     default_recipe="minilm",
     dataset=("event_chains", "cooccurrence"),
     data_keys=frozenset({"streaming", "validation_rows", *setting_names(EventChainsConfig)}),
-    view_keys=frozenset({"max_seq_length"}),
+    view_keys=frozenset({"max_seq_length", "co_events_without_shared_words", *SUBSTITUTION_KEYS}),
     trained_whole=("prototypes", "mlm_head"),
     tasks=("hard_similarity", "hard_similarity_extended", "transitive_similarity"),
     prepare=_prepare,

@@ -15,6 +15,7 @@ from slow_losses import (
     slow_info_nce,
     slow_margin_contrast,
     slow_prototype_entropy,
+    slow_shared_word_contrast,
     slow_sinkhorn,
     slow_weakly_supervised_contrastive,
 )
@@ -68,6 +69,12 @@ CASES = {
         "info_nce",
         slow_info_nce,
         {"anchor": _ANCHOR, "positive": _POSITIVE, "negatives": _random(NEGATIVES, SIZE, seed=4)},
+        {"temperature": 0.3},
+    ),
+    "shared_word_contrast": LossCase(
+        "shared_word_contrast",
+        slow_shared_word_contrast,
+        {"anchor": _ANCHOR, "paraphrase": _POSITIVE, "negatives": _random(BATCH, NEGATIVES, SIZE, seed=4)},
         {"temperature": 0.3},
     ),
     "margin_contrast": LossCase(
@@ -260,6 +267,13 @@ def test_info_nce_with_negatives_ignores_other_rows() -> None:
 def test_margin_where_positive_and_negative_are_alike(margin: float) -> None:
     value = losses.margin_contrast(_ANCHOR, _POSITIVE, _POSITIVE, margin).item()
     assert value == pytest.approx(margin)
+
+
+def test_shared_word_contrast_at_equal_similarity() -> None:
+    same = torch.ones(BATCH, SIZE, dtype=torch.float64)
+    negatives = same.unsqueeze(1).expand(BATCH, NEGATIVES, SIZE)
+    value = losses.shared_word_contrast(same, same, negatives, 0.1).item()
+    assert value == pytest.approx(math.log(1 + (BATCH - 1) + BATCH * NEGATIVES))
 
 
 def test_margin_is_zero_from_the_margin_on() -> None:

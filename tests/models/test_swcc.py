@@ -7,38 +7,15 @@ from typing import Any
 
 import pytest
 import torch
-from method_case import MethodCase, Variant, random_texts
+from method_case import MethodCase, Variant
+from swcc_inputs import swcc_inputs
 from transformers import PreTrainedModel
 
 from eventformers.models import losses
 from eventformers.models.configuration_swcc import SwccConfig
 from eventformers.models.modeling_swcc import SwccForPreTraining, SwccModel
 
-ROWS, NEGATIVES = 6, 3
 CONTRAST = "contrastive_loss"
-
-
-def swcc_inputs(vocabulary: int) -> dict[str, torch.Tensor]:
-    """Inputs for every view, each with a length of its own."""
-    input_ids, attention_mask = random_texts(ROWS, 8, vocabulary, seed=10)
-    co_event_ids, co_event_mask = random_texts(ROWS, 11, vocabulary, seed=11)
-    negative_ids, negative_mask = random_texts(ROWS * NEGATIVES, 7, vocabulary, seed=12)
-    positions = torch.ones(ROWS, dtype=torch.long)
-    masked_ids = input_ids.clone()
-    labels = masked_ids[torch.arange(ROWS), positions]
-    masked_ids[torch.arange(ROWS), positions] = 4
-    return {
-        "input_ids": input_ids,
-        "attention_mask": attention_mask,
-        "co_event_input_ids": co_event_ids,
-        "co_event_attention_mask": co_event_mask,
-        "co_event_weight": torch.linspace(0.1, 1.0, ROWS),
-        "masked_input_ids": masked_ids,
-        "masked_positions": positions,
-        "masked_labels": labels,
-        "negative_input_ids": negative_ids.unflatten(0, (ROWS, NEGATIVES)),
-        "negative_attention_mask": negative_mask.unflatten(0, (ROWS, NEGATIVES)),
-    }
 
 
 class TestSwcc(MethodCase):
@@ -85,6 +62,8 @@ class TestSwcc(MethodCase):
         "masked_input_ids": "masked_token",
         "masked_positions": "masked_positions",
         "masked_labels": "masked_labels",
+        "paraphrase_input_ids": "paraphrase",
+        "paraphrase_attention_mask": "paraphrase",
         "negative_input_ids": "negatives",
         "negative_attention_mask": "negatives",
     }
@@ -171,7 +150,7 @@ class TestSwcc(MethodCase):
             "margin": {"anchor", "co_event"},
             "no_weak_supervision": {"anchor", "view_1", "view_2", "masked_token"},
             "no_mlm": {"anchor", "view_1", "view_2", "co_event"},
-            "shared_words_alone": {"anchor", "view_1", "view_2", "co_event", "negatives"},
+            "shared_words_alone": {"anchor", "view_1", "view_2", "paraphrase", "negatives"},
         }
         inputs = swcc_inputs(100)
         del inputs["co_event_weight"], inputs["masked_labels"]
@@ -202,6 +181,7 @@ def _loss_by_separate_passes(head: SwccForPreTraining, inputs: dict[str, torch.T
     ids, mask = inputs["input_ids"], inputs["attention_mask"]
     anchor, view_1, view_2 = (head.swcc(ids, mask).embeddings for _ in range(3))
     co_event = head.swcc(inputs["co_event_input_ids"], inputs["co_event_attention_mask"]).embeddings
+    paraphrase = head.swcc(inputs["paraphrase_input_ids"], inputs["paraphrase_attention_mask"]).embeddings
     negatives = torch.stack(
         [
             head.swcc(row_ids, row_mask).embeddings
@@ -230,8 +210,8 @@ def _loss_by_separate_passes(head: SwccForPreTraining, inputs: dict[str, torch.T
             anchor, head.prototypes.weight, config.cluster_temperature
         ),
         "mlm_loss": torch.nn.functional.cross_entropy(head.mlm_head(tokens), inputs["masked_labels"]),
-        "shared_word_loss": losses.info_nce(
-            anchor, co_event, config.shared_word_temperature, negatives=negatives
+        "shared_word_loss": losses.shared_word_contrast(
+            anchor, paraphrase, negatives, config.shared_word_temperature
         ),
     }
     weights = TestSwcc().loss_weights(config)

@@ -115,7 +115,7 @@ class MethodCase:
         encoder = AutoModel.from_pretrained(tiny_encoder)
         for model_class in (self.model_class, self.head_class):
             model = model_class.from_encoder(str(tiny_encoder))
-            assert model.training
+            assert all(module.training for module in model.modules())
             weights = model.base_model.encoder.state_dict()
             assert weights
             for name, value in weights.items():

@@ -48,6 +48,19 @@ def slow_info_nce(
     return total / len(anchor)
 
 
+def slow_shared_word_contrast(
+    anchor: Matrix, paraphrase: Matrix, negatives: list[Matrix], temperature: float
+) -> float:
+    """A paraphrase against the other anchors and every row's negatives."""
+    total = 0.0
+    for i, a in enumerate(anchor):
+        positive = math.exp(_cosine(a, paraphrase[i]) / temperature)
+        rivals = [other for j, other in enumerate(anchor) if j != i]
+        rivals += [negative for row in negatives for negative in row]
+        total -= math.log(positive / (positive + sum(math.exp(_cosine(a, r) / temperature) for r in rivals)))
+    return total / len(anchor)
+
+
 def slow_margin_contrast(anchor: Matrix, positive: Matrix, negative: Matrix, margin: float) -> float:
     """Margin loss on cosines."""
     total = 0.0

@@ -1,0 +1,413 @@
+"""The common case that the training of every method must pass.
+
+A method's test file subclasses `MethodTrainingCase`, names the method and writes raw files to train on.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
+
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.trainers.gradient_cache import backward_in_chunks
+from eventformers.trainers.method import load_method
+from eventformers.trainers.recipes import list_recipes, load_recipe
+from eventformers.trainers.run import RUN_FILE, TrainingRun, accepted_keys, resolve_recipe, train_head
+from eventformers.training import FinishedRun, train
+
+WORKER = Path(__file__).with_name("two_processes.py")
+PICKLED = (".bin", ".pkl", ".pickle", ".pt", ".pth")
+
+
+class MethodTrainingCase:
+    """What training a method must do, whatever the method."""
+
+    method: ClassVar[str]
+    recipe: ClassVar[str] = "demo"
+    loss_terms: ClassVar[tuple[str, ...]]
+    """Terms that the recipe's runs log."""
+    quick: ClassVar[tuple[str, ...]] = (
+        "max_steps=4",
+        "save_steps=2",
+        "logging_steps=1",
+        "per_device_train_batch_size=4",
+        "warmup_steps=0",
+        "learning_rate=1e-3",
+    )
+
+    def write_raw(self, folder: Path) -> None:
+        """Write raw files with some dozens of training rows."""
+        raise NotImplementedError
+
+    def head_inputs(self, head: Any) -> dict[str, torch.Tensor]:
+        """Inputs of the head, batch first, with an even number of rows."""
+        raise NotImplementedError
+
+    @pytest.fixture(scope="class")
+    def raw(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        folder = tmp_path_factory.mktemp("raw")
+        self.write_raw(folder)
+        return folder
+
+    @pytest.fixture(scope="class")
+    def finished(
+        self, raw: Path, tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory
+    ) -> FinishedRun:
+        """One short run with everything that belongs to it."""
+        return train(
+            self.method,
+            tmp_path_factory.mktemp("runs") / "model",
+            recipe=self.recipe,
+            data=raw,
+            encoder=str(tiny_encoder),
+            settings=self.quick,
+            device="cpu",
+        )
+
+    def run(
+        self, encoder: Path, raw: Path, output: Path, settings: Sequence[str] = (), **options: Any
+    ) -> TrainingRun:
+        """Train for a few steps."""
+        recipe = resolve_recipe(load_method(self.method), self.recipe, [*self.quick, *settings], 5)
+        return train_head(
+            recipe,
+            encoder=str(encoder),
+            encoder_name="tiny",
+            output=output,
+            data=str(raw),
+            **{"device": "cpu", **options},
+        )
+
+    # What a run leaves behind
+
+    def test_repository_is_complete(self, finished: FinishedRun) -> None:
+        folder, method = finished.folder, load_method(self.method)
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        assert config["auto_map"] == method.config_class.full_auto_map
+        names = {path.name for path in folder.iterdir()}
+        code = {f"{reference.split('.')[0]}.py" for reference in config["auto_map"].values()}
+        assert code <= names
+        assert {
+            "model.safetensors",
+            "tokenizer.json",
+            "training_args.json",
+            "README.md",
+            "results",
+            ".eval_results",
+        } <= names
+        assert not [name for name in names if name.startswith((".staging", "."))] or names & {".eval_results"}
+        assert not list(folder.glob(".staging*"))
+
+    def test_no_pickle_beside_the_model(self, finished: FinishedRun) -> None:
+        pickled = [path for path in finished.folder.rglob("*") if path.suffix in PICKLED]
+        assert all(path.parent.name.startswith("checkpoint-") for path in pickled)
+        assert "training_args.bin" not in {path.name for path in pickled}
+        assert {"optimizer.pt", "scheduler.pt"} <= {path.name for path in pickled}
+        for path in pickled:
+            if path.name in ("optimizer.pt", "scheduler.pt"):
+                torch.load(path, weights_only=True)
+
+    def test_names_no_place_of_this_machine(self, finished: FinishedRun) -> None:
+        root = str(finished.folder.parents[1])
+        for name in ("config.json", "training_args.json", "tokenizer_config.json"):
+            assert root not in (finished.folder / name).read_text(encoding="utf-8"), name
+
+    def test_every_loss_term_is_logged(self, finished: FinishedRun) -> None:
+        steps = [line for line in finished.run.history if "loss" in line]
+        assert len(steps) == 4
+        for line in steps:
+            assert {name for name in line if name.endswith("_loss")} == set(self.loss_terms)
+
+    def test_saved_model_is_the_trained_one(self, finished: FinishedRun) -> None:
+        texts = AutoTokenizer.from_pretrained(finished.folder)(
+            ["police arrested thief", "storm destroyed the bridge"], padding=True, return_tensors="pt"
+        )
+        expected = finished.run.model(texts["input_ids"], texts["attention_mask"]).embeddings
+        for auto_class in (AutoModel, AutoModelForPreTraining):
+            model = auto_class.from_pretrained(finished.folder)
+            torch.testing.assert_close(
+                model(texts["input_ids"], texts["attention_mask"]).embeddings, expected
+            )
+
+    def test_scores_stand_beside_the_untrained_encoder(self, finished: FinishedRun) -> None:
+        tasks = load_method(self.method).tasks
+        assert tuple(result.task for result in finished.results) == tasks
+        for result in finished.results:
+            assert result.baseline is not None
+            assert result.seed == finished.run.seed
+        written = {path.stem for path in (finished.folder / "results").rglob("*.json")}
+        assert set(tasks) <= written
+        assert list((finished.folder / ".eval_results").glob("*.yaml"))
+
+    def test_card(self, finished: FinishedRun) -> None:
+        card = (finished.folder / "README.md").read_text(encoding="utf-8")
+        assert card.startswith("---\n")
+        assert str(finished.run.seed) in card
+        for task in load_method(self.method).tasks:
+            assert task in card or task.replace("_", " ") in card.lower()
+
+    def test_seed_is_recorded(self, finished: FinishedRun) -> None:
+        record = json.loads((finished.folder / RUN_FILE).read_text(encoding="utf-8"))
+        assert record["recipe"]["seed"] == finished.run.seed
+
+    def test_a_finished_model_is_not_replaced_by_accident(
+        self, finished: FinishedRun, raw: Path, tiny_encoder: Path
+    ) -> None:
+        before = (finished.folder / "model.safetensors").read_bytes()
+        with pytest.raises(EventformersError, match="--overwrite"):
+            train(self.method, finished.folder, recipe=self.recipe, data=raw, encoder=str(tiny_encoder))
+        assert (finished.folder / "model.safetensors").read_bytes() == before
+
+    # Resuming
+
+    @pytest.mark.parametrize(
+        ("settings", "lora"),
+        [((), False), ((), True), (("gradient_cache_chunk_size=2",), False), (("max_steps=40",), False)],
+        ids=["plain", "lora", "gradient_cache", "several_epochs"],
+    )
+    def test_resumed_run_equals_the_uninterrupted(
+        self, tiny_encoder: Path, raw: Path, tmp_path: Path, settings: Sequence[str], lora: bool
+    ) -> None:
+        if "max_steps=40" in settings:
+            settings = (*settings, "save_steps=25")
+        whole = self.run(tiny_encoder, raw, tmp_path / "whole", settings, lora=lora)
+        killed = tmp_path / "killed"
+        killed.mkdir()
+        shutil.copy(tmp_path / "whole" / RUN_FILE, killed)
+        first = min((tmp_path / "whole").glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
+        shutil.copytree(first, killed / first.name)
+        resumed = self.run(tiny_encoder, raw, killed, settings, lora=lora, resume=True)
+        assert resumed.steps == whole.steps
+        started = AutoModel.from_pretrained(tiny_encoder).state_dict()
+        for name, value in whole.model.state_dict().items():
+            assert torch.equal(resumed.model.state_dict()[name], value), name
+        trained = whole.model.base_model.encoder.state_dict()
+        assert any(not torch.equal(value, started[name]) for name, value in trained.items())
+
+    def test_nothing_to_resume(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
+        with pytest.raises(EventformersError, match="no checkpoint"):
+            self.run(tiny_encoder, raw, tmp_path / "absent", resume=True)
+
+    def test_other_settings_cannot_resume(self, finished: FinishedRun, tiny_encoder: Path, raw: Path) -> None:
+        with pytest.raises(EventformersError, match="another seed"):
+            self.run(tiny_encoder, raw, finished.folder, resume=True)
+
+    # Ways of training
+
+    def test_lora(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
+        finished = train(
+            self.method,
+            tmp_path / "model",
+            recipe=self.recipe,
+            data=raw,
+            encoder=str(tiny_encoder),
+            settings=self.quick,
+            lora=True,
+            device="cpu",
+            create_model_card=False,
+        )
+        assert (finished.folder / "adapter" / "adapter_model.safetensors").is_file()
+        assert not (finished.folder / "README.md").exists()
+        merged = load_file(finished.folder / "model.safetensors")
+        assert not [name for name in merged if "lora" in name or "modules_to_save" in name]
+        encoder = AutoModel.from_pretrained(tiny_encoder).state_dict()
+        prefix = f"{finished.run.model.base_model_prefix}.encoder."
+        changed = {
+            name
+            for name, value in merged.items()
+            if name.startswith(prefix) and not torch.equal(value, encoder[name.removeprefix(prefix)])
+        }
+        assert changed
+        assert all("attention" in name for name in changed)
+
+    def test_gradient_cache_equals_one_pass(self, tiny_encoder_without_dropout: Path, raw: Path) -> None:
+        head = load_method(self.method).head_class.from_encoder(str(tiny_encoder_without_dropout))
+        inputs = self.head_inputs(head)
+        plain = head(**inputs)
+        plain.loss.backward()
+        expected = {name: value.grad.clone() for name, value in head.named_parameters()}
+        for chunk_size in (1, 4, 100):
+            head.zero_grad()
+            output = backward_in_chunks(head, inputs, chunk_size, backward=lambda loss: loss.backward())
+            torch.testing.assert_close(output.loss, plain.loss.detach())
+            torch.testing.assert_close(output.embeddings, plain.embeddings.detach())
+            for name, value in head.named_parameters():
+                torch.testing.assert_close(value.grad, expected[name], rtol=1e-3, atol=1e-5, msg=name)
+
+    def test_gradient_cache_draws_the_same_dropout_twice(self, tiny_encoder: Path) -> None:
+        """A single chunk draws what one pass draws; then its second encoding must draw it again."""
+        head = load_method(self.method).head_class.from_encoder(str(tiny_encoder))
+        inputs = self.head_inputs(head)
+        torch.manual_seed(1)
+        head(**inputs).loss.backward()
+        expected = {name: value.grad.clone() for name, value in head.named_parameters()}
+        head.zero_grad()
+        torch.manual_seed(1)
+        backward_in_chunks(head, inputs, 100, backward=lambda loss: loss.backward())
+        for name, value in head.named_parameters():
+            torch.testing.assert_close(value.grad, expected[name], rtol=1e-3, atol=1e-5, msg=name)
+
+    def test_accumulation_and_cache_in_the_trainer(
+        self, tiny_encoder_without_dropout: Path, raw: Path, tmp_path: Path
+    ) -> None:
+        settings = ("gradient_accumulation_steps=2", "max_steps=2", "optim=sgd", "learning_rate=0.1")
+        plain = self.run(tiny_encoder_without_dropout, raw, tmp_path / "plain", settings)
+        cached = self.run(
+            tiny_encoder_without_dropout,
+            raw,
+            tmp_path / "cached",
+            (*settings, "gradient_cache_chunk_size=2"),
+        )
+        alone = self.run(tiny_encoder_without_dropout, raw, tmp_path / "alone", ("max_steps=1",))
+        for name, value in plain.model.state_dict().items():
+            torch.testing.assert_close(cached.model.state_dict()[name], value, rtol=1e-4, atol=1e-5, msg=name)
+        losses = [next(line["loss"] for line in run.history if "loss" in line) for run in (plain, cached)]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+        # The mean over accumulated batches, not their sum.
+        assert losses[0] < 1.5 * next(line["loss"] for line in alone.history if "loss" in line)
+
+    def test_bfloat16(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
+        run = self.run(tiny_encoder, raw, tmp_path, ("max_steps=1",), dtype="bfloat16")
+        assert {value.dtype for value in run.model.parameters()} == {torch.float32}
+        assert all(torch.isfinite(value).all() for value in run.model.parameters())
+
+    def test_two_processes_equal_one_with_the_whole_batch(
+        self, tiny_encoder_without_dropout: Path, raw: Path, tmp_path: Path
+    ) -> None:
+        """Loss and gradient of one batch, plain and in chunks; then a whole run, with one process writing."""
+        head = load_method(self.method).head_class.from_encoder(str(tiny_encoder_without_dropout))
+        head.save_pretrained(tmp_path / "head")
+        inputs = self.head_inputs(head)
+        save_file(
+            {name: value.contiguous() for name, value in inputs.items()}, tmp_path / "inputs.safetensors"
+        )
+        output = head(**inputs)
+        output.loss.backward()
+        settings = [*self.quick, "per_device_train_batch_size=4", "optim=sgd", "learning_rate=0.1"]
+        request = {
+            "method": self.method,
+            "recipe": self.recipe,
+            "encoder": str(tiny_encoder_without_dropout),
+            "raw": str(raw),
+            "settings": settings,
+            "stream_settings": self.stream_settings(),
+        }
+        (tmp_path / "request.json").write_text(json.dumps(request), encoding="utf-8")
+        process = subprocess.run(
+            [
+                *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"),
+                *(str(WORKER), str(tmp_path)),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=280,
+            stdin=subprocess.DEVNULL,
+            cwd=tmp_path,
+        )
+        assert process.returncode == 0, process.stderr[-4000:]
+
+        for way in ("plain", "chunks"):
+            found = load_file(tmp_path / f"{way}.safetensors")
+            torch.testing.assert_close(found.pop("loss"), output.loss.detach(), rtol=1e-5, atol=1e-6)
+            for name, value in head.named_parameters():
+                torch.testing.assert_close(
+                    found[name], value.grad, rtol=1e-3, atol=1e-5, msg=f"{way}: {name}"
+                )
+
+        settings[settings.index("per_device_train_batch_size=4")] = "per_device_train_batch_size=8"
+        recipe = resolve_recipe(load_method(self.method), self.recipe, settings, 5)
+        alone = train_head(
+            recipe,
+            encoder=str(tiny_encoder_without_dropout),
+            encoder_name="tiny",
+            output=tmp_path / "alone",
+            data=str(raw),
+            device="cpu",
+        )
+        together = load_file(tmp_path / "run" / "model.safetensors")
+        for name, value in alone.model.state_dict().items():
+            torch.testing.assert_close(together[name], value, rtol=1e-3, atol=1e-5, msg=name)
+        assert (tmp_path / "run" / "results").is_dir()
+
+    def stream_settings(self) -> list[str] | None:
+        """Settings that stream the data; None where the method cannot."""
+        return ["streaming=true"]
+
+    def test_streaming(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
+        settings = self.stream_settings()
+        if settings is None:
+            pytest.skip("this method does not stream")
+        run = self.run(tiny_encoder, raw, tmp_path / "whole", settings)
+        assert run.steps == 4
+        losses = [line["loss"] for line in run.history if "loss" in line]
+        again = self.run(tiny_encoder, raw, tmp_path / "again", settings)
+        assert losses == [line["loss"] for line in again.history if "loss" in line]
+
+    def test_modules_have_their_own_learning_rates(
+        self, tiny_encoder: Path, raw: Path, tmp_path: Path
+    ) -> None:
+        module = load_method(self.method).trained_whole[0]
+        run = self.run(
+            tiny_encoder,
+            raw,
+            tmp_path,
+            ("max_steps=1", "learning_rate=0.0", f"module_learning_rates={{{module}: 0.1}}"),
+        )
+        start = AutoModel.from_pretrained(tiny_encoder).state_dict()
+        for name, value in run.model.base_model.encoder.state_dict().items():
+            assert torch.equal(value, start[name]), name
+        optimizer = torch.load(next(tmp_path.glob("checkpoint-1")) / "optimizer.pt", weights_only=True)
+        rates = {group["initial_lr"] for group in optimizer["param_groups"]}
+        assert rates == {0.0, 0.1}
+
+    def test_module_that_is_not_there(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
+        with pytest.raises(EventformersError, match="protoypes"):
+            self.run(tiny_encoder, raw, tmp_path, ("module_learning_rates={protoypes: 0.1}",))
+
+    def test_encoder_that_is_not_there(self, raw: Path, tmp_path: Path) -> None:
+        with pytest.raises(EventformersError, match="nowhere"):
+            self.run(tmp_path / "nowhere", raw, tmp_path / "run")
+
+    # Recipes
+
+    def test_every_recipe_holds_known_settings(self) -> None:
+        method = load_method(self.method)
+        names = list_recipes(self.method)
+        assert {"demo", "paper", method.default_recipe} <= set(names)
+        for name in names:
+            recipe = resolve_recipe(method, name)
+            assert recipe.description, name
+            method.config_class(**recipe.model)
+            if recipe.expected:
+                assert recipe.expected_source, name
+                assert set(recipe.expected) <= set(method.tasks), name
+
+    def test_unknown_names_suggest_the_nearest(self) -> None:
+        method = load_method(self.method)
+        key = sorted(accepted_keys(method)["model"])[0]
+        with pytest.raises(UnknownNameError, match=f"Did you mean '{key}'"):
+            resolve_recipe(method, self.recipe, [f"{key}s=1"])
+        with pytest.raises(UnknownNameError, match="Did you mean 'demo'"):
+            resolve_recipe(method, "demoo")
+        with pytest.raises(UnknownNameError, match=f"Did you mean '{self.method}'"):
+            load_method(f"{self.method}x")
+
+    def test_seed_is_drawn_where_none_is_given(self, tmp_path: Path) -> None:
+        path = tmp_path / "unseeded.yaml"
+        path.write_text("description: without a seed\n", encoding="utf-8")
+        assert load_recipe(self.method, str(path)).seed is None
+        drawn = {resolve_recipe(load_method(self.method), str(path)).seed for _ in range(3)}
+        assert len(drawn) == 3
+        assert None not in drawn
+        assert resolve_recipe(load_method(self.method), str(path), seed=3).seed == 3
+        assert resolve_recipe(load_method(self.method), str(path), ["seed=4"]).seed == 4

@@ -1,0 +1,73 @@
+"""One of two processes: the gradient of half a batch, and a whole training run. Started by torchrun."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import distributed
+from torch.nn.parallel import DistributedDataParallel
+
+from eventformers.trainers.gradient_cache import backward_in_chunks
+from eventformers.trainers.method import load_method
+from eventformers.trainers.run import resolve_recipe, train_head
+from eventformers.training import train
+
+
+def main(folder: Path) -> None:
+    """Write `plain.safetensors`, `chunks.safetensors` and `run/`."""
+    torch.set_num_threads(1)
+    request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
+    distributed.init_process_group("gloo")
+    rank, processes = distributed.get_rank(), distributed.get_world_size()
+    assert processes == 2
+    method = load_method(request["method"])
+    inputs = load_file(folder / "inputs.safetensors")
+    rows = len(inputs["input_ids"]) // processes
+    own = {name: value[rank * rows : (rank + 1) * rows] for name, value in inputs.items()}
+
+    head = method.head_class.from_pretrained(folder / "head").train()
+    wrapped = DistributedDataParallel(head)
+    output = wrapped(**own)
+    output.loss.backward()
+    _write(folder / "plain.safetensors", head, output.loss, rank)
+
+    head = method.head_class.from_pretrained(folder / "head").train()
+    output = backward_in_chunks(head, own, 2, backward=lambda loss: loss.backward())
+    for parameter in head.parameters():
+        distributed.all_reduce(parameter.grad)
+        parameter.grad /= processes
+    _write(folder / "chunks.safetensors", head, output.loss, rank)
+
+    options = {"encoder": request["encoder"], "device": "cpu"}
+    finished = train(
+        request["method"],
+        folder / "run",
+        recipe=request["recipe"],
+        data=request["raw"],
+        settings=request["settings"],
+        seed=5,
+        create_model_card=False,
+        **options,
+    )
+    assert bool(finished.results) == (rank == 0)
+    if request["stream_settings"] is not None:
+        settings = [*request["settings"], *request["stream_settings"]]
+        recipe = resolve_recipe(method, request["recipe"], settings, 5)
+        run = train_head(
+            recipe, encoder_name="tiny", output=folder / "stream", data=request["raw"], **options
+        )
+        assert run.steps == 4
+
+
+def _write(path: Path, head: torch.nn.Module, loss: torch.Tensor, rank: int) -> None:
+    if rank == 0:
+        gradients = {name: value.grad.clone() for name, value in head.named_parameters()}
+        save_file({"loss": loss.detach().clone(), **gradients}, path)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

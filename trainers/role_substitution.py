@@ -1,0 +1,241 @@
+"""Views of an event made by exchanging its words, beyond the papers.
+
+A paraphrase exchanges every role for a near word, so that little but the meaning is left; a swap exchanges
+one role for a far word that occurs with the same predicate, so that the words are left and the meaning goes.
+Near and far are cosines of single words under the encoder before training: nothing else is asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from datasets import Dataset
+from torch.nn import functional
+from transformers import PreTrainedTokenizerBase
+
+from eventformers.datasets_scripts.chain_readers import PRONOUNS
+from eventformers.datasets_scripts.events import Event
+from eventformers.errors import EventformersError
+from eventformers.models.modeling_base import EventEncoderModel
+from eventformers.models.pooling import mean_pool
+
+Role = Literal["subject", "predicate", "object"]
+ROLES: tuple[Role, ...] = ("subject", "predicate", "object")
+_WORDS = re.compile(r"[a-z][a-z'-]*( [a-z]+)*")
+_BLOCK = 1024
+_SWAP_CANDIDATES = 12
+_CANDIDATES_OF_PREDICATE = 8
+_STEM_LETTERS = 4
+
+Indices = npt.NDArray[np.int64]
+
+
+@dataclass
+class SubstitutionSettings:
+    """How words are exchanged.
+
+    Args:
+        object_swaps: swaps of the object for each event.
+        subject_swaps: swaps of the subject.
+        predicate_swaps: swaps of the predicate.
+        num_neighbours: near words of a word at most.
+        min_neighbour_cosine: a near word is at least this near; the nearest word always counts.
+        neighbour_temperature: near words are drawn in proportion to exp(cosine / temperature).
+        max_swap_cosine: a far word is less near than this, where a candidate is.
+        min_role_frequency: a word takes part from this many events in its role on.
+    """
+
+    object_swaps: int = 2
+    subject_swaps: int = 1
+    predicate_swaps: int = 0
+    num_neighbours: int = 60
+    min_neighbour_cosine: float = 0.3
+    neighbour_temperature: float = 0.2
+    max_swap_cosine: float = 0.4
+    min_role_frequency: int = 5
+
+    @property
+    def swapped_roles(self) -> list[Role]:
+        """The role of each swap of an event."""
+        counts: dict[Role, int] = {
+            "object": self.object_swaps,
+            "subject": self.subject_swaps,
+            "predicate": self.predicate_swaps,
+        }
+        return [role for role, count in counts.items() for _ in range(count)]
+
+
+def word_stem(words: str) -> str:
+    """What tells two words apart that are not forms of one: the first letters of the first word."""
+    return words.split(" ", 1)[0][:_STEM_LETTERS]
+
+
+@dataclass
+class _Vocabulary:
+    """The words of one role: vectors `(V, d)`, stems `(V,)`, neighbours and cumulated chances `(V, K)`."""
+
+    words: list[str]
+    vectors: npt.NDArray[np.float32]
+    stems: npt.NDArray[np.str_]
+    neighbours: Indices
+    chances: npt.NDArray[np.float64]
+
+    def near(self, word: int, generator: np.random.Generator) -> str:
+        place = int(np.searchsorted(self.chances[word], generator.random(), side="right"))
+        return self.words[self.neighbours[word, min(place, self.neighbours.shape[1] - 1)]]
+
+
+class RoleSubstitution:
+    """Draws paraphrases and swaps of the rows of a dataset.
+
+    Args:
+        rows: the dataset, with a column `event`.
+        model: the encoder before training.
+        tokenizer: its tokenizer.
+        settings: how words are exchanged.
+
+    Attributes:
+        kept: rows whose every role can be exchanged; drawing goes by the position in these.
+        skipped: number of rows left out, by reason.
+
+    Raises:
+        EventformersError: too few events are left.
+    """
+
+    def __init__(
+        self,
+        rows: Dataset,
+        model: EventEncoderModel,
+        tokenizer: PreTrainedTokenizerBase,
+        settings: SubstitutionSettings,
+    ) -> None:
+        self.settings = settings
+        table = rows.data.column("event").combine_chunks()
+        encoded = {role: table.field(role).dictionary_encode() for role in ROLES}
+        words = {role: encoded[role].dictionary.to_pylist() for role in ROLES}
+        ids = np.stack([encoded[role].indices.to_numpy(zero_copy_only=False) for role in ROLES], axis=1)
+        allowed = {role: _usable(role, words[role]) for role in ROLES}
+        frequent = {
+            role: np.bincount(ids[:, place], minlength=len(words[role])) >= settings.min_role_frequency
+            for place, role in enumerate(ROLES)
+        }
+        usable = np.all([allowed[role][ids[:, place]] for place, role in enumerate(ROLES)], axis=0)
+        common = np.all([frequent[role][ids[:, place]] for place, role in enumerate(ROLES)], axis=0)
+        self.kept: Indices = np.flatnonzero(usable & common)
+        self.skipped = {
+            "event_without_words_in_every_role": int((~usable).sum()),
+            "event_with_a_rare_word": int((usable & ~common).sum()),
+        }
+        if len(self.kept) < 2:
+            raise EventformersError(
+                f"exchanging words needs events whose three roles have words that occur in at least "
+                f"{settings.min_role_frequency} events each; found {len(self.kept)} of {len(rows)}; "
+                "accepted: more events, a lower min_role_frequency, or shared_word_weight=0"
+            )
+        self._vocabularies: dict[Role, _Vocabulary] = {}
+        self._ids = np.empty((len(self.kept), len(ROLES)), dtype=np.int64)
+        for place, role in enumerate(ROLES):
+            present, self._ids[:, place] = np.unique(ids[self.kept, place], return_inverse=True)
+            self._vocabularies[role] = _vocabulary(
+                [words[role][word] for word in present], model, tokenizer, settings
+            )
+        self._by_predicate = np.argsort(self._ids[:, 1], kind="stable")
+        self._first_of_predicate = np.searchsorted(
+            self._ids[self._by_predicate, 1], np.arange(len(self._vocabularies["predicate"].words) + 1)
+        )
+
+    def paraphrase(self, position: int, generator: np.random.Generator) -> Event:
+        """Exchange every role of a row for a near word."""
+        subject, predicate, obj = (
+            self._vocabularies[role].near(int(word), generator)
+            for role, word in zip(ROLES, self._ids[position], strict=True)
+        )
+        return {"subject": subject, "predicate": predicate, "object": obj}
+
+    def swaps(self, position: int, generator: np.random.Generator) -> list[Event]:
+        """Exchange one role of a row for a far word, once for each of `settings.swapped_roles`."""
+        return [self._swap(position, role, generator) for role in self.settings.swapped_roles]
+
+    def _swap(self, position: int, role: Role, generator: np.random.Generator) -> Event:
+        place = ROLES.index(role)
+        vocabulary = self._vocabularies[role]
+        own = self._ids[position]
+        candidates = self._ids[generator.integers(len(self._ids), size=_SWAP_CANDIDATES), place]
+        if role != "predicate":
+            first, end = self._first_of_predicate[own[1] : own[1] + 2]
+            drawn = generator.integers(first, end, size=_CANDIDATES_OF_PREDICATE)
+            candidates[:_CANDIDATES_OF_PREDICATE] = self._ids[self._by_predicate[drawn], place]
+        cosines = vocabulary.vectors[candidates] @ vocabulary.vectors[own[place]]
+        same = vocabulary.stems[candidates] == vocabulary.stems[own[place]]
+        far = np.flatnonzero(~same & (cosines < self.settings.max_swap_cosine))
+        chosen = candidates[far[0] if len(far) else np.where(same, np.inf, cosines).argmin()]
+        texts = [self._vocabularies[name].words[word] for name, word in zip(ROLES, own, strict=True)]
+        texts[place] = vocabulary.words[chosen]
+        return {"subject": texts[0], "predicate": texts[1], "object": texts[2]}
+
+
+def _usable(role: Role, words: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Which words can be exchanged: letters alone, and no pronoun where the object stands."""
+    return np.array(
+        [bool(_WORDS.fullmatch(word)) and not (role == "object" and word in PRONOUNS) for word in words]
+    )
+
+
+def _vocabulary(
+    words: list[str],
+    model: EventEncoderModel,
+    tokenizer: PreTrainedTokenizerBase,
+    settings: SubstitutionSettings,
+) -> _Vocabulary:
+    vectors = _word_vectors(words, model, tokenizer)
+    stems = np.array([word_stem(word) for word in words])
+    _, stem_ids = np.unique(stems, return_inverse=True)
+    stem_of = torch.from_numpy(stem_ids)
+    size = min(settings.num_neighbours, len(words))
+    neighbours, cosines = [], []
+    for start in range(0, len(words), _BLOCK):
+        block = vectors[start : start + _BLOCK] @ vectors.T
+        same = stem_of[start : start + _BLOCK].unsqueeze(1) == stem_of
+        nearest = block.masked_fill(same, -1).topk(size, dim=1)
+        neighbours.append(nearest.indices)
+        cosines.append(nearest.values)
+    near = torch.cat(cosines).double().numpy()
+    weights = np.exp((near - near[:, :1]) / settings.neighbour_temperature)
+    weights[:, 1:] *= near[:, 1:] >= settings.min_neighbour_cosine
+    return _Vocabulary(
+        words=words,
+        vectors=vectors.numpy(),
+        stems=stems,
+        neighbours=torch.cat(neighbours).numpy(),
+        chances=np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1),
+    )
+
+
+@torch.no_grad()
+def _word_vectors(
+    words: list[str], model: EventEncoderModel, tokenizer: PreTrainedTokenizerBase
+) -> torch.Tensor:
+    """Unit vectors `(V, hidden_size)` of single words, mean pooled, in float32 on the CPU."""
+    was_training = model.training
+    model.eval()
+    order = sorted(range(len(words)), key=lambda place: len(words[place]))
+    vectors = torch.empty(len(words), model.config.encoder_config.hidden_size)
+    for start in range(0, len(words), _BLOCK):
+        places = order[start : start + _BLOCK]
+        batch = tokenizer(
+            [words[place] for place in places], padding=True, truncation=True, return_tensors="pt"
+        )
+        batch = batch.to(model.device)
+        hidden = model.encoder(
+            input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]
+        ).last_hidden_state
+        pooled = mean_pool(hidden, batch["attention_mask"]).float().cpu()
+        vectors[places] = functional.normalize(pooled, dim=-1)
+    model.train(was_training)
+    return vectors
