@@ -14,6 +14,7 @@ from transformers import Trainer, TrainerCallback
 from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_utils import HubStrategy
 
+from eventformers.errors import UnknownNameError
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.gradient_cache import backward_in_chunks
 
@@ -127,10 +128,8 @@ class EventTrainer(Trainer):
             rate = self.args.learning_rate if prefix is None else rates[prefix]
             groups[rate, self.args.weight_decay if name in decayed else 0.0].append(parameter)
         if unmatched := set(rates) - matched:
-            raise ValueError(
-                f"module_learning_rates names {', '.join(sorted(unmatched))}, which no trained parameter of "
-                f"{type(trained).__name__} belongs to"
-            )
+            modules = {part for name, _ in trained.named_parameters() for part in name.split(".")[:-1]}
+            raise UnknownNameError("module in module_learning_rates:", ", ".join(sorted(unmatched)), modules)
         optimizer_class, settings = self.get_optimizer_cls_and_kwargs(self.args, trained)
         optimizer = optimizer_class(
             [

@@ -253,6 +253,8 @@ def _arguments(
     }
     if has_validation:
         settings.setdefault("eval_strategy", settings.get("save_strategy", "steps"))
+        # The best model is chosen among those saved; evaluating more often would be time lost.
+        settings.setdefault("eval_steps", settings.get("save_steps"))
         settings.setdefault("load_best_model_at_end", True)
     try:
         return EventTrainingArguments(
