@@ -29,7 +29,14 @@ LONGEST_LOG = 30
 _METRICS = {"spearman": "spearmanr", "pearson": "pearsonr"}
 _TOLD_ARGUMENTS = (
     *("per_device_train_batch_size", "gradient_accumulation_steps", "gradient_cache_chunk_size"),
-    *("learning_rate", "module_learning_rates", "lr_scheduler_type", "lr_scheduler_kwargs", "warmup_steps"),
+    *(
+        "learning_rate",
+        "module_learning_rates",
+        "frozen_modules",
+        "lr_scheduler_type",
+        "lr_scheduler_kwargs",
+        "warmup_steps",
+    ),
     *(
         "warmup_ratio",
         "max_steps",

@@ -111,9 +111,10 @@ def objective(config: Settings) -> str:
         )
     if _number(config, "shared_word_weight"):
         terms.append(
-            "- **Contrast with shared words**, beyond the paper: an event is drawn to an event of the same "
-            "document, away from events that share words with it but come from other documents. Weight "
-            f"{setting(config.get('shared_word_weight'))}, temperature "
+            "- **Contrast with shared words**, beyond the paper: an event is drawn to a paraphrase of itself, "
+            "in which near words stand for its own, away from events that keep its words but for one far "
+            "word, and from the other events of the batch. Near and far are cosines of single words under the encoder "
+            f"before training. Weight {setting(config.get('shared_word_weight'))}, temperature "
             f"{setting(config.get('shared_word_temperature'))}."
         )
     return "The loss is a weighted sum; vectors are compared by their cosine.\n\n" + "\n".join(terms)
@@ -206,8 +207,8 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
         taken.append(
             Reading(
                 "Beyond the paper",
-                "negatives are the rows of the batch",
-                "also events that share words with the event but come from other documents",
+                "the only positives are dropout views and co-events; negatives are the rows of the batch",
+                "also paraphrases and one-word changes of an event, made by exchanging words",
             )
         )
     return taken
@@ -271,6 +272,11 @@ def limits(config: Settings) -> list[str]:
         told.append(
             "The prototypes come with the training head alone (`AutoModelForPreTraining`). Training balances "
             "them over each batch, so they are groups of about equal size, not event types."
+        )
+    if _number(config, "shared_word_weight"):
+        told.append(
+            "Paraphrases for training were made with the nearest words of an encoder, which may be opposites "
+            "(“rise” and “fall”), so opposites may lie closer together than they should."
         )
     return told
 
