@@ -61,7 +61,8 @@ def trained(monkeypatch, tiny_encoder):
     scored: dict[str, list[TaskResult]] = {}
 
     def train(method: str, output: Path, **arguments: object) -> SimpleNamespace:
-        calls.append(SimpleNamespace(method=method, output=output, **arguments))
+        checkpoints = sorted(path.name for path in output.glob("checkpoint-*"))
+        calls.append(SimpleNamespace(method=method, output=output, checkpoints=checkpoints, **arguments))
         data = arguments["evaluation_data"]
         rows = (Path(data) / "hard.txt").read_text()
         if rows not in scored:
@@ -206,6 +207,20 @@ def test_another_encoder_makes_another_run(call, trained, tiny_encoder_without_d
     assert len({call_.output for call_ in trained}) == 2
 
 
+def test_other_training_rows_make_another_run(call, trained, tmp_path):
+    folders = []
+    for number in range(2):
+        folder = tmp_path / f"chains-{number}"
+        folder.mkdir()
+        events = [[f"man {letter}", "sold", f"car {number}"] for letter in "abc"]
+        document = {"document_id": "d", "source": "test", "license": "Apache-2.0", "events": events}
+        (folder / "events.jsonl").write_text(json.dumps(document) + "\n")
+        folders.append(folder)
+        call("table1", data=folder)
+    call("table1", data=folders[0])
+    assert len({call_.output for call_ in trained}) == len(trained) == 2
+
+
 def test_a_default_that_is_spelled_out_changes_nothing(call, trained):
     call("table1")
     call("table1", settings=["num_prototypes=10", "model.mlm_weight=1"])
@@ -303,6 +318,7 @@ def test_a_row_that_was_killed_goes_on_from_its_last_whole_checkpoint(call, trai
     trained.clear()
     table = call("table1")
     assert trained[0].resume
+    assert trained[0].checkpoints == ["checkpoint-10"]
     assert _states(table)["SWCC"].startswith("resumed")
     assert not list(folder.glob("checkpoint-*"))
 
