@@ -32,6 +32,7 @@ class SwccConfig(EventConfig):
             the paper's, `log_min_max` and `constant` keep rare pairs alive.
         shared_word_weight: weight of a contrast, beyond the paper, between a paraphrase of an event without
             its words and events that share words with it; 0 leaves it out.
+        shared_word_co_event_weight: weight, within that contrast, of the co-event as a second positive.
         shared_word_temperature: temperature of that contrast.
     """
 
@@ -57,6 +58,7 @@ class SwccConfig(EventConfig):
     mlm_weight: float | int = 1.0
     frequency_normalization: Literal["min_max", "log_min_max", "constant"] = "min_max"
     shared_word_weight: float | int = 0.0
+    shared_word_co_event_weight: float | int = 0.0
     shared_word_temperature: float | int = 0.1
 
     def validate_temperatures(self):
@@ -92,7 +94,13 @@ class SwccConfig(EventConfig):
         Raises:
             ValueError: a weight is below 0.
         """
-        for name in ("cluster_weight", "prototype_entropy_weight", "mlm_weight", "shared_word_weight"):
+        for name in (
+            "cluster_weight",
+            "prototype_entropy_weight",
+            "mlm_weight",
+            "shared_word_weight",
+            "shared_word_co_event_weight",
+        ):
             value = getattr(self, name)
             # Written so that NaN is refused, too.
             if not value >= 0:

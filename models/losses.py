@@ -133,26 +133,32 @@ def weakly_supervised_contrastive(
 
 @_in_full_precision
 def shared_word_contrast(
-    anchor: torch.Tensor, paraphrase: torch.Tensor, negatives: torch.Tensor, temperature: float
+    anchor: torch.Tensor,
+    positive: torch.Tensor,
+    negatives: torch.Tensor,
+    temperature: float,
+    weight: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Contrast, beyond the SWCC paper, of a paraphrase without shared words with events that share words.
+    """Contrast, beyond the SWCC paper, of an event without shared words with events that share words.
 
     The negatives of an anchor are the other anchors and the `negatives` of every row.
 
     Args:
         anchor: `(B, d)`.
-        paraphrase: `(B, d)`, an event of like meaning that shares no word with the anchor.
+        positive: `(B, d)`, an event of like meaning or of the same scene that shares no word with the anchor.
         negatives: `(B, N, d)`, events that share words with the anchor and mean something else.
         temperature: divides every cosine.
+        weight: weight of each row, `(B,)`; None weighs all rows 1.
 
     Returns:
-        Mean over the batch of minus the log softmax of the paraphrase, a scalar.
+        Mean over the batch of the weighted minus log softmax of the positive, a scalar.
     """
-    positive = functional.cosine_similarity(anchor, paraphrase, dim=-1).unsqueeze(-1)
+    own = functional.cosine_similarity(anchor, positive, dim=-1).unsqueeze(-1)
     diagonal = torch.eye(len(anchor), dtype=torch.bool, device=anchor.device)
     others = _cosine(anchor, anchor).masked_fill(diagonal, float("-inf"))
-    logits = torch.cat([positive, others, _cosine(anchor, negatives.flatten(0, 1))], dim=-1) / temperature
-    return -functional.log_softmax(logits, dim=-1)[:, 0].mean()
+    logits = torch.cat([own, others, _cosine(anchor, negatives.flatten(0, 1))], dim=-1) / temperature
+    row_losses = -functional.log_softmax(logits, dim=-1)[:, 0]
+    return (row_losses if weight is None else weight * row_losses).mean()
 
 
 @torch.no_grad()

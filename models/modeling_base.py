@@ -16,6 +16,9 @@ from transformers.utils import ModelOutput
 from .configuration_base import EventConfig
 from .pooling import POOLINGS
 
+LENGTH_PARTS = 6
+"""Parts that a CPU takes a batch in, each of rows of like length."""
+
 
 @dataclass
 class EventModelOutput(ModelOutput):
@@ -160,7 +163,10 @@ class EventEncoderModel(EventPreTrainedModel):
     def encode_together(
         self, groups: Sequence[tuple[torch.Tensor, torch.Tensor]]
     ) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Encode several batches of texts, of different widths perhaps, in one pass.
+        """Encode several batches of texts, of different widths perhaps, together.
+
+        An accelerator takes all rows in one pass. A CPU gains nothing from more rows at a time and loses by
+        padding, so that it takes them sorted by length, in a few parts.
 
         Args:
             groups: token ids and attention mask, each `(rows, length)`, of each group.
@@ -177,9 +183,28 @@ class EventEncoderModel(EventPreTrainedModel):
         padding_id = self.config.encoder_config.pad_token_id or 0
         input_ids = torch.cat([widen(ids, padding_id) for ids, _ in groups])
         attention_mask = torch.cat([widen(mask, 0) for _, mask in groups])
-        hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        if input_ids.device.type == "cpu":
+            hidden = self._encode_by_length(input_ids, attention_mask)
+        else:
+            hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         sizes = [len(ids) for ids, _ in groups]
         return list(zip(hidden.split(sizes), attention_mask.split(sizes), strict=True))
+
+    def _encode_by_length(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Token vectors `(rows, length, hidden_size)`; zeros where a part had no such position."""
+        # The last token's place, so that nothing is cut where padding stands in front.
+        lengths = (attention_mask * torch.arange(1, attention_mask.shape[1] + 1)).amax(dim=1)
+        order = lengths.argsort(stable=True)
+        parts = []
+        for rows in order.tensor_split(min(LENGTH_PARTS, len(order))):
+            width = int(lengths[rows[-1]].clamp(min=1))
+            mask = attention_mask[rows, :width]
+            hidden = self.encoder(
+                input_ids=input_ids[rows, :width],
+                attention_mask=None if bool(mask.all()) else mask,
+            ).last_hidden_state
+            parts.append(nn.functional.pad(hidden, (0, 0, 0, input_ids.shape[1] - width)))
+        return torch.cat(parts)[order.argsort()]
 
     def forward(
         self,

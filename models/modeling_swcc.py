@@ -115,7 +115,8 @@ class SwccForPreTraining(SwccPreTrainedModel):
         groups = {"anchor": (input_ids, attention_mask)}
         if objective in ("weakly_supervised", "dropout_views") or config.cluster_weight:
             groups["view_1"] = groups["view_2"] = (input_ids, attention_mask)
-        if objective != "dropout_views":
+        contrasts_co_event = config.shared_word_weight and config.shared_word_co_event_weight
+        if objective != "dropout_views" or contrasts_co_event:
             groups["co_event"] = (co_event_input_ids, co_event_attention_mask)
         if config.mlm_weight:
             groups["masked_token"] = (masked_input_ids, attention_mask)
@@ -167,7 +168,8 @@ class SwccForPreTraining(SwccPreTrainedModel):
         """
         config = self.config
         needed = {}
-        if config.contrastive_objective == "weakly_supervised":
+        contrasts_co_event = config.shared_word_weight and config.shared_word_co_event_weight
+        if config.contrastive_objective == "weakly_supervised" or contrasts_co_event:
             needed["co_event_weight"] = co_event_weight
         if config.mlm_weight:
             needed["masked_labels"] = masked_labels
@@ -205,14 +207,24 @@ class SwccForPreTraining(SwccPreTrainedModel):
             )
             terms["mlm_loss"] = gather_rows(token_losses).mean()
         if config.shared_word_weight:
-            terms["shared_word_loss"] = shared_word_contrast(
-                gathered["anchor"],
-                gathered["paraphrase"],
-                gathered["negatives"],
-                config.shared_word_temperature,
-            )
+            terms["shared_word_loss"] = self._contrast_shared_words(gathered, co_event_weight)
         loss = sum(weights[name] * term for name, term in terms.items())
         return SwccForPreTrainingOutput(loss=loss, embeddings=views["anchor"], **terms)
+
+    def _contrast_shared_words(self, views, co_event_weight):
+        config = self.config
+        loss = shared_word_contrast(
+            views["anchor"], views["paraphrase"], views["negatives"], config.shared_word_temperature
+        )
+        if config.shared_word_co_event_weight:
+            loss = loss + config.shared_word_co_event_weight * shared_word_contrast(
+                views["anchor"],
+                views["co_event"],
+                views["negatives"],
+                config.shared_word_temperature,
+                weight=gather_rows(co_event_weight),
+            )
+        return loss
 
     def _contrast(self, views, co_event_weight):
         config = self.config

@@ -74,7 +74,18 @@ CASES = {
     "shared_word_contrast": LossCase(
         "shared_word_contrast",
         slow_shared_word_contrast,
-        {"anchor": _ANCHOR, "paraphrase": _POSITIVE, "negatives": _random(BATCH, NEGATIVES, SIZE, seed=4)},
+        {"anchor": _ANCHOR, "positive": _POSITIVE, "negatives": _random(BATCH, NEGATIVES, SIZE, seed=4)},
+        {"temperature": 0.3},
+    ),
+    "shared_word_contrast-weighted": LossCase(
+        "shared_word_contrast",
+        slow_shared_word_contrast,
+        {
+            "anchor": _ANCHOR,
+            "positive": _POSITIVE,
+            "negatives": _random(BATCH, NEGATIVES, SIZE, seed=4),
+            "weight": _random(BATCH, seed=6).abs(),
+        },
         {"temperature": 0.3},
     ),
     "margin_contrast": LossCase(
@@ -230,7 +241,7 @@ def test_no_scale_gives_nan(name: str, scale: float) -> None:
 def test_length_of_vectors_does_not_matter(name: str) -> None:
     """Similarity is the cosine; scores and weights are numbers, not vectors."""
     case = CASES[name]
-    vectors = {key: value for key, value in case.tensors.items() if key not in ("scores", "co_event_weight")}
+    vectors = {key: value for key, value in case.tensors.items() if not key.endswith(("scores", "weight"))}
     longer = {key: value * (2.0 + index) for index, (key, value) in enumerate(vectors.items())}
     torch.testing.assert_close(case(**longer), case(), rtol=1e-10, atol=1e-12)
 

@@ -25,7 +25,11 @@ class TestSwcc(MethodCase):
     modules_to_save = ("prototypes", "mlm_head")
     variants = {  # noqa: RUF012
         "everything": Variant(
-            {"prototype_entropy_weight": 0.05, "shared_word_weight": 0.5},
+            {
+                "prototype_entropy_weight": 0.05,
+                "shared_word_weight": 0.5,
+                "shared_word_co_event_weight": 0.7,
+            },
             (CONTRAST, "cluster_loss", "mlm_loss", "prototype_entropy_loss", "shared_word_loss"),
         ),
         "paper": Variant({}, (CONTRAST, "cluster_loss", "mlm_loss")),
@@ -212,6 +216,14 @@ def _loss_by_separate_passes(head: SwccForPreTraining, inputs: dict[str, torch.T
         "mlm_loss": torch.nn.functional.cross_entropy(head.mlm_head(tokens), inputs["masked_labels"]),
         "shared_word_loss": losses.shared_word_contrast(
             anchor, paraphrase, negatives, config.shared_word_temperature
+        )
+        + config.shared_word_co_event_weight
+        * losses.shared_word_contrast(
+            anchor,
+            co_event,
+            negatives,
+            config.shared_word_temperature,
+            weight=inputs["co_event_weight"],
         ),
     }
     weights = TestSwcc().loss_weights(config)

@@ -49,15 +49,20 @@ def slow_info_nce(
 
 
 def slow_shared_word_contrast(
-    anchor: Matrix, paraphrase: Matrix, negatives: list[Matrix], temperature: float
+    anchor: Matrix,
+    positive: Matrix,
+    negatives: list[Matrix],
+    temperature: float,
+    weight: Vector | None = None,
 ) -> float:
-    """A paraphrase against the other anchors and every row's negatives."""
+    """A positive without shared words against the other anchors and every row's negatives."""
     total = 0.0
     for i, a in enumerate(anchor):
-        positive = math.exp(_cosine(a, paraphrase[i]) / temperature)
+        own = math.exp(_cosine(a, positive[i]) / temperature)
         rivals = [other for j, other in enumerate(anchor) if j != i]
         rivals += [negative for row in negatives for negative in row]
-        total -= math.log(positive / (positive + sum(math.exp(_cosine(a, r) / temperature) for r in rivals)))
+        loss = -math.log(own / (own + sum(math.exp(_cosine(a, r) / temperature) for r in rivals)))
+        total += loss if weight is None else weight[i] * loss
     return total / len(anchor)
 
 
