@@ -111,11 +111,11 @@ def objective(config: Settings) -> str:
         )
     if _number(config, "shared_word_weight"):
         terms.append(
-            "- **Contrast with shared words**, beyond the paper: an event is drawn to a paraphrase of itself, "
-            "in which near words stand for its own, away from events that keep its words but for one far "
-            "word, and from the other events of the batch. Near and far are cosines of single words under the encoder "
-            f"before training. Weight {setting(config.get('shared_word_weight'))}, temperature "
-            f"{setting(config.get('shared_word_temperature'))}."
+            "- **Contrast with shared words**, beyond the paper: an event is drawn to a paraphrase of "
+            "itself, in which near words stand for its own, away from events that keep its words but for "
+            "one far word, and from the other events of the batch. Near and far are cosines "
+            f"of single words under the encoder before training. Weight {setting(config.get('shared_word_weight'))}, "
+            f"temperature {setting(config.get('shared_word_temperature'))}{_second_positive(config)}."
         )
     return "The loss is a weighted sum; vectors are compared by their cosine.\n\n" + "\n".join(terms)
 
@@ -297,6 +297,13 @@ def _literal(event: Event) -> str:
 def _number(config: Settings, name: str) -> float:
     value = config.get(name, 0)
     return float(value) if isinstance(value, (int, float)) else 0.0
+
+
+def _second_positive(config: Settings) -> str:
+    name = "shared_word_co_event_weight"
+    if not _number(config, name):
+        return ""
+    return f"; the co-event is a second positive, with the weight {setting(config.get(name))}"
 
 
 def _prototype_rate(training: Settings) -> str:

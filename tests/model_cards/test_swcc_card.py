@@ -52,6 +52,14 @@ def test_only_readings_of_terms_in_use_are_told():
     assert "one-word changes" in places(shared_word_weight=0.5)["Beyond the paper"]
 
 
+def test_a_second_positive_is_told_where_it_is_in_use():
+    config = {**SwccConfig(shared_word_weight=2.0).to_dict(), "shared_word_co_event_weight": 0.0}
+    assert "second positive" not in METHOD_CARD.objective(config)
+    assert "second positive, with the weight `0.5`" in METHOD_CARD.objective(
+        {**config, "shared_word_co_event_weight": 0.5}
+    )
+
+
 @pytest.mark.parametrize("normalization", ["min_max", "log_min_max", "constant"])
 @pytest.mark.parametrize("objective", ["weakly_supervised", "dropout_views", "info_nce", "margin"])
 def test_every_objective_has_words(objective, normalization):
