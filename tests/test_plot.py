@@ -84,7 +84,7 @@ def test_the_picture_and_the_table_are_written(run_folder, raw_folder, tmp_path)
     prototypes = plot_prototypes(run_folder, picture, data=raw_folder)
     pixels = matplotlib.image.imread(picture)
     assert min(pixels.shape[:2]) > 800
-    assert len(np.unique(pixels.reshape(-1, pixels.shape[2]), axis=0)) > 10
+    assert len(np.unique(pixels[::5, ::5, 0])) > 10
     written = picture.with_suffix(".md").read_text(encoding="utf-8")
     for prototype in prototypes:
         for text in prototype.nearest:
