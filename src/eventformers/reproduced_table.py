@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from eventformers.encoders import PACKAGED_ENCODER
 from eventformers.errors import EventformersError
 from eventformers.files import write_text
 from eventformers.model_cards.markdown import cell, code
@@ -20,7 +21,6 @@ from eventformers.results import TaskResult
 from eventformers.tasks import TASKS
 from eventformers.trainers.method import Method
 from eventformers.trainers.recipes import Recipe
-from eventformers.training import PACKAGED_ENCODER
 
 TABLE_FORMAT = 1
 """The version of the JSON file's shape."""

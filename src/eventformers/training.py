@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from eventformers.encoders import resolve_encoder
+from eventformers.encoders import PACKAGED_ENCODER, resolve_encoder
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
 from eventformers.files import staged_folder
@@ -17,7 +17,6 @@ from eventformers.results import TaskResult, write_eval_results
 from eventformers.trainers.method import load_method
 from eventformers.trainers.run import TrainingRun, recorded_seed, resolve_recipe, save_run, train_head
 
-PACKAGED_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 logger = logging.getLogger(__name__)
 
 
@@ -107,7 +106,7 @@ def train(
     with staged_folder(folder) as staging:
         save_run(run, staging)
         trained = load_encoder(str(staging), device=device)
-        results = _score(run, trained, folder, encoder_path, evaluation_data, device, staging)
+        results = _score(run, trained, folder, encoder, evaluation_data, device, staging)
         write_eval_results(results, staging)
     if create_model_card:
         write_card(folder, _card(run, folder.name, encoder or PACKAGED_ENCODER, results))
@@ -118,7 +117,7 @@ def _score(
     run: TrainingRun,
     trained: EventEncoder,
     folder: Path,
-    encoder: str,
+    encoder: str | None,
     data: str | Path | None,
     device: str | None,
     output: Path,
