@@ -13,9 +13,9 @@ from eventformers.inference.encode import load_encoder
 from eventformers.training import FinishedRun, train
 
 _SHOWN_EVENTS: tuple[Event, ...] = (
-    {"subject": "police", "predicate": "arrest", "object": "thief"},
-    {"subject": "storm", "predicate": "destroy", "object": "house"},
-    {"subject": "doctor", "predicate": "treat", "object": "patient"},
+    {"subject": "police", "predicate": "arrests", "object": "thief"},
+    {"subject": "storm", "predicate": "destroys", "object": "homes"},
+    {"subject": "doctor", "predicate": "treats", "object": "patient"},
 )
 
 
