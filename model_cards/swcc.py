@@ -113,8 +113,9 @@ def objective(config: Settings) -> str:
         terms.append(
             "- **Contrast with shared words**, beyond the paper: an event is drawn to a paraphrase of "
             "itself, in which near words stand for its own, away from events that keep its words but for "
-            "one far word, and from the other events of the batch. Near and far are cosines "
-            f"of single words under the encoder before training. Weight {setting(config.get('shared_word_weight'))}, "
+            "one far word, and from the other events of the batch. Near and far are cosines of single "
+            "words under the encoder before training. "
+            f"Weight {setting(config.get('shared_word_weight'))}, "
             f"temperature {setting(config.get('shared_word_temperature'))}{_second_positive(config)}."
         )
     return "The loss is a weighted sum; vectors are compared by their cosine.\n\n" + "\n".join(terms)
