@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import random
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -14,7 +16,8 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from peft import PeftModel
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
-from transformers.trainer_utils import get_last_checkpoint, set_seed
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, get_last_checkpoint, set_seed
 
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.files import write_text
@@ -24,6 +27,8 @@ from eventformers.trainers.base import EventTrainer, write_arguments
 from eventformers.trainers.lora import add_lora
 from eventformers.trainers.method import Method, load_method
 from eventformers.trainers.recipes import Recipe, apply_settings, check_keys, load_recipe
+
+logger = logging.getLogger(__name__)
 
 RUN_FILE = "run.json"
 _OURS = {"output_dir", "seed", "data_seed", "use_cpu", "bf16", "fp16", "remove_unused_columns", "report_to"}
@@ -224,8 +229,29 @@ def _freeze(model: EventPreTrainedModel, names: Sequence[str]) -> None:
             parameter.requires_grad_(False)
 
 
+def last_whole_checkpoint(output: Path) -> str | None:
+    """The last checkpoint of a run; what a kill cut in mid-write is removed first.
+
+    Args:
+        output: folder of the run.
+
+    Returns:
+        The checkpoint's folder; None where there is none.
+    """
+    if not output.is_dir():
+        return None
+    for checkpoint in output.glob(f"{PREFIX_CHECKPOINT_DIR}-*"):
+        # The trainer's state is the last file of a checkpoint.
+        try:
+            json.loads((checkpoint / TRAINER_STATE_NAME).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            logger.warning("%s was not written to its end and is removed", checkpoint)
+            shutil.rmtree(checkpoint)
+    return get_last_checkpoint(str(output))
+
+
 def _checkpoint(recipe: Recipe, output: Path) -> str:
-    checkpoint = get_last_checkpoint(str(output)) if output.is_dir() else None
+    checkpoint = last_whole_checkpoint(output)
     record = output / RUN_FILE
     if checkpoint is None or not record.is_file():
         raise EventformersError(f"{output}: found no checkpoint to resume; run without --resume")

@@ -14,8 +14,7 @@ from typing import cast
 
 from filelock import FileLock
 from transformers import AutoConfig
-from transformers.trainer import TRAINER_STATE_NAME
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, get_last_checkpoint
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
@@ -31,7 +30,7 @@ from eventformers.results import TaskResult, read_result, result_path
 from eventformers.tasks import TASKS
 from eventformers.trainers.method import Method, load_method
 from eventformers.trainers.recipes import Recipe, load_recipe
-from eventformers.trainers.run import RUN_FILE, resolve_recipe
+from eventformers.trainers.run import RUN_FILE, last_whole_checkpoint, resolve_recipe
 from eventformers.training import train
 
 ROW_FILE = "reproduction.json"
@@ -279,11 +278,7 @@ def _train(call: Reproduction, row: ReproducedRow, folder: Path) -> str:
 
 def _can_resume(folder: Path) -> bool:
     """Whether a killed run left a whole checkpoint; those that were cut in mid-write are removed."""
-    for checkpoint in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*"):
-        # The trainer's state is the last file of a checkpoint.
-        if not _read_json(checkpoint / TRAINER_STATE_NAME):
-            shutil.rmtree(checkpoint)
-    return folder.is_dir() and (folder / RUN_FILE).is_file() and get_last_checkpoint(str(folder)) is not None
+    return (folder / RUN_FILE).is_file() and last_whole_checkpoint(folder) is not None
 
 
 def _finished_folder(folder: Path, digest: str) -> Path | None:
