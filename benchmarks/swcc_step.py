@@ -1,0 +1,245 @@
+"""Speed of one SWCC training step: its five views in one encoder pass, beside five passes.
+
+    python benchmarks/swcc_step.py --events ../shared/data/chains/events.jsonl.gz --threads 1
+
+The other side is the obvious way: anchor, two dropout views, co-event and masked event each go through the
+encoder by themselves, padded to their own width. Both sides are the same head with the same weights, batches
+and losses, and with dropout off their gradients have to be equal; that is checked first, in float64. A step
+is forward and backward; the optimizer's part is the same on both sides. The sides take turns, so that what
+else the machine does falls on both. On a machine that is not idle, processor time with `--threads 1` is the
+fairer clock. Without `--events` the bundled samples are read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import copy
+import heapq
+import os
+import platform
+import random
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import torch
+from transformers import AutoTokenizer
+
+from eventformers.datasets_scripts.base import SAMPLES
+from eventformers.datasets_scripts.chain_readers import read_documents
+from eventformers.datasets_scripts.events import Event
+from eventformers.encoders import resolve_encoder
+from eventformers.models.modeling_swcc import SwccForPreTraining
+from eventformers.trainers.swcc import SwccCollator
+
+Batch = dict[str, torch.Tensor]
+Pair = tuple[Event, Event]
+Groups = Sequence[tuple[torch.Tensor, torch.Tensor]]
+
+TOGETHER, APART = "views together", "five passes"
+LARGEST_DIFFERENCE = 1e-9
+"""Of the gradients in float64, relative to the largest entry of each parameter's gradient."""
+SMALLEST_SCALE = 1e-6
+"""Of the model's largest gradient: below it stands rounding alone, as for the key bias of an attention."""
+WINDOW = 100
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Check the gradients, measure and print."""
+    options = parse_arguments(arguments)
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(options.seed)
+    device = torch.device(options.device)
+    folder = resolve_encoder(options.encoder)
+    together = SwccForPreTraining.from_encoder(folder, pooling=options.pooling).to(device)
+    apart = five_passes(together)
+    batches = make_batches(options, folder, device)
+    print(describe(device, options))
+    tokens = statistics.mean(tokens_of_views(batch) for batch in batches)
+    print(f"{len(batches)} batches of {options.batch_size} events; {tokens:,.0f} tokens in the views of one")
+
+    difference = largest_gradient_difference(together, apart, batches[0])
+    print(f"largest relative difference of the gradients without dropout, in float64: {difference:.1e}")
+    assert difference < LARGEST_DIFFERENCE, "the gradients of the two sides differ"
+
+    compare({TOGETHER: together, APART: apart}, batches, device, options)
+
+
+def five_passes(head: SwccForPreTraining) -> SwccForPreTraining:
+    """A copy of the head, with the same weights, that encodes view after view."""
+    other = copy.deepcopy(head)
+
+    def encode_apart(groups: Groups) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        return [
+            (other.swcc.encoder(input_ids=ids, attention_mask=mask).last_hidden_state, mask)
+            for ids, mask in groups
+        ]
+
+    other.swcc.encode_together = encode_apart
+    return other
+
+
+def largest_gradient_difference(
+    together: SwccForPreTraining, apart: SwccForPreTraining, batch: Batch
+) -> float:
+    """Difference of the gradients with dropout off, relative to the largest entry of each parameter's."""
+    gradients = []
+    for head in (together, apart):
+        head.double().eval()
+        head(**batch).loss.backward()
+        gradients.append([value.grad for value in head.parameters() if value.grad is not None])
+        head.zero_grad()
+        head.float().train()
+    assert len(gradients[0]) == len(gradients[1]) > 0
+    floor = SMALLEST_SCALE * max(float(gradient.abs().max()) for gradient in gradients[1])
+    return max(
+        float((ours - theirs).abs().max()) / max(float(theirs.abs().max()), floor)
+        for ours, theirs in zip(*gradients, strict=True)
+    )
+
+
+def compare(
+    heads: dict[str, SwccForPreTraining],
+    batches: list[Batch],
+    device: torch.device,
+    options: argparse.Namespace,
+) -> None:
+    """Time both sides in turn and print seconds a step, ratios and, on an accelerator, memory."""
+    autocast: Callable[[], contextlib.AbstractContextManager[object]] = (
+        contextlib.nullcontext
+        if options.dtype == "float32"
+        else lambda: torch.autocast(device.type, dtype=getattr(torch, options.dtype))
+    )
+
+    def steps(head: SwccForPreTraining, chosen: list[Batch]) -> None:
+        for batch in chosen:
+            with autocast():
+                loss = head(**batch).loss
+            loss.backward()
+            head.zero_grad(set_to_none=True)
+
+    for head in heads.values():
+        steps(head, batches[: options.warm_up])
+    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in heads}
+    memory = dict.fromkeys(heads, 0)
+    for turn in range(options.rounds):
+        start = turn * options.steps
+        chosen = [batches[place % len(batches)] for place in range(start, start + options.steps)]
+        # Who goes first changes, so that neither side always finds the caches warm.
+        for name in sorted(heads, reverse=bool(turn % 2)):
+            if device.type == "cuda":
+                torch.cuda.reset_peak_memory_stats(device)
+            wall, processor = timed(lambda name=name, chosen=chosen: steps(heads[name], chosen), device)  # type: ignore[misc]
+            seconds[name].append((wall / options.steps, processor / options.steps))
+            if device.type == "cuda":
+                memory[name] = max(memory[name], torch.cuda.max_memory_allocated(device))
+    for name, taken in seconds.items():
+        wall, processor = (statistics.median(column) for column in zip(*taken, strict=True))
+        held = f"{memory[name] / 2**20:10,.0f} MiB at most" if memory[name] else ""
+        print(f"  {name:16}{wall * 1e3:10.2f} ms a step{processor * 1e3:10.2f} ms of processor{held}")
+    for kind, clock in (("time", 0), ("processor time", 1)):
+        ratios = [
+            seconds[APART][turn][clock] / seconds[TOGETHER][turn][clock] for turn in range(options.rounds)
+        ]
+        print(
+            f"  {kind} of {APART} / {TOGETHER}: median {statistics.median(ratios):.2f} "
+            f"({min(ratios):.2f} to {max(ratios):.2f} over {options.rounds} rounds)"
+        )
+
+
+def timed(run: Callable[[], None], device: torch.device) -> tuple[float, float]:
+    """Seconds, and seconds of the processor, that a call takes until the device has done its part."""
+    if device.type != "cuda":
+        started = time.perf_counter(), time.process_time()
+        run()
+        return time.perf_counter() - started[0], time.process_time() - started[1]
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize(device)
+    started_processor = time.process_time()
+    begin.record()
+    run()
+    end.record()
+    processor = time.process_time() - started_processor
+    torch.cuda.synchronize(device)
+    return begin.elapsed_time(end) / 1e3, processor
+
+
+def make_batches(options: argparse.Namespace, folder: str, device: torch.device) -> list[Batch]:
+    """Batches of the views, from pairs of events of one document drawn at random."""
+    draw = random.Random(options.seed)  # noqa: S311 - no secret depends on it
+    number = options.batches * options.batch_size
+    pairs = heapq.nsmallest(number, pairs_of_documents(options.events, draw), key=lambda _: draw.random())
+    if len(pairs) < number:
+        raise SystemExit(f"found {len(pairs)} events with a co-event; accepted: at least {number}")
+    collator = SwccCollator(
+        AutoTokenizer.from_pretrained(folder),
+        event_order="subject_predicate_object",
+        frequency_normalization="constant",
+        frequency_minimum=1,
+        frequency_maximum=1,
+        seed=options.seed,
+    )
+    rows = [
+        {"row": place, "event": event, "co_events": [co_event], "frequencies": [1]}
+        for place, (event, co_event) in enumerate(pairs)
+    ]
+    return [
+        {
+            name: tensor.to(device)
+            for name, tensor in collator(rows[start : start + options.batch_size]).items()
+        }
+        for start in range(0, number, options.batch_size)
+    ]
+
+
+def pairs_of_documents(path: Path | None, draw: random.Random) -> Iterator[Pair]:
+    """Every event of every document, with another one that stands near it."""
+    for document in read_documents([path or SAMPLES / "chains" / "events.jsonl"], Counter()):
+        events = [raw.event for raw in document.events]
+        for place, event in enumerate(events):
+            others = range(max(0, place - WINDOW), min(len(events), place + WINDOW + 1))
+            other = draw.choice(others)
+            if other != place:
+                yield event, events[other]
+
+
+def tokens_of_views(batch: Batch) -> int:
+    """Tokens that are no padding: anchor, two dropout views, masked event and co-event."""
+    return 4 * int(batch["attention_mask"].sum()) + int(batch["co_event_attention_mask"].sum())
+
+
+def describe(device: torch.device, options: argparse.Namespace) -> str:
+    """One line about the machine."""
+    if device.type == "cuda":
+        machine = torch.cuda.get_device_name(device)
+    else:
+        processor = platform.processor() or platform.machine()
+        machine = f"{processor}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
+    return f"{machine}, torch {torch.__version__}, {options.dtype}"
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--events", type=Path, help="JSON lines of documents; the samples without it")
+    parser.add_argument("--encoder", help="folder or Hub id; the packaged all-MiniLM-L6-v2 without it")
+    parser.add_argument("--pooling", choices=("cls", "mean"), default="mean")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), default="float32")
+    parser.add_argument("--batch-size", type=int, default=128)
+    parser.add_argument("--batches", type=int, default=8, help="different batches, of different widths")
+    parser.add_argument("--steps", type=int, default=4, help="steps of each side in a round")
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--warm-up", type=int, default=2, help="steps of each side before the clock starts")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--seed", type=int, default=0)
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    main()
