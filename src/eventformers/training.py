@@ -87,7 +87,6 @@ def train(
         seed = recorded_seed(folder)
     resolved = resolve_recipe(resolved_method, recipe, settings, seed)
     encoder_path = resolve_encoder(encoder)
-    folder.mkdir(parents=True, exist_ok=True)
     run = train_head(
         resolved,
         encoder=encoder_path,
