@@ -1,0 +1,80 @@
+"""The command line: help without heavy libraries, and one clear line with exit code 2 for a user's error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from command_lines import Outcome, run_command_lines
+
+HELP = {
+    "root": ("--help",),
+    "demo": ("demo", "--help"),
+    "data list": ("data", "list", "--help"),
+    "data build": ("data", "build", "--help"),
+    "train": ("train", "--help"),
+    "evaluate": ("evaluate", "--help"),
+    "embed": ("embed", "--help"),
+    "plot": ("plot", "--help"),
+    "reproduce": ("reproduce", "--help"),
+    "version": ("--version",),
+}
+WRONG = {
+    "method": (("train", "swccc", "-o", "out"), "Did you mean 'swcc'"),
+    "recipe": (("train", "swcc", "--recipe", "papper", "-o", "out"), "Did you mean 'paper'"),
+    "recipe file": (("train", "swcc", "--recipe", "no.yaml", "-o", "out"), "no.yaml"),
+    "recipe key": (("train", "swcc", "--set", "learning_rat=1", "-o", "out"), "Did you mean 'learning_rate'"),
+    "setting": (("train", "swcc", "--set", "learning_rate", "-o", "out"), "key=value"),
+    "nothing to resume": (("train", "swcc", "--resume", "-o", "out"), "no checkpoint"),
+    "encoder": (("train", "swcc", "--encoder", "no/such/folder", "-o", "out"), "no/such/folder"),
+    "task": (
+        ("evaluate", "empty", "--task", "hard_similarty", "-o", "out"),
+        "Did you mean 'hard_similarity'",
+    ),
+    "model folder": (("evaluate", "empty", "--task", "hard_similarity", "-o", "out"), "config.json"),
+    "batch size": (("embed", "empty", "events.txt", "-o", "out.parquet", "--batch-size", "0"), "at least 1"),
+    "dataset": (("data", "build", "event_similarty", "-o", "out"), "Did you mean 'event_similarity'"),
+    "paper": (("reproduce", "swc", "table2", "-o", "out"), "swcc"),
+    "table": (("reproduce", "swcc", "table99", "-o", "out"), "table"),
+    "option": (("train", "swcc", "--recipee", "paper", "-o", "out"), "--recipe"),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Working directory of the commands."""
+    path = tmp_path_factory.mktemp("commands")
+    (path / "empty").mkdir()
+    (path / "events.txt").write_text("police arrested thief\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def outcomes(folder: Path) -> dict[str, Outcome]:
+    """What each command line did; all run in one process, help first."""
+    lines = [*HELP.values(), *(line for line, _ in WRONG.values())]
+    return dict(zip([*HELP, *WRONG], run_command_lines(lines, folder), strict=True))
+
+
+@pytest.mark.parametrize("name", HELP)
+def test_help_loads_nothing_heavy(name: str, outcomes: dict[str, Outcome]) -> None:
+    assert outcomes[name]["code"] == 0
+    assert outcomes[name]["output"]
+    assert not outcomes[name]["heavy"]
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_errors_are_one_line_and_exit_code_2(name: str, outcomes: dict[str, Outcome]) -> None:
+    outcome = outcomes[name]
+    assert outcome["code"] == 2, outcome["errors"]
+    lines = outcome["errors"].strip().splitlines()
+    assert len(lines) == 1, outcome["errors"]
+    assert lines[0].startswith("error: ")
+    assert WRONG[name][1] in lines[0]
+
+
+def test_errors_leave_nothing_behind(outcomes: dict[str, Outcome], folder: Path) -> None:
+    assert outcomes
+    left = {path.name for path in folder.iterdir()}
+    assert left <= {"empty", "events.txt", "lines.json", "outcomes.json"}
+    assert not list((folder / "empty").iterdir())
