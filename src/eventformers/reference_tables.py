@@ -1,0 +1,267 @@
+"""The tables of README.md and docs, made from the registries, so that they cannot part from the code."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import eventformers
+from eventformers.datasets_scripts import BUILDERS, list_datasets
+from eventformers.errors import UnknownNameError
+from eventformers.evaluate_metrics import METRICS, load_metric
+from eventformers.model_cards import load_method_card
+from eventformers.registration import configuration_classes
+from eventformers.results import TaskResult, load_results
+from eventformers.tasks import TASKS
+from eventformers.trainers.method import METHODS, load_method
+from eventformers.trainers.recipes import list_recipes, load_recipe
+
+_ENTRY = re.compile(r" {4}(\w+)(?: \([^)]*\))?: (.*)")
+_CONTINUATION = re.compile(r" {5,}(\S.*)")
+
+
+@dataclass(frozen=True)
+class Documented:
+    """A name with what its docstring says of it.
+
+    Attributes:
+        name: the name.
+        meaning: its text, on one line.
+    """
+
+    name: str
+    meaning: str
+
+
+def docstring_entries(docstring: str, section: str) -> list[Documented]:
+    """The entries of one section of a docstring, such as `Args` or `Returns`.
+
+    Args:
+        docstring: a docstring without its common indent.
+        section: the section's heading, without colon.
+    """
+    entries: list[Documented] = []
+    inside = False
+    for line in docstring.splitlines():
+        if not line.startswith(" "):
+            inside = line == f"{section}:" or (inside and not line)
+        elif inside and (entry := _ENTRY.fullmatch(line)):
+            entries.append(Documented(entry[1], entry[2]))
+        elif inside and entries and (more := _CONTINUATION.fullmatch(line)):
+            entries[-1] = Documented(entries[-1].name, f"{entries[-1].meaning} {more[1]}")
+    return entries
+
+
+def table(name: str, results_folder: Path) -> str:
+    """One generated table, in Markdown.
+
+    Args:
+        name: a key of `TABLES`, with the name of a method or dataset behind a blank where the table is one's.
+        results_folder: the folder that holds `results/`.
+
+    Raises:
+        UnknownNameError: there is no such table, or no such method or dataset.
+    """
+    kind, _, of = name.partition(" ")
+    if kind == "results":
+        return results_table(load_results(results_folder))
+    if kind in TABLES and not of:
+        return TABLES[kind]()
+    if kind in TABLES_OF and of:
+        return TABLES_OF[kind](of)
+    known = ["results", *TABLES, *(f"{one} NAME" for one in TABLES_OF)]
+    raise UnknownNameError("generated table", name, known)
+
+
+def methods_table() -> str:
+    """The methods: their classes, recipes, data and papers."""
+    classes = {kind.model_type: kind for kind in configuration_classes()}  # type: ignore[attr-defined]
+    rows = []
+    for name in METHODS:
+        method, card = load_method(name), load_method_card(name)
+        auto_map = classes[name].full_auto_map  # type: ignore[attr-defined]
+        auto = [f"`{auto_name}` → `{place.split('.')[1]}`" for auto_name, place in auto_map.items()]
+        recipes = [
+            f"`{recipe}`" + (" (default)" if recipe == method.default_recipe else "")
+            for recipe in list_recipes(name)
+        ]
+        rows.append(
+            (
+                f"[{method.title}]({card.url})",
+                f"`{name}`",
+                "<br>".join(auto),
+                f"`{method.dataset[0]}` (`{method.dataset[1]}`)",
+                _codes(method.tasks),
+                "<br>".join(recipes),
+            )
+        )
+    return _table(("method", "`model_type`", "Auto class → class", "trains on", "tasks", "recipes"), rows)
+
+
+def api_table() -> str:
+    """The public names of the package, with the first sentence of what each says of itself."""
+    rows = []
+    for name in eventformers.__all__:
+        value = getattr(eventformers, name)
+        if isinstance(value, str):
+            rows.append((f"`eventformers.{name}`", "The version."))
+        else:
+            text = " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split())
+            rows.append((f"`eventformers.{name}{'' if inspect.isclass(value) else '()'}`", text))
+    return _table(("name", "what it is"), rows)
+
+
+def datasets_table() -> str:
+    """The configs of every dataset builder."""
+    rows = [
+        (
+            f"`{entry['name']}`",
+            f"`{entry['config']}`",
+            _codes(entry["columns"]),
+            f"`{entry['split']}`",
+            # File patterns hold asterisks, which Markdown would take for emphasis.
+            re.sub(r"[^\s,]*\*[^\s,]*", r"`\g<0>`", entry["raw_files"]),
+        )
+        for entry in list_datasets()
+    ]
+    return _table(("dataset", "config", "columns", "split", "raw files"), rows)
+
+
+def metrics_table() -> str:
+    """The metrics: what each takes and gives."""
+    rows = []
+    for name in METRICS:
+        text = inspect.cleandoc(load_metric(name).inputs_description)
+        columns = (docstring_entries(text, section) for section in ("Args", "Returns"))
+        rows.append((f"`{name}`", *("<br>".join(_described(entries)) for entries in columns)))
+    return _table(("metric", "inputs", "scores"), rows)
+
+
+def tasks_table() -> str:
+    """The evaluation tasks: data, metric and published scores."""
+    rows = [
+        (
+            f"`{task.name}`",
+            f"`{task.dataset}` (`{task.config}`)",
+            f"`{task.metric}`: `{task.main_score}`",
+            task.description,
+            task.paper_reference,
+            "<br>".join(f"{model}: {_stated(score)}" for model, score in task.published_scores.items()),
+        )
+        for task in TASKS.values()
+    ]
+    return _table(
+        ("task", "data", "metric: score", "what it says", "published in", "scores from papers"), rows
+    )
+
+
+def recipes_table(method: str) -> str:
+    """The recipes of a method: what each is and what was expected of it."""
+    tasks = load_method(method).tasks
+    rows = []
+    for name in list_recipes(method):
+        recipe = load_recipe(method, name)
+        expected = [_stated(recipe.expected.get(task)) for task in tasks]
+        rows.append(
+            (f"`{name}`", recipe.description, *expected, recipe.expected_source if recipe.expected else "-")
+        )
+    return _table(("recipe", "what it is", *(f"`{task}`" for task in tasks), "expected by"), rows)
+
+
+def options_table(method: str) -> str:
+    """The fields of a method's configuration, its own before those of every method."""
+    config_class = load_method(method).config_class
+    return _fields_table("field", [config_class, config_class.__mro__[1]])
+
+
+def settings_table(dataset: str) -> str:
+    """The settings of a dataset builder."""
+    if dataset not in BUILDERS:
+        raise UnknownNameError("dataset", dataset, BUILDERS)
+    return _fields_table("setting", [BUILDERS[dataset].BUILDER_CONFIG_CLASS])
+
+
+def results_table(results: Sequence[TaskResult]) -> str:
+    """Results beside their untrained encoders; a sentence where there are none."""
+    if not results:
+        return "No results are committed yet."
+    rows = [
+        (
+            f"`{result.task}`",
+            f"`{result.model}`" + (f" ({result.variant})" if result.variant else ""),
+            _score(result.main_value),
+            _score(result.baseline.main_value) if result.baseline else "-",
+            f"{result.main_score}",
+            f"{result.dataset.rows} ({result.dataset.origin})",
+            "-" if result.seed is None else str(result.seed),
+            f"`{result.model_revision[:12]}`",
+        )
+        for result in sorted(results, key=lambda result: (list(TASKS).index(result.task), result.model))
+    ]
+    header = ("task", "model", "score", "untrained", "of", "rows", "seed", "revision")
+    return _table(header, rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "methods": methods_table,
+    "api": api_table,
+    "datasets": datasets_table,
+    "metrics": metrics_table,
+    "tasks": tasks_table,
+}
+"""The tables that stand for themselves."""
+
+TABLES_OF: dict[str, Callable[[str], str]] = {
+    "recipes": recipes_table,
+    "options": options_table,
+    "settings": settings_table,
+}
+"""The tables of one method or dataset."""
+
+
+def _fields_table(heading: str, classes: Sequence[type]) -> str:
+    rows = []
+    seen: set[str] = set()
+    for kind in classes:
+        defaults = {entry.name: _default(entry) for entry in dataclasses.fields(classes[0])}  # type: ignore[arg-type]
+        for entry in docstring_entries(inspect.getdoc(kind) or "", "Args"):
+            if entry.name not in seen:
+                rows.append((f"`{entry.name}`", f"`{defaults[entry.name]}`", entry.meaning))
+                seen.add(entry.name)
+    return _table((heading, "default", "meaning"), rows)
+
+
+def _default(entry: dataclasses.Field[object]) -> str:
+    if entry.default_factory is not dataclasses.MISSING:
+        return str(entry.default_factory())
+    return str(entry.default)
+
+
+def _described(entries: Iterable[Documented]) -> Iterator[str]:
+    return (f"`{entry.name}`: {entry.meaning}" for entry in entries)
+
+
+def _codes(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _stated(value: float | None) -> str:
+    """A score as papers print it: correlations to two places, percentages to one."""
+    if value is None:
+        return "-"
+    return f"{value:.2f}" if abs(value) <= 1 else f"{value:.1f}"
+
+
+def _score(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if abs(value) <= 1 else f"{value:.1f}"
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

@@ -1,0 +1,125 @@
+"""The generated tables are fresh and complete, and the command says so with its exit code."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+import eventformers
+from eventformers import readme
+from eventformers.evaluate_metrics import METRICS
+from eventformers.reference_tables import TABLES_OF, docstring_entries, results_table, table
+from eventformers.registration import configuration_classes
+from eventformers.tasks import TASKS
+from eventformers.trainers.method import METHODS
+from eventformers.trainers.recipes import list_recipes
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+FILES = readme.default_files(REPOSITORY)
+
+
+def generated_parts(path: Path) -> str:
+    """What stands between the comments of a file."""
+    parts = path.read_text(encoding="utf-8").split(readme.END)
+    return "\n".join(readme.BEGIN.split(part)[-1] for part in parts[:-1])
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_tables_are_fresh(path: Path) -> None:
+    text, wanted = readme.generate(path, REPOSITORY)
+    assert text == wanted, "stale: run `python -m eventformers.readme`"
+
+
+def names_to_mention() -> list[str]:
+    recipes = [recipe for method in METHODS for recipe in list_recipes(method)]
+    classes = [
+        reference.split(".")[1]
+        for config_class in configuration_classes()
+        for reference in config_class.full_auto_map.values()  # type: ignore[attr-defined]
+    ]
+    return sorted({*eventformers.__all__, *METHODS, *METRICS, *TASKS, *recipes, *classes})
+
+
+@pytest.mark.parametrize("name", names_to_mention())
+def test_readme_mentions(name: str) -> None:
+    tables = generated_parts(REPOSITORY / "README.md")
+    forms = (f"`{name}`", f"`eventformers.{name}`", f"`eventformers.{name}()`")
+    assert any(form in tables for form in forms)
+
+
+def test_every_method_has_a_page_with_its_recipes_and_options() -> None:
+    for method in METHODS:
+        page = (REPOSITORY / "docs" / f"{method}.md").read_text(encoding="utf-8")
+        for kind in ("recipes", "options"):
+            assert f"<!-- generated: {kind} {method} -->" in page
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_options_are_told(method: str) -> None:
+    """Every field that a method's configuration adds has its meaning in the docstring."""
+    for config_class in configuration_classes():
+        if config_class.model_type == method:  # type: ignore[attr-defined]
+            for name in inspect.get_annotations(config_class):
+                if name != "full_auto_map":
+                    assert f"| `{name}` |" in TABLES_OF["options"](method)
+
+
+def test_docstring_entries() -> None:
+    docstring = (
+        "What it is.\n\nArgs:\n    one (list of float): first,\n        still first: yes.\n    two: second.\n"
+    )
+    docstring += "\nReturns:\n    three: third.\n\nThe end: of it.\n    four: not in it."
+    entries = [(entry.name, entry.meaning) for entry in docstring_entries(docstring, "Args")]
+    assert entries == [("one", "first, still first: yes."), ("two", "second.")]
+    assert [entry.name for entry in docstring_entries(docstring, "Returns")] == ["three"]
+    assert docstring_entries(docstring, "Raises") == []
+
+
+def test_no_results_is_a_sentence(tmp_path: Path) -> None:
+    assert table("results", tmp_path) == results_table([]) == "No results are committed yet."
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    path = tmp_path / "page.md"
+    path.write_text(f"# Page\n\n<!-- generated: tasks -->\nold\n{readme.END}\n\nend\n", encoding="utf-8")
+    return path
+
+
+def test_command_checks_then_writes(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = page.read_text(encoding="utf-8")
+    assert readme.main(["--check", str(page)]) == 1
+    assert capsys.readouterr().err == f"stale: {page}; run `python -m eventformers.readme`\n"
+    assert page.read_text(encoding="utf-8") == before
+    assert readme.main([str(page)]) == 0
+    after = page.read_text(encoding="utf-8")
+    assert after.startswith("# Page\n\n<!-- generated: tasks -->\n| task |")
+    assert after.endswith(f"|\n{readme.END}\n\nend\n")
+    assert "old" not in after
+    assert readme.main(["--check", str(page)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("<!-- generated: taks -->\n<!-- end of generated -->\n", "tasks"),
+        ("<!-- generated: recipes swc -->\n<!-- end of generated -->\n", "swcc"),
+        ("<!-- generated: tasks -->\n", "page.md, line 1"),
+        ("\n<!-- end of generated -->\n", "page.md, line 2"),
+        ("<!-- generated: tasks -->\n<!-- generated: tasks -->\n", "page.md, line 2"),
+    ],
+)
+def test_bad_pages_are_told(page: Path, text: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    page.write_text(text, encoding="utf-8")
+    assert readme.main([str(page)]) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert error.count("\n") == 1
+    assert page.read_text(encoding="utf-8") == text
+
+
+def test_missing_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert readme.main([str(tmp_path / "none.md")]) == 2
+    assert "cannot read" in capsys.readouterr().err
