@@ -1,0 +1,86 @@
+"""Views beyond the paper: paraphrases, swaps, co-events without shared words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from datasets import Dataset
+from transformers import AutoTokenizer
+
+from eventformers.models.modeling_swcc import SwccModel
+from eventformers.trainers.role_substitution import RoleSubstitution, SubstitutionSettings
+from eventformers.trainers.swcc import SwccCollator
+
+EVENTS = [
+    {"subject": subject, "predicate": predicate, "object": obj}
+    for subject in ("police", "man", "company")
+    for predicate in ("arrested", "bought")
+    for obj in ("thief", "house", "car")
+]
+DISJOINT = {"subject": "judge", "predicate": "sentenced", "object": "suspect"}
+SHARING = {"subject": "policeman", "predicate": "visited", "object": "suspect"}
+
+
+@pytest.fixture
+def collator(tiny_encoder: Path) -> SwccCollator:
+    return SwccCollator(
+        tokenizer=AutoTokenizer.from_pretrained(tiny_encoder),
+        event_order="subject_predicate_object",
+        frequency_normalization="constant",
+        frequency_minimum=1,
+        frequency_maximum=1,
+        seed=3,
+        co_events_without_shared_words=True,
+    )
+
+
+def row(number: int, co_events: list[dict[str, str]]) -> dict[str, Any]:
+    return {
+        "row": number,
+        "event": EVENTS[number],
+        "co_events": co_events,
+        "frequencies": [1] * len(co_events),
+    }
+
+
+def test_co_events_that_share_words_are_not_drawn(collator: SwccCollator) -> None:
+    expected = collator.encode([DISJOINT])["input_ids"]
+    for number in range(5):
+        batch = collator([row(number, [SHARING, DISJOINT, EVENTS[number]])])
+        # "policeman" shares its first letters with "police", and with "police" alone.
+        if EVENTS[number]["subject"] == "police":
+            assert batch["co_event_input_ids"].equal(expected)
+        assert batch["co_event_weight"].tolist() == [1.0]
+    assert collator.without_co_event == 0
+
+
+def test_row_without_a_co_event_that_counts_weighs_nothing(collator: SwccCollator) -> None:
+    batch = collator([row(0, [SHARING]), row(1, [DISJOINT])])
+    assert batch["co_event_weight"].tolist() == [0.0, 1.0]
+    assert collator.without_co_event == 1
+
+
+def test_shapes_and_texts_of_paraphrases_and_swaps(collator: SwccCollator, tiny_encoder: Path) -> None:
+    settings = SubstitutionSettings(object_swaps=2, subject_swaps=1, min_role_frequency=1)
+    collator.substitution = RoleSubstitution(
+        Dataset.from_dict({"event": EVENTS}),
+        SwccModel.from_encoder(str(tiny_encoder)),
+        collator.tokenizer,
+        settings,
+    )
+    batch = collator([row(number, [DISJOINT]) for number in (0, 7)])
+    assert batch["paraphrase_input_ids"].shape == batch["paraphrase_attention_mask"].shape
+    assert batch["negative_input_ids"].shape[:2] == (2, 3)
+    decoded = collator.tokenizer.batch_decode(
+        batch["negative_input_ids"].flatten(0, 1), skip_special_tokens=True
+    )
+    for place, number in enumerate((0, 7)):
+        first, second, third = decoded[3 * place : 3 * place + 3]
+        own = EVENTS[number]
+        assert first.startswith(f"{own['subject']} {own['predicate']} ")
+        assert second.startswith(f"{own['subject']} {own['predicate']} ")
+        assert third.endswith(f" {own['predicate']} {own['object']}")
+    again = collator([row(number, [DISJOINT]) for number in (0, 7)])
+    assert again["negative_input_ids"].equal(batch["negative_input_ids"])
