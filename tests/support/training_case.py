@@ -33,17 +33,12 @@ class MethodTrainingCase:
     """What training a method must do, whatever the method."""
 
     method: ClassVar[str]
-    recipe: ClassVar[str] = "demo"
+    recipe: ClassVar[str]
+    """A YAML file of its own: 4 steps, a checkpoint every 2, a log line at each, 4 rows a batch."""
     loss_terms: ClassVar[tuple[str, ...]]
     """Terms that the recipe's runs log."""
-    quick: ClassVar[tuple[str, ...]] = (
-        "max_steps=4",
-        "save_steps=2",
-        "logging_steps=1",
-        "per_device_train_batch_size=4",
-        "warmup_steps=0",
-        "learning_rate=1e-3",
-    )
+    stream_settings: ClassVar[tuple[str, ...] | None]
+    """Settings that stream the data; None where the method cannot."""
 
     @classmethod
     def write_raw(cls, folder: Path) -> None:
@@ -71,7 +66,6 @@ class MethodTrainingCase:
             recipe=cls.recipe,
             data=raw,
             encoder=str(tiny_encoder),
-            settings=cls.quick,
             device="cpu",
         )
 
@@ -79,7 +73,7 @@ class MethodTrainingCase:
         self, encoder: Path, raw: Path, output: Path, settings: Sequence[str] = (), **options: Any
     ) -> TrainingRun:
         """Train for a few steps."""
-        recipe = resolve_recipe(load_method(self.method), self.recipe, [*self.quick, *settings], 5)
+        recipe = resolve_recipe(load_method(self.method), self.recipe, list(settings), 5)
         return train_head(
             recipe,
             encoder=str(encoder),
@@ -211,7 +205,6 @@ class MethodTrainingCase:
             recipe=self.recipe,
             data=raw,
             encoder=str(tiny_encoder),
-            settings=self.quick,
             lora=True,
             device="cpu",
             create_model_card=False,
@@ -242,7 +235,13 @@ class MethodTrainingCase:
             torch.testing.assert_close(output.loss, plain.loss.detach())
             torch.testing.assert_close(output.embeddings, plain.embeddings.detach())
             for name, value in head.named_parameters():
-                torch.testing.assert_close(value.grad, expected[name], rtol=1e-3, atol=1e-5, msg=name)
+                torch.testing.assert_close(
+                    value.grad,
+                    expected[name],
+                    rtol=1e-3,
+                    atol=1e-5,
+                    msg=lambda text, name=name: f"{name}: {text}",
+                )
 
     def test_gradient_cache_draws_the_same_dropout_twice(self, tiny_encoder: Path) -> None:
         """A single chunk draws what one pass draws; then its second encoding must draw it again."""
@@ -255,7 +254,13 @@ class MethodTrainingCase:
         torch.manual_seed(1)
         backward_in_chunks(head, inputs, 100, backward=lambda loss: loss.backward())
         for name, value in head.named_parameters():
-            torch.testing.assert_close(value.grad, expected[name], rtol=1e-3, atol=1e-5, msg=name)
+            torch.testing.assert_close(
+                value.grad,
+                expected[name],
+                rtol=1e-3,
+                atol=1e-5,
+                msg=lambda text, name=name: f"{name}: {text}",
+            )
 
     def test_accumulation_and_cache_in_the_trainer(
         self, tiny_encoder_without_dropout: Path, raw: Path, tmp_path: Path
@@ -270,7 +275,13 @@ class MethodTrainingCase:
         )
         alone = self.run(tiny_encoder_without_dropout, raw, tmp_path / "alone", ("max_steps=1",))
         for name, value in plain.model.state_dict().items():
-            torch.testing.assert_close(cached.model.state_dict()[name], value, rtol=1e-4, atol=1e-5, msg=name)
+            torch.testing.assert_close(
+                cached.model.state_dict()[name],
+                value,
+                rtol=1e-4,
+                atol=1e-5,
+                msg=lambda text, name=name: f"{name}: {text}",
+            )
         losses = [next(line["loss"] for line in run.history if "loss" in line) for run in (plain, cached)]
         assert losses[0] == pytest.approx(losses[1], rel=1e-4)
         # The mean over accumulated batches, not their sum.
@@ -293,14 +304,14 @@ class MethodTrainingCase:
         )
         output = head(**inputs)
         output.loss.backward()
-        settings = [*self.quick, "per_device_train_batch_size=4", "optim=sgd", "learning_rate=0.1"]
+        settings = ["optim=sgd", "learning_rate=0.01"]
         request = {
             "method": self.method,
             "recipe": self.recipe,
             "encoder": str(tiny_encoder_without_dropout),
             "raw": str(raw),
             "settings": settings,
-            "stream_settings": self.stream_settings(),
+            "stream_settings": self.stream_settings,
         }
         (tmp_path / "request.json").write_text(json.dumps(request), encoding="utf-8")
         process = subprocess.run(
@@ -324,29 +335,23 @@ class MethodTrainingCase:
                     found[name], value.grad, rtol=1e-3, atol=1e-5, msg=f"{way}: {name}"
                 )
 
-        settings[settings.index("per_device_train_batch_size=4")] = "per_device_train_batch_size=8"
-        recipe = resolve_recipe(load_method(self.method), self.recipe, settings, 5)
-        alone = train_head(
-            recipe,
-            encoder=str(tiny_encoder_without_dropout),
-            encoder_name="tiny",
-            output=tmp_path / "alone",
-            data=str(raw),
-            device="cpu",
+        alone = self.run(
+            tiny_encoder_without_dropout,
+            raw,
+            tmp_path / "alone",
+            [*settings, "per_device_train_batch_size=8"],
         )
         together = load_file(tmp_path / "run" / "model.safetensors")
         for name, value in alone.model.state_dict().items():
-            torch.testing.assert_close(together[name], value, rtol=1e-3, atol=1e-5, msg=name)
+            torch.testing.assert_close(
+                together[name], value, rtol=1e-3, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}"
+            )
         assert (tmp_path / "run" / "results").is_dir()
 
-    def stream_settings(self) -> list[str] | None:
-        """Settings that stream the data; None where the method cannot."""
-        return ["streaming=true"]
-
     def test_streaming(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
-        settings = self.stream_settings()
-        if settings is None:
+        if self.stream_settings is None:
             pytest.skip("this method does not stream")
+        settings = self.stream_settings
         run = self.run(tiny_encoder, raw, tmp_path / "whole", settings)
         assert run.steps == 4
         losses = [line["loss"] for line in run.history if "loss" in line]
@@ -370,9 +375,20 @@ class MethodTrainingCase:
         rates = {group["initial_lr"] for group in optimizer["param_groups"]}
         assert rates == {0.0, 0.1}
 
-    def test_module_that_is_not_there(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
-        with pytest.raises(EventformersError, match="protoypes"):
-            self.run(tiny_encoder, raw, tmp_path, ("module_learning_rates={protoypes: 0.1}",))
+    def test_frozen_modules_stay(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
+        run = self.run(tiny_encoder, raw, tmp_path, ("max_steps=1", "frozen_modules=[embeddings]"))
+        start = AutoModel.from_pretrained(tiny_encoder).state_dict()
+        for name, value in run.model.base_model.encoder.state_dict().items():
+            assert torch.equal(value, start[name]) == name.startswith("embeddings."), name
+
+    @pytest.mark.parametrize(
+        "setting", ["module_learning_rates={protoypes: 0.1}", "frozen_modules=[protoypes]"]
+    )
+    def test_module_that_is_not_there(
+        self, tiny_encoder: Path, raw: Path, tmp_path: Path, setting: str
+    ) -> None:
+        with pytest.raises(UnknownNameError, match="protoypes"):
+            self.run(tiny_encoder, raw, tmp_path, (setting,))
 
     def test_encoder_that_is_not_there(self, raw: Path, tmp_path: Path) -> None:
         with pytest.raises(EventformersError, match="nowhere"):
