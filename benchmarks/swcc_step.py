@@ -132,13 +132,14 @@ def compare(
         for name in sorted(heads, reverse=bool(turn % 2)):
             if device.type == "cuda":
                 torch.cuda.reset_peak_memory_stats(device)
+                before = torch.cuda.memory_allocated(device)
             wall, processor = timed(lambda name=name, chosen=chosen: steps(heads[name], chosen), device)  # type: ignore[misc]
             seconds[name].append((wall / options.steps, processor / options.steps))
             if device.type == "cuda":
-                memory[name] = max(memory[name], torch.cuda.max_memory_allocated(device))
+                memory[name] = max(memory[name], torch.cuda.max_memory_allocated(device) - before)
     for name, taken in seconds.items():
         wall, processor = (statistics.median(column) for column in zip(*taken, strict=True))
-        held = f"{memory[name] / 2**20:10,.0f} MiB at most" if memory[name] else ""
+        held = f"{memory[name] / 2**20:10,.0f} MiB at most beside the weights" if memory[name] else ""
         print(f"  {name:16}{wall * 1e3:10.2f} ms a step{processor * 1e3:10.2f} ms of processor{held}")
     for kind, clock in (("time", 0), ("processor time", 1)):
         ratios = [
