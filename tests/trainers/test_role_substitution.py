@@ -100,6 +100,19 @@ def test_swap_changes_one_role(exchange: RoleSubstitution, rows: Dataset) -> Non
         )
 
 
+def test_a_form_of_the_word_is_no_swap_however_far(rows: Dataset, tiny_encoder: Path) -> None:
+    everything_is_far = substitution(rows, tiny_encoder, max_swap_cosine=1.1, object_swaps=8)
+    position = next(
+        place
+        for place, row in enumerate(everything_is_far.kept)
+        if rows[int(row)]["event"]["object"] == "house"
+    )
+    swaps = everything_is_far.swaps(position, np.random.default_rng(0))
+    assert {swap["object"] for swap in swaps if swap["subject"] == "police"}.isdisjoint(
+        {"house", "house of cards"}
+    )
+
+
 def test_draws_depend_on_the_generator_alone(exchange: RoleSubstitution) -> None:
     first, second = (
         (exchange.paraphrase(3, generator), exchange.swaps(3, generator))
