@@ -232,7 +232,7 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
 
 def write_error(what: str, error: OSError) -> EventformersError:
     """One line for a write that the system refused, such as one on a full disk."""
-    where = f" {error.filename}" if error.filename else ""
+    where = f" {error.filename}" if error.filename and error.filename != what else ""
     return EventformersError(f"cannot write {what}{where}: {error.strerror or error}")
 
 

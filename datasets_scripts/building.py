@@ -10,7 +10,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal, TypedDict, cast, overload
@@ -113,7 +113,7 @@ def build_dataset(
         for one in wanted:
             builders.append(builder_class(one, data_dir=data_dir, cache_dir=scratch, **settings))
         folder = Path(output) if output is not None else _cache_folder(builders)
-        with _folder_lock(folder):
+        with _folder_lock(folder), _gone_if_empty(folder):
             for one in config_names(builder_class):
                 _clear_leftovers(folder, one)
             if output is not None:
@@ -249,6 +249,18 @@ def _folder_lock(folder: Path) -> Iterator[None]:
             yield
     except OSError as error:
         raise write_error(str(folder), error) from error
+
+
+@contextmanager
+def _gone_if_empty(folder: Path) -> Iterator[None]:
+    """Remove a folder that was made for a build which then failed, and the cache's just so."""
+    existed = folder.exists()
+    try:
+        yield
+    finally:
+        if not existed:
+            with suppress(OSError):
+                folder.rmdir()
 
 
 def _check_target(builder: type[EventDatasetBuilder], folder: Path) -> None:

@@ -54,6 +54,8 @@ class SwccModel(EventEncoderModel, SwccPreTrainedModel):
     """SWCC's event encoder: the vector of an event is the pooled output of a pretrained encoder (Eq. 2)."""
 
     config: SwccConfig
+    # Left out knowingly: they belong to the training head. Any other weight without a place is still told.
+    _keys_to_ignore_on_load_unexpected = (r"^prototypes\.weight$", r"^mlm_head\.(weight|bias)$")
 
 
 class SwccForPreTraining(SwccPreTrainedModel):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
 import yaml
 
@@ -32,7 +34,6 @@ class Recipe:
         seed: seed of the run; None draws one.
         expected: scores by task that the paper, or our own runs, report.
         expected_source: where these scores stand.
-        readings: where the paper is silent or misprinted, what was taken.
         note: how to take the scores of a run.
         changed: settings that differ from the file, by key.
     """
@@ -48,7 +49,6 @@ class Recipe:
     seed: int | None = None
     expected: dict[str, float] = field(default_factory=dict)
     expected_source: str = ""
-    readings: list[str] = field(default_factory=list)
     note: str = ""
     changed: dict[str, Any] = field(default_factory=dict)
 
@@ -72,6 +72,12 @@ def _read(method: str, name: str) -> dict[str, Any]:
     for key in content:
         if key not in known:
             raise UnknownNameError(f"key in {path.name}:", str(key), known)
+    for section in SECTIONS:
+        value = content.get(section, {})
+        if not isinstance(value, dict):
+            raise EventformersError(
+                f"{path}, section {section}: found {value!r}; accepted: a mapping of settings"
+            )
     return content
 
 
@@ -142,7 +148,7 @@ def apply_settings(recipe: Recipe, settings: Sequence[str], accepted: Mapping[st
             raise EventformersError(f"--set {key} could mean several settings; accepted: {choices}")
         elif not homes or key not in keys.get(homes[0], set()):
             known_keys = [known for home in (homes or keys) for known in keys.get(home, set())]
-            raise UnknownNameError("recipe key", path, known_keys or SECTIONS)
+            raise UnknownNameError("recipe key", key if known_keys else path, known_keys or SECTIONS)
         else:
             getattr(changed, homes[0])[key] = value
             changed.changed[f"{homes[0]}.{key}"] = value
@@ -161,7 +167,7 @@ def read_settings(settings: Sequence[str]) -> dict[str, Any]:
 
 def _split(setting: str) -> tuple[str, str]:
     key, separator, text = setting.partition("=")
-    if not separator:
+    if not separator or not key:
         raise EventformersError(f"--set received {setting!r}; accepted: key=value")
     return key, text
 
@@ -195,3 +201,48 @@ def check_keys(recipe: Recipe, accepted: Mapping[str, Iterable[str]]) -> None:
         for key in getattr(recipe, section):
             if key not in known:
                 raise UnknownNameError(f"recipe key in section {section}:", key, known)
+
+
+def check_types(values: Mapping[str, Any], types: Mapping[str, Any]) -> None:
+    """Refuse a value that is not of its setting's type.
+
+    Args:
+        values: settings.
+        types: the annotation of each setting; one that is no plain type, or a union of them, takes any value.
+
+    Raises:
+        EventformersError: a value has another type.
+    """
+    for key, value in values.items():
+        accepted = [_plain(part) for part in _parts(types.get(key, object))]
+        if not any(_is_of(value, part) for part in accepted):
+            names = " or ".join(dict.fromkeys(_NAMES.get(part, part.__name__) for part in accepted))
+            raise EventformersError(f"setting {key}: found {value!r}; accepted: {names}")
+
+
+_NAMES: dict[type, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    dict: "a mapping",
+    list: "a list",
+    type(None): "null",
+}
+
+
+def _parts(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+
+
+def _plain(annotation: Any) -> type:
+    origin = get_origin(annotation) or annotation
+    return origin if isinstance(origin, type) else object
+
+
+def _is_of(value: Any, kind: type) -> bool:
+    if isinstance(value, bool):
+        return kind in (bool, object)
+    if isinstance(value, str) and issubclass(kind, Enum):
+        return True
+    return isinstance(value, (int, float) if kind is float else kind)

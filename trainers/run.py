@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import logging
 import random
+import re
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
 from peft import PeftModel
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from safetensors import SafetensorError
+from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, get_last_checkpoint, set_seed
 
@@ -26,12 +28,19 @@ from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.base import EventTrainer, write_arguments
 from eventformers.trainers.lora import add_lora
 from eventformers.trainers.method import Method, load_method
-from eventformers.trainers.recipes import Recipe, apply_settings, check_keys, load_recipe
+from eventformers.trainers.recipes import Recipe, apply_settings, check_keys, check_types, load_recipe
 
 logger = logging.getLogger(__name__)
 
 RUN_FILE = "run.json"
 _OURS = {"output_dir", "seed", "data_seed", "use_cpu", "bf16", "fp16", "remove_unused_columns", "report_to"}
+_COUNTS = {
+    "per_device_train_batch_size",
+    "per_device_eval_batch_size",
+    "gradient_accumulation_steps",
+    "gradient_cache_chunk_size",
+}
+_DTYPES = ("float32", "bfloat16", "float16")
 
 
 @dataclass
@@ -72,7 +81,9 @@ class TrainingRun:
 def accepted_keys(method: Method) -> dict[str, set[str]]:
     """The keys of each section of a method's recipes."""
     return {
-        "model": set(method.config_class.__dataclass_fields__) - {"text_config"},
+        "model": {entry.name for entry in fields(method.config_class)}
+        - {entry.name for entry in fields(PreTrainedConfig)}
+        - {"text_config"},
         "data": set(method.data_keys),
         "views": set(method.view_keys),
         "training": {entry.name for entry in fields(EventTrainingArguments)} - _OURS,
@@ -100,6 +111,7 @@ def resolve_recipe(
     resolved = load_recipe(method.name, recipe or method.default_recipe)
     check_keys(resolved, accepted)
     resolved = apply_settings(resolved, settings, accepted)
+    _check_training(resolved.training)
     if seed is not None:
         resolved.seed = seed
     if resolved.seed is None:
@@ -107,6 +119,19 @@ def resolve_recipe(
     elif not isinstance(resolved.seed, int) or resolved.seed < 0:
         raise EventformersError(f"seed: received {resolved.seed!r}; accepted: an integer of at least 0")
     return resolved
+
+
+def _check_training(settings: Mapping[str, Any]) -> None:
+    check_types(settings, get_type_hints(EventTrainingArguments))
+    rates = {"learning_rate": settings.get("learning_rate"), **(settings.get("module_learning_rates") or {})}
+    for name, rate in rates.items():
+        if rate is not None and (not isinstance(rate, (int, float)) or rate < 0):
+            raise EventformersError(f"setting {name}: found {rate!r}; accepted: a number of at least 0")
+    for name in _COUNTS & settings.keys():
+        if settings[name] is not None and settings[name] < 1:
+            raise EventformersError(
+                f"setting {name}: found {settings[name]}; accepted: a whole number of 1 or more"
+            )
 
 
 def train_head(
@@ -212,8 +237,10 @@ def _build_head(method: Method, encoder: str, recipe: Recipe) -> EventPreTrained
     try:
         return method.head_class.from_encoder(encoder, **recipe.model)
     except (StrictDataclassError, ValueError) as error:
-        raise EventformersError(" ".join(str(error).split())) from error
-    except OSError as error:
+        # A configuration wraps the reason twice: "Validation error for field 'x': TypeError: the reason".
+        reason = re.sub(r"^.*?validation error for .*?Error: ", "", " ".join(str(error).split()), flags=re.I)
+        raise EventformersError(f"model: {reason}") from error
+    except (OSError, SafetensorError) as error:
         raise EventformersError(
             f"cannot load the encoder {encoder!r}: {' '.join(str(error).split())[:300]}"
         ) from error
@@ -282,6 +309,8 @@ def _arguments(
         # The best model is chosen among those saved; evaluating more often would be time lost.
         settings.setdefault("eval_steps", settings.get("save_steps"))
         settings.setdefault("load_best_model_at_end", True)
+    if dtype not in (None, *_DTYPES):
+        raise UnknownNameError("dtype", str(dtype), _DTYPES)
     try:
         return EventTrainingArguments(
             output_dir=str(output),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, cast
+from typing import Any, cast, get_type_hints
 
 import numpy as np
 import pyarrow.compute as pc
@@ -22,7 +22,7 @@ from eventformers.errors import EventformersError
 from eventformers.models.configuration_swcc import SwccConfig
 from eventformers.models.modeling_swcc import SwccForPreTraining
 from eventformers.trainers.method import IndexedRows, Method, TrainingData, indexed_stream
-from eventformers.trainers.recipes import Recipe
+from eventformers.trainers.recipes import Recipe, check_types
 from eventformers.trainers.role_substitution import (
     ROLES,
     RoleSubstitution,
@@ -30,6 +30,14 @@ from eventformers.trainers.role_substitution import (
     word_stem,
 )
 
+# What the builder reads, the builder checks.
+_SETTING_TYPES = {
+    "streaming": bool,
+    "validation_rows": int,
+    "max_seq_length": int,
+    "co_events_without_shared_words": bool,
+    **get_type_hints(SubstitutionSettings),
+}
 SUBSTITUTION_KEYS = {entry.name for entry in fields(SubstitutionSettings)}
 
 
@@ -170,6 +178,12 @@ def _prepare(
     seed: int,
 ) -> TrainingData:
     """Load co-occurring events and make the collator that draws their views."""
+    check_types({**recipe.data, **recipe.views}, _SETTING_TYPES)
+    if recipe.views.get("max_seq_length", 3) < 3:
+        raise EventformersError(
+            f"setting max_seq_length: found {recipe.views['max_seq_length']}; accepted: 3 or more, with the "
+            "tokens at both ends"
+        )
     config = head.config
     if config.mlm_weight and tokenizer.mask_token_id is None:
         raise EventformersError("the tokenizer has no mask token; set mlm_weight=0 to train without MLM")
@@ -204,7 +218,7 @@ def _prepare(
         )
         rows = rows.select(collator.substitution.kept)
         skipped = cast("dict[str, int]", report.get("skipped", {}))
-        report = {**report, "skipped": {**skipped, **collator.substitution.skipped}}
+        report = {**report, "rows": len(rows), "skipped": {**skipped, **collator.substitution.skipped}}
     numbered = IndexedRows(rows)
     if not validation_rows:
         return TrainingData(numbered, None, collator, report)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,6 +13,7 @@ from rich.table import Table
 
 from eventformers import __version__
 from eventformers.errors import EventformersError
+from eventformers.terminal import describe_fault, quiet_libraries
 
 if TYPE_CHECKING:
     from eventformers.results import TaskResult
@@ -27,6 +27,7 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Build datasets from raw files.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
+INTERRUPTED = 130
 console = Console()
 errors = Console(stderr=True)
 
@@ -311,8 +312,6 @@ def _show_run(finished: FinishedRun) -> None:
         f"Trained {run.method.title} with recipe {run.recipe.name}, seed {run.seed}: "
         f"{run.steps} steps in {run.seconds:.0f} s."
     )
-    if run.truncated:
-        console.print(f"{run.truncated} texts were longer than max_seq_length and were cut.")
     _show_results(finished.results)
     console.print(
         f"Wrote {finished.folder}. Load it with AutoModel.from_pretrained({str(finished.folder)!r})."
@@ -345,25 +344,35 @@ def _number(value: float | None) -> str:
     return f"{value:.3f}" if abs(value) <= 1 else f"{value:.1f}"
 
 
-def main() -> None:
-    """Run a command; a user's error is one line and exit code 2."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command; a user's error is one line on standard error and exit code 2.
+
+    Args:
+        arguments: what stands behind the name of the program; None takes the command line's.
+    """
+    quiet_libraries()
     try:
-        app()
-    except EventformersError as error:
-        _fail(str(error))
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.ENOENT, errno.EDQUOT):
+        # Not standalone: there a wrong argument is a box of several lines, and Ctrl-C says nothing.
+        code = app(arguments, prog_name="eventformers", standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except Exception as error:
+        message = _usage_fault(error) if hasattr(error, "format_message") else describe_fault(error)
+        if message is None:
             raise
-        place = f"{error.filename}: " if error.filename else ""
-        _fail(f"{place}{error.strerror}; nothing half-written was left")
-    except KeyboardInterrupt:
-        errors.print("interrupted; a training run goes on from its last checkpoint with --resume")
-        sys.exit(130)
+        if message:
+            errors.print(f"error: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(2)
+    if code == INTERRUPTED:
+        errors.print("interrupted; train goes on from its last checkpoint with --resume", highlight=False)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
-def _fail(message: str) -> None:
-    errors.print(f"error: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
-    sys.exit(2)
+def _usage_fault(error: Exception) -> str:
+    """One line for a wrong command line; empty where the help was shown because nothing was asked for."""
+    message = " ".join(str(error.format_message()).split())  # type: ignore[attr-defined]
+    path = getattr(getattr(error, "ctx", None), "command_path", "eventformers")
+    return f"{message.rstrip('.')}; see {path} --help" if message else ""
 
 
 if __name__ == "__main__":

@@ -27,8 +27,11 @@ class DataFormatError(EventformersError):
         super().__init__(f"{where}: found {found}; accepted: {accepted}")
 
 
+_SHOWN_NAMES = 30
+
+
 class UnknownNameError(EventformersError):
-    """A name that is not in a registry; suggests the nearest one.
+    """A name that is not in a registry; suggests the nearest one, and of many names tells the nearest few.
 
     Args:
         kind: what the name names, such as "task" or "metric".
@@ -40,4 +43,8 @@ class UnknownNameError(EventformersError):
         accepted = sorted(known)
         nearest = difflib.get_close_matches(name, accepted, n=1, cutoff=0.4)
         hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
-        super().__init__(f"unknown {kind} {name!r}.{hint} Accepted: {', '.join(accepted)}.")
+        told = ", ".join(accepted)
+        if len(accepted) > _SHOWN_NAMES:
+            few = difflib.get_close_matches(name, accepted, n=8, cutoff=0.0)
+            told = f"{len(accepted)} names, among them {', '.join(sorted(few))}"
+        super().__init__(f"unknown {kind} {name!r}.{hint} Accepted: {told}.")

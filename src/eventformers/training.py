@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from eventformers.datasets_scripts.building import load_built
 from eventformers.encoders import PACKAGED_ENCODER, resolve_encoder
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
 from eventformers.files import staged_folder
 from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.inference.loading import find_device
 from eventformers.model_cards import ModelCard, TrainedOn, write_card
 from eventformers.results import TaskResult, write_eval_results
-from eventformers.trainers.method import load_method
-from eventformers.trainers.run import TrainingRun, recorded_seed, resolve_recipe, save_run, train_head
+from eventformers.tasks import TASKS
+from eventformers.trainers.method import Method, load_method
+from eventformers.trainers.run import (
+    RUN_FILE,
+    TrainingRun,
+    recorded_seed,
+    resolve_recipe,
+    save_run,
+    train_head,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -87,17 +99,21 @@ def train(
         seed = recorded_seed(folder)
     resolved = resolve_recipe(resolved_method, recipe, settings, seed)
     encoder_path = resolve_encoder(encoder)
-    run = train_head(
-        resolved,
-        encoder=encoder_path,
-        encoder_name=encoder or PACKAGED_ENCODER,
-        output=folder,
-        data=None if data is None else str(data),
-        lora=lora,
-        resume=resume,
-        device=device,
-        dtype=dtype,
-    )
+    find_device(device)
+    # Now, not after the training.
+    _check_evaluation_data(resolved_method, evaluation_data)
+    with _output_folder(folder):
+        run = train_head(
+            resolved,
+            encoder=encoder_path,
+            encoder_name=encoder or PACKAGED_ENCODER,
+            output=folder,
+            data=None if data is None else str(data),
+            lora=lora,
+            resume=resume,
+            device=device,
+            dtype=dtype,
+        )
     if not run.is_main_process:
         return FinishedRun(folder, run, [])
     if run.truncated:
@@ -110,6 +126,32 @@ def train(
     if create_model_card:
         write_card(folder, _card(run, folder.name, encoder or PACKAGED_ENCODER, results))
     return FinishedRun(folder, run, results)
+
+
+def _check_evaluation_data(method: Method, data: str | Path | None) -> None:
+    """Raise what scoring would raise for the data."""
+    for name in method.tasks:
+        task = TASKS[name]
+        load_built(data, task.config, builder=task.dataset)
+
+
+@contextmanager
+def _output_folder(folder: Path) -> Iterator[None]:
+    """Make the folder of a run; a run that fails before its first checkpoint leaves no new folder behind."""
+    if folder.exists() and not folder.is_dir():
+        raise EventformersError(f"{folder} is a file; accepted: a folder for the model")
+    existed = folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise EventformersError(f"{folder} cannot be written to; accepted: a folder that can")
+    try:
+        yield
+    except BaseException:
+        if not existed and not any(folder.glob("checkpoint-*")):
+            (folder / RUN_FILE).unlink(missing_ok=True)
+            with suppress(OSError):
+                folder.rmdir()
+        raise
 
 
 def _score(
@@ -137,29 +179,16 @@ def _score(
 
 
 def _card(run: TrainingRun, name: str, encoder: str, results: list[TaskResult]) -> ModelCard:
-    report = run.data
-    builder, config = run.method.dataset
     recipe = run.recipe
     return ModelCard(
         name=name,
         method=run.method.name,
         config=run.model.config.to_dict(),
         base_model=encoder,
-        trained_on=TrainedOn(
-            name=builder,
-            config=config,
-            rows=report.get("rows"),
-            fingerprint=report.get("rows_fingerprint"),
-            origin="samples" if report.get("sample") else "local",
-            settings=report.get("settings", {}),
-            read=report.get("read", {}),
-            skipped=report.get("skipped", {}),
-            sources=report.get("sources", {}),
-            statistics=report.get("statistics", {}),
-        ),
+        # Without a report, as for a dataset that others built, the card tells nothing of the data.
+        trained_on=TrainedOn.from_report(run.data) if run.data else None,
         recipe=recipe.name,
         recipe_description=recipe.description,
-        recipe_readings=recipe.readings,
         changed_settings=recipe.changed,
         views=recipe.views,
         training_arguments=run.arguments.to_sanitized_dict(),

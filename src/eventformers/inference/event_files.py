@@ -145,6 +145,8 @@ def embed_file(
     source, target = Path(input), Path(output)
     if target.suffix.lower() != ".parquet":
         raise EventformersError(f"{target}: found the suffix {target.suffix!r}; accepted: .parquet")
+    if target.is_dir():
+        raise EventformersError(f"{target}: a folder; accepted: a file to write")
     encoder = as_encoder(model, pooling=pooling, event_order=event_order, device=device, dtype=dtype)
     rows = read_event_rows(source, encoder.event_order)
     state = _state(source)

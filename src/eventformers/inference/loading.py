@@ -11,6 +11,7 @@ from typing import cast
 
 import torch
 from huggingface_hub.errors import HfHubHTTPError
+from safetensors import SafetensorError
 from torch import nn
 from transformers import (
     AutoConfig,
@@ -68,7 +69,7 @@ def load_model_and_tokenizer(
     if event_order is not None and event_order not in EVENT_ORDERS:
         raise UnknownNameError("event order", event_order, EVENT_ORDERS)
     chosen_dtype = _dtype(dtype)
-    chosen_device = _device(device)
+    chosen_device = find_device(device)
     source = resolve_encoder(name_or_path)
     folder = Path(source) if Path(source).is_dir() else None
     if folder is not None and not any(folder.glob("*.safetensors")):
@@ -85,7 +86,7 @@ def load_model_and_tokenizer(
         else:
             chosen_fields.setdefault("pooling", plain_settings.pooling or "mean")
             model = SwccModel.from_encoder(source, **chosen_fields)
-    except (OSError, ValueError, HfHubHTTPError) as error:
+    except (OSError, ValueError, HfHubHTTPError, SafetensorError) as error:
         raise EventformersError(f"cannot load {source}: {_first_sentence(error)}") from error
     nn.Module.to(model, device=chosen_device, dtype=chosen_dtype)
     model.eval()
@@ -193,7 +194,12 @@ def _dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
     return DTYPES[name]
 
 
-def _device(device: str | torch.device | None) -> torch.device:
+def find_device(device: str | torch.device | None) -> torch.device:
+    """The device of that name; None takes an accelerator where there is one.
+
+    Raises:
+        EventformersError: this machine does not have it.
+    """
     if device is None:
         found = torch.accelerator.current_accelerator(check_available=True)
         return found or torch.device("cpu")
@@ -202,8 +208,8 @@ def _device(device: str | torch.device | None) -> torch.device:
         torch.empty(0, device=chosen)
     except (RuntimeError, AssertionError) as error:
         raise EventformersError(
-            f"device {str(device)!r} is not there: {_first_sentence(error)}; accepted: cpu, or an "
-            "accelerator of this machine such as cuda:0"
+            f"device {str(device)!r} is not there; accepted: cpu, or an accelerator of this machine such as "
+            "cuda:0"
         ) from error
     return chosen
 

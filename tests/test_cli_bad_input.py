@@ -1,0 +1,211 @@
+"""Bad files, bad settings, a full disk and Ctrl-C, as a user of the commands meets them."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from safetensors import SafetensorError
+
+from eventformers import cli
+from eventformers.terminal import describe_fault
+
+RAW_FILES = {
+    "empty": ("event_similarity", "hard.txt", b"", "hard.txt: found an empty file"),
+    "columns": ("event_similarity", "hard.txt", b"a | b | c\n", "hard.txt, line 1: found 3 fields"),
+    "score": (
+        "event_similarity",
+        "transitive.txt",
+        b"a | b | c | d | e | f | high\n",
+        "found the score",
+    ),
+    "bytes": (
+        "event_chains",
+        "e.jsonl",
+        b'{"events": [["a", "b", "\xff"]]}\n',
+        "line 1: found the byte",
+    ),
+    "no word": (
+        "event_chains",
+        "e.jsonl",
+        b'{"events": [["", "", ""]]}\n',
+        "an event without any word",
+    ),
+    "no JSON": ("event_chains", "e.jsonl", b"{\n", "e.jsonl, line 1: found no JSON"),
+}
+SETTINGS = {
+    "max_steps=abc": "max_steps: found 'abc'; accepted: a whole number",
+    "learning_rate=fast": "learning_rate: found 'fast'; accepted: a number",
+    "learning_rate=-1": "learning_rate: found -1; accepted: a number of at least 0",
+    "learning_rate=true": "learning_rate: found True; accepted: a number",
+    "per_device_train_batch_size=0": "found 0; accepted: a whole number of 1 or more",
+    "module_learning_rates=x": "found 'x'; accepted: a mapping or null",
+    "save_strategy=foo": "please select one of",
+    "num_prototypes=-1": "error: model: num_prototypes is -1",
+    "pooling=max": "error: model: Field 'pooling' expected one of",
+    "max_seq_length=x": "max_seq_length: found 'x'; accepted: a whole number",
+    "max_seq_length=1": "max_seq_length: found 1; accepted: 3 or more",
+    "window=x": "window: found 'x'",
+    "max_step=1": "Did you mean 'max_steps'? Accepted: 1",
+    "=1": "accepted: key=value",
+}
+RECIPES = {
+    "no YAML": (b"model: [1", "is not YAML"),
+    "no UTF-8": (b"\xff", "is not YAML"),
+    "unknown key": (b"modle: {}", "Did you mean 'model'"),
+    "list": (b"- a", "accepted: a mapping"),
+    "section": (b"model: 3", "section model: found 3; accepted: a mapping"),
+}
+
+
+@pytest.fixture(autouse=True)
+def _surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """An empty working directory, and settings of the process as they were."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("TRANSFORMERS_VERBOSITY", "DATASETS_VERBOSITY", "HF_HUB_VERBOSITY"):
+        monkeypatch.setenv(name, "error")
+    monkeypatch.setenv("TQDM_DELAY", "3")
+    logger = logging.getLogger("eventformers")
+    handlers, level = list(logger.handlers), logger.level
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+        yield
+        warnings.showwarning = show
+    logger.handlers, logger.level = handlers, level
+
+
+def _run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, list[str]]:
+    """Exit code, and the lines on standard error without progress bars."""
+    with pytest.raises(SystemExit) as stop:
+        cli.main([str(argument) for argument in arguments])
+    lines = capsys.readouterr().err.replace("\r", "\n").splitlines()
+    code = stop.value.code
+    assert isinstance(code, int)
+    # Bars appear at once where tqdm was imported before the command set their delay.
+    return code, [line for line in lines if line.strip() and "examples/s" not in line and "it/s" not in line]
+
+
+def _assert_refused(outcome: tuple[int, list[str]], text: str) -> None:
+    code, lines = outcome
+    assert code == 2
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("error: ")
+    assert text in lines[0]
+
+
+@pytest.mark.parametrize("case", RAW_FILES)
+def test_a_bad_raw_file_is_told_with_its_line(case: str, capsys, tmp_path: Path) -> None:
+    name, file, content, text = RAW_FILES[case]
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / file).write_bytes(content)
+    _assert_refused(_run(capsys, "data", "build", name, "--data-dir", "raw", "-o", "out"), text)
+    assert {path.name for path in tmp_path.iterdir()} == {"raw"}
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_bad_setting_is_told_before_the_training(setting: str, capsys, tmp_path, tiny_encoder) -> None:
+    small = ("--recipe", "demo", "--set", "shared_word_weight=0", "--set", "max_steps=1", "--device", "cpu")
+    outcome = _run(capsys, "train", "swcc", "-o", "out", "--encoder", tiny_encoder, *small, "--set", setting)
+    _assert_refused(outcome, SETTINGS[setting])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("case", RECIPES)
+def test_a_bad_recipe_file_is_told(case: str, capsys, tmp_path: Path) -> None:
+    content, text = RECIPES[case]
+    (tmp_path / "mine.yaml").write_bytes(content)
+    _assert_refused(_run(capsys, "train", "swcc", "-o", "out", "--recipe", "mine.yaml"), text)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--device", "gpu"), "device 'gpu' is not there"),
+        (("--dtype", "float"), "Did you mean 'float32'"),
+        (("--data", "missing"), "no dataset at missing"),
+        (("--evaluation-data", "missing"), "no dataset at missing"),
+        (("--output", "file"), "file is a file; accepted: a folder"),
+    ],
+)
+def test_bad_options_are_told_before_the_training(arguments, text, capsys, tmp_path, tiny_encoder) -> None:
+    (tmp_path / "file").write_text("kept")
+    base = ("train", "swcc", "-o", "out", "--recipe", "demo", "--encoder", tiny_encoder)
+    _assert_refused(_run(capsys, *base, *arguments), text)
+    assert (tmp_path / "file").read_text() == "kept"
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_broken_model_file_is_told(capsys, tmp_path: Path, tiny_encoder: Path) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    for path in tiny_encoder.iterdir():
+        (model / path.name).write_bytes(path.read_bytes())
+    (model / "model.safetensors").write_bytes(b"broken")
+    (tmp_path / "events.txt").write_text("police arrest thief\n")
+    _assert_refused(_run(capsys, "embed", model, "events.txt", "-o", "out.parquet"), "cannot load")
+    assert not (tmp_path / "out.parquet").exists()
+
+
+def test_ctrl_c_is_one_line_and_130(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*arguments: object, **settings: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("eventformers.datasets_scripts.list_datasets", interrupt)
+    code, lines = _run(capsys, "data", "list")
+    assert code == 130
+    assert len(lines) == 1
+    assert lines[0].startswith("interrupted")
+
+
+def test_a_fault_of_ours_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr("eventformers.datasets_scripts.list_datasets", fail)
+    with pytest.raises(RuntimeError, match="a fault of ours"):
+        cli.main(["data", "list"])
+
+
+def test_only_our_warnings_are_shown_each_in_one_line(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    def warn() -> list[object]:
+        logging.getLogger("eventformers.somewhere").warning("%d texts were cut", 3)
+        for module in ("eventformers.somewhere", "library"):
+            warnings.warn_explicit(f"from {module}\nhere", UserWarning, "file.py", 1, module=module)
+        warnings.warn_explicit("old", DeprecationWarning, "file.py", 1, module="eventformers.somewhere")
+        return []
+
+    monkeypatch.setattr("eventformers.datasets_scripts.list_datasets", warn)
+    code, lines = _run(capsys, "data", "list")
+    assert code == 0
+    assert lines == ["warning: 3 texts were cut", "warning: from eventformers.somewhere here"]
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "out/a"), "out/a: no space left"),
+        (SafetensorError("I/O error: No space left on device (os error 28)"), "no space left"),
+        (PermissionError(errno.EACCES, "Permission denied", "out/a"), "out/a: permission denied"),
+    ],
+)
+def test_faults_of_the_system_are_one_line(error: Exception, text: str) -> None:
+    told = describe_fault(error)
+    assert told is not None
+    assert told.startswith(text)
+
+
+def test_a_full_disk_within_another_error_is_found() -> None:
+    try:
+        try:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        except OSError as error:
+            raise RuntimeError("the writer failed") from error
+    except RuntimeError as error:
+        told = describe_fault(error)
+    assert told is not None
+    assert told.startswith("no space left")
