@@ -26,6 +26,7 @@ class TestSwcc(MethodCase):
     variants = {  # noqa: RUF012
         "everything": Variant(
             {
+                "pooling": "mean",
                 "prototype_entropy_weight": 0.05,
                 "shared_word_weight": 0.5,
                 "shared_word_co_event_weight": 0.7,
@@ -163,13 +164,26 @@ class TestSwcc(MethodCase):
             assert set(head.encode_views(**inputs)) == expected, name
 
     def test_margin_takes_another_rows_co_event_as_negative(self, tiny_encoder: Path) -> None:
-        head = SwccForPreTraining.from_encoder(str(tiny_encoder), **self.variants["margin"].fields).eval()
+        # [CLS] of a random encoder is nearly one vector for all texts, so it could not tell rows apart.
+        head = SwccForPreTraining.from_encoder(
+            str(tiny_encoder), pooling="mean", **self.variants["margin"].fields
+        ).eval()
         inputs = swcc_inputs(100)
         anchor = head.swcc(inputs["input_ids"], inputs["attention_mask"]).embeddings
         co_event = head.swcc(inputs["co_event_input_ids"], inputs["co_event_attention_mask"]).embeddings
         others = torch.cat([co_event[-1:], co_event[:-1]])
         expected = losses.margin_contrast(anchor, co_event, others, head.config.margin)
         torch.testing.assert_close(head(**inputs).loss, expected, rtol=1e-5, atol=1e-6)
+        assert abs(expected.item() - head.config.margin) > 1e-3
+
+    def test_dropout_views_leave_the_co_event_out(self, tiny_encoder: Path) -> None:
+        """Without dropout both views equal the anchor, and what is left is InfoNCE of the anchors."""
+        fields = {"contrastive_objective": "dropout_views", "pooling": "mean"}
+        head = SwccForPreTraining.from_encoder(str(tiny_encoder), **fields).eval()
+        inputs = swcc_inputs(100)
+        anchor = head.swcc(inputs["input_ids"], inputs["attention_mask"]).embeddings
+        expected = losses.info_nce(anchor, anchor, head.config.contrastive_temperature)
+        torch.testing.assert_close(head(**inputs).contrastive_loss, expected, rtol=1e-5, atol=1e-6)
 
     @pytest.mark.parametrize("objective", ["weakly_supervised", "dropout_views", "info_nce", "margin"])
     def test_weight_matters_only_under_weak_supervision(self, tiny_encoder: Path, objective: str) -> None:

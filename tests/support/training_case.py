@@ -37,6 +37,8 @@ class MethodTrainingCase:
     """A YAML file of its own: 4 steps, a checkpoint every 2, a log line at each, 4 rows a batch."""
     loss_terms: ClassVar[tuple[str, ...]]
     """Terms that the recipe's runs log."""
+    head_fields: ClassVar[dict[str, Any]]
+    """Fields of the configuration that turn every loss term on, hard negatives included."""
     stream_settings: ClassVar[tuple[str, ...] | None]
     """Settings that stream the data; None where the method cannot."""
 
@@ -224,7 +226,9 @@ class MethodTrainingCase:
         assert all("attention" in name for name in changed)
 
     def test_gradient_cache_equals_one_pass(self, tiny_encoder_without_dropout: Path, raw: Path) -> None:
-        head = load_method(self.method).head_class.from_encoder(str(tiny_encoder_without_dropout))
+        head = load_method(self.method).head_class.from_encoder(
+            str(tiny_encoder_without_dropout), **self.head_fields
+        )
         inputs = self.head_inputs(head)
         plain = head(**inputs)
         plain.loss.backward()
@@ -245,7 +249,7 @@ class MethodTrainingCase:
 
     def test_gradient_cache_draws_the_same_dropout_twice(self, tiny_encoder: Path) -> None:
         """A single chunk draws what one pass draws; then its second encoding must draw it again."""
-        head = load_method(self.method).head_class.from_encoder(str(tiny_encoder))
+        head = load_method(self.method).head_class.from_encoder(str(tiny_encoder), **self.head_fields)
         inputs = self.head_inputs(head)
         torch.manual_seed(1)
         head(**inputs).loss.backward()
@@ -296,7 +300,9 @@ class MethodTrainingCase:
         self, tiny_encoder_without_dropout: Path, raw: Path, tmp_path: Path
     ) -> None:
         """Loss and gradient of one batch, plain and in chunks; then a whole run, with one process writing."""
-        head = load_method(self.method).head_class.from_encoder(str(tiny_encoder_without_dropout))
+        head = load_method(self.method).head_class.from_encoder(
+            str(tiny_encoder_without_dropout), **self.head_fields
+        )
         head.save_pretrained(tmp_path / "head")
         inputs = self.head_inputs(head)
         save_file(

@@ -33,6 +33,12 @@ class TestSwccTraining(MethodTrainingCase):
         "prototype_entropy_loss",
         "shared_word_loss",
     )
+    head_fields = {  # noqa: RUF012
+        "pooling": "mean",
+        "prototype_entropy_weight": 0.05,
+        "shared_word_weight": 0.5,
+        "shared_word_co_event_weight": 0.7,
+    }
     # A stream knows no row but the next, and so no other words.
     stream_settings = ("streaming=true", "shared_word_weight=0")
 
