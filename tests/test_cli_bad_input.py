@@ -209,3 +209,23 @@ def test_a_full_disk_within_another_error_is_found() -> None:
         told = describe_fault(error)
     assert told is not None
     assert told.startswith("no space left")
+
+
+@pytest.mark.parametrize("whole_checkpoint", [False, True])
+def test_a_full_disk_in_training_leaves_nothing_half_written(
+    whole_checkpoint: bool, capsys, tmp_path: Path, tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill_the_disk(*arguments: object, output: Path, **settings: object) -> None:
+        (output / "run.json").write_text("{}")
+        for step, whole in ((1, whole_checkpoint), (2, False)):
+            checkpoint = output / f"checkpoint-{step}"
+            checkpoint.mkdir()
+            (checkpoint / "trainer_state.json").write_text("{}" if whole else "{")
+        raise RuntimeError("I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr("eventformers.training.train_head", fill_the_disk)
+    outcome = _run(capsys, "train", "swcc", "-o", "out", "--recipe", "demo", "--encoder", tiny_encoder)
+    _assert_refused(outcome, "out: no space left on device")
+    assert ("--resume" in outcome[1][0]) == whole_checkpoint
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_dir()}
+    assert left == ({"out", "out/checkpoint-1"} if whole_checkpoint else set())

@@ -256,6 +256,19 @@ def _freeze(model: EventPreTrainedModel, names: Sequence[str]) -> None:
             parameter.requires_grad_(False)
 
 
+def remove_half_checkpoints(output: Path) -> list[Path]:
+    """Remove the checkpoints of a run that were cut in mid-write; says which."""
+    removed = []
+    for checkpoint in output.glob(f"{PREFIX_CHECKPOINT_DIR}-*"):
+        # The trainer's state is the last file of a checkpoint.
+        try:
+            json.loads((checkpoint / TRAINER_STATE_NAME).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            shutil.rmtree(checkpoint)
+            removed.append(checkpoint)
+    return removed
+
+
 def last_whole_checkpoint(output: Path) -> str | None:
     """The last checkpoint of a run; what a kill cut in mid-write is removed first.
 
@@ -267,13 +280,8 @@ def last_whole_checkpoint(output: Path) -> str | None:
     """
     if not output.is_dir():
         return None
-    for checkpoint in output.glob(f"{PREFIX_CHECKPOINT_DIR}-*"):
-        # The trainer's state is the last file of a checkpoint.
-        try:
-            json.loads((checkpoint / TRAINER_STATE_NAME).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            logger.warning("%s was not written to its end and is removed", checkpoint)
-            shutil.rmtree(checkpoint)
+    for checkpoint in remove_half_checkpoints(output):
+        logger.warning("%s was not written to its end and is removed", checkpoint)
     return get_last_checkpoint(str(output))
 
 

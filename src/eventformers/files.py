@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 from collections.abc import Iterator
@@ -10,6 +11,37 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 _STAGING_PREFIX = ".staging-"
+# Libraries in Rust and C++ turn a full disk into errors of their own.
+_FULL_DISK_TEXTS = ("No space left on device", "Disk quota exceeded", "File too large", "inline_container.cc")
+
+
+def full_disk(error: BaseException) -> BaseException | None:
+    """The error of a full disk among an error and its causes; None where there is none."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if any(text in str(cause) for text in _FULL_DISK_TEXTS):
+            return cause
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def temporary_beside(path: Path) -> Path:
+    """A hidden name beside a file, for its content until that is whole; what killed processes left goes."""
+    for left_over in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        process = left_over.name.removesuffix(".tmp").rpartition(".")[2]
+        if process.isdigit() and not _runs(int(process)):
+            left_over.unlink(missing_ok=True)
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def write_text(path: Path, text: str) -> None:
@@ -23,7 +55,7 @@ def write_text(path: Path, text: str) -> None:
         OSError: the disk is full or the folder is not writable; what stood there before still does.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = temporary_beside(path)
     try:
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-import os
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from transformers import AutoModelForPreTraining, PreTrainedModel
 from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.events import Event, event_text
 from eventformers.errors import EventformersError
-from eventformers.files import write_text
+from eventformers.files import temporary_beside, write_text
 from eventformers.inference.encode import load_encoder
 from eventformers.model_cards.markdown import cell, table
 
@@ -296,7 +295,7 @@ def _write_figure(figure: Figure, output: Path) -> None:
     """Write a figure whole or not at all, equal figures as equal bytes."""
     output.parent.mkdir(parents=True, exist_ok=True)
     kind = output.suffix.lower().removeprefix(".")
-    temporary = output.with_name(f".{output.name}.{os.getpid()}.tmp")
+    temporary = temporary_beside(output)
     metadata = {"Date": None} if kind == "svg" else {"Software": None}
     try:
         with matplotlib.rc_context({"svg.hashsalt": "eventformers"}):

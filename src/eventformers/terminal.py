@@ -7,10 +7,10 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Iterator
 from typing import TextIO
 
 from eventformers.errors import EventformersError
+from eventformers.files import full_disk
 
 PROGRESS_DELAY = "3"
 """Seconds after which a progress bar appears: a bar for work that is over at once only hides what matters."""
@@ -31,8 +31,6 @@ _SYSTEM_FAULTS = {
     errno.EMFILE,
 }
 _FULL_DISK = "no space left on device; free some and run the command again"
-# Libraries in Rust and C++ turn a full disk into errors of their own.
-_FULL_DISK_TEXTS = ("No space left on device", "Disk quota exceeded", "File too large", "inline_container.cc")
 
 
 def quiet_libraries() -> None:
@@ -65,19 +63,11 @@ def describe_fault(error: BaseException) -> str | None:
     """One line for an error that the user can mend, or that the system caused; None for a fault of ours."""
     if isinstance(error, EventformersError):
         return _one_line(str(error))
-    for cause in _causes(error):
-        if any(text in str(cause) for text in _FULL_DISK_TEXTS):
-            return f"{_place(cause)}{_FULL_DISK}"
+    if (cause := full_disk(error)) is not None:
+        return f"{_place(cause)}{_FULL_DISK}"
     if isinstance(error, OSError) and error.errno in _SYSTEM_FAULTS:
         return f"{_place(error)}{(error.strerror or str(error)).lower()}"
     return None
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    cause: BaseException | None = error
-    while cause is not None:
-        yield cause
-        cause = cause.__cause__ or cause.__context__
 
 
 def _place(error: BaseException) -> str:

@@ -13,7 +13,7 @@ from eventformers.datasets_scripts.building import load_built
 from eventformers.encoders import PACKAGED_ENCODER, resolve_encoder
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
-from eventformers.files import staged_folder
+from eventformers.files import full_disk, staged_folder
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.loading import find_device
 from eventformers.model_cards import ModelCard, TrainedOn, write_card
@@ -24,6 +24,7 @@ from eventformers.trainers.run import (
     RUN_FILE,
     TrainingRun,
     recorded_seed,
+    remove_half_checkpoints,
     resolve_recipe,
     save_run,
     train_head,
@@ -114,17 +115,17 @@ def train(
             device=device,
             dtype=dtype,
         )
-    if not run.is_main_process:
-        return FinishedRun(folder, run, [])
-    if run.truncated:
-        logger.warning("%d texts were longer than max_seq_length and were cut", run.truncated)
-    with staged_folder(folder) as staging:
-        save_run(run, staging)
-        trained = load_encoder(str(staging), device=device)
-        results = _score(run, trained, folder, encoder, evaluation_data, device, staging)
-        write_eval_results(results, staging)
-    if create_model_card:
-        write_card(folder, _card(run, folder.name, encoder or PACKAGED_ENCODER, results))
+        if not run.is_main_process:
+            return FinishedRun(folder, run, [])
+        if run.truncated:
+            logger.warning("%d texts were longer than max_seq_length and were cut", run.truncated)
+        with staged_folder(folder) as staging:
+            save_run(run, staging)
+            trained = load_encoder(str(staging), device=device)
+            results = _score(run, trained, folder, encoder, evaluation_data, device, staging)
+            write_eval_results(results, staging)
+        if create_model_card:
+            write_card(folder, _card(run, folder.name, encoder or PACKAGED_ENCODER, results))
     return FinishedRun(folder, run, results)
 
 
@@ -146,11 +147,18 @@ def _output_folder(folder: Path) -> Iterator[None]:
         raise EventformersError(f"{folder} cannot be written to; accepted: a folder that can")
     try:
         yield
-    except BaseException:
-        if not existed and not any(folder.glob("checkpoint-*")):
+    except BaseException as error:
+        remove_half_checkpoints(folder)
+        trained = any(folder.glob("checkpoint-*"))
+        if not existed and not trained:
             (folder / RUN_FILE).unlink(missing_ok=True)
             with suppress(OSError):
                 folder.rmdir()
+        if full_disk(error) is not None:
+            raise EventformersError(
+                f"{folder}: no space left on device; free some and run the command again"
+                f"{' with --resume' if trained else ''}"
+            ) from error
         raise
 
 

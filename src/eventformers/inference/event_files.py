@@ -21,6 +21,7 @@ import torch
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.datasets_scripts.raw_files import read_lines
 from eventformers.errors import DataFormatError, EventformersError
+from eventformers.files import temporary_beside
 from eventformers.inference.encode import EventEncoder, as_encoder
 
 ROLES = ("subject", "predicate", "object")
@@ -155,7 +156,7 @@ def embed_file(
     for row in rows:
         positions.append(index.setdefault(row.text, len(index)))
     started = time.perf_counter()
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    temporary = temporary_beside(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=target.parent) as store:
