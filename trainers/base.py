@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from huggingface_hub import HfApi
 from torch import nn
-from transformers import Trainer, TrainerCallback
-from transformers.trainer import TRAINING_ARGS_NAME
+from transformers import Trainer, TrainerCallback, TrainerState
+from transformers.trainer import TRAINER_STATE_NAME, TRAINING_ARGS_NAME
 from transformers.trainer_utils import HubStrategy
 
 from eventformers.errors import UnknownNameError
@@ -140,6 +140,15 @@ class EventTrainer(Trainer):
         )
         self.optimizer = optimizer
         return optimizer
+
+    def load_finished(self, checkpoint: str) -> None:
+        """Take weights and log of a checkpoint after which no step is left.
+
+        Args:
+            checkpoint: the checkpoint's folder.
+        """
+        self._load_from_checkpoint(checkpoint)
+        self.state = TrainerState.load_from_json(str(Path(checkpoint) / TRAINER_STATE_NAME))
 
     def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
         super()._save(output_dir, state_dict)

@@ -167,7 +167,8 @@ def train_head(
     """
     method = load_method(recipe.method)
     seed = _required_seed(recipe)
-    checkpoint = _checkpoint(recipe, output) if resume else None
+    record = {"encoder": encoder_name, "data": data, "lora": lora, "recipe": asdict(recipe)}
+    checkpoint = _checkpoint(record, output) if resume else None
     set_seed(seed)
     model = _build_head(method, encoder, recipe)
     tokenizer = AutoTokenizer.from_pretrained(encoder)
@@ -185,11 +186,16 @@ def train_head(
         data_collator=prepared.collator,
         processing_class=tokenizer,
     )
-    record = {"encoder": encoder_name, "data": data, "lora": lora, "recipe": asdict(recipe)}
+    if checkpoint is None and trainer.is_world_process_zero():
+        _remove_earlier_checkpoints(output)
     write_text(output / RUN_FILE, json.dumps(record, indent=2, sort_keys=True) + "\n")
     started = time.monotonic()
     try:
-        trainer.train(resume_from_checkpoint=checkpoint)
+        if checkpoint is not None and _is_finished(Path(checkpoint)):
+            # Trainer would do one step more.
+            trainer.load_finished(checkpoint)
+        else:
+            trainer.train(resume_from_checkpoint=checkpoint)
     except torch.OutOfMemoryError as error:
         raise EventformersError(
             f"out of memory with {arguments.per_device_train_batch_size} rows a batch; lower "
@@ -285,18 +291,33 @@ def last_whole_checkpoint(output: Path) -> str | None:
     return get_last_checkpoint(str(output))
 
 
-def _checkpoint(recipe: Recipe, output: Path) -> str:
+def _remove_earlier_checkpoints(output: Path) -> None:
+    """Remove what an earlier run in the same folder left, so that no later resume takes it for its own."""
+    if (output / RUN_FILE).is_file():
+        for checkpoint in output.glob(f"{PREFIX_CHECKPOINT_DIR}-*"):
+            shutil.rmtree(checkpoint)
+
+
+def _is_finished(checkpoint: Path) -> bool:
+    state = json.loads((checkpoint / TRAINER_STATE_NAME).read_text(encoding="utf-8"))
+    return state["global_step"] >= state["max_steps"]
+
+
+def _checkpoint(record: Mapping[str, Any], output: Path) -> str:
     checkpoint = last_whole_checkpoint(output)
-    record = output / RUN_FILE
-    if checkpoint is None or not record.is_file():
+    path = output / RUN_FILE
+    if checkpoint is None or not path.is_file():
         raise EventformersError(f"{output}: found no checkpoint to resume; run without --resume")
-    earlier = json.loads(record.read_text(encoding="utf-8"))["recipe"]
-    current = json.loads(json.dumps(asdict(recipe)))
-    different = [key for key in ("seed", "model", "data", "views") if earlier[key] != current[key]]
+    earlier = json.loads(path.read_text(encoding="utf-8"))
+    current = json.loads(json.dumps(record))
+    different = [key for key in ("encoder", "lora") if earlier[key] != current[key]]
+    different += [
+        key for key in ("seed", "model", "data", "views") if earlier["recipe"][key] != current["recipe"][key]
+    ]
     if different:
         raise EventformersError(
             f"{output}: the run to resume has another {' and '.join(different)}; pass the settings of "
-            f"{record}, or another -o"
+            f"{path}, or another -o"
         )
     return checkpoint
 
