@@ -189,7 +189,7 @@ def test_rows_that_a_recipe_makes_equal_are_run_once(call, trained):
     "change",
     [
         {"seed": 8},
-        {"settings": ["learning_rate=1e-4"]},
+        {"settings": ["learning_rate=3e-4"]},
         {"dtype": "bfloat16"},
         {"settings": ["window=3"]},
     ],
@@ -223,7 +223,7 @@ def test_other_training_rows_make_another_run(call, trained, tmp_path):
 
 def test_a_default_that_is_spelled_out_changes_nothing(call, trained):
     call("table1")
-    call("table1", settings=["num_prototypes=10", "model.mlm_weight=1"])
+    call("table1", settings=["num_prototypes=10", "model.contrastive_objective=weakly_supervised"])
     assert len(trained) == 1
 
 
