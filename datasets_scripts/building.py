@@ -37,6 +37,7 @@ from eventformers.datasets_scripts.event_similarity import EventSimilarity
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.datasets_scripts.raw_files import DataDir, raw_paths
 from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.files import put_in_place
 
 BUILDERS: dict[str, type[EventDatasetBuilder]] = {
     builder.NAME: builder for builder in (EventSimilarity, EventChains)
@@ -293,21 +294,9 @@ def _build_config(builder: EventDatasetBuilder, folder: Path) -> None:
         (ready / REPORT_NAME).write_text(
             json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
         )
-        _put_in_place(ready, folder / config, staging / _ASIDE)
+        put_in_place(ready, folder / config, staging / _ASIDE)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-
-
-def _put_in_place(ready: Path, place: Path, aside: Path) -> None:
-    """Replace a folder by a whole new one; the old one comes back if that fails."""
-    if place.exists():
-        os.replace(place, aside)
-    try:
-        os.replace(ready, place)
-    except OSError:
-        if aside.exists():
-            os.replace(aside, place)
-        raise
 
 
 def _clear_leftovers(folder: Path, config: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from eventformers.files import staged_folder, temporary_beside, write_text
+from eventformers.files import staged_folder, temporary_beside, whole_folder, write_text
 
 
 def _dead_process() -> int:
@@ -61,3 +61,20 @@ def test_a_staged_folder_moves_all_files_or_none(tmp_path: Path) -> None:
         (staging / "model").write_text("later")
     assert (tmp_path / "model").read_text() == "later"
     assert (tmp_path / "results" / "score").read_text() == "1"
+
+
+def test_a_folder_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    target = tmp_path / "deep" / "index"
+    with whole_folder(target) as folder:
+        (folder / "first.txt").write_text("first")
+        assert not target.exists()
+    with pytest.raises(KeyboardInterrupt), whole_folder(target) as folder:
+        (folder / "second.txt").write_text("half")
+        raise KeyboardInterrupt
+    assert [path.name for path in target.iterdir()] == ["first.txt"]
+    killed = target.with_name(f".{target.name}.{_dead_process()}.tmp")
+    (killed / "ready").mkdir(parents=True)
+    with whole_folder(target) as folder:
+        (folder / "second.txt").write_text("second")
+    assert [path.name for path in target.iterdir()] == ["second.txt"]
+    assert [path.name for path in target.parent.iterdir()] == ["index"]

@@ -26,10 +26,17 @@ def full_disk(error: BaseException) -> BaseException | None:
 
 
 def temporary_beside(path: Path) -> Path:
-    """A hidden name beside a file, for its content until that is whole; what killed processes left goes."""
+    """A hidden name beside a file or folder, for what it holds until that is whole.
+
+    What killed processes left under such names is removed.
+    """
     for left_over in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         process = left_over.name.removesuffix(".tmp").rpartition(".")[2]
-        if process.isdigit() and not _runs(int(process)):
+        if not process.isdigit() or _runs(int(process)):
+            continue
+        if left_over.is_dir():
+            shutil.rmtree(left_over, ignore_errors=True)
+        else:
             left_over.unlink(missing_ok=True)
     return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
@@ -88,3 +95,44 @@ def staged_folder(folder: Path) -> Iterator[Path]:
             source.replace(target)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """Collect files in a hidden folder beside `folder`, which takes the place of that when all are complete.
+
+    Where the block raises, what stood at `folder` still does, and where nothing stood there nothing does.
+
+    Args:
+        folder: the place of the finished folder; its parents are made where they are absent.
+
+    Yields:
+        The folder to write into.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    staging = temporary_beside(folder)
+    try:
+        ready = staging / "ready"
+        ready.mkdir(parents=True)
+        yield ready
+        put_in_place(ready, folder, staging / "before")
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def put_in_place(ready: Path, place: Path, aside: Path) -> None:
+    """Replace a folder by a whole new one; the old one comes back if that fails.
+
+    Args:
+        ready: the new folder.
+        place: where it goes.
+        aside: a free name on the same disk, for what stands at `place` until the new folder is there.
+    """
+    if place.exists():
+        os.replace(place, aside)
+    try:
+        os.replace(ready, place)
+    except OSError:
+        if aside.exists():
+            os.replace(aside, place)
+        raise
