@@ -230,3 +230,67 @@ def prototype_entropy(vectors: torch.Tensor, prototypes: torch.Tensor, temperatu
     """
     log_probabilities = functional.log_softmax(_cosine(vectors, prototypes) / temperature, dim=-1)
     return -(log_probabilities.exp() * log_probabilities).sum(dim=-1).mean()
+
+
+@_in_full_precision
+def multi_alternative_contrast(
+    premise: torch.Tensor,
+    alternatives: torch.Tensor,
+    temperature: float | torch.Tensor,
+    known_positives: torch.Tensor | None = None,
+    *,
+    chosen: torch.Tensor | None = None,
+    margin: float = 0.0,
+    own_alternatives: str = "excluded",
+    row_negatives: torch.Tensor | None = None,
+    row_negatives_mask: torch.Tensor | None = None,
+    shared_negatives: torch.Tensor | None = None,
+    shared_negatives_mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """MICO's contrast of a premise with its hardest alternative (Eq. 5 and 6).
+
+    The positive of a row is its alternative of least cosine; its denominator holds that positive and all
+    alternatives of the other rows. With one alternative a row this is Eq. 4.
+
+    Args:
+        premise: `(B, d)`.
+        alternatives: k alternatives of each premise, `(B, k, d)`.
+        temperature: divides every cosine.
+        known_positives: `(B, B, k)`, true at (i, j, o) leaves alternative o of row j out of row i's
+            denominator. Entries with j = i are ignored, and the chosen positive always stays.
+        chosen: which alternative is the positive, `(B,)`; None takes the one of least cosine (Eq. 5).
+        margin: subtracted from the positive's cosine.
+        own_alternatives: `excluded` leaves a row's other alternatives out of its denominator, as Eq. 6 says;
+            `zero_logit` leaves each in with a logit of 0, as the released code does.
+        row_negatives: further negatives of each row, `(B, n, d)`.
+        row_negatives_mask: `(B, n)`, true leaves one out.
+        shared_negatives: further negatives of all rows, `(N, d)`.
+        shared_negatives_mask: `(B, N)`, true leaves one out.
+
+    Returns:
+        Mean over the batch, a scalar.
+    """
+    num_rows, num_alternatives, _ = alternatives.shape
+    cosines = _cosine(premise, alternatives.flatten(0, 1)).unflatten(1, (num_rows, num_alternatives))
+    rows = torch.arange(num_rows, device=premise.device)
+    own = cosines[rows, rows]
+    if chosen is None:
+        chosen = own.argmin(dim=1)
+    positive = (own.gather(1, chosen.unsqueeze(1)) - margin) / temperature
+    is_own = torch.eye(num_rows, dtype=torch.bool, device=premise.device).unsqueeze(-1)
+    left_out = is_own if known_positives is None else is_own | known_positives
+    others = (cosines / temperature).masked_fill(left_out, float("-inf"))
+    logits = [positive, others.flatten(1)]
+    if own_alternatives == "zero_logit":
+        logits.append(torch.zeros_like(own[:, 1:]))
+    if row_negatives is not None:
+        row_logits = _cosine(premise.unsqueeze(1), row_negatives).squeeze(1) / temperature
+        logits.append(_without(row_logits, row_negatives_mask))
+    if shared_negatives is not None:
+        logits.append(_without(_cosine(premise, shared_negatives) / temperature, shared_negatives_mask))
+    return -functional.log_softmax(torch.cat(logits, dim=1), dim=1)[:, 0].mean()
+
+
+def _without(logits: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """Logits with minus infinity where the mask is true."""
+    return logits if mask is None else logits.masked_fill(mask, float("-inf"))

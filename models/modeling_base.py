@@ -190,6 +190,30 @@ class EventEncoderModel(EventPreTrainedModel):
         sizes = [len(ids) for ids, _ in groups]
         return list(zip(hidden.split(sizes), attention_mask.split(sizes), strict=True))
 
+    def embed_distinct(self, groups: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> list[torch.Tensor]:
+        """Embed several batches of texts together, every distinct text once.
+
+        Args:
+            groups: token ids and attention mask, each `(rows, length)`, of each group.
+
+        Returns:
+            `(rows, projection_dim)` of each group, not normalised.
+        """
+        width = max(ids.shape[1] for ids, _ in groups)
+        padding_id = self.config.encoder_config.pad_token_id or 0
+        texts = torch.cat(
+            [
+                nn.functional.pad(
+                    ids.masked_fill(mask == 0, padding_id), (0, width - ids.shape[1]), value=padding_id
+                )
+                for ids, mask in groups
+            ]
+        )
+        masks = torch.cat([nn.functional.pad(mask, (0, width - mask.shape[1])) for _, mask in groups])
+        distinct, place = torch.stack([texts, masks]).unique(dim=1, return_inverse=True)
+        [(hidden, mask)] = self.encode_together([(distinct[0], distinct[1])])
+        return list(self.pool(hidden, mask)[place].split([len(ids) for ids, _ in groups]))
+
     def _encode_by_length(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Token vectors `(rows, length, hidden_size)`; zeros where a part had no such position."""
         # The last token's place, so that nothing is cut where padding stands in front.

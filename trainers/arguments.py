@@ -18,8 +18,11 @@ class EventTrainingArguments(TrainingArguments):
             gradient, on the whole batch (GradCache, Gao et al., 2021); None encodes the batch at once. Memory
             then grows with the chunk and no longer with the batch, for one more forward pass.
         frozen_modules: modules, by name, whose parameters do not train.
+        stop_at_relative_change: stop where the validation loss changes by less than this share of the one
+            before; None goes on to the last step.
     """
 
     module_learning_rates: dict[str, float] | None = field(default=None)
     gradient_cache_chunk_size: int | None = field(default=None)
     frozen_modules: list[str] | None = field(default=None)
+    stop_at_relative_change: float | None = field(default=None)

@@ -16,7 +16,7 @@ from eventformers.models.configuration_base import EventConfig
 from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.trainers.recipes import Recipe
 
-METHODS = {"swcc": "eventformers.trainers.swcc"}
+METHODS = {"swcc": "eventformers.trainers.swcc", "mico": "eventformers.trainers.mico"}
 """The module of each method, which holds its `METHOD`."""
 
 
@@ -56,13 +56,15 @@ class Method:
         config_class: its configuration.
         head_class: its training head.
         default_recipe: the recipe that is taken where none is named.
-        dataset: the dataset builder that it trains on, in snake_case, and the builder's config.
+        dataset: the dataset builder that it trains on, in snake_case, and the builder's config where a
+            recipe's `data` section names none.
         data_keys: settings that `prepare` reads from a recipe's `data` section.
         view_keys: settings that it reads from the `views` section.
         trained_whole: modules beside the encoder, which an adapter trains as they are.
         tasks: evaluation tasks that a run is scored on.
         prepare: makes the training data from a recipe, the raw or built data, the tokenizer, the head before
             training and a seed.
+        choose_tasks: the tasks that a recipe's run is scored on, where they are not all.
     """
 
     name: str
@@ -76,6 +78,21 @@ class Method:
     trained_whole: tuple[str, ...]
     tasks: tuple[str, ...]
     prepare: Callable[[Recipe, str | None, PreTrainedTokenizerBase, Any, int], TrainingData]
+    choose_tasks: Callable[[Recipe], tuple[str, ...]] | None = None
+
+    def tasks_of(self, recipe: Recipe) -> tuple[str, ...]:
+        """The tasks that a run of this recipe is scored on."""
+        return self.tasks if self.choose_tasks is None else self.choose_tasks(recipe)
+
+    def training_dataset(self, recipe: Recipe) -> tuple[str, str, dict[str, Any]]:
+        """The builder, its config and its settings that a recipe trains on."""
+        builder, config = self.dataset
+        settings = {
+            name: value
+            for name, value in recipe.data.items()
+            if name not in ("config", "streaming", "validation_rows")
+        }
+        return builder, recipe.data.get("config", config), settings
 
 
 class IndexedRows(TorchDataset):

@@ -26,6 +26,7 @@ from eventformers.files import write_text
 from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.base import EventTrainer, write_arguments
+from eventformers.trainers.early_stopping import SettledLossCallback
 from eventformers.trainers.lora import add_lora
 from eventformers.trainers.method import Method, load_method
 from eventformers.trainers.recipes import Recipe, apply_settings, check_keys, check_types, load_recipe
@@ -186,6 +187,12 @@ def train_head(
         data_collator=prepared.collator,
         processing_class=tokenizer,
     )
+    if arguments.stop_at_relative_change is not None:
+        if prepared.validation is None:
+            raise EventformersError(
+                "stop_at_relative_change needs a validation loss; accepted: with validation_rows above 0"
+            )
+        trainer.add_callback(SettledLossCallback(arguments.stop_at_relative_change))
     if checkpoint is None and trainer.is_world_process_zero():
         _remove_earlier_checkpoints(output)
     write_text(output / RUN_FILE, json.dumps(record, indent=2, sort_keys=True) + "\n")

@@ -187,16 +187,16 @@ def _prepare(
     config = head.config
     if config.mlm_weight and tokenizer.mask_token_id is None:
         raise EventformersError("the tokenizer has no mask token; set mlm_weight=0 to train without MLM")
-    settings = dict(recipe.data)
-    streaming = settings.pop("streaming", False)
-    validation_rows = settings.pop("validation_rows", 0)
+    builder, name, settings = METHOD.training_dataset(recipe)
+    streaming = recipe.data.get("streaming", False)
+    validation_rows = recipe.data.get("validation_rows", 0)
     if streaming and (validation_rows or config.shared_word_weight):
         raise EventformersError(
             "streaming=true knows no row but the next; accepted: with validation_rows=0 and "
             "shared_word_weight=0"
         )
-    rows = load_built(data, "cooccurrence", builder="event_chains", streaming=streaming, **settings)["train"]
-    report = built_report(data, "cooccurrence", builder="event_chains", **settings)
+    rows = load_built(data, name, builder=builder, streaming=streaming, **settings)["train"]
+    report = built_report(data, name, builder=builder, **settings)
     minimum, maximum = _frequency_range(rows, report)
     views = dict(recipe.views)
     substitution_settings = {key: views.pop(key) for key in SUBSTITUTION_KEYS & views.keys()}

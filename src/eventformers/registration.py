@@ -16,7 +16,10 @@ from types import ModuleType
 CONFIGURATION_AUTO = "transformers.models.auto.configuration_auto"
 MODELING_AUTO = "transformers.models.auto.modeling_auto"
 
-CONFIGURATIONS = {"swcc": "configuration_swcc.SwccConfig"}
+CONFIGURATIONS = {
+    "swcc": "configuration_swcc.SwccConfig",
+    "mico": "configuration_mico.MicoConfig",
+}
 """The configuration class of each `model_type`, as `file.Class` in `eventformers.models`."""
 
 

@@ -214,10 +214,7 @@ def _encoder_identity(encoder: str | None) -> str:
 
 def _data_identity(method: Method, recipe: Recipe, data: str | None) -> str:
     """The digest of the training rows, from their build report where there is one."""
-    builder, config = method.dataset
-    settings = {
-        name: value for name, value in recipe.data.items() if name not in ("streaming", "validation_rows")
-    }
+    builder, config, settings = method.training_dataset(recipe)
     report = built_report(data, config, builder=builder, **settings)
     if isinstance(fingerprint := report.get("rows_fingerprint"), str):
         return fingerprint

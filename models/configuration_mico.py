@@ -1,0 +1,97 @@
+"""Configuration of MICO (Su et al., 2022)."""
+
+from typing import ClassVar, Literal
+
+from huggingface_hub.dataclasses import strict
+
+from .configuration_base import EventConfig
+
+
+@strict
+class MicoConfig(EventConfig):
+    """Configuration of MICO: multi-alternative contrastive learning of commonsense knowledge.
+
+    Defaults are the paper's (section 3.3 and its released code) where they state them.
+
+    Args:
+        pooling: the paper takes [CLS].
+        contrastive_temperature: temperature of the contrast (Eq. 4 to 6); where it is learned, its start.
+        learnable_temperature: learn the temperature (SimKGC's idea, beyond the paper).
+        additive_margin: subtracted from the cosine of the positive (SimKGC's idea, beyond the paper).
+        positive: `hard` contrasts the alternative that is least similar to its premise (Eq. 5), `random` any
+            of the k (Table 7).
+        own_alternatives: `excluded` leaves the k - 1 others of a premise out of its denominator (Eq. 6);
+            `zero_logit` leaves each in with a logit of 0, as the released code does.
+        mask_known_positives: leave alternatives of other rows out of the denominator where the training graph
+            knows them for the premise. The paper takes them for negatives.
+        self_negatives: the entity that a premise is about is a negative of it (SimKGC's idea).
+        pre_batch_negatives: number of alternatives of earlier batches that serve as negatives, without
+            gradient (SimKGC's idea); 0 keeps none.
+        feature_dropout: dropout of the vectors in training; the released code has 0.05 for RoBERTa-large.
+    """
+
+    model_type = "mico"
+    full_auto_map: ClassVar[dict[str, str]] = {
+        "AutoConfig": "configuration_mico.MicoConfig",
+        "AutoModel": "modeling_mico.MicoModel",
+        "AutoModelForPreTraining": "modeling_mico.MicoForPreTraining",
+        "AutoModelForMultipleChoice": "modeling_mico.MicoForMultipleChoice",
+    }
+
+    pooling: Literal["cls", "mean"] = "cls"
+    contrastive_temperature: float | int = 0.07
+    learnable_temperature: bool = False
+    additive_margin: float | int = 0.0
+    positive: Literal["hard", "random"] = "hard"
+    own_alternatives: Literal["excluded", "zero_logit"] = "excluded"
+    mask_known_positives: bool = False
+    self_negatives: bool = False
+    pre_batch_negatives: int = 0
+    feature_dropout: float | int = 0.0
+
+    def validate_temperature(self):
+        """Refuse a temperature that is not positive.
+
+        Raises:
+            ValueError: it is 0 or below.
+        """
+        if not self.contrastive_temperature > 0:
+            raise ValueError(
+                f"contrastive_temperature is {self.contrastive_temperature}; accepted: a number above 0"
+            )
+
+    def validate_margin(self):
+        """Refuse a margin that a cosine could not reach.
+
+        Raises:
+            ValueError: it is below 0, or 2 or above.
+        """
+        if not 0 <= self.additive_margin < 2:
+            raise ValueError(
+                f"additive_margin is {self.additive_margin}; accepted: a number from 0 to below 2"
+            )
+
+    def validate_negatives(self):
+        """Refuse a negative number of negatives.
+
+        Raises:
+            ValueError: `pre_batch_negatives` is below 0.
+        """
+        if self.pre_batch_negatives < 0:
+            raise ValueError(
+                f"pre_batch_negatives is {self.pre_batch_negatives}; accepted: an integer of at least 0"
+            )
+
+    def validate_dropout(self):
+        """Refuse a dropout that is no probability.
+
+        Raises:
+            ValueError: `feature_dropout` is below 0, or 1 or above.
+        """
+        if not 0 <= self.feature_dropout < 1:
+            raise ValueError(
+                f"feature_dropout is {self.feature_dropout}; accepted: a number from 0 to below 1"
+            )
+
+
+MicoConfig.register_for_auto_class()

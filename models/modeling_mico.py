@@ -1,0 +1,365 @@
+"""MICO: multi-alternative contrastive learning of commonsense knowledge (Su et al., 2022)."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn import functional
+from transformers import initialization as init
+from transformers.utils import ModelOutput
+
+from .configuration_mico import MicoConfig
+from .distributed import gather_rows
+from .losses import multi_alternative_contrast
+from .modeling_base import EventEncoderModel, EventPreTrainedModel
+
+NO_ALTERNATIVE = -1
+"""Id of a place in the queue of earlier alternatives that holds none."""
+
+
+@dataclass
+class MicoForPreTrainingOutput(ModelOutput):
+    """Output of MICO's training head.
+
+    Args:
+        loss: the contrast, a scalar; None where no alternatives are given.
+        contrastive_loss: the same, by the name of its term (Eq. 6).
+        embeddings: vectors of the premises, not normalised, `(batch, projection_dim)`.
+    """
+
+    loss: torch.FloatTensor | None = None
+    contrastive_loss: torch.FloatTensor | None = None
+    embeddings: torch.FloatTensor | None = None
+
+
+@dataclass
+class MicoForMultipleChoiceOutput(ModelOutput):
+    """Output of MICO's zero-shot multiple choice.
+
+    Args:
+        loss: cross-entropy of the right alternative, a scalar; None without labels.
+        logits: cosine of premise and alternative over the temperature, `(batch, choices)`; minus infinity
+            where a question has fewer alternatives.
+        embeddings: vectors of the premises, not normalised, `(batch, projection_dim)`.
+    """
+
+    loss: torch.FloatTensor | None = None
+    logits: torch.FloatTensor | None = None
+    embeddings: torch.FloatTensor | None = None
+
+
+class LogitScale(nn.Module):
+    """One over the temperature of a contrast, learned by its logarithm."""
+
+    def __init__(self, temperature: float):
+        super().__init__()
+        self.start = -math.log(temperature)
+        self.logarithm = nn.Parameter(torch.tensor(self.start))
+
+    def forward(self) -> torch.Tensor:
+        """The temperature, a scalar."""
+        return (-self.logarithm).exp()
+
+
+class MicoPreTrainedModel(EventPreTrainedModel):
+    """Base class of the MICO models."""
+
+    config: MicoConfig
+    base_model_prefix = "mico"
+
+    @torch.no_grad()
+    def _init_weights(self, module):
+        super()._init_weights(module)
+        if isinstance(module, LogitScale):
+            init.constant_(module.logarithm, module.start)
+        elif isinstance(module, MicoForPreTraining) and self.config.pre_batch_negatives:
+            init.zeros_(module.earlier_alternatives)
+            init.constant_(module.earlier_alternative_ids, NO_ALTERNATIVE)
+
+
+class MicoModel(EventEncoderModel, MicoPreTrainedModel):
+    """MICO's encoder of premises and alternatives: the pooled output of a pretrained encoder (section 3.2)."""
+
+    config: MicoConfig
+    # Left out knowingly: they belong to the training head. Any other weight without a place is still told.
+    _keys_to_ignore_on_load_unexpected = (r"^logit_scale\.logarithm$", r"^earlier_alternative(s|_ids)$")
+
+
+class MicoForPreTraining(MicoPreTrainedModel):
+    """MICO's training head: every distinct text of a batch is encoded once, then Eq. 6."""
+
+    def __init__(self, config, encoder=None):
+        super().__init__(config)
+        self.mico = MicoModel(config, encoder=encoder)
+        self.feature_dropout = nn.Dropout(config.feature_dropout)
+        self.logit_scale = (
+            LogitScale(config.contrastive_temperature) if config.learnable_temperature else None
+        )
+        if config.pre_batch_negatives:
+            size = (config.pre_batch_negatives, config.projection_dim)
+            self.register_buffer("earlier_alternatives", torch.zeros(size))
+            self.register_buffer(
+                "earlier_alternative_ids", torch.full(size[:1], NO_ALTERNATIVE, dtype=torch.long)
+            )
+        self.post_init()
+
+    def encode_views(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        alternative_input_ids: torch.Tensor | None = None,
+        alternative_attention_mask: torch.Tensor | None = None,
+        entity_input_ids: torch.Tensor | None = None,
+        entity_attention_mask: torch.Tensor | None = None,
+    ) -> dict[str, torch.Tensor]:
+        """Encode premises, alternatives and, where they are negatives, entities; equal texts once.
+
+        Args:
+            input_ids: the premises, `(B, L)`.
+            attention_mask: `(B, L)`.
+            alternative_input_ids: k alternatives of each premise, `(B, k, L')`.
+            alternative_attention_mask: `(B, k, L')`.
+            entity_input_ids: the entity that each premise is about, `(B, L'')`.
+            entity_attention_mask: `(B, L'')`.
+
+        Returns:
+            Vectors by view: `premise` `(B, d)`, `alternatives` `(B, k, d)` and, with `self_negatives`,
+            `entity` `(B, d)`.
+
+        Raises:
+            ValueError: a view that the configuration needs is missing.
+        """
+        groups = {
+            "premise": (input_ids, attention_mask),
+            "alternatives": (alternative_input_ids, alternative_attention_mask),
+        }
+        if self.config.self_negatives:
+            groups["entity"] = (entity_input_ids, entity_attention_mask)
+        missing = [name for name, (ids, mask) in groups.items() if ids is None or mask is None]
+        if missing:
+            raise ValueError(f"MICO needs the views {', '.join(groups)}; missing: {', '.join(missing)}")
+        vectors = self.mico.embed_distinct(
+            [(ids.flatten(0, -2), mask.flatten(0, -2)) for ids, mask in groups.values()]
+        )
+        views = {name: self.feature_dropout(rows) for name, rows in zip(groups, vectors, strict=True)}
+        views["alternatives"] = views["alternatives"].unflatten(0, alternative_input_ids.shape[:2])
+        return views
+
+    def losses_from_views(
+        self,
+        views: dict[str, torch.Tensor],
+        alternative_ids: torch.Tensor | None = None,
+        known_alternative_ids: torch.Tensor | None = None,
+        entity_ids: torch.Tensor | None = None,
+        positive_index: torch.Tensor | None = None,
+    ) -> MicoForPreTrainingOutput:
+        """Compute the contrast on the vectors of all processes.
+
+        Args:
+            views: what `encode_views` returns.
+            alternative_ids: which text each alternative is, `(B, k)`.
+            known_alternative_ids: the alternatives that the training graph knows for each premise, sorted by
+                row and filled up with a number above all ids, `(B, M)`.
+            entity_ids: which alternative each entity is, `(B,)`; -1 where it is none.
+            positive_index: which alternative is the positive, `(B,)`, for `positive="random"`.
+
+        Returns:
+            The loss; `embeddings` holds the premises of this process.
+
+        Raises:
+            ValueError: ids that the configuration needs are missing.
+        """
+        config = self.config
+        needed = {}
+        if config.mask_known_positives or config.pre_batch_negatives:
+            needed["alternative_ids"] = alternative_ids
+        if config.mask_known_positives:
+            needed["known_alternative_ids"] = known_alternative_ids
+            if config.self_negatives:
+                needed["entity_ids"] = entity_ids
+        if config.positive == "random":
+            needed["positive_index"] = positive_index
+        if missing := [name for name, value in needed.items() if value is None]:
+            raise ValueError(f"MICO needs {', '.join(needed)}; missing: {', '.join(missing)}")
+        gathered = {name: gather_rows(value) for name, value in {**views, **needed}.items()}
+        negatives = self._further_negatives(gathered)
+        temperature = config.contrastive_temperature if self.logit_scale is None else self.logit_scale()
+        known_positives = None
+        if config.mask_known_positives:
+            ids = gathered["alternative_ids"]
+            known = _is_known(gathered["known_alternative_ids"], ids.flatten())
+            known_positives = known.unflatten(1, ids.shape)
+        loss = multi_alternative_contrast(
+            gathered["premise"],
+            gathered["alternatives"],
+            temperature,
+            known_positives,
+            chosen=gathered.get("positive_index"),
+            margin=config.additive_margin,
+            own_alternatives=config.own_alternatives,
+            **negatives,
+        )
+        if config.pre_batch_negatives and self.training:
+            self._remember(gathered["alternatives"], gathered["alternative_ids"])
+        return MicoForPreTrainingOutput(loss=loss, contrastive_loss=loss, embeddings=views["premise"])
+
+    def _further_negatives(self, gathered: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        negatives = {}
+        if self.config.self_negatives:
+            negatives["row_negatives"] = gathered["entity"].unsqueeze(1)
+        if self.config.self_negatives and self.config.mask_known_positives:
+            # An entity may be an answer about itself: a dog is near a dog.
+            own = gathered["entity_ids"].unsqueeze(1)
+            negatives["row_negatives_mask"] = _is_known(gathered["known_alternative_ids"], own)
+        if self.config.pre_batch_negatives:
+            ids = self.earlier_alternative_ids
+            left_out = (ids == NO_ALTERNATIVE).expand(len(gathered["premise"]), -1)
+            if self.config.mask_known_positives:
+                left_out = left_out | _is_known(gathered["known_alternative_ids"], ids)
+            negatives["shared_negatives"] = self.earlier_alternatives.clone()
+            negatives["shared_negatives_mask"] = left_out
+        return negatives
+
+    @torch.no_grad()
+    def _remember(self, alternatives: torch.Tensor, ids: torch.Tensor) -> None:
+        """Put each row's own alternative at the head of the queue."""
+        size = self.config.pre_batch_negatives
+        own = alternatives[:, 0].to(self.earlier_alternatives.dtype)
+        self.earlier_alternatives.copy_(torch.cat([own, self.earlier_alternatives])[:size])
+        self.earlier_alternative_ids.copy_(torch.cat([ids[:, 0], self.earlier_alternative_ids])[:size])
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        alternative_input_ids: torch.Tensor | None = None,
+        alternative_attention_mask: torch.Tensor | None = None,
+        alternative_ids: torch.Tensor | None = None,
+        known_alternative_ids: torch.Tensor | None = None,
+        entity_input_ids: torch.Tensor | None = None,
+        entity_attention_mask: torch.Tensor | None = None,
+        entity_ids: torch.Tensor | None = None,
+        positive_index: torch.Tensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        return_dict: bool | None = None,
+        **kwargs,
+    ) -> MicoForPreTrainingOutput | tuple:
+        """Compute the training loss, or only the vectors where nothing beside `input_ids` is given.
+
+        Args:
+            input_ids: the premises, `(B, L)`.
+            attention_mask: `(B, L)`; None where nothing is padded.
+            alternative_input_ids: k alternatives of each premise, its own first, `(B, k, L')`.
+            alternative_attention_mask: `(B, k, L')`.
+            alternative_ids: which text each alternative is, `(B, k)`.
+            known_alternative_ids: the alternatives that the training graph knows for each premise, sorted by
+                row and filled up with a number above all ids, `(B, M)`.
+            entity_input_ids: the entity that each premise is about, `(B, L'')`.
+            entity_attention_mask: `(B, L'')`.
+            entity_ids: which alternative each entity is, `(B,)`; -1 where it is none.
+            positive_index: which alternative is the positive, `(B,)`, for `positive="random"`.
+            token_type_ids: not used by the training views: a text is one segment.
+            return_dict: False gives a tuple.
+            **kwargs: passed on to the encoder where only vectors are computed.
+
+        Returns:
+            `MicoForPreTrainingOutput`.
+
+        Raises:
+            ValueError: some views are given, but one that the configuration needs is missing.
+        """
+        if alternative_input_ids is None and alternative_ids is None and entity_input_ids is None:
+            output = self.mico(input_ids, attention_mask, token_type_ids=token_type_ids, **kwargs)
+            result = MicoForPreTrainingOutput(embeddings=output.embeddings)
+        else:
+            if attention_mask is None:
+                attention_mask = torch.ones_like(input_ids)
+            views = self.encode_views(
+                input_ids,
+                attention_mask,
+                alternative_input_ids=alternative_input_ids,
+                alternative_attention_mask=alternative_attention_mask,
+                entity_input_ids=entity_input_ids,
+                entity_attention_mask=entity_attention_mask,
+            )
+            result = self.losses_from_views(
+                views, alternative_ids, known_alternative_ids, entity_ids, positive_index
+            )
+        return result.to_tuple() if return_dict is False else result
+
+
+class MicoForMultipleChoice(MicoPreTrainedModel):
+    """Choice of the alternative that is nearest to a premise, without training on such questions (Eq. 7)."""
+
+    # The training head's own weights have no place here, knowingly.
+    _keys_to_ignore_on_load_unexpected = (r"^logit_scale\.logarithm$", r"^earlier_alternative(s|_ids)$")
+
+    def __init__(self, config, encoder=None):
+        super().__init__(config)
+        self.mico = MicoModel(config, encoder=encoder)
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        alternative_input_ids: torch.Tensor | None = None,
+        alternative_attention_mask: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        return_dict: bool | None = None,
+        **kwargs,
+    ) -> MicoForMultipleChoiceOutput | tuple:
+        """Score the alternatives of each premise.
+
+        Args:
+            input_ids: the premises, `(B, L)`.
+            attention_mask: `(B, L)`; None where nothing is padded.
+            alternative_input_ids: `(B, C, L')`; without them only the premises' vectors are given.
+            alternative_attention_mask: `(B, C, L')`; None where nothing is padded. An alternative without any
+                token is none: its logit is minus infinity.
+            labels: index of the right alternative, `(B,)`.
+            token_type_ids: `(B, L)`, for encoders that know segments.
+            return_dict: False gives a tuple.
+            **kwargs: passed on to the encoder where only vectors are computed.
+
+        Returns:
+            `MicoForMultipleChoiceOutput`.
+        """
+        if alternative_input_ids is None:
+            output = self.mico(input_ids, attention_mask, token_type_ids=token_type_ids, **kwargs)
+            result = MicoForMultipleChoiceOutput(embeddings=output.embeddings)
+            return result.to_tuple() if return_dict is False else result
+        if attention_mask is None:
+            attention_mask = torch.ones_like(input_ids)
+        if alternative_attention_mask is None:
+            alternative_attention_mask = torch.ones_like(alternative_input_ids)
+        absent = alternative_attention_mask.sum(dim=-1) == 0
+        # A text of nothing but padding would give no vector at all.
+        readable = alternative_attention_mask.masked_fill(absent.unsqueeze(-1), 1)
+        premise, alternatives = self.mico.embed_distinct(
+            [
+                (input_ids, attention_mask),
+                (alternative_input_ids.flatten(0, 1), readable.flatten(0, 1)),
+            ]
+        )
+        cosines = functional.cosine_similarity(
+            premise.float().unsqueeze(1), alternatives.float().unflatten(0, absent.shape), dim=-1
+        )
+        logits = (cosines / self.config.contrastive_temperature).masked_fill(absent, float("-inf"))
+        loss = None if labels is None else functional.cross_entropy(logits, labels)
+        result = MicoForMultipleChoiceOutput(loss=loss, logits=logits, embeddings=premise)
+        return result.to_tuple() if return_dict is False else result
+
+
+def _is_known(known_ids: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    """Which ids each row knows: sorted `(B, M)` and `(N,)` or `(B, N)` to bool `(B, N)`."""
+    wanted = ids.expand(len(known_ids), -1).contiguous()
+    places = torch.searchsorted(known_ids, wanted).clamp(max=known_ids.shape[1] - 1)
+    return known_ids.gather(1, places) == wanted
+
+
+MicoModel.register_for_auto_class("AutoModel")
+MicoForPreTraining.register_for_auto_class("AutoModelForPreTraining")
+MicoForMultipleChoice.register_for_auto_class("AutoModelForMultipleChoice")

@@ -1,0 +1,267 @@
+"""Training of MICO: from the pairs of a graph to the views of its head."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import torch
+from datasets import Dataset, DatasetDict
+from torch.utils.data import Dataset as TorchDataset
+from transformers import BatchEncoding, PreTrainedTokenizerBase
+
+from eventformers.datasets_scripts.base import setting_names
+from eventformers.datasets_scripts.building import built_report, load_built
+from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphsConfig
+from eventformers.errors import EventformersError
+from eventformers.models.configuration_mico import MicoConfig
+from eventformers.models.modeling_mico import MicoForPreTraining
+from eventformers.trainers.method import Method, TrainingData
+from eventformers.trainers.recipes import Recipe, check_types
+
+_SETTING_TYPES = {
+    "config": str,
+    "validation_rows": int | None,
+    "num_alternatives": int,
+    "max_seq_length": int,
+}
+
+Codes = npt.NDArray[np.int64]
+
+
+class PremiseRows(TorchDataset):
+    """The rows of a graph's pairs, each with all alternatives that the training graph knows for its premise.
+
+    Args:
+        pairs: rows with the columns `premise`, `alternative`, `direction`.
+        known: the training rows that tell the known alternatives; None takes `pairs` themselves.
+    """
+
+    def __init__(self, pairs: Dataset, known: PremiseRows | None = None) -> None:
+        self.is_validation = known is not None
+        premises, alternatives = (_column(pairs, name) for name in ("premise", "alternative"))
+        if known is None:
+            self.premises = premises.unique()
+            self.alternatives = alternatives.unique()
+        else:
+            self.premises = pa.concat_arrays([known.premises, premises]).unique()
+            self.alternatives = pa.concat_arrays([known.alternatives, alternatives]).unique()
+        self.premise_ids = _codes(premises, self.premises)
+        self.alternative_ids = _codes(alternatives, self.alternatives)
+        if known is None:
+            self._starts, self._known = self._group()
+        else:
+            # The training rows know nothing of a premise that is new.
+            new = len(self.premises) - len(known.premises)
+            self._starts, self._known = np.pad(known._starts, (0, new), mode="edge"), known._known
+        self.most_known = int(np.diff(self._starts).max(initial=1))
+        direction = pairs.data.column("direction").to_pylist()
+        self.has_both_directions = direction == ["forward", "reverse"] * (len(direction) // 2)
+
+    def _group(self) -> tuple[Codes, Codes]:
+        """Where each premise's distinct alternatives start, and the alternatives, sorted within a premise."""
+        pairs = np.unique(np.stack([self.premise_ids, self.alternative_ids], axis=1), axis=0)
+        counts = np.bincount(pairs[:, 0], minlength=len(self.premises))
+        return np.concatenate([[0], np.cumsum(counts)]), pairs[:, 1]
+
+    def __len__(self) -> int:
+        return len(self.premise_ids)
+
+    def __getitem__(self, index: int) -> Mapping[str, Any]:
+        premise_id = self.premise_ids[index]
+        start, end = self._starts[premise_id : premise_id + 2]
+        row = {
+            "row": index,
+            "premise": self.premises[premise_id].as_py(),
+            "alternative_id": int(self.alternative_ids[index]),
+            "known_alternative_ids": self._known[start:end],
+            "is_validation": self.is_validation,
+        }
+        if self.has_both_directions:
+            # The triple's other direction asks for the entity that this premise is about.
+            row["entity_id"] = int(self.alternative_ids[index ^ 1])
+        return row
+
+
+def _column(pairs: Dataset, name: str) -> pa.StringArray:
+    column = pairs.data.column(name).combine_chunks().cast(pa.large_string())
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _codes(values: pa.Array, distinct: pa.Array) -> Codes:
+    return cast(Codes, pa.compute.index_in(values, distinct).to_numpy().astype(np.int64))
+
+
+@dataclass
+class MicoCollator:
+    """Turns rows of `PremiseRows` into the views of `MicoForPreTraining`.
+
+    What is drawn for a row depends on the seed, the epoch and the row alone, so that a resumed run and a run
+    on another number of processes draw the same.
+
+    Args:
+        tokenizer: the encoder's tokenizer.
+        alternatives: the texts of the alternatives, by id.
+        seed: seed of every draw.
+        num_alternatives: alternatives of a row, k: its own, and k - 1 drawn uniformly with replacement from
+            those of its premise. Validation rows have their own alone, as in the released code.
+        most_known: known alternatives of a premise at most; every batch has this width.
+        max_seq_length: tokens of a text beyond this are cut, and counted in `truncated`.
+        draw_positive: also draw which alternative is the positive.
+        known_positives: also give the ids of the known alternatives.
+        entities: also give the entity that a premise is about.
+        epoch: the epoch that runs.
+        truncated: number of texts cut so far.
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    alternatives: pa.Array
+    seed: int
+    num_alternatives: int = 2
+    most_known: int = 1
+    max_seq_length: int = 32
+    draw_positive: bool = False
+    known_positives: bool = False
+    entities: bool = False
+    epoch: int = 0
+    truncated: int = field(default=0, init=False)
+
+    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+        """Collate rows of `PremiseRows`."""
+        # A validation set is never mixed with training rows.
+        count = 1 if rows[0]["is_validation"] else self.num_alternatives
+        generators = [np.random.default_rng((self.seed, self.epoch, row["row"])) for row in rows]
+        ids = np.array(
+            [self._draw(row, count, generator) for row, generator in zip(rows, generators, strict=True)]
+        )
+        premises = self.encode([row["premise"] for row in rows])
+        alternatives = self._encode_alternatives(ids.ravel())
+        batch = {
+            "input_ids": premises["input_ids"],
+            "attention_mask": premises["attention_mask"],
+            "alternative_input_ids": alternatives["input_ids"].unflatten(0, ids.shape),
+            "alternative_attention_mask": alternatives["attention_mask"].unflatten(0, ids.shape),
+            "alternative_ids": torch.from_numpy(ids),
+        }
+        if self.draw_positive:
+            batch["positive_index"] = torch.tensor([int(draw.integers(count)) for draw in generators])
+        if self.known_positives:
+            batch["known_alternative_ids"] = torch.from_numpy(self._known(rows))
+        if self.entities:
+            entity_ids = np.array([row["entity_id"] for row in rows])
+            entities = self._encode_alternatives(entity_ids)
+            batch["entity_input_ids"] = entities["input_ids"]
+            batch["entity_attention_mask"] = entities["attention_mask"]
+            batch["entity_ids"] = torch.from_numpy(entity_ids)
+        return batch
+
+    def _draw(self, row: Mapping[str, Any], count: int, generator: np.random.Generator) -> list[int]:
+        known = row["known_alternative_ids"]
+        places = generator.integers(len(known), size=count - 1) if count > 1 else []
+        return [row["alternative_id"], *(int(known[place]) for place in places)]
+
+    def _known(self, rows: Sequence[Mapping[str, Any]]) -> Codes:
+        """Known alternatives of each row, sorted and filled up with a number above all ids, `(B, M)`."""
+        filled = np.full((len(rows), self.most_known), len(self.alternatives), dtype=np.int64)
+        for place, row in enumerate(rows):
+            known = row["known_alternative_ids"]
+            filled[place, : len(known)] = known
+        return filled
+
+    def _encode_alternatives(self, ids: Codes) -> BatchEncoding:
+        return self.encode(self.alternatives.take(pa.array(ids)).to_pylist())
+
+    def encode(self, texts: Sequence[str]) -> BatchEncoding:
+        """Tokenise texts to tensors of equal width; what is cut is counted."""
+        encoded = self.tokenizer(
+            list(texts),
+            padding=True,
+            truncation=True,
+            max_length=self.max_seq_length,
+            return_tensors="pt",
+        )
+        self.truncated += sum(bool(encoding.overflowing) for encoding in encoded.encodings or ())
+        return encoded
+
+
+def _prepare(
+    recipe: Recipe,
+    data: str | None,
+    tokenizer: PreTrainedTokenizerBase,
+    head: MicoForPreTraining,
+    seed: int,
+) -> TrainingData:
+    """Load the pairs of a graph and make the collator that draws their alternatives."""
+    check_types({**recipe.data, **recipe.views}, _SETTING_TYPES)
+    for name, least in (("max_seq_length", 3), ("num_alternatives", 1)):
+        if recipe.views.get(name, least) < least:
+            raise EventformersError(f"setting {name}: found {recipe.views[name]}; accepted: {least} or more")
+    config = head.config
+    builder, name, settings = METHOD.training_dataset(recipe)
+    splits = cast(DatasetDict, load_built(data, name, builder=builder, **settings))
+    if "train" not in splits:
+        raise EventformersError(f"{data}: found the splits {', '.join(splits)}; accepted: with train")
+    rows = PremiseRows(splits["train"])
+    if config.self_negatives and not rows.has_both_directions:
+        raise EventformersError(
+            "self_negatives=true needs both directions of a triple in adjacent rows, forward first; "
+            "accepted: the config of a graph that ends with _pairs, or self_negatives=false"
+        )
+    validation = _validation_rows(splits, rows, recipe.data.get("validation_rows", 0))
+    collator = MicoCollator(
+        tokenizer=tokenizer,
+        alternatives=rows.alternatives if validation is None else validation.alternatives,
+        seed=seed,
+        most_known=rows.most_known,
+        draw_positive=config.positive == "random",
+        known_positives=config.mask_known_positives,
+        entities=config.self_negatives,
+        **recipe.views,
+    )
+    return TrainingData(rows, validation, collator, built_report(data, name, builder=builder, **settings))
+
+
+def _validation_rows(splits: DatasetDict, rows: PremiseRows, count: int | None) -> PremiseRows | None:
+    """The first rows of the validation split, or all of them where `count` is None."""
+    if count == 0:
+        return None
+    if "validation" not in splits:
+        raise EventformersError(
+            f"validation_rows={count} needs a validation split; found {', '.join(splits)}; accepted: "
+            "validation_rows=0"
+        )
+    held = splits["validation"]
+    if count is None:
+        count = len(held)
+    if not 1 < count <= len(held) or count % 2:
+        raise EventformersError(
+            f"validation_rows: received {count}; accepted: an even number up to the {len(held)} rows"
+        )
+    return PremiseRows(held.select(range(count)), known=rows)
+
+
+def _choose_tasks(recipe: Recipe) -> tuple[str, ...]:
+    """Completion of the graph that was trained on, and the questions."""
+    _, config, _ = METHOD.training_dataset(recipe)
+    other = "conceptnet_completion" if config.startswith("atomic") else "atomic_completion"
+    return tuple(task for task in METHOD.tasks if task != other)
+
+
+METHOD = Method(
+    name="mico",
+    title="MICO",
+    config_class=MicoConfig,
+    head_class=MicoForPreTraining,
+    default_recipe="minilm-best",
+    dataset=("commonsense_graphs", "conceptnet_inductive_pairs"),
+    data_keys=frozenset({"config", "validation_rows", *setting_names(CommonsenseGraphsConfig)}),
+    view_keys=frozenset({"max_seq_length", "num_alternatives"}),
+    trained_whole=("logit_scale",),
+    tasks=("conceptnet_completion", "atomic_completion", "copa", "siqa", "csqa"),
+    prepare=_prepare,
+    choose_tasks=_choose_tasks,
+)
