@@ -201,15 +201,9 @@ class EventEncoderModel(EventPreTrainedModel):
         """
         width = max(ids.shape[1] for ids, _ in groups)
         padding_id = self.config.encoder_config.pad_token_id or 0
-        texts = torch.cat(
-            [
-                nn.functional.pad(
-                    ids.masked_fill(mask == 0, padding_id), (0, width - ids.shape[1]), value=padding_id
-                )
-                for ids, mask in groups
-            ]
-        )
         masks = torch.cat([nn.functional.pad(mask, (0, width - mask.shape[1])) for _, mask in groups])
+        texts = torch.cat([nn.functional.pad(ids, (0, width - ids.shape[1])) for ids, _ in groups])
+        texts = texts.masked_fill(masks == 0, padding_id)
         distinct, place = torch.stack([texts, masks]).unique(dim=1, return_inverse=True)
         [(hidden, mask)] = self.encode_together([(distinct[0], distinct[1])])
         return list(self.pool(hidden, mask)[place].split([len(ids) for ids, _ in groups]))

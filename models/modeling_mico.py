@@ -79,7 +79,7 @@ class MicoPreTrainedModel(EventPreTrainedModel):
 
 
 class MicoModel(EventEncoderModel, MicoPreTrainedModel):
-    """MICO's encoder of premises and alternatives: the pooled output of a pretrained encoder (section 3.2)."""
+    """MICO's encoder of premises and alternatives: the pooled output of a pretrained encoder."""
 
     config: MicoConfig
     # Left out knowingly: they belong to the training head. Any other weight without a place is still told.

@@ -19,7 +19,7 @@ from eventformers.inference.loading import find_device
 from eventformers.model_cards import ModelCard, TrainedOn, write_card
 from eventformers.results import TaskResult, write_eval_results
 from eventformers.tasks import TASKS
-from eventformers.trainers.method import Method, load_method
+from eventformers.trainers.method import load_method
 from eventformers.trainers.run import (
     RUN_FILE,
     TrainingRun,
@@ -102,7 +102,7 @@ def train(
     encoder_path = resolve_encoder(encoder)
     find_device(device)
     # Now, not after the training.
-    _check_evaluation_data(resolved_method, evaluation_data)
+    _check_evaluation_data(resolved_method.tasks_of(resolved), evaluation_data)
     with _output_folder(folder):
         run = train_head(
             resolved,
@@ -129,9 +129,9 @@ def train(
     return FinishedRun(folder, run, results)
 
 
-def _check_evaluation_data(method: Method, data: str | Path | None) -> None:
+def _check_evaluation_data(tasks: Sequence[str], data: str | Path | None) -> None:
     """Raise what scoring would raise for the data."""
-    for name in method.tasks:
+    for name in tasks:
         task = TASKS[name]
         load_built(data, task.config, builder=task.dataset)
 
@@ -182,7 +182,7 @@ def _score(
         evaluate(
             trained, task, data=data, output=output, baseline_encoder=untrained, seed=run.seed, overwrite=True
         )
-        for task in run.method.tasks
+        for task in run.method.tasks_of(run.recipe)
     ]
 
 
