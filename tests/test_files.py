@@ -63,14 +63,19 @@ def test_a_staged_folder_moves_all_files_or_none(tmp_path: Path) -> None:
     assert (tmp_path / "results" / "score").read_text() == "1"
 
 
+def _interrupted_after_half(target: Path) -> None:
+    with whole_folder(target) as folder:
+        (folder / "second.txt").write_text("half")
+        raise KeyboardInterrupt
+
+
 def test_a_folder_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     target = tmp_path / "deep" / "index"
     with whole_folder(target) as folder:
         (folder / "first.txt").write_text("first")
         assert not target.exists()
-    with pytest.raises(KeyboardInterrupt), whole_folder(target) as folder:
-        (folder / "second.txt").write_text("half")
-        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        _interrupted_after_half(target)
     assert [path.name for path in target.iterdir()] == ["first.txt"]
     killed = target.with_name(f".{target.name}.{_dead_process()}.tmp")
     (killed / "ready").mkdir(parents=True)
