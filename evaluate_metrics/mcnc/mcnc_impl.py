@@ -1,0 +1,50 @@
+"""The arithmetic of the metric `mcnc`, on numpy alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def mcnc(predictions: Sequence[Sequence[float]], references: Sequence[int]) -> dict[str, float | int]:
+    """Share of questions whose right choice has the highest score.
+
+    Args:
+        predictions: per question, a score for each of its choices; questions may differ in their number.
+        references: per question, the index of the right choice from 0.
+
+    Returns:
+        `accuracy` (percent, 0 to 100; the first of several highest scores is the one chosen), `ties`
+        (questions with several highest scores) and `count` (questions).
+
+    Raises:
+        ValueError: no questions, lists of unequal length, a question without two choices, a score that is
+            NaN or infinite, or an index that no choice has.
+    """
+    if len(predictions) == 0 or len(predictions) != len(references):
+        raise ValueError(
+            f"predictions has {len(predictions)} questions and references {len(references)}; accepted: one "
+            "of each per question, and at least one"
+        )
+    right = ties = 0
+    for question, (scores, reference) in enumerate(zip(predictions, references, strict=True)):
+        values = np.asarray(scores, dtype=np.float64)
+        if values.ndim != 1 or values.size < 2:
+            raise ValueError(
+                f"predictions of question {question} have shape {values.shape}; accepted: a list of scores, "
+                "one for each of two or more choices"
+            )
+        if not np.isfinite(values).all():
+            raise ValueError(
+                f"predictions of question {question} hold a value that is NaN or infinite; accepted: finite "
+                "numbers"
+            )
+        if not 0 <= reference < values.size:
+            raise ValueError(
+                f"the reference of question {question} is {reference}; accepted: the index of a choice, 0 "
+                f"to {values.size - 1}"
+            )
+        right += int(np.argmax(values) == reference)
+        ties += int(np.sum(values == values.max()) > 1)
+    return {"accuracy": 100.0 * right / len(predictions), "ties": ties, "count": len(predictions)}

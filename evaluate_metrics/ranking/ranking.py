@@ -1,0 +1,62 @@
+"""The metric `ranking` for `evaluate.load`."""
+
+from __future__ import annotations
+
+import datasets
+import evaluate
+
+from .ranking_impl import ranking
+
+_DESCRIPTION = """
+Ranking says how near the top of an ordered list the right answer of each query stands: the mean of the
+reciprocal ranks, the share of queries whose answer is among the first few, and the mean rank.
+"""
+
+_KWARGS_DESCRIPTION = """
+Args:
+    predictions (list of float): per query, the rank of its right answer from 1; a fraction where ties share
+        their mean rank; infinite where the answer was never found.
+
+Returns:
+    mrr (float): mean reciprocal rank in percent, 0 to 100, higher is better.
+    hits_at_K (float): percentage of queries with a rank of at most K, for K in 1, 3, 4, 5, 8, 10, 15, 16,
+        50 and 100; an answer never found is a miss.
+    mean_rank (float): mean rank over the answers that were found, lower is better; NaN where none was.
+    not_found (int): number of queries whose answer was never found.
+
+Raises:
+    ValueError: no ranks, or a rank that is NaN or below 1.
+
+Examples:
+    >>> metric = evaluate.load("ranking")
+    >>> scores = metric.compute(predictions=[1, 2.5, 10, float("inf")])
+    >>> scores["mrr"], scores["hits_at_3"], scores["mean_rank"], scores["not_found"]
+    (37.5, 50.0, 4.5, 1)
+"""
+
+_CITATION = """
+@inproceedings{bordes2013translating,
+  title = {Translating Embeddings for Modeling Multi-relational Data},
+  author = {Bordes, Antoine and Usunier, Nicolas and Garcia-Duran, Alberto and Weston, Jason and
+            Yakhnenko, Oksana},
+  booktitle = {Advances in Neural Information Processing Systems},
+  year = {2013}
+}
+"""
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
+class Ranking(evaluate.Metric):
+    """Reciprocal rank and hits of the right answers of queries."""
+
+    def _info(self) -> evaluate.MetricInfo:
+        return evaluate.MetricInfo(
+            description=_DESCRIPTION,
+            citation=_CITATION,
+            inputs_description=_KWARGS_DESCRIPTION,
+            features=datasets.Features({"predictions": datasets.Value("float64")}),
+            license="apache-2.0",
+        )
+
+    def _compute(self, predictions: list[float]) -> dict[str, float | int]:
+        return ranking(predictions)
