@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import cycle
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from slow_losses import (
     slow_cluster_prediction,
     slow_info_nce,
     slow_margin_contrast,
+    slow_multi_alternative_contrast,
     slow_prototype_entropy,
     slow_shared_word_contrast,
     slow_sinkhorn,
@@ -22,7 +24,7 @@ from slow_losses import (
 
 from eventformers.models import losses
 
-BATCH, SIZE, NEGATIVES, PROTOTYPES = 5, 4, 3, 6
+BATCH, SIZE, NEGATIVES, PROTOTYPES, ALTERNATIVES = 5, 4, 3, 6, 3
 
 
 def _random(*shape: int, seed: int) -> torch.Tensor:
@@ -35,25 +37,42 @@ class LossCase:
 
     Args:
         function: name of the loss.
-        slow: its independent version, which takes the same arguments as lists of floats.
-        tensors: its tensors, by argument.
-        settings: its other arguments.
+        slow: its independent version, which takes the same arguments as lists and numbers.
+        tensors: its tensors of real numbers, by argument.
+        settings: its other arguments, masks and indices among them.
         is_differentiable: whether its gradient can be taken and compared with finite differences.
     """
 
     function: str
     slow: Callable[..., object]
     tensors: dict[str, torch.Tensor]
-    settings: dict[str, float]
+    settings: dict[str, Any]
     is_differentiable: bool = True
 
     def __call__(self, **tensors: torch.Tensor) -> torch.Tensor:
         return getattr(losses, self.function)(**{**self.tensors, **tensors}, **self.settings)
 
+    def expected(self) -> object:
+        """What the slow version gives."""
+        return self.slow(
+            **{
+                key: value.tolist() if isinstance(value, torch.Tensor) else value
+                for key, value in {**self.tensors, **self.settings}.items()
+            }
+        )
+
+
+def _mask(*shape: int, seed: int) -> torch.Tensor:
+    return _random(*shape, seed=seed) > 0
+
 
 _ANCHOR, _POSITIVE, _OTHER = (_random(BATCH, SIZE, seed=seed) for seed in (1, 2, 3))
 _VIEWS = {"view_1": _POSITIVE, "view_2": _OTHER}
 _CENTRES = _random(PROTOTYPES, SIZE, seed=5)
+_ALTERNATIVES = {
+    "premise": _ANCHOR,
+    "alternatives": _random(BATCH, ALTERNATIVES, SIZE, seed=4),
+}
 
 CASES = {
     "info_nce-in-batch": LossCase(
@@ -105,6 +124,46 @@ CASES = {
         },
         {"temperature": 0.3},
     ),
+    "multi_alternative_contrast": LossCase(
+        "multi_alternative_contrast",
+        slow_multi_alternative_contrast,
+        _ALTERNATIVES,
+        {"temperature": 0.3},
+    ),
+    "multi_alternative_contrast-one-alternative": LossCase(
+        "multi_alternative_contrast",
+        slow_multi_alternative_contrast,
+        {"premise": _ANCHOR, "alternatives": _POSITIVE.unsqueeze(1)},
+        {"temperature": 0.3},
+    ),
+    "multi_alternative_contrast-released-code": LossCase(
+        "multi_alternative_contrast",
+        slow_multi_alternative_contrast,
+        _ALTERNATIVES,
+        {"temperature": 0.3, "own_alternatives": "zero_logit"},
+    ),
+    "multi_alternative_contrast-chosen": LossCase(
+        "multi_alternative_contrast",
+        slow_multi_alternative_contrast,
+        {**_ALTERNATIVES, "shared_negatives": _random(NEGATIVES, SIZE, seed=6)},
+        {"temperature": 0.3, "chosen": torch.tensor([0, 1, 2, 1, 0])},
+    ),
+    "multi_alternative_contrast-everything": LossCase(
+        "multi_alternative_contrast",
+        slow_multi_alternative_contrast,
+        {
+            **_ALTERNATIVES,
+            "temperature": torch.tensor(0.3, dtype=torch.float64),
+            "row_negatives": _random(BATCH, NEGATIVES, SIZE, seed=7),
+            "shared_negatives": _random(PROTOTYPES, SIZE, seed=8),
+        },
+        {
+            "margin": 0.1,
+            "known_positives": _mask(BATCH, BATCH, ALTERNATIVES, seed=9),
+            "row_negatives_mask": _mask(BATCH, NEGATIVES, seed=10),
+            "shared_negatives_mask": _mask(BATCH, PROTOTYPES, seed=11),
+        },
+    ),
     "sinkhorn": LossCase(
         "sinkhorn",
         slow_sinkhorn,
@@ -141,9 +200,8 @@ def test_every_loss_has_a_case() -> None:
 @every_case
 def test_equals_the_slow_version(name: str) -> None:
     case = CASES[name]
-    expected = case.slow(**{key: value.tolist() for key, value in case.tensors.items()}, **case.settings)
     torch.testing.assert_close(
-        case(), torch.tensor(expected, dtype=torch.float64), rtol=1e-10, atol=1e-12, msg=name
+        case(), torch.tensor(case.expected(), dtype=torch.float64), rtol=1e-10, atol=1e-12, msg=name
     )
 
 
@@ -226,7 +284,7 @@ def test_no_scale_gives_nan(name: str, scale: float) -> None:
         if extreme.dim() > 1:
             extreme = extreme.clone()
             extreme[0], extreme[1] = value[0].abs().float(), -value[0].abs().float()
-        leaves[key] = (extreme * scale).requires_grad_()
+        leaves[key] = (extreme * (1e-3 if key == "temperature" else scale)).requires_grad_()
     settings = {
         key: 1e-3 if key in ("temperature", "epsilon") else value for key, value in case.settings.items()
     }
@@ -239,9 +297,10 @@ def test_no_scale_gives_nan(name: str, scale: float) -> None:
 
 @every_case
 def test_length_of_vectors_does_not_matter(name: str) -> None:
-    """Similarity is the cosine; scores and weights are numbers, not vectors."""
+    """Similarity is the cosine; scores, weights and temperatures are numbers, not vectors."""
     case = CASES[name]
-    vectors = {key: value for key, value in case.tensors.items() if not key.endswith(("scores", "weight"))}
+    numbers = ("scores", "weight", "temperature")
+    vectors = {key: value for key, value in case.tensors.items() if not key.endswith(numbers)}
     longer = {key: value * (2.0 + index) for index, (key, value) in enumerate(vectors.items())}
     torch.testing.assert_close(case(**longer), case(), rtol=1e-10, atol=1e-12)
 

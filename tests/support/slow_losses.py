@@ -96,6 +96,43 @@ def slow_weakly_supervised_contrastive(
     return total / len(anchor)
 
 
+def slow_multi_alternative_contrast(
+    premise: Matrix,
+    alternatives: list[Matrix],
+    temperature: float,
+    known_positives: list[list[list[bool]]] | None = None,
+    chosen: list[int] | None = None,
+    margin: float = 0.0,
+    own_alternatives: str = "excluded",
+    row_negatives: list[Matrix] | None = None,
+    row_negatives_mask: list[list[bool]] | None = None,
+    shared_negatives: Matrix | None = None,
+    shared_negatives_mask: list[list[bool]] | None = None,
+) -> float:
+    """MICO Eq. 5 and 6: the hardest of a row's alternatives against all alternatives of the other rows."""
+    total = 0.0
+    for i, anchor in enumerate(premise):
+        own = [_cosine(anchor, alternative) for alternative in alternatives[i]]
+        place = own.index(min(own)) if chosen is None else chosen[i]
+        rivals = []
+        for j, others in enumerate(alternatives):
+            for o, other in enumerate(others):
+                if j == i:
+                    if o != place and own_alternatives == "zero_logit":
+                        rivals.append(0.0)
+                elif known_positives is None or not known_positives[i][j][o]:
+                    rivals.append(_cosine(anchor, other) / temperature)
+        for negatives, left_out in (
+            (row_negatives and row_negatives[i], row_negatives_mask),
+            (shared_negatives, shared_negatives_mask),
+        ):
+            for n, negative in enumerate(negatives or []):
+                if left_out is None or not left_out[i][n]:
+                    rivals.append(_cosine(anchor, negative) / temperature)
+        total += _minus_log_share((own[place] - margin) / temperature, rivals)
+    return total / len(premise)
+
+
 def slow_sinkhorn(scores: Matrix, num_iterations: int = 3, epsilon: float = 0.05) -> Matrix:
     """Sinkhorn-Knopp on the transport plan: total mass 1, prototypes to 1/M, samples to 1/B, times B."""
     samples, prototypes = len(scores), len(scores[0])
