@@ -9,6 +9,8 @@ from eventformers.datasets_scripts.building import (
     list_datasets,
     load_built,
 )
+from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphs
+from eventformers.datasets_scripts.commonsense_qa import CommonsenseQA
 from eventformers.datasets_scripts.event_chains import EventChains
 from eventformers.datasets_scripts.event_similarity import EventSimilarity
 from eventformers.datasets_scripts.events import EVENT_FEATURE, EVENT_ORDERS, Event, event_text
@@ -18,6 +20,8 @@ __all__ = [
     "BUILDERS",
     "EVENT_FEATURE",
     "EVENT_ORDERS",
+    "CommonsenseGraphs",
+    "CommonsenseQA",
     "Event",
     "EventChains",
     "EventDatasetBuilder",

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import ClassVar, TypedDict
+from typing import ClassVar
 
 import datasets
 import pyarrow as pa
@@ -28,18 +28,13 @@ _ROWS_PER_TABLE = 2_000
 
 JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "JsonValue"]
 
-
-class SourceCount(TypedDict):
-    """How much of a source went into a dataset, and under which licence."""
-
-    license: str
-    documents: int
-    events: int
+SourceCount = dict[str, str | int]
+"""How much of a source went into a dataset: its `license`, and counts such as `documents` and `events`."""
 
 
 @dataclass
 class BuildReport:
-    """What a build read, left out and wrote; `build_report.json` beside the rows.
+    """What the build of a split read, left out and kept.
 
     Args:
         read: counts of what stood in the raw files.
@@ -53,26 +48,48 @@ class BuildReport:
     sources: dict[str, SourceCount] = field(default_factory=dict)
     statistics: dict[str, JsonValue] = field(default_factory=dict)
 
-    def add_source(self, source: str, license_name: str, documents: int, num_events: int) -> None:
-        """Count documents and events of a source as kept. A source of two licences is counted by each."""
+    def add_source(self, source: str, license_name: str, **counts: int) -> None:
+        """Count parts of a source, such as its `documents`, as kept. A source of two licences is counted by
+        each."""
         name = source
         known = self.sources.get(name)
         if known is not None and known["license"] != license_name:
             name = f"{source} ({license_name})"
-        count = self.sources.setdefault(name, {"license": license_name, "documents": 0, "events": 0})
-        count["documents"] += documents
-        count["events"] += num_events
+        kept = self.sources.setdefault(name, {"license": license_name})
+        for kind, count in counts.items():
+            kept[kind] = int(kept.get(kind, 0)) + count
 
     @property
     def licenses(self) -> list[str]:
         """The licences of what was kept, sorted."""
-        return sorted({count["license"] for count in self.sources.values()})
+        return sorted({str(count["license"]) for count in self.sources.values()})
+
+    @classmethod
+    def total(cls, reports: Mapping[str, BuildReport]) -> BuildReport:
+        """The sum of the reports of several splits.
+
+        Counts and sources are added up. Statistics are no counts: those of one split stay as they are, those
+        of several stand under the names of their splits.
+        """
+        total = cls()
+        for split, report in reports.items():
+            total.read.update(report.read)
+            total.skipped.update(report.skipped)
+            for source, kept in report.sources.items():
+                counts = {kind: int(count) for kind, count in kept.items() if kind != "license"}
+                total.add_source(source, str(kept["license"]), **counts)
+            if len(reports) == 1:
+                total.statistics.update(report.statistics)
+            elif report.statistics:
+                total.statistics[split] = report.statistics
+        return total
 
 
 class EventDatasetBuilder(datasets.ArrowBasedBuilder):
-    """A dataset of events, built from raw files as their owners publish them.
+    """A dataset, built from raw files as their owners publish them.
 
-    A subclass names its configs, its raw files and the features, and yields examples or tables. Cached builds
+    A subclass names its configs, its raw files by split and the features, and yields the examples or tables
+    of one split after another. A config has those of its splits for which there are raw files. Cached builds
     are keyed by the bytes of the raw files, the source of the builder and the settings, so that a changed
     file is never answered with old rows.
 
@@ -93,7 +110,8 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
     SUMMARY: ClassVar[str]
     """What the dataset is, one or two sentences for its card."""
     CITATION: ClassVar[str] = ""
-    SPLIT: ClassVar[str]
+    SPLITS: ClassVar[tuple[str, ...]]
+    """The splits that a config can have, in their order."""
     SAMPLES_FOLDER: ClassVar[str]
     RAW_FILES: ClassVar[dict[str, str]]
     """What raw files each config reads, for people."""
@@ -114,17 +132,26 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
         check_settings(type(self), settings)
         paths = [SAMPLES / self.SAMPLES_FOLDER] if data_dir is None else raw_paths(data_dir)
         self.is_sample = all(path.is_relative_to(SAMPLES) for path in paths)
-        self.raw_files = self.find_raw_files(config_name, paths)
-        if not self.raw_files:
+        self.split_files = self.find_raw_files(config_name, paths)
+        if not self.split_files:
             raise EventformersError(
                 f"no raw file for {self.NAME}, config {config_name}, in {', '.join(map(str, paths))};"
                 f" accepted: {self.RAW_FILES[config_name]}"
             )
         config = self.BUILDER_CONFIG_CLASS(name=config_name, **settings)
         self.settings = settings_of(config)
-        deciding = {**self.deciding_settings(config_name), "config": config_name, "sample": self.is_sample}
+        read = [path for files in self.split_files.values() for path in files]
+        self.raw_files = list(dict.fromkeys([*read, *self.setting_files(config)]))
+        deciding = {
+            **self.deciding_settings(config_name),
+            "config": config_name,
+            "sample": self.is_sample,
+            "splits": {split: [path.name for path in files] for split, files in self.split_files.items()},
+        }
         self.fingerprint = input_fingerprint(self.raw_files, self._modules(), deciding)
+        self.split = next(iter(self.split_files))
         self.report = BuildReport()
+        self.reports: dict[str, BuildReport] = {}
         super().__init__(
             cache_dir=str(cache_dir) if cache_dir is not None else None,
             config_name=config_name,
@@ -134,9 +161,15 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
         )
 
     @classmethod
-    def find_raw_files(cls, config_name: str, paths: list[Path]) -> list[Path]:
-        """The raw files of a config among the given folders and files; empty where there are none."""
+    def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:
+        """The raw files of a config among the given folders and files by split, in the order of `SPLITS`;
+        empty where there are none."""
         raise NotImplementedError
+
+    @classmethod
+    def setting_files(cls, config: datasets.BuilderConfig) -> list[Path]:
+        """Files that a setting names and that decide on the rows."""
+        return []
 
     @classmethod
     def features(cls, config_name: str) -> datasets.Features:
@@ -144,7 +177,8 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
         raise NotImplementedError
 
     def tables(self) -> Iterator[pa.Table]:
-        """The rows as tables; fills `self.report` on the way. Either this or `examples` is written."""
+        """The rows of `self.split` as tables; fills `self.report` on the way. Either this or `examples` is
+        written."""
         schema = self.features(self.config.name).arrow_schema
         rows: list[Mapping[str, object]] = []
         for example in self.examples():
@@ -156,7 +190,7 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
             yield pa.Table.from_pylist(rows, schema=schema)
 
     def examples(self) -> Iterator[Mapping[str, object]]:
-        """The rows one by one; fills `self.report` on the way."""
+        """The rows of `self.split` one by one; fills `self.report` on the way."""
         raise NotImplementedError
 
     def deciding_settings(self, config_name: str | None = None) -> dict[str, object]:
@@ -212,10 +246,13 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
         )
 
     def _split_generators(self, dl_manager: object) -> list[datasets.SplitGenerator]:
-        return [datasets.SplitGenerator(name=self.SPLIT, gen_kwargs={})]
+        return [
+            datasets.SplitGenerator(name=split, gen_kwargs={"split": split}) for split in self.split_files
+        ]
 
-    def _generate_tables(self) -> Iterator[tuple[Key, pa.Table]]:
-        self.report = BuildReport()
+    def _generate_tables(self, split: str) -> Iterator[tuple[Key, pa.Table]]:
+        self.split = split
+        self.report = self.reports[split] = BuildReport()
         schema = self.features(self.config.name).arrow_schema
         empty = True
         for number, table in enumerate(self.tables()):
@@ -223,10 +260,10 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
             yield Key(0, number), table.cast(schema)
         if empty:
             skipped = ", ".join(f"{count} {reason}" for reason, count in sorted(self.report.skipped.items()))
+            names = ", ".join(path.name for path in self.split_files[split])
             raise EventformersError(
-                f"{self.NAME}, config {self.config.name}: no row is left of"
-                f" {', '.join(path.name for path in self.raw_files)} (skipped: {skipped or 'nothing'});"
-                " accepted: at least one"
+                f"{self.NAME}, config {self.config.name}, split {split}: no row is left of"
+                f" {names} (skipped: {skipped or 'nothing'}); accepted: at least one"
             )
 
 

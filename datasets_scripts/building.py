@@ -23,6 +23,7 @@ from huggingface_hub.errors import HfHubHTTPError
 
 from eventformers.datasets_scripts.base import (
     SAMPLES,
+    BuildReport,
     EventDatasetBuilder,
     JsonValue,
     check_config,
@@ -31,16 +32,18 @@ from eventformers.datasets_scripts.base import (
     setting_names,
     write_error,
 )
+from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphs
+from eventformers.datasets_scripts.commonsense_qa import CommonsenseQA
 from eventformers.datasets_scripts.dataset_card import dataset_card, read_front_matter
 from eventformers.datasets_scripts.event_chains import EventChains
 from eventformers.datasets_scripts.event_similarity import EventSimilarity
-from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
+from eventformers.datasets_scripts.fingerprints import dataset_fingerprint, joint_fingerprint
 from eventformers.datasets_scripts.raw_files import DataDir, raw_paths
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.files import put_in_place
 
 BUILDERS: dict[str, type[EventDatasetBuilder]] = {
-    builder.NAME: builder for builder in (EventSimilarity, EventChains)
+    builder.NAME: builder for builder in (EventSimilarity, EventChains, CommonsenseGraphs, CommonsenseQA)
 }
 """The dataset builders by their snake_case names."""
 
@@ -54,19 +57,20 @@ class DatasetEntry(TypedDict):
     name: str
     config: str
     columns: list[str]
-    split: str
+    splits: list[str]
     raw_files: str
     settings: list[str]
 
 
 def list_datasets() -> list[DatasetEntry]:
-    """Every config of every builder: its columns, its raw files and the settings of its builder."""
+    """Every config of every builder: its columns, the splits it can have, its raw files and the settings of
+    its builder."""
     return [
         {
             "name": name,
             "config": config,
             "columns": list(builder.features(config)),
-            "split": builder.SPLIT,
+            "splits": list(builder.SPLITS),
             "raw_files": builder.RAW_FILES[config],
             "settings": setting_names(builder.BUILDER_CONFIG_CLASS),
         }
@@ -84,8 +88,9 @@ def build_dataset(
 ) -> Path:
     """Build a dataset into a folder: `<config>/<split>-00000-of-00001.parquet`, a report beside it, a README.
 
-    Every config is written to a folder of another name and put in place when it is whole; what stood there
-    before stays until then. Configs of one builder that are built into one folder add up.
+    A config gets the splits for which there are raw files. Every config is written to a folder of another
+    name and put in place when it is whole; what stood there before stays until then. Configs of one builder
+    that are built into one folder add up.
 
     Args:
         name: a key of `BUILDERS`.
@@ -159,6 +164,8 @@ def load_built(
 ) -> DatasetDict | IterableDatasetDict:
     """The rows of a config from wherever they are: memory-mapped, or read as a stream.
 
+    The splits are those that the raw files could feed, in the order train, validation, test.
+
     Args:
         data: a built folder or a Hub id; a folder or file with raw data, which is built into the cache of
             `datasets` first; None takes the bundled samples.
@@ -184,8 +191,11 @@ def built_report(
 ) -> dict[str, JsonValue]:
     """The build report of what `load_built` loads for the same arguments.
 
-    Fingerprints, counts, sources, licences, settings and statistics; empty where a built dataset came without
-    its report.
+    Fingerprints, settings, raw files, and counts, sources, licences and statistics: `rows`, `read`, `skipped`
+    and `sources` are sums over all splits, and `splits` has `rows`, `rows_fingerprint`, `read`, `skipped` and
+    `statistics` of each by its name. With one split `rows_fingerprint` and `statistics` are its own; with
+    several the first is that of the `DatasetDict`, and the second holds them by split. Empty where a built
+    dataset came without its report.
     """
     place = _locate(data, config, builder, settings)
     if isinstance(place, Path):
@@ -286,10 +296,11 @@ def _build_config(builder: EventDatasetBuilder, folder: Path) -> None:
     try:
         started = time.perf_counter()
         builder.download_and_prepare(str(staging / "written"), file_format="parquet", max_shard_size="100TB")
-        (written,) = (staging / "written").glob("*.parquet")
         ready = staging / "ready"
         ready.mkdir()
-        os.replace(written, ready / f"{builder.SPLIT}-00000-of-00001.parquet")
+        for split in builder.split_files:
+            (written,) = (staging / "written").glob(f"*-{split}.parquet")
+            os.replace(written, ready / f"{split}-00000-of-00001.parquet")
         report = _report(builder, ready, time.perf_counter() - started, staging / "cache")
         (ready / REPORT_NAME).write_text(
             json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
@@ -310,17 +321,27 @@ def _clear_leftovers(folder: Path, config: str) -> None:
 
 
 def _report(builder: EventDatasetBuilder, ready: Path, seconds: float, cache: Path) -> dict[str, JsonValue]:
-    rows = _load_parquet({builder.SPLIT: [str(path) for path in ready.glob("*.parquet")]}, cache)
-    split = cast(Dataset, rows[builder.SPLIT])
-    report = builder.report
+    splits: dict[str, dict[str, JsonValue]] = {}
+    for split, split_report in builder.reports.items():
+        files = {split: [str(path) for path in ready.glob(f"{split}-*.parquet")]}
+        rows = cast(Dataset, _load_parquet(files, cache)[split])
+        splits[split] = {
+            "rows": len(rows),
+            "rows_fingerprint": dataset_fingerprint(rows),
+            "read": dict(sorted(split_report.read.items())),
+            "skipped": dict(sorted(split_report.skipped.items())),
+            "statistics": split_report.statistics,
+        }
+    report = BuildReport.total(builder.reports)
+    digests = {split: str(counts["rows_fingerprint"]) for split, counts in splits.items()}
     return {
         "builder": builder.NAME,
         "config": builder.config.name,
-        "split": builder.SPLIT,
         "sample": builder.is_sample,
         "fingerprint": builder.fingerprint,
-        "rows_fingerprint": dataset_fingerprint(split),
-        "rows": len(split),
+        "rows_fingerprint": next(iter(digests.values())) if len(digests) == 1 else joint_fingerprint(digests),
+        "rows": sum(cast(int, counts["rows"]) for counts in splits.values()),
+        "splits": cast(JsonValue, splits),
         "settings": {name: cast(JsonValue, value) for name, value in builder.deciding_settings().items()},
         "raw_files": cast(JsonValue, builder.raw_digests),
         "read": dict(sorted(report.read.items())),

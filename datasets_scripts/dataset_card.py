@@ -30,10 +30,8 @@ def dataset_card(builder: type[EventDatasetBuilder], reports: Mapping[str, Repor
                 "config_name": config,
                 **({"default": True} if position == 0 else {}),
                 "data_files": [
-                    {
-                        "split": reports[config]["split"],
-                        "path": f"{config}/{reports[config]['split']}-*.parquet",
-                    }
+                    {"split": split, "path": f"{config}/{split}-*.parquet"}
+                    for split in _splits(reports[config])
                 ],
             }
             for position, config in enumerate(configs)
@@ -43,6 +41,7 @@ def dataset_card(builder: type[EventDatasetBuilder], reports: Mapping[str, Repor
         "language": ["en"],
         "pretty_name": builder.TITLE + (" (samples)" if samples else ""),
     }
+    first_split = next(iter(_splits(reports[configs[0]])))
     parts = [
         f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n",
         f"# {front['pretty_name']}\n",
@@ -55,7 +54,7 @@ def dataset_card(builder: type[EventDatasetBuilder], reports: Mapping[str, Repor
         )
     parts.append(
         "```python\nfrom datasets import load_dataset\n\n"
-        f'rows = load_dataset("path/or/repository", "{configs[0]}", split="{reports[configs[0]]["split"]}")\n'
+        f'rows = load_dataset("path/or/repository", "{configs[0]}", split="{first_split}")\n'
         "```\n"
     )
     for config in configs:
@@ -81,30 +80,42 @@ def read_front_matter(readme: Path) -> dict[str, JsonValue]:
 
 
 def _config_section(builder: type[EventDatasetBuilder], config: str, report: Report) -> str:
+    splits = _splits(report)
     lines = [
         f"## {config}",
         "",
-        f"- rows: {report['rows']:,}",
         f"- columns: {', '.join(f'`{name}`' for name in builder.features(config))}",
-        f"- fingerprint of the rows: `{report['rows_fingerprint']}`",
+        f"- settings: {_listed(cast('dict[str, JsonValue]', report['settings'])) or 'none'}",
     ]
-    for title, name in (("settings", "settings"), ("read", "read"), ("skipped", "skipped")):
-        values = cast("dict[str, JsonValue]", report[name])
-        lines.append(f"- {title}: {_listed(values) or 'none'}")
-    statistics = cast("dict[str, JsonValue]", report["statistics"])
-    if statistics:
-        lines.append(f"- statistics: {_listed(statistics)}")
+    for split, counts in splits.items():
+        lines += _split_lines(f"{split}: " if len(splits) > 1 else "", counts)
     files = cast("list[dict[str, JsonValue]]", report["raw_files"])
     lines += [
         f"- raw file: `{item['name']}`, {item['bytes']:,} bytes, SHA-256 `{item['sha256']}`" for item in files
     ]
     sources = cast("dict[str, SourceCount]", report["sources"])
-    lines += ["", "| source | license | documents or rows | events |", "|---|---|---|---|"]
-    lines += [
-        f"| {name} | {count['license']} | {count['documents']:,} | {count['events']:,} |"
-        for name, count in sorted(sources.items())
-    ]
+    kinds = list(dict.fromkeys(kind for kept in sources.values() for kind in kept if kind != "license"))
+    lines += ["", f"| {' | '.join(['source', 'license', *kinds])} |", "|---|---" + "|---" * len(kinds) + "|"]
+    for name, kept in sorted(sources.items()):
+        cells = [name, str(kept["license"]), *(f"{kept.get(kind, 0):,}" for kind in kinds)]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _splits(report: Report) -> dict[str, Report]:
+    return cast("dict[str, Report]", report["splits"])
+
+
+def _split_lines(label: str, counts: Report) -> list[str]:
+    lines = [
+        f"- {label}rows: {counts['rows']:,}",
+        f"- {label}fingerprint of the rows: `{counts['rows_fingerprint']}`",
+    ]
+    for name in ("read", "skipped"):
+        lines.append(f"- {label}{name}: {_listed(cast('dict[str, JsonValue]', counts[name])) or 'none'}")
+    if counts["statistics"]:
+        lines.append(f"- {label}statistics: {_listed(cast('dict[str, JsonValue]', counts['statistics']))}")
+    return lines
 
 
 def _listed(values: Mapping[str, JsonValue]) -> str:

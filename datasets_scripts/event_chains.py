@@ -118,7 +118,7 @@ class EventChains(EventDatasetBuilder):
         "Gao et al.: Improving Event Representation via Simultaneous Weakly Supervised Contrastive Learning"
         " and Clustering, ACL 2022 (co-occurrence as supervision)."
     )
-    SPLIT = "train"
+    SPLITS = ("train",)
     SAMPLES_FOLDER = "chains"
     RAW_FILES: ClassVar[dict[str, str]] = dict.fromkeys(
         ("documents", "cooccurrence"), "*.jsonl, *.jsonl.gz or *mcnc*.txt"
@@ -136,7 +136,7 @@ class EventChains(EventDatasetBuilder):
     DEFAULT_CONFIG_NAME = "documents"
 
     @classmethod
-    def find_raw_files(cls, config_name: str, paths: list[Path]) -> list[Path]:
+    def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:
         """JSON lines and narrative cloze files straight in the folders; files given by themselves as they
         are."""
         found: list[Path] = []
@@ -146,7 +146,7 @@ class EventChains(EventDatasetBuilder):
                 found += [item for item in inside if item.is_file() and _is_raw_name(item)]
             else:
                 found.append(path)
-        return list(dict.fromkeys(found))
+        return {"train": list(dict.fromkeys(found))} if found else {}
 
     @classmethod
     def features(cls, config_name: str) -> datasets.Features:
@@ -231,7 +231,7 @@ class EventChains(EventDatasetBuilder):
                 report.skipped["document_without_kept_events"] += 1
                 continue
             longest = max(longest, len(kept))
-            report.add_source(document.source, document.license, 1, len(kept))
+            report.add_source(document.source, document.license, documents=1, events=len(kept))
             yield document, kept
         for name in config.exclude_source:
             if name not in sources:

@@ -46,7 +46,7 @@ class EventSimilarity(EventDatasetBuilder):
         " EMNLP 2019. Kartsaklis, Sadrzadeh: A Study of Entanglement in a Categorical Framework of Natural"
         " Language, QPL 2014."
     )
-    SPLIT = "test"
+    SPLITS = ("test",)
     SAMPLES_FOLDER = "similarity"
     RAW_FILES: ClassVar[dict[str, str]] = {
         "hard": "hard.txt with 12 fields a line, separated by |",
@@ -59,11 +59,12 @@ class EventSimilarity(EventDatasetBuilder):
     DEFAULT_CONFIG_NAME = "hard"
 
     @classmethod
-    def find_raw_files(cls, config_name: str, paths: list[Path]) -> list[Path]:
+    def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:
         """The file with the published name of the config, in a folder or given by itself."""
         name = _FILES[config_name]
         found = [path / name if path.is_dir() else path for path in paths]
-        return [path for path in found if path.name == name and path.is_file()][:1]
+        files = [path for path in found if path.name == name and path.is_file()][:1]
+        return {"test": files} if files else {}
 
     @classmethod
     def features(cls, config_name: str) -> datasets.Features:
@@ -104,7 +105,7 @@ class EventSimilarity(EventDatasetBuilder):
                 row[name] = checked_event(subject, predicate, object_, path, line)
             if config == "transitive":
                 row["score"] = _score(fields[-1], path, line)
-            self.report.add_source(source, license_name, 1, num_events)
+            self.report.add_source(source, license_name, documents=1, events=num_events)
             yield row
 
 

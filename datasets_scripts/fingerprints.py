@@ -43,8 +43,7 @@ def dataset_fingerprint(dataset: Dataset | DatasetDict) -> str:
     of a library wrote it. For a `DatasetDict` the names of the splits count too.
     """
     if isinstance(dataset, DatasetDict):
-        splits = [f"{name}:{dataset_fingerprint(dataset[name])}" for name in sorted(dataset)]
-        return hashlib.sha256("\n".join(splits).encode()).hexdigest()
+        return joint_fingerprint({name: dataset_fingerprint(rows) for name, rows in dataset.items()})
     digest = hashlib.sha256(json.dumps(sorted(dataset.column_names)).encode())
     rows = dataset.with_format("arrow")
     for start in range(0, len(dataset), _BLOCK_ROWS):
@@ -52,6 +51,12 @@ def dataset_fingerprint(dataset: Dataset | DatasetDict) -> str:
         for name in sorted(dataset.column_names):
             _update(digest, block[name].combine_chunks())
     return digest.hexdigest()
+
+
+def joint_fingerprint(split_fingerprints: Mapping[str, str]) -> str:
+    """The fingerprint of a `DatasetDict` from those of its splits."""
+    lines = [f"{name}:{split_fingerprints[name]}" for name in sorted(split_fingerprints)]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def _update(digest: hashlib._Hash, values: pa.Array | pa.ChunkedArray) -> None:

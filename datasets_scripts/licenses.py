@@ -31,6 +31,7 @@ SOURCE_LICENSES: dict[str, str] = {
 OPEN_LICENSES: frozenset[str] = frozenset(
     {
         "Apache-2.0",
+        "BSD-2-Clause",
         "CC-BY-2.5",
         "CC-BY-3.0",
         "CC-BY-4.0",
@@ -48,6 +49,7 @@ OPEN_LICENSES: frozenset[str] = frozenset(
 
 _HUB_IDENTIFIERS: dict[str, str] = {
     "Apache-2.0": "apache-2.0",
+    "BSD-2-Clause": "bsd-2-clause",
     "CC-BY-2.5": "cc-by-2.5",
     "CC-BY-3.0": "cc-by-3.0",
     "CC-BY-4.0": "cc-by-4.0",

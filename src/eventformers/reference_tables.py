@@ -122,13 +122,13 @@ def datasets_table() -> str:
             f"`{entry['name']}`",
             f"`{entry['config']}`",
             _codes(entry["columns"]),
-            f"`{entry['split']}`",
+            _codes(entry["splits"]),
             # File patterns hold asterisks, which Markdown would take for emphasis.
             re.sub(r"[^\s,]*\*[^\s,]*", r"`\g<0>`", entry["raw_files"]),
         )
         for entry in list_datasets()
     ]
-    return _table(("dataset", "config", "columns", "split", "raw files"), rows)
+    return _table(("dataset", "config", "columns", "splits", "raw files"), rows)
 
 
 def metrics_table() -> str:

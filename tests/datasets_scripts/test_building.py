@@ -77,14 +77,22 @@ def test_every_config_of_every_builder_is_built_from_its_samples(name: str, tmp_
     assert "sample" in cast("list[str]", read_front_matter(folder / "README.md")["tags"])
     assert "They are no benchmark" in (folder / "README.md").read_text(encoding="utf-8")
     for config, report in reports.items():
-        rows = load_built(folder, config)[builder.SPLIT]
-        assert rows.features == builder.features(config)
-        assert len(rows) == report["rows"] > 0
+        splits = load_built(folder, config)
+        assert [split for split in builder.SPLITS if split in splits] == list(splits)
+        told = cast("dict[str, dict[str, object]]", report["splits"])
+        assert list(told) == list(splits)
+        for split, rows in splits.items():
+            assert rows.features == builder.features(config)
+            assert len(rows) == told[split]["rows"]
+            assert len(rows) > 0
+            assert told[split]["rows_fingerprint"] == dataset_fingerprint(rows)
+        assert report["rows"] == sum(map(len, splits.values()))
+        whole = next(iter(splits.values())) if len(splits) == 1 else splits
+        assert report["rows_fingerprint"] == dataset_fingerprint(whole)
         assert report["sample"] is True
         assert report["licenses"] == ["Apache-2.0"]
-        assert report["rows_fingerprint"] == dataset_fingerprint(rows)
         assert str(tmp_path) not in json.dumps(report)
-        assert load_built(None, config).keys() == {builder.SPLIT}
+        assert load_built(None, config).keys() == splits.keys()
 
 
 def test_configs_add_up_in_a_folder_and_the_default_comes_first(raw: Path, tmp_path: Path) -> None:

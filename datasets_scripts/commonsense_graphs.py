@@ -1,0 +1,217 @@
+"""Commonsense graphs: triples of ConceptNet and ATOMIC, and the premises and alternatives made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import ClassVar
+
+import datasets
+import pyarrow as pa
+from datasets import Value
+
+from eventformers.datasets_scripts import graph_readers
+from eventformers.datasets_scripts import relation_templates as templates_module
+from eventformers.datasets_scripts.base import SAMPLES, EventDatasetBuilder
+from eventformers.datasets_scripts.graph_readers import Triple, read_triples, split_files
+from eventformers.datasets_scripts.relation_templates import DIRECTIONS, RelationTemplates, relation_templates
+
+_PAIRS = "_pairs"
+_INDUCTIVE = "_inductive"
+_INDUCTIVE_FOLDER = "-Ind"
+_FOLDERS: dict[str, tuple[str, ...]] = {
+    "conceptnet": ("CN-82K", "CN-100K"),
+    "conceptnet_inductive": ("CN-82K-Ind",),
+    "atomic": ("ATOMIC", "atomic2020_data-feb2021"),
+    "atomic_inductive": ("ATOMIC-Ind",),
+}
+"""The folders of a graph by their published names, the one that is taken first."""
+_SOURCES = {"conceptnet": ("ConceptNet", "CC-BY-SA-4.0"), "atomic": ("ATOMIC", "CC-BY-4.0")}
+_TRIPLES_PER_TABLE = 20_000
+
+
+@dataclass
+class CommonsenseGraphsConfig(datasets.BuilderConfig):
+    """How relations are put into words.
+
+    Args:
+        templates: a YAML file with templates of further relations, or other ones of known relations
+            (`eventformers.datasets_scripts.relation_templates.relation_templates` says its form).
+    """
+
+    templates: str | None = None
+
+
+class CommonsenseGraphs(EventDatasetBuilder):
+    """Triples of ConceptNet and ATOMIC (`head`, `relation`, `tail`), and in `_pairs` two rows for each.
+
+    The rows of `_pairs` have `premise`, `alternative` and `direction`: forward, which asks for the tail, then
+    reverse, which asks for the head. Those of the triple in row i stand in the rows 2 i and 2 i + 1.
+
+    Raw files, by split, also with `.gz`:
+
+    - ConceptNet: `train.txt`, `valid.txt`, `test.txt` with relation, head and tail, separated by tabs, and
+      maybe a confidence (CN-82K, CN-100K of Malaviya et al.); `train100k.txt`, `dev1.txt` with `dev2.txt`,
+      `test.txt` with relation, head, tail, and a confidence or a label (CN-100K of Li et al.). A triple with
+      the label 0 is a false one: left out and counted.
+    - ATOMIC: the same names with head, relation and tail (InductivE); `v4_atomic_all.csv`, or
+      `v4_atomic_trn.csv`, `v4_atomic_dev.csv` and `v4_atomic_tst.csv` (ATOMIC); `train.tsv`, `dev.tsv`,
+      `test.tsv` (ATOMIC-2020, whose other relations are left out and counted unless `templates` has them).
+      The csv and ATOMIC-2020 mark an absent tail by `none`, which is left out and counted.
+
+    They lie in a folder of a published name (`CN-82K`, else `CN-100K`; `ATOMIC`) in the folder given, in the
+    folder given itself, or are given by themselves. Inductive configs read a folder whose name ends with
+    `-Ind`, the others one whose name does not; if it lacks a training file, that of the folder beside it
+    without `-Ind` is read, as InductivE has it for CN-82K-Ind. The samples have ATOMIC-Ind alone, which feeds
+    `atomic` there too.
+
+    PersonX is John, PersonY is Tom, and the mark of a blank is removed. Rows with an empty head or tail are
+    left out and counted; duplicate triples are counted and kept, as in the published counts.
+    """
+
+    NAME = "commonsense_graphs"
+    TITLE = "Commonsense graphs"
+    SUMMARY = (
+        "Triples of the commonsense graphs ConceptNet and ATOMIC. In the configs that end with `_pairs` each"
+        " triple is two rows, which put its relation into words: the head and the relation ask for the tail"
+        " (forward), then the tail and the relation ask for the head (reverse)."
+    )
+    CITATION = (
+        "Speer, Chin, Havasi: ConceptNet 5.5, AAAI 2017. Li et al.: Commonsense Knowledge Base Completion,"
+        " ACL 2016 (CN-100K). Sap et al.: ATOMIC, AAAI 2019. Hwang et al.: COMET-ATOMIC 2020, AAAI 2021."
+        " Wang et al.: Inductive Learning on Commonsense Knowledge Graph Completion, IJCNN 2021 (CN-82K and"
+        " the inductive splits; its files are published under the MIT licence). Su et al.: MICO: A"
+        " Multi-alternative Contrastive Learning Framework for Commonsense Knowledge Representation,"
+        " Findings of EMNLP 2022 (templates)."
+    )
+    SPLITS = graph_readers.SPLITS
+    SAMPLES_FOLDER = "commonsense"
+    RAW_FILES: ClassVar[dict[str, str]] = {
+        f"{graph}{pairs}": files
+        for graph, files in (
+            (
+                "conceptnet",
+                "train.txt, valid.txt, test.txt of CN-82K or CN-100K: relation, head, tail;"
+                " train100k.txt, dev1.txt, dev2.txt, test.txt",
+            ),
+            (
+                "conceptnet_inductive",
+                "valid.txt, test.txt of CN-82K-Ind with train.txt there or in CN-82K: relation, head, tail",
+            ),
+            (
+                "atomic",
+                "train.txt, valid.txt, test.txt of ATOMIC: head, relation, tail; v4_atomic_*.csv;"
+                " train.tsv, dev.tsv, test.tsv of ATOMIC-2020",
+            ),
+            (
+                "atomic_inductive",
+                "train.txt, valid.txt, test.txt of ATOMIC-Ind: head, relation, tail",
+            ),
+        )
+        for pairs in ("", _PAIRS)
+    }
+    MODULES: ClassVar[tuple[ModuleType, ...]] = (graph_readers, templates_module)
+    # The file counts as a raw file, by its bytes.
+    UNDECIDING_SETTINGS: ClassVar[dict[str, frozenset[str]]] = dict.fromkeys(
+        RAW_FILES, frozenset({"templates"})
+    )
+    BUILDER_CONFIG_CLASS = CommonsenseGraphsConfig
+    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
+        CommonsenseGraphsConfig(name=name) for name in RAW_FILES
+    ]
+    DEFAULT_CONFIG_NAME = "conceptnet"
+
+    @classmethod
+    def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:
+        """The files of the first folder that has any, else the files given by themselves."""
+        name = config_name.removesuffix(_PAIRS)
+        graph = name.removesuffix(_INDUCTIVE)
+        is_inductive = name.endswith(_INDUCTIVE)
+        for path in paths:
+            if not path.is_dir():
+                continue
+            folders = [path / folder for folder in _FOLDERS[name]]
+            if path.name.endswith(_INDUCTIVE_FOLDER) == is_inductive:
+                folders.append(path)
+            for folder in folders:
+                if files := _files_of_folder(graph, folder):
+                    return files
+        given = [path for path in paths if path.is_file()]
+        if any(path.parent.name.endswith(_INDUCTIVE_FOLDER) for path in given) == is_inductive and (
+            files := split_files(graph, given)
+        ):
+            return files
+        if graph == "atomic" and not is_inductive and paths == [SAMPLES / cls.SAMPLES_FOLDER]:
+            return cls.find_raw_files("atomic_inductive", paths)
+        return {}
+
+    @classmethod
+    def setting_files(cls, config: datasets.BuilderConfig) -> list[Path]:
+        """The file of templates; it is read, so that its faults are told before anything is built."""
+        if config.templates is None:
+            return []
+        relation_templates(_graph_of(config.name), config.templates)
+        return [Path(config.templates).expanduser()]
+
+    @classmethod
+    def features(cls, config_name: str) -> datasets.Features:
+        """The columns of a config."""
+        is_pairs = config_name.endswith(_PAIRS)
+        names = ("premise", "alternative", "direction") if is_pairs else ("head", "relation", "tail")
+        return datasets.Features(dict.fromkeys(names, Value("string")))
+
+    def tables(self) -> Iterator[pa.Table]:
+        """The rows of `self.split` as tables; fills `self.report` on the way.
+
+        Raises:
+            DataFormatError: a row of a raw file cannot be read, with file and line.
+        """
+        config, report = self.config, self.report
+        graph = _graph_of(config.name)
+        templates = relation_templates(graph, config.templates)
+        make = _pair_columns if config.name.endswith(_PAIRS) else _triple_columns
+        schema = self.features(config.name).arrow_schema
+        source, license_name = ("eventformers-samples", "Apache-2.0") if self.is_sample else _SOURCES[graph]
+        batch: list[Triple] = []
+
+        def table() -> pa.Table:
+            report.add_source(source, license_name, triples=len(batch))
+            columns = make(batch, templates)
+            return pa.table(columns, schema=schema)
+
+        files = self.split_files[self.split]
+        for triple in read_triples(files, graph, self.split, templates, report.read, report.skipped):
+            batch.append(triple)
+            if len(batch) == _TRIPLES_PER_TABLE:
+                yield table()
+                batch.clear()
+        if batch:
+            yield table()
+
+
+def _graph_of(config_name: str) -> str:
+    return config_name.removesuffix(_PAIRS).removesuffix(_INDUCTIVE)
+
+
+def _files_of_folder(graph: str, folder: Path) -> dict[str, list[Path]]:
+    """The files of a graph in a folder by split; an inductive one may take its training file from beside."""
+    if not folder.is_dir():
+        return {}
+    files = split_files(graph, [path for path in folder.iterdir() if path.is_file()])
+    beside = folder.with_name(folder.name.removesuffix(_INDUCTIVE_FOLDER))
+    if files and "train" not in files and beside != folder and beside.is_dir():
+        trained = split_files(graph, [path for path in beside.iterdir() if path.is_file()])
+        if "train" in trained:
+            files = {"train": trained["train"], **files}
+    return files
+
+
+def _triple_columns(triples: list[Triple], templates: RelationTemplates) -> list[list[str]]:
+    return [list(column) for column in zip(*triples, strict=True)]
+
+
+def _pair_columns(triples: list[Triple], templates: RelationTemplates) -> list[list[str]]:
+    pairs = [templates.pair(*triple, direction) for triple in triples for direction in DIRECTIONS]
+    return [*(list(column) for column in zip(*pairs, strict=True)), [*DIRECTIONS] * len(triples)]

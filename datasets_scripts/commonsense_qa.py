@@ -1,0 +1,162 @@
+"""Commonsense questions with several alternatives: COPA, SocialIQA and CommonsenseQA."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import ClassVar
+
+import datasets
+from datasets import List, Value
+
+from eventformers.datasets_scripts import question_readers
+from eventformers.datasets_scripts.base import EventDatasetBuilder
+from eventformers.datasets_scripts.question_readers import (
+    Question,
+    read_copa_json,
+    read_copa_xml,
+    read_csqa,
+    read_siqa,
+)
+from eventformers.errors import DataFormatError
+
+_FOLDERS = {"copa": "COPA", "siqa": "SIQA", "csqa": "CSQA"}
+_FILES: dict[str, dict[str, tuple[str, ...]]] = {
+    "copa": {
+        "validation": ("copa-dev.xml", "copa-dev-new.jsonl"),
+        "test": ("copa-test.xml", "copa-test-new.jsonl"),
+    },
+    "siqa": {"train": ("train.jsonl",), "validation": ("dev.jsonl",), "test": ("test.jsonl",)},
+    "csqa": {"train": ("train_rand_split.jsonl",), "validation": ("dev_rand_split.jsonl",)},
+}
+"""The names of the rows' files by split; of several the first that is there."""
+_UNLABELLED = {"siqa": "test.jsonl", "csqa": "test_rand_split_no_answers.jsonl"}
+"""Test files whose labels their owners keep."""
+_SOURCES = {
+    "copa": ("COPA", "BSD-2-Clause"),
+    "siqa": ("SocialIQA", "CC-BY-4.0"),
+    "csqa": ("CommonsenseQA", "MIT"),
+}
+
+
+class CommonsenseQA(EventDatasetBuilder):
+    """Questions as a `premise`, `alternatives` to go on with, and the `label`, the index of the right one.
+
+    - `copa`: the premise with "The cause for it was that" or "As a result,". Raw files: `copa-dev.xml`,
+      `copa-test.xml` of the authors, else `copa-dev-new.jsonl`, `copa-test-new.jsonl` of MICO, whose
+      underscore at the end of the premise is dropped.
+    - `siqa`: the context with a template of the question (`question_readers.siqa_template`). The statistics
+      of the report count the questions by rule. Raw files: `dev.jsonl` with `dev-labels.lst`, and `train` and
+      `test` alike where their labels are there.
+    - `csqa`: the question itself. Raw files: `dev_rand_split.jsonl`, `train_rand_split.jsonl`.
+
+    Files lie in `COPA`, `SIQA` and `CSQA` in the folder given, in the folder given itself, or are given by
+    themselves. Development files are the split `validation`. A test file without labels beside labelled files
+    is left out and counted; alone it is refused.
+    """
+
+    NAME = "commonsense_qa"
+    TITLE = "Commonsense questions"
+    SUMMARY = (
+        "Multiple-choice questions of commonsense, put as a premise and alternatives to go on with: COPA"
+        " (`copa`), SocialIQA (`siqa`) and CommonsenseQA (`csqa`)."
+    )
+    CITATION = (
+        "Roemmele, Bejan, Gordon: Choice of Plausible Alternatives, AAAI Spring Symposium 2011. Sap et al.:"
+        " Social IQa, EMNLP 2019. Talmor et al.: CommonsenseQA, NAACL 2019. Su et al.: MICO: A"
+        " Multi-alternative Contrastive Learning Framework for Commonsense Knowledge Representation, Findings"
+        " of EMNLP 2022 (templates)."
+    )
+    SPLITS = ("train", "validation", "test")
+    SAMPLES_FOLDER = "commonsense"
+    RAW_FILES: ClassVar[dict[str, str]] = {
+        "copa": "copa-dev.xml, copa-test.xml, or copa-dev-new.jsonl, copa-test-new.jsonl",
+        "siqa": "dev.jsonl with dev-labels.lst; train and test alike",
+        "csqa": "dev_rand_split.jsonl; train_rand_split.jsonl",
+    }
+    MODULES: ClassVar[tuple[ModuleType, ...]] = (question_readers,)
+    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
+        datasets.BuilderConfig(name=name) for name in _FOLDERS
+    ]
+    DEFAULT_CONFIG_NAME = "copa"
+
+    @classmethod
+    def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:
+        """The files of the first folder that has any, else those given by themselves.
+
+        The rows of SocialIQA come with their labels, and only where these are there.
+
+        Raises:
+            DataFormatError: there is nothing but a test file without labels.
+        """
+        given = {path.name: path for path in paths if path.is_file()}
+        places = [
+            {path.name: path for path in folder.iterdir()}
+            for path in paths
+            if path.is_dir()
+            for folder in (path / _FOLDERS[config_name], path)
+            if folder.is_dir()
+        ]
+        unlabelled = None
+        for files in [*places, given]:
+            found: dict[str, list[Path]] = {}
+            for split, names in _FILES[config_name].items():
+                path = next((files[name] for name in names if name in files), None)
+                if path is None:
+                    continue
+                if config_name != "siqa":
+                    found[split] = [path]
+                elif (labels := path.with_name(f"{path.stem}-labels.lst")).is_file():
+                    found[split] = [path, labels]
+            if found:
+                return found
+            unlabelled = unlabelled or files.get(_UNLABELLED.get(config_name, ""))
+        if unlabelled is not None:
+            raise DataFormatError(
+                unlabelled,
+                None,
+                "questions without labels",
+                f"{cls.RAW_FILES[config_name]}: the split validation has labels, this test split has none",
+            )
+        return {}
+
+    @classmethod
+    def features(cls, config_name: str) -> datasets.Features:
+        """The columns of a config."""
+        return datasets.Features(
+            {"premise": Value("string"), "alternatives": List(Value("string")), "label": Value("int64")}
+        )
+
+    def examples(self) -> Iterator[Mapping[str, object]]:
+        """The questions of `self.split`.
+
+        Raises:
+            DataFormatError: a question cannot be read, has too few alternatives or no label; with file and
+                line.
+        """
+        config, report = self.config.name, self.report
+        source, license_name = ("eventformers-samples", "Apache-2.0") if self.is_sample else _SOURCES[config]
+        rules: Counter[str] = Counter()
+        for question in self._questions(rules):
+            report.read["questions"] += 1
+            report.add_source(source, license_name, questions=1)
+            yield question
+        report.statistics.update({f"questions_{rule}": count for rule, count in sorted(rules.items())})
+        unlabelled = _UNLABELLED.get(config)
+        if (
+            self.split == "validation"
+            and "test" not in self.split_files
+            and unlabelled is not None
+            and self.split_files[self.split][0].with_name(unlabelled).is_file()
+        ):
+            report.skipped["test_file_without_labels"] += 1
+
+    def _questions(self, rules: Counter[str]) -> Iterator[Question]:
+        files = self.split_files[self.split]
+        if self.config.name == "siqa":
+            return read_siqa(files[0], files[1], rules)
+        if self.config.name == "csqa":
+            return read_csqa(files[0])
+        return read_copa_xml(files[0]) if files[0].suffix == ".xml" else read_copa_json(files[0])
