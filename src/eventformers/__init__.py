@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from eventformers.datasets_scripts.building import build_dataset
     from eventformers.evaluate_metrics import load_metric
     from eventformers.evaluation import evaluate
+    from eventformers.inference.commonsense import complete
     from eventformers.inference.encode import encode
     from eventformers.models.configuration_swcc import SwccConfig
     from eventformers.models.modeling_swcc import SwccForPreTraining, SwccModel
@@ -27,6 +28,7 @@ _HOMES = {
     "SwccForPreTraining": "eventformers.models.modeling_swcc",
     "SwccModel": "eventformers.models.modeling_swcc",
     "build_dataset": "eventformers.datasets_scripts.building",
+    "complete": "eventformers.inference.commonsense",
     "encode": "eventformers.inference.encode",
     "evaluate": "eventformers.evaluation",
     "load_metric": "eventformers.evaluate_metrics",
@@ -39,6 +41,7 @@ __all__ = [
     "SwccModel",
     "__version__",
     "build_dataset",
+    "complete",
     "encode",
     "evaluate",
     "load_metric",

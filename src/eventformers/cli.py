@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from eventformers import __version__
 from eventformers.errors import EventformersError
@@ -236,6 +237,77 @@ def embed(
         show_progress=True,
     )
     console.print(f"Wrote {report.rows} vectors of size {report.dimension} to {output}.")
+
+
+@app.command()
+def complete(
+    model: Annotated[str, typer.Argument(help="Folder or Hub id of a model, or of any plain encoder.")],
+    query: Annotated[
+        str, typer.Argument(help="'head, relation', 'tail, ~relation' for the other direction, or free text.")
+    ],
+    data: RawData = None,
+    config: Annotated[
+        str | None, typer.Option(help="The graph: conceptnet, atomic, each also with _inductive.")
+    ] = None,
+    index: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the index, built where absent; without it one in the cache."),
+    ] = None,
+    relation: Annotated[str | None, typer.Option(help="The relation, where QUERY is the head alone.")] = None,
+    templates: Annotated[
+        Path | None, typer.Option(help="YAML file with the words of more relations.")
+    ] = None,
+    split: Annotated[
+        list[str] | None, typer.Option("--split", help="Split to look in; repeatable; without it all.")
+    ] = None,
+    top: Annotated[int, typer.Option(help="Alternatives to show.")] = 10,
+    explain: Annotated[int, typer.Option(help="Nearest known premises to show.")] = 3,
+    rerank: Annotated[bool, typer.Option(help="Let the nearest known premises vote.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")] = False,
+    device: Device = None,
+    dtype: Dtype = None,
+    batch_size: BatchSize = "auto",
+    overwrite: Overwrite = False,
+) -> None:
+    """Complete a head and a relation, or a free question, by the nearest alternatives of a graph."""
+    import json
+
+    from eventformers.inference.commonsense import complete as run_completion
+
+    found = run_completion(
+        model,
+        query,
+        data=data,
+        config=config,
+        index=index,
+        relation=relation,
+        templates=templates,
+        splits=split,
+        top=top,
+        explain=explain,
+        rerank=rerank,
+        batch_size=_batch_size(batch_size),
+        device=device,
+        dtype=dtype,
+        overwrite=overwrite,
+        show_progress=True,
+    )
+    if as_json:
+        console.print(
+            json.dumps(found.to_dict(), ensure_ascii=False), soft_wrap=True, markup=False, highlight=False
+        )
+        return
+    table = Table("alternative", "score", "known", title=Text(found.query.text))
+    for alternative in found.alternatives:
+        table.add_row(Text(alternative.text), f"{alternative.score:.3f}", "yes" if alternative.known else "")
+    console.print(table)
+    if found.explanation:
+        nearest = Table("nearest known premise", "cosine", "its alternatives")
+        for premise in found.explanation:
+            more = premise.number - len(premise.alternatives)
+            told = "; ".join(premise.alternatives) + (f"; {more} more" if more else "")
+            nearest.add_row(Text(premise.text), f"{premise.cosine:.3f}", Text(told))
+        console.print(nearest)
 
 
 @app.command()

@@ -1,0 +1,78 @@
+"""A graph's pairs as arrays: its distinct premises and alternatives, and which of them belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from datasets import Dataset
+
+from eventformers.errors import EventformersError
+
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class KnownPairs:
+    """Distinct premises, distinct alternatives, and the alternatives of each premise.
+
+    Attributes:
+        premises: the distinct premises, in order of appearance.
+        alternatives: the distinct alternatives, in order of appearance.
+        offsets: `(premises + 1,)`; those of premise p stand at `positions[offsets[p]:offsets[p + 1]]`.
+        positions: positions in `alternatives`, ascending and distinct within a premise.
+    """
+
+    premises: list[str]
+    alternatives: list[str]
+    offsets: Positions
+    positions: Positions
+
+
+def known_pairs(pairs: Mapping[str, Dataset], splits: Collection[str] | None = None) -> KnownPairs:
+    """Collect the distinct premises and alternatives of a graph's pairs.
+
+    Args:
+        pairs: splits by name, with the columns `premise` and `alternative`.
+        splits: the splits to collect; None takes all.
+
+    Raises:
+        EventformersError: a split or a column is not there, or there is no row.
+    """
+    chosen = choose_splits(pairs, splits)
+    premises: dict[str, int] = {}
+    alternatives: dict[str, int] = {}
+    left = _numbered((text for name in chosen for text in pairs[name]["premise"]), premises)
+    right = _numbered((text for name in chosen for text in pairs[name]["alternative"]), alternatives)
+    if not premises:
+        raise EventformersError(f"the splits {', '.join(chosen)} have no pairs; accepted: at least one row")
+    distinct = np.unique(left * len(alternatives) + right)
+    counts = np.bincount(distinct // len(alternatives), minlength=len(premises))
+    offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
+    return KnownPairs(list(premises), list(alternatives), offsets, distinct % len(alternatives))
+
+
+def choose_splits(pairs: Mapping[str, Dataset], splits: Collection[str] | None = None) -> list[str]:
+    """The names of the splits to read, in the order of the graph.
+
+    Raises:
+        EventformersError: a split is not there, or one has no column `premise` or `alternative`.
+    """
+    missing = sorted(set(splits or ()) - set(pairs))
+    if missing:
+        raise EventformersError(f"no split {missing[0]!r}; accepted: {', '.join(pairs)}")
+    chosen = [name for name in pairs if splits is None or name in splits]
+    for name in chosen:
+        columns = pairs[name].column_names
+        if not {"premise", "alternative"} <= set(columns):
+            raise EventformersError(
+                f"the split {name!r} has the columns {', '.join(columns)}; accepted: a graph's pairs, with "
+                "premise and alternative"
+            )
+    return chosen
+
+
+def _numbered(texts: Iterable[str], numbers: dict[str, int]) -> Positions:
+    return np.fromiter((numbers.setdefault(text, len(numbers)) for text in texts), dtype=np.int64)

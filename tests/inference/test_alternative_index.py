@@ -1,0 +1,192 @@
+"""The index of alternatives: right, mapped from disk, of one model and one graph, whole or absent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import faiss
+import numpy as np
+import pytest
+from datasets import DatasetDict
+from graphs import TRIPLES, pairs_of
+from tiny import save_tiny_encoder
+
+from eventformers.errors import EventformersError
+from eventformers.inference import alternative_index
+from eventformers.inference.alternative_index import (
+    AlternativeIndex,
+    build_alternative_index,
+    graph_fingerprint,
+    load_alternative_index,
+    read_record,
+)
+from eventformers.inference.encode import EventEncoder, load_encoder
+
+FILES = ("alternatives.faiss", "premises.faiss", "alternatives.arrow", "premises.arrow")
+
+
+@pytest.fixture(scope="module")
+def encoder(tiny_encoder: Path) -> EventEncoder:
+    return load_encoder(tiny_encoder, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def pairs() -> DatasetDict:
+    return pairs_of()
+
+
+@pytest.fixture
+def index(encoder: EventEncoder, pairs: DatasetDict, tmp_path: Path) -> AlternativeIndex:
+    return build_alternative_index(encoder, pairs, tmp_path / "index", graph="conceptnet")
+
+
+def test_distinct_texts_with_their_normalised_vectors(
+    index: AlternativeIndex, encoder: EventEncoder, pairs: DatasetDict
+) -> None:
+    for indexed, column in ((index.alternatives, "alternative"), (index.premises, "premise")):
+        texts = indexed.texts.to_pylist()
+        assert texts == list(dict.fromkeys(text for split in pairs.values() for text in split[column]))
+        vectors = indexed.vectors.reconstruct_n(0, len(texts))
+        np.testing.assert_allclose(vectors, encoder.encode(texts, normalize=True), atol=1e-6)
+
+
+def test_known_alternatives_of_each_premise(index: AlternativeIndex, pairs: DatasetDict) -> None:
+    expected: dict[str, set[str]] = {}
+    for split in pairs.values():
+        for row in split:
+            expected.setdefault(row["premise"], set()).add(row["alternative"])
+    found = {
+        text: {index.alternatives.text(position) for position in index.alternatives_of(premise)}
+        for premise, text in enumerate(index.premises.texts.to_pylist())
+    }
+    assert found == expected
+    assert found["storm causes"] == {"flood", "fire"}
+    assert index.record.pairs == sum(map(len, expected.values()))
+
+
+def test_nearest_are_those_of_all_cosines(index: AlternativeIndex, encoder: EventEncoder) -> None:
+    query = encoder.encode("the river flooded the city", normalize=True)
+    vectors = encoder.encode(index.alternatives.texts.to_pylist(), normalize=True)
+    cosines, positions = index.alternatives.nearest(query, 4)
+    np.testing.assert_allclose(cosines, np.sort(vectors @ query)[::-1][:4], atol=1e-5)
+    np.testing.assert_allclose(vectors[positions] @ query, cosines, atol=1e-5)
+    np.testing.assert_allclose(index.alternatives.cosines(query, positions), cosines, atol=1e-5)
+    assert len(index.alternatives.nearest(query, 1000)[0]) == index.record.alternatives
+
+
+def test_vectors_and_texts_are_mapped(index: AlternativeIndex) -> None:
+    maps = Path("/proc/self/maps")
+    if not maps.is_file():
+        pytest.skip("this system does not list a process's maps")
+    mapped = maps.read_text()
+    for name in FILES:
+        assert str(index.folder / name) in mapped, name
+
+
+def test_record(index: AlternativeIndex, encoder: EventEncoder, pairs: DatasetDict) -> None:
+    record = read_record(index.folder)
+    assert record == index.record
+    assert (record.model, record.model_revision) == (encoder.name, encoder.revision)
+    assert (record.dimension, record.graph, record.splits) == (32, "conceptnet", ["train", "validation"])
+    assert record.graph_fingerprint == graph_fingerprint(pairs)
+    assert record.versions["faiss"] == faiss.__version__
+    assert {path.suffix for path in index.folder.iterdir()} == {".faiss", ".arrow", ".json"}
+
+
+def test_chosen_splits(encoder: EventEncoder, pairs: DatasetDict, tmp_path: Path) -> None:
+    index = build_alternative_index(encoder, pairs, tmp_path / "a", graph="conceptnet", splits=["train"])
+    assert index.record.splits == ["train"]
+    assert "hit player" not in index.alternatives.texts.to_pylist()
+    assert index.record.graph_fingerprint != graph_fingerprint(pairs)
+    with pytest.raises(EventformersError, match="no split 'dev'; accepted: train, validation"):
+        build_alternative_index(encoder, pairs, tmp_path / "b", graph="conceptnet", splits=["dev"])
+
+
+def test_another_model_or_pooling(index: AlternativeIndex, tiny_encoder: Path, tmp_path: Path) -> None:
+    other = load_encoder(save_tiny_encoder(tmp_path / "other", seed=1), device="cpu")
+    with pytest.raises(
+        EventformersError, match=r"built by the model 'encoder'.*received.*'other'.*--overwrite"
+    ):
+        load_alternative_index(index.folder, encoder=other)
+    with pytest.raises(EventformersError, match=r"pooling mean.*pooling cls"):
+        load_alternative_index(index.folder, encoder=load_encoder(tiny_encoder, pooling="cls", device="cpu"))
+
+
+def test_another_graph(index: AlternativeIndex, encoder: EventEncoder) -> None:
+    other = pairs_of({"train": TRIPLES["train"][:3]})
+    with pytest.raises(EventformersError, match=r"built of the graph conceptnet.*--overwrite"):
+        load_alternative_index(index.folder, encoder=encoder, fingerprint=graph_fingerprint(other))
+
+
+def test_interrupted_building_leaves_what_was_there(
+    index: AlternativeIndex, encoder: EventEncoder, pairs: DatasetDict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(alternative_index, "_write_texts", interrupted)
+    absent = index.folder.parent / "other"
+    for folder in (absent, index.folder):
+        with pytest.raises(KeyboardInterrupt):
+            build_alternative_index(encoder, pairs, folder, graph="conceptnet", overwrite=True)
+    assert [path.name for path in index.folder.parent.iterdir()] == ["index"]
+    assert load_alternative_index(index.folder).record == index.record
+
+
+def test_what_stands_in_the_way(index: AlternativeIndex, encoder: EventEncoder, pairs: DatasetDict) -> None:
+    with pytest.raises(EventformersError, match="holds an index; accepted: overwrite=True"):
+        build_alternative_index(encoder, pairs, index.folder, graph="conceptnet")
+    other = index.folder.parent / "notes"
+    other.mkdir()
+    (other / "notes.txt").write_text("mine")
+    with pytest.raises(EventformersError, match="holds other files"):
+        build_alternative_index(encoder, pairs, other, graph="conceptnet", overwrite=True)
+    with pytest.raises(EventformersError, match="is a file"):
+        build_alternative_index(encoder, pairs, other / "notes.txt", graph="conceptnet")
+
+
+@pytest.mark.parametrize(
+    "name", ["alternatives.faiss", "premises.faiss", "alternatives.arrow", "premises.arrow"]
+)
+def test_a_torn_or_absent_file(index: AlternativeIndex, name: str) -> None:
+    path = index.folder / name
+    path.write_bytes(path.read_bytes()[:60])
+    with pytest.raises(EventformersError, match="not whole"):
+        load_alternative_index(index.folder)
+    path.unlink()
+    with pytest.raises(EventformersError, match="not whole"):
+        load_alternative_index(index.folder)
+
+
+def test_files_of_two_indexes_mixed(
+    index: AlternativeIndex, encoder: EventEncoder, pairs: DatasetDict, tmp_path: Path
+) -> None:
+    other = build_alternative_index(encoder, pairs, tmp_path / "o", graph="conceptnet", splits=["validation"])
+    (index.folder / "premises.faiss").write_bytes((other.folder / "premises.faiss").read_bytes())
+    with pytest.raises(EventformersError, match="do not fit"):
+        load_alternative_index(index.folder)
+
+
+def test_a_record_that_cannot_be_read(index: AlternativeIndex, tmp_path: Path) -> None:
+    with pytest.raises(EventformersError, match=r"holds no index\.json"):
+        load_alternative_index(tmp_path)
+    path = index.folder / "index.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, "format": 0}))
+    with pytest.raises(EventformersError, match="found the format 0; accepted: 1"):
+        load_alternative_index(index.folder)
+    for text in ("{", "[]", json.dumps({"format": 1})):
+        path.write_text(text)
+        with pytest.raises(EventformersError, match="no record of an index"):
+            load_alternative_index(index.folder)
+
+
+def test_a_graph_without_pairs(encoder: EventEncoder, pairs: DatasetDict, tmp_path: Path) -> None:
+    empty = DatasetDict({"train": pairs["train"].select([])})
+    with pytest.raises(EventformersError, match="have no pairs"):
+        build_alternative_index(encoder, empty, tmp_path / "index", graph="conceptnet")
+    triples = DatasetDict({"train": pairs["train"].remove_columns("alternative")})
+    with pytest.raises(EventformersError, match="the columns premise, direction; accepted"):
+        build_alternative_index(encoder, triples, tmp_path / "index", graph="conceptnet")
+    assert not (tmp_path / "index").exists()

@@ -1,0 +1,227 @@
+"""Completing a query and answering a question: what is understood, what is found, what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from datasets import DatasetDict
+from graphs import pairs_of
+
+import eventformers
+from eventformers import cli
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.inference.alternative_index import AlternativeIndex, build_alternative_index
+from eventformers.inference.commonsense import Query, answer, complete, graph_templates, read_query
+from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.inference.neighbour_votes import VoteSettings
+
+CONCEPTNET = graph_templates("conceptnet_inductive")
+ATOMIC = graph_templates("atomic")
+
+
+@pytest.fixture(scope="module")
+def encoder(tiny_encoder: Path) -> EventEncoder:
+    return load_encoder(tiny_encoder, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def pairs() -> DatasetDict:
+    return pairs_of()
+
+
+@pytest.fixture(scope="module")
+def index(
+    encoder: EventEncoder, pairs: DatasetDict, tmp_path_factory: pytest.TempPathFactory
+) -> AlternativeIndex:
+    folder = tmp_path_factory.mktemp("indexes") / "index"
+    return build_alternative_index(encoder, pairs, folder, graph="conceptnet")
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("storm, Causes", Query("storm causes", "storm", "Causes", "forward")),
+        (" big  storm ,causes ", Query("big storm causes", "big storm", "Causes", "forward")),
+        (("storm", "Causes"), Query("storm causes", "storm", "Causes", "forward")),
+        ("flood, ~Causes", Query("flood because", "flood", "Causes", "reverse")),
+        (("flood", "~ causes"), Query("flood because", "flood", "Causes", "reverse")),
+        ("salt, pepper, IsA", Query("salt, pepper is a", "salt, pepper", "IsA", "forward")),
+        ("what do people  do at a river?", Query("what do people do at a river?")),
+        ("Jordan left, tired", Query("Jordan left, tired")),
+        ("Jordan left, and went home", Query("Jordan left, and went home")),
+    ],
+)
+def test_query(query: str | tuple[str, str], expected: Query) -> None:
+    assert read_query(query, CONCEPTNET) == expected
+
+
+def test_relation_apart() -> None:
+    assert read_query("storm, hail", CONCEPTNET, "~Causes").text == "storm, hail because"
+    with pytest.raises(EventformersError, match="accepted: one relation"):
+        read_query(("storm", "Causes"), CONCEPTNET, "IsA")
+
+
+def test_names_are_put_in() -> None:
+    asked = read_query("PersonX gives PersonY a gift, xWant", ATOMIC)
+    assert asked.text == "John gives Tom a gift. as a result, John wants"
+    assert read_query("why does PersonX leave?", ATOMIC).text == "why does John leave?"
+
+
+@pytest.mark.parametrize("query", ["storm, CausesOf", "storm, ~cause", ("storm", "causing")])
+def test_unknown_relation(query: str | tuple[str, str]) -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown relation.*AtLocation.*UsedFor.*templates"):
+        read_query(query, CONCEPTNET)
+
+
+@pytest.mark.parametrize("query", ["", "  ", ("storm", ""), (" ", "Causes"), ", Causes"])
+def test_empty_query(query: str | tuple[str, str]) -> None:
+    with pytest.raises(EventformersError, match="accepted"):
+        read_query(query, CONCEPTNET)
+
+
+def test_relation_of_the_users_own(encoder: EventEncoder, index: AlternativeIndex, tmp_path: Path) -> None:
+    file = tmp_path / "more.yaml"
+    file.write_text('LeadsTo: {forward: "{head} leads to", reverse: "{tail} follows from"}\n')
+    found = complete(encoder, "storm, LeadsTo", index=index, templates=file)
+    assert found.query.text == "storm leads to"
+
+
+def test_nearest_alternatives_and_what_is_known(encoder: EventEncoder, index: AlternativeIndex) -> None:
+    found = complete(encoder, "storm, Causes", index=index, top=4, explain=2)
+    texts = index.alternatives.texts.to_pylist()
+    cosines = encoder.encode(texts, normalize=True) @ encoder.encode("storm causes", normalize=True)
+    best = np.argsort(-cosines)[:4]
+    assert [one.text for one in found.alternatives] == [texts[position] for position in best]
+    assert [one.score for one in found.alternatives] == pytest.approx(cosines[best].tolist(), abs=1e-5)
+    everything = complete(encoder, "storm, Causes", index=index, top=1000)
+    assert {one.text for one in everything.alternatives if one.known} == {"flood", "fire"}
+    nearest = found.explanation[0]
+    assert (nearest.text, nearest.number, set(nearest.alternatives)) == ("storm causes", 2, {"flood", "fire"})
+    assert nearest.cosine == pytest.approx(1.0, abs=1e-5)
+    assert len(found.explanation) == 2
+    assert complete(encoder, "a free question?", index=index, explain=0).explanation == ()
+
+
+def test_votes_of_the_nearest_premises(encoder: EventEncoder, index: AlternativeIndex) -> None:
+    """With one voter, the query's own premise, its alternatives come first, with the weight added."""
+    votes = VoteSettings(neighbours=1, temperature=0.1, weight=5.0)
+    found = complete(encoder, "storm, Causes", index=index, top=3, rerank=votes)
+    assert found.reranked
+    assert {one.text for one in found.alternatives[:2]} == {"flood", "fire"}
+    for one in found.alternatives[:2]:
+        assert one.score == pytest.approx(one.cosine + 5, abs=1e-3)
+    assert found.alternatives[2].score == found.alternatives[2].cosine
+    silent = complete(encoder, "storm, Causes", index=index, top=3, rerank=VoteSettings(weight=0.0))
+    assert silent.alternatives == complete(encoder, "storm, Causes", index=index, top=3).alternatives
+
+
+def test_index_is_built_once(
+    encoder: EventEncoder, pairs: DatasetDict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "index"
+    first = complete(encoder, "storm, Causes", data=pairs, index=folder, config="conceptnet")
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert complete(encoder, "storm, Causes", index=folder) == first
+    assert complete(encoder, "storm, Causes", index=folder, data=pairs) == first
+    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+    complete(encoder, "storm, Causes", index=folder, data=pairs, overwrite=True)
+    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} != before
+
+
+def test_index_in_the_cache_goes_by_model_and_graph(encoder: EventEncoder, pairs: DatasetDict) -> None:
+    whole = complete(encoder, "storm, Causes", data=pairs)
+    assert complete(encoder, "storm, Causes", data=pairs).index == whole.index
+    assert complete(encoder, "storm, Causes", data=pairs, splits=["train"]).index != whole.index
+
+
+def test_index_that_does_not_fit(
+    encoder: EventEncoder, index: AlternativeIndex, pairs: DatasetDict, tiny_encoder: Path, tmp_path: Path
+) -> None:
+    other = load_encoder(tiny_encoder, pooling="cls", device="cpu")
+    for given in (index, index.folder):
+        with pytest.raises(EventformersError, match="build it again"):
+            complete(other, "storm, Causes", index=given)
+        with pytest.raises(EventformersError, match="built of the graph"):
+            complete(encoder, "storm, Causes", index=given, data=pairs, splits=["train"])
+        with pytest.raises(EventformersError, match="is of the graph conceptnet, received config atomic"):
+            complete(encoder, "storm, Causes", index=given, config="atomic")
+    with pytest.raises(EventformersError, match="holds no index, and to build it there, a graph is needed"):
+        complete(encoder, "storm, Causes", index=tmp_path / "absent")
+    with pytest.raises(EventformersError, match="to build it again a graph is needed"):
+        complete(encoder, "storm, Causes", index=index.folder, overwrite=True)
+
+
+@pytest.mark.parametrize(("top", "explain"), [(0, 3), (3, -1)])
+def test_numbers(encoder: EventEncoder, index: AlternativeIndex, top: int, explain: int) -> None:
+    with pytest.raises(EventformersError, match="accepted: at least 1 and at least 0"):
+        complete(encoder, "storm, Causes", index=index, top=top, explain=explain)
+
+
+def test_public_name() -> None:
+    assert eventformers.complete is complete
+
+
+def test_answer(encoder: EventEncoder) -> None:
+    choices = ["the judge", "the river flooded", "the judge"]
+    vectors = encoder.encode(["storm causes", *choices], normalize=True)
+    chosen = answer(encoder, "storm causes", choices)
+    assert chosen.scores == pytest.approx((vectors[1:] @ vectors[0]).tolist(), abs=1e-6)
+    assert chosen.text == choices[int(np.argmax(vectors[1:] @ vectors[0]))]
+    assert chosen.index < 2
+
+
+@pytest.mark.parametrize("alternatives", [[], ["one"], "several letters"])
+def test_question_without_a_choice(encoder: EventEncoder, alternatives: list[str] | str) -> None:
+    with pytest.raises(EventformersError, match=r"has [01] alternative.*accepted: a list of at least 2"):
+        answer(encoder, "storm causes", alternatives)
+
+
+def test_question_with_an_empty_text(encoder: EventEncoder) -> None:
+    with pytest.raises(EventformersError, match="no word"):
+        answer(encoder, "storm causes", ["flood", " "])
+
+
+def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["complete", *arguments])
+    captured = capsys.readouterr()
+    return int(stopped.value.code or 0), captured.out, captured.err
+
+
+def test_command(
+    tiny_encoder: Path,
+    index: AlternativeIndex,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cli.console, "width", 120)
+    options = ("--index", str(index.folder), "--top", "2", "--device", "cpu")
+    code, shown, _ = _run(capsys, str(tiny_encoder), "storm, Causes", *options)
+    assert code == 0
+    assert "storm causes" in shown
+    assert "nearest known premise" in shown
+    code, shown, _ = _run(capsys, str(tiny_encoder), "storm, Causes", "--json", "--rerank", *options)
+    found = json.loads(shown)
+    assert found["query"] == {
+        "text": "storm causes",
+        "head": "storm",
+        "relation": "Causes",
+        "direction": "forward",
+    }
+    assert [set(one) for one in found["alternatives"]] == [{"text", "score", "cosine", "known"}] * 2
+    assert len(found["explanation"]) == 3
+    assert found["reranked"]
+
+
+@pytest.mark.parametrize(
+    ("query", "told"), [("storm, CausesOf", "unknown relation"), (" ", "at least one word")]
+)
+def test_command_refuses(
+    tiny_encoder: Path, index: AlternativeIndex, query: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, errors = _run(capsys, str(tiny_encoder), query, "--index", str(index.folder))
+    assert code == 2
+    assert told in errors
