@@ -28,6 +28,7 @@ _SETTING_TYPES = {
     "validation_rows": int | None,
     "num_alternatives": int,
     "max_seq_length": int,
+    "both_directions": bool,
 }
 
 Codes = npt.NDArray[np.int64]
@@ -39,10 +40,12 @@ class PremiseRows(TorchDataset):
     Args:
         pairs: rows with the columns `premise`, `alternative`, `direction`.
         known: the training rows that tell the known alternatives; None takes `pairs` themselves.
+        by_triple: an item is a triple, with the rows of both its directions; otherwise it is a row.
     """
 
-    def __init__(self, pairs: Dataset, known: PremiseRows | None = None) -> None:
+    def __init__(self, pairs: Dataset, known: PremiseRows | None = None, by_triple: bool = False) -> None:
         self.is_validation = known is not None
+        self.by_triple = by_triple
         premises, alternatives = (_column(pairs, name) for name in ("premise", "alternative"))
         if known is None:
             self.premises = premises.unique()
@@ -69,9 +72,13 @@ class PremiseRows(TorchDataset):
         return np.concatenate([[0], np.cumsum(counts)]), pairs[:, 1]
 
     def __len__(self) -> int:
-        return len(self.premise_ids)
+        return len(self.premise_ids) // 2 if self.by_triple else len(self.premise_ids)
 
-    def __getitem__(self, index: int) -> Mapping[str, Any]:
+    def __getitem__(self, index: int) -> list[Mapping[str, Any]]:
+        """The rows of an item."""
+        return [self._row(2 * index), self._row(2 * index + 1)] if self.by_triple else [self._row(index)]
+
+    def _row(self, index: int) -> Mapping[str, Any]:
         premise_id = self.premise_ids[index]
         start, end = self._starts[premise_id : premise_id + 2]
         row = {
@@ -130,8 +137,9 @@ class MicoCollator:
     epoch: int = 0
     truncated: int = field(default=0, init=False)
 
-    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        """Collate rows of `PremiseRows`."""
+    def __call__(self, items: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, torch.Tensor]:
+        """Collate items of `PremiseRows`."""
+        rows = [row for item in items for row in item]
         # A validation set is never mixed with training rows.
         count = 1 if rows[0]["is_validation"] else self.num_alternatives
         generators = [np.random.default_rng((self.seed, self.epoch, row["row"])) for row in rows]
@@ -205,11 +213,13 @@ def _prepare(
     splits = cast(DatasetDict, load_built(data, name, builder=builder, **settings))
     if "train" not in splits:
         raise EventformersError(f"{data}: found the splits {', '.join(splits)}; accepted: with train")
-    rows = PremiseRows(splits["train"])
-    if config.self_negatives and not rows.has_both_directions:
+    views = dict(recipe.views)
+    by_triple = views.pop("both_directions", False)
+    rows = PremiseRows(splits["train"], by_triple=by_triple)
+    if (config.self_negatives or by_triple) and not rows.has_both_directions:
         raise EventformersError(
-            "self_negatives=true needs both directions of a triple in adjacent rows, forward first; "
-            "accepted: the config of a graph that ends with _pairs, or self_negatives=false"
+            "self_negatives=true and both_directions=true need the two directions of a triple in adjacent "
+            "rows, forward first; accepted: the config of a graph that ends with _pairs, or false"
         )
     validation = _validation_rows(splits, rows, recipe.data.get("validation_rows", 0))
     collator = MicoCollator(
@@ -220,7 +230,7 @@ def _prepare(
         draw_positive=config.positive == "random",
         known_positives=config.mask_known_positives,
         entities=config.self_negatives,
-        **recipe.views,
+        **views,
     )
     return TrainingData(rows, validation, collator, built_report(data, name, builder=builder, **settings))
 
@@ -259,7 +269,7 @@ METHOD = Method(
     default_recipe="minilm-best",
     dataset=("commonsense_graphs", "conceptnet_inductive_pairs"),
     data_keys=frozenset({"config", "validation_rows", *setting_names(CommonsenseGraphsConfig)}),
-    view_keys=frozenset({"max_seq_length", "num_alternatives"}),
+    view_keys=frozenset({"max_seq_length", "num_alternatives", "both_directions"}),
     trained_whole=("logit_scale",),
     tasks=("conceptnet_completion", "atomic_completion", "copa", "siqa", "csqa"),
     prepare=_prepare,
