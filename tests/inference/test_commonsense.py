@@ -93,7 +93,7 @@ def test_nearest_alternatives_and_what_is_known(encoder: EventEncoder, index: Al
     found = complete(encoder, "storm, Causes", index=index, top=4, explain=2)
     texts = index.alternatives.texts.to_pylist()
     cosines = encoder.encode(texts, normalize=True) @ encoder.encode("storm causes", normalize=True)
-    best = np.argsort(-cosines)[:4]
+    best = [position for position in np.argsort(-cosines) if texts[position] != "storm"][:4]
     assert [one.text for one in found.alternatives] == [texts[position] for position in best]
     assert [one.score for one in found.alternatives] == pytest.approx(cosines[best].tolist(), abs=1e-5)
     everything = complete(encoder, "storm, Causes", index=index, top=1000)
@@ -103,6 +103,15 @@ def test_nearest_alternatives_and_what_is_known(encoder: EventEncoder, index: Al
     assert nearest.cosine == pytest.approx(1.0, abs=1e-5)
     assert len(found.explanation) == 2
     assert complete(encoder, "a free question?", index=index, explain=0).explanation == ()
+
+
+def test_own_head_is_no_answer(encoder: EventEncoder, index: AlternativeIndex) -> None:
+    everything = complete(encoder, "fire, Causes", index=index, top=1000, rerank=True)
+    assert "fire" in index.alternatives.texts.to_pylist()
+    assert len(everything.alternatives) == index.record.alternatives - 1
+    assert "fire" not in {one.text for one in everything.alternatives}
+    free = complete(encoder, "fire causes", index=index, top=1000)
+    assert len(free.alternatives) == index.record.alternatives
 
 
 def test_votes_of_the_nearest_premises(encoder: EventEncoder, index: AlternativeIndex) -> None:

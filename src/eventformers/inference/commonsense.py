@@ -206,7 +206,8 @@ def complete(
     elif isinstance(index, AlternativeIndex):
         config = _config(config, index.record.graph)
     config = config or DEFAULT_GRAPH
-    understood = read_query(query, graph_templates(config, templates), relation)
+    words = graph_templates(config, templates)
+    understood = read_query(query, words, relation)
     encoder = as_encoder(model, device=device, dtype=dtype)
     building = _Building(batch_size=batch_size, overwrite=overwrite, show_progress=show_progress)
     opened = _open_index(encoder, data, config, index, templates, splits, building)
@@ -214,7 +215,9 @@ def complete(
     votes = VoteSettings() if rerank is True else rerank or None
     return Completion(
         query=understood,
-        alternatives=_nearest_alternatives(opened, understood, vector, top, votes),
+        alternatives=_nearest_alternatives(
+            opened, understood, vector, top, votes, _own_texts(understood, words)
+        ),
         explanation=_nearest_premises(opened, vector, explain),
         model=encoder.name,
         graph=config,
@@ -380,14 +383,22 @@ def _cached_index(encoder: EventEncoder, fingerprint: str) -> Path:
 
 
 def _nearest_alternatives(
-    index: AlternativeIndex, query: Query, vector: Vectors, top: int, votes: VoteSettings | None
+    index: AlternativeIndex,
+    query: Query,
+    vector: Vectors,
+    top: int,
+    votes: VoteSettings | None,
+    own: Collection[str],
 ) -> tuple[Alternative, ...]:
-    """The alternatives with the highest scores.
+    """The alternatives with the highest scores, without those in `own` that the graph does not know.
 
-    A vote only adds to a score. So none can be missed: an alternative without a vote is behind `top` others
-    where its cosine is.
+    A vote only adds to a score. So none can be missed: an alternative without a vote is behind as many others
+    as are looked for where its cosine is.
     """
-    cosines, positions = index.alternatives.nearest(vector, top)
+    same = pc.index(index.premises.texts, query.text).as_py()
+    known = set() if same < 0 else set(index.alternatives_of(same).tolist())
+    out = {pc.index(index.alternatives.texts, text).as_py() for text in own} - known
+    cosines, positions = index.alternatives.nearest(vector, top + len(out))
     scores = cosines
     if votes is not None:
         premise_cosines, premises = index.premises.nearest(vector, votes.neighbours)
@@ -403,14 +414,23 @@ def _nearest_alternatives(
         positions = np.concatenate([positions, voted])
         cosines = np.concatenate([cosines, index.alternatives.cosines(vector, voted)])
         scores = cosines + added.toarray()[0, positions]
-        best = np.argsort(-scores, kind="stable")[:top]
-        positions, cosines, scores = positions[best], cosines[best], scores[best]
-    same = pc.index(index.premises.texts, query.text).as_py()
-    known = set() if same < 0 else set(index.alternatives_of(same).tolist())
+    best = [place for place in np.argsort(-scores, kind="stable") if int(positions[place]) not in out][:top]
     return tuple(
-        Alternative(index.alternatives.text(position), float(score), float(cosine), int(position) in known)
-        for position, score, cosine in zip(positions, scores, cosines, strict=True)
+        Alternative(
+            text=index.alternatives.text(positions[place]),
+            score=float(scores[place]),
+            cosine=float(cosines[place]),
+            known=int(positions[place]) in known,
+        )
+        for place in best
     )
+
+
+def _own_texts(query: Query, templates: RelationTemplates) -> set[str]:
+    """The query's own head as alternatives hold it: near to the query, and never an answer to it."""
+    if query.head is None:
+        return set()
+    return {templates.text(query.head), templates.alternative(query.head, "reverse")}
 
 
 def _nearest_premises(index: AlternativeIndex, vector: Vectors, number: int) -> tuple[NearestPremise, ...]:
