@@ -71,7 +71,7 @@ _ATOMIC: dict[str, tuple[str, str, str]] = {
 """What follows the head; what stands before the tail, and what follows it (MICO, Table 9)."""
 
 _NAMES = {"x": "John", "y": "Tom"}
-_PERSON = re.compile(r"\bperson ?([xy])\b", re.IGNORECASE)
+_PERSON = re.compile(r"\b[Pp]erson ?([XYxy])\b")
 _BLANK = "___"
 _SLOTS: dict[str, str] = {"forward": "{head}", "reverse": "{tail}"}
 _EXAMPLE = 'MyRelation: {forward: "{head} leads to", reverse: "{tail} follows from"}'
@@ -178,7 +178,10 @@ def atomic_text(text: str) -> str:
     """
     if _BLANK in text:
         text = text.replace(_BLANK, "")
-    return _PERSON.sub(lambda match: _NAMES[match[1].lower()], text)
+    # Most texts hold no placeholder, and the search by pattern costs far more than this one.
+    if "erson" in text:
+        text = _PERSON.sub(lambda match: _NAMES[match[1].lower()], text)
+    return text
 
 
 def accepted_relations(known: tuple[str, ...]) -> str:

@@ -1,0 +1,206 @@
+"""The raw files of commonsense questions, form by form."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from eventformers.datasets_scripts.question_readers import (
+    Question,
+    read_copa_json,
+    read_copa_xml,
+    read_csqa,
+    read_siqa,
+    siqa_template,
+)
+from eventformers.errors import DataFormatError
+
+COPA_XML = """<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE copa-corpus SYSTEM "copa.dtd">
+<copa-corpus version="1.0">
+  <item id="1" asks-for="cause" most-plausible-alternative="1">
+    <p>My cup broke &amp; leaked.</p>
+    <a1>I dropped it.</a1>
+    <a2>I washed it.</a2>
+  </item>
+  <item id="2" asks-for="effect" most-plausible-alternative="2">
+    <p>It rained.</p>
+    <a1>The sun burned.</a1>
+    <a2>The street got wet.</a2>
+  </item>
+</copa-corpus>
+"""
+COPA_ROW = {
+    "qID": "1",
+    "answer": "2",
+    "sentence": "It rained. As a result, _",
+    "option1": "The sun burned.",
+    "option2": "The street got wet.",
+}
+SIQA_ROW = {
+    "context": "Sasha sang.",
+    "question": "What will Sasha want to do next?",
+    "answerA": "rest",
+    "answerB": "run",
+    "answerC": "cry",
+}
+CSQA_ROW = {
+    "answerKey": "B",
+    "id": "1",
+    "question": {
+        "question_concept": "pen",
+        "choices": [{"label": "B", "text": "write"}, {"label": "A", "text": "eat"}],
+        "stem": "What is a pen for?",
+    },
+}
+WET: Question = {
+    "premise": "It rained. As a result,",
+    "alternatives": ["The sun burned.", "The street got wet."],
+    "label": 1,
+}
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def read_siqa_with_labels(path: Path) -> Iterator[Question]:
+    return read_siqa(path, path.with_name("labels.lst"), Counter())
+
+
+def test_copa_in_both_forms(tmp_path: Path) -> None:
+    cup: Question = {
+        "premise": "My cup broke & leaked. The cause for it was that",
+        "alternatives": ["I dropped it.", "I washed it."],
+        "label": 0,
+    }
+    assert list(read_copa_xml(write(tmp_path / "copa-dev.xml", COPA_XML))) == [cup, WET]
+    assert list(read_copa_json(write(tmp_path / "copa.jsonl", json.dumps(COPA_ROW) + "\n"))) == [WET]
+
+
+def test_socialiqa_with_labels_in_a_second_file(tmp_path: Path) -> None:
+    rules: Counter[str] = Counter()
+    rows = write(tmp_path / "dev.jsonl", json.dumps(SIQA_ROW) + "\n")
+    labels = write(tmp_path / "dev-labels.lst", "3\n")
+    assert list(read_siqa(rows, labels, rules)) == [
+        {
+            "premise": "Sasha sang. As a result, Sasha wanted to",
+            "alternatives": ["rest", "run", "cry"],
+            "label": 2,
+        }
+    ]
+    assert rules == {"want_next": 1}
+
+
+def test_commonsenseqa_sorts_choices_by_label(tmp_path: Path) -> None:
+    path = write(tmp_path / "dev_rand_split.jsonl", json.dumps(CSQA_ROW) + "\n")
+    assert list(read_csqa(path)) == [
+        {"premise": "What is a pen for?", "alternatives": ["eat", "write"], "label": 1}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("question", "rule", "template"),
+    [
+        ("What will Jo want to do next?", "want_next", "As a result, Jo wanted to"),
+        (
+            "What will rest of the band want to do after?",
+            "want_next",
+            "As a result, rest of the band wanted to",
+        ),
+        ("How would Jo feel afterwards?", "feel_result", "As a result, Jo felt"),
+        ("How would Jo's son feel as a result?", "feel_result", "As a result, Jo's son felt"),
+        ("What will Jo do next?", "do_next", "Jo then"),
+        ("What does Jo need to do next?", "do_next", "Jo then"),
+        ("How would Jo feel after helping?", "feel_after", "Jo then"),
+        ("How would you describe Jo?", "describe", "Jo is seen as"),
+        ("What kind of person is Jo?", "describe", "Jo is seen as"),
+        ("Why did Jo do this?", "why", "Before, Jo wanted"),
+        ("What does Jo need to do before this?", "need_before", "Before, Jo needed to"),
+        ("What will happen to his party members?", "happen", "his party members then"),
+        ("What did Jo do?", "other", "What did Jo do is"),
+        ("What does Jo need to do now?", "other", "What does Jo need to do now is"),
+    ],
+)
+def test_templates_of_socialiqa(question: str, rule: str, template: str) -> None:
+    assert siqa_template(question) == (rule, template)
+
+
+ENTITIES = COPA_XML.replace('SYSTEM "copa.dtd"', '[<!ENTITY a "b">]').replace("I dropped it.", "&a;")
+CHOICES = CSQA_ROW["question"]["choices"]  # type: ignore[index]
+
+
+def csqa(**changes: object) -> str:
+    question = {**CSQA_ROW["question"], **changes}  # type: ignore[dict-item]
+    return json.dumps({**CSQA_ROW, "question": question})
+
+
+@pytest.mark.parametrize(
+    ("reader", "text", "line", "found"),
+    [
+        (read_copa_xml, COPA_XML.replace("<a2>I washed it.</a2>", ""), 4, "a question with 1 alternative;"),
+        (read_copa_xml, COPA_XML.replace('alternative="2"', 'alternative="3"'), 9, "'3' in most-plausible"),
+        (
+            read_copa_xml,
+            COPA_XML.replace(' most-plausible-alternative="2"', ""),
+            9,
+            "no label in most-plausible",
+        ),
+        (
+            read_copa_xml,
+            COPA_XML.replace('"effect"', '"end"'),
+            9,
+            "asks-for='end'; accepted: cause or effect",
+        ),
+        (read_copa_xml, COPA_XML.replace("<p>It rained.</p>", ""), 9, "an item without p"),
+        (read_copa_xml, COPA_XML.replace("</a1>", "", 1), 8, "broken XML"),
+        (read_copa_xml, ENTITIES, None, "XML with entities"),
+        (read_copa_xml, "<copa-corpus/>", None, "no item; accepted: <item asks-for"),
+        (read_copa_json, json.dumps({**COPA_ROW, "option2": ""}), 1, "1 alternative; accepted: 2 or more"),
+        (read_copa_json, json.dumps({**COPA_ROW, "answer": "0"}), 1, "'0' in answer; accepted: 1, 2"),
+        (read_copa_json, json.dumps({**COPA_ROW, "sentence": 1}), 1, "sentence=1; accepted: a text"),
+        (read_copa_json, f"{json.dumps(COPA_ROW)}\n{{", 2, "broken JSON"),
+        (read_copa_json, "[]", 1, "[]; accepted: one JSON object"),
+        (read_siqa_with_labels, json.dumps({**SIQA_ROW, "answerC": ""}), 1, "2 alternatives; accepted: 3"),
+        (read_csqa, csqa(choices=CHOICES[:1]), 1, "1 alternative; accepted: 2 or more"),
+        (read_csqa, csqa(choices=[CHOICES[0], CHOICES[0]]), 1, "the choice {'label': 'B'"),
+        (read_csqa, csqa(choices="none"), 1, "a row without question or choices"),
+        (read_csqa, json.dumps({**CSQA_ROW, "answerKey": "C"}), 1, "'C' in answerKey; accepted: A, B"),
+        (
+            read_csqa,
+            json.dumps({"question": CSQA_ROW["question"]}),
+            1,
+            "no label in answerKey; accepted: A, B; ",
+        ),
+    ],
+)
+def test_bad_questions_name_file_and_line(
+    tmp_path: Path, reader: Callable[[Path], Iterator[Question]], text: str, line: int | None, found: str
+) -> None:
+    write(tmp_path / "labels.lst", "1\n")
+    path = write(tmp_path / "questions", text)
+    with pytest.raises(DataFormatError, match=re.escape(found)) as caught:
+        list(reader(path))
+    assert (caught.value.path, caught.value.line) == (path, line)
+
+
+@pytest.mark.parametrize(
+    ("labels", "line", "found"),
+    [
+        ("1\n1\n", None, "2 labels for 1 rows in dev.jsonl"),
+        ("\n", None, "0 labels, and more rows in dev.jsonl"),
+        ("\nA\n", 2, "'A' in the label; accepted: 1, 2, 3"),
+    ],
+)
+def test_bad_labels_name_their_file(tmp_path: Path, labels: str, line: int | None, found: str) -> None:
+    rows = write(tmp_path / "dev.jsonl", json.dumps(SIQA_ROW) + "\n")
+    path = write(tmp_path / "dev-labels.lst", labels)
+    with pytest.raises(DataFormatError, match=re.escape(found)) as caught:
+        list(read_siqa(rows, path, Counter()))
+    assert (caught.value.path, caught.value.line) == (path, line)
