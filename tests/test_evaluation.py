@@ -60,7 +60,7 @@ def test_the_accuracy_is_what_the_predictions_say(tiny_encoder, raw_folder):
     right = [record["similar"] > record["dissimilar"] for record in result.predictions]
     assert [record["correct"] for record in result.predictions] == right
     assert result.main_value == pytest.approx(100 * np.mean(right))
-    assert result.timing["events"] == 12
+    assert result.timing["texts"] == 12
 
 
 def test_the_result_is_written_and_read_back(tiny_encoder, raw_folder, tmp_path):

@@ -53,8 +53,8 @@ def test_pairs_of_one_event_with_itself_tie_whatever_their_vectors():
 def test_a_repeated_event_is_embedded_once():
     embed = Embedding(buy=[1, 0], purchase=[1, 1], sell=[0, 1])
     output = compare_pairs(embed, [row("buy", "purchase", "buy", "sell")] * 5)
-    assert len(embed.asked) == output.distinct_events == 3
-    assert output.events == 20
+    assert len(embed.asked) == output.distinct_texts == 3
+    assert output.texts == 20
 
 
 def test_the_roles_of_an_event_keep_it_apart():
@@ -85,7 +85,7 @@ def test_graded_pairs_keep_the_order_of_the_rows():
 @pytest.mark.parametrize("wrong", [[np.nan, 0], [np.inf, 1], [0, 0]])
 def test_a_vector_without_a_cosine_is_refused_by_its_event(wrong):
     embed = Embedding(buy=[1, 0], purchase=[1, 1], sell=wrong)
-    with pytest.raises(EventformersError, match=r"1 of 3 events, the first 'someone sell it'"):
+    with pytest.raises(EventformersError, match=r"1 of 3 texts, the first 'someone sell it'"):
         compare_pairs(embed, [row("buy", "purchase", "buy", "sell")])
 
 
@@ -98,5 +98,5 @@ def test_no_rows_and_missing_columns_are_refused():
 
 
 def test_a_wrong_number_of_vectors_is_refused():
-    with pytest.raises(EventformersError, match=r"shape \(1, 2\) for 3 events"):
+    with pytest.raises(EventformersError, match=r"shape \(1, 2\) for 3 texts"):
         compare_pairs(lambda events: np.ones((1, 2)), [row("buy", "purchase", "buy", "sell")])

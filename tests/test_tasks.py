@@ -12,6 +12,11 @@ def test_the_published_tasks_are_there():
         "hard_similarity": ("event_similarity", "hard"),
         "hard_similarity_extended": ("event_similarity", "hard_extended"),
         "transitive_similarity": ("event_similarity", "transitive"),
+        "conceptnet_completion": ("commonsense_graphs", "conceptnet_inductive_pairs"),
+        "atomic_completion": ("commonsense_graphs", "atomic_inductive_pairs"),
+        "copa": ("commonsense_qa", "copa"),
+        "siqa": ("commonsense_qa", "siqa"),
+        "csqa": ("commonsense_qa", "csqa"),
     }
 
 

@@ -181,8 +181,13 @@ def train(
 @app.command()
 def evaluate(
     model: Annotated[str, typer.Argument(help="Folder or Hub id of a model, or of any plain encoder.")],
-    task: Annotated[list[str], typer.Option("--task", help="Task; repeatable; all takes every one.")],
+    task: Annotated[
+        list[str], typer.Option("--task", help="Task; repeatable; all takes every one that the data feeds.")
+    ],
     data: RawData = None,
+    split: Annotated[
+        str | None, typer.Option(help="Split to score; without it test, else validation.")
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder that gets results/.")] = None,
     pooling: Annotated[str | None, typer.Option(help="Pooling of a plain encoder: cls or mean.")] = None,
     event_order: Annotated[str | None, typer.Option(help="Order of the roles, for a plain encoder.")] = None,
@@ -193,13 +198,18 @@ def evaluate(
 ) -> None:
     """Score a model on tasks, beside its untrained encoder."""
     from eventformers.evaluation import evaluate as run_evaluation
+    from eventformers.evaluation import tasks_of_data
     from eventformers.tasks import TASKS
 
+    names = tasks_of_data(data) if task == ["all"] else task
+    if task == ["all"] and (missing := [name for name in TASKS if name not in names]):
+        console.print(f"Left out, without rows in the data: {', '.join(missing)}.")
     results = [
         run_evaluation(
             model,
             name,
             data=data,
+            split=split,
             output=output,
             pooling=pooling,
             event_order=event_order,
@@ -208,7 +218,7 @@ def evaluate(
             batch_size=_batch_size(batch_size),
             overwrite=overwrite,
         )
-        for name in (TASKS if task == ["all"] else task)
+        for name in names
     ]
     _show_results(results)
 
@@ -397,15 +407,17 @@ def _show_results(results: Iterable[TaskResult]) -> None:
     for result in results:
         # On our samples a published score would compare nothing.
         published = {} if result.dataset.origin == "samples" else TASKS[result.task].published_scores
-        best = max(published.values(), default=None)
+        best = _number(max(published.values(), default=None))
+        if published and TASKS[result.task].published_split != result.dataset.split:
+            best += f" ({TASKS[result.task].published_split})"
         baseline = result.baseline.main_value if result.baseline else None
         table.add_row(
             result.task,
             result.main_score,
             _number(result.main_value),
             _number(baseline),
-            _number(best),
-            f"{result.dataset.rows} ({result.dataset.origin})",
+            best,
+            f"{result.dataset.rows} {result.dataset.split} ({result.dataset.origin})",
         )
     console.print(table)
 

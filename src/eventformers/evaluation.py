@@ -5,23 +5,25 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
-from datasets import Dataset
+import torch
+from datasets import Dataset, DatasetDict
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 from eventformers.datasets_scripts.building import build_dataset, build_reports, load_built
+from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.encoders import PACKAGED_ENCODER, resolve_encoder
-from eventformers.errors import EventformersError
+from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluate_metrics import load_metric
-from eventformers.inference.encode import EventEncoder, load_encoder
-from eventformers.protocols import Embed, JsonValue, ProtocolOutput, Row
+from eventformers.inference.encode import EventEncoder, Vectors, load_encoder
+from eventformers.protocols import Embed, GraphProtocol, JsonValue, Protocol, ProtocolOutput, Row
 from eventformers.provenance import git_commit, library_versions
 from eventformers.results import (
     BaselineRecord,
@@ -32,7 +34,7 @@ from eventformers.results import (
     result_path,
     write_result,
 )
-from eventformers.tasks import Task, get_task
+from eventformers.tasks import TASKS, Task, get_task
 
 TRAINING_RECORD = "run.json"
 """The file beside a trained model's weights that tells its start encoder and its recipe with the seed."""
@@ -46,6 +48,7 @@ class Scored:
         scores: what the metric computed, as JSON can hold it: None for NaN.
         undefined: the reason for each score that is None.
         main_value: the task's main score.
+        parts: the metric's scores of the output's parts.
         output: the protocol's output, with one prediction per row.
         seconds: time for embedding and comparing.
     """
@@ -53,6 +56,7 @@ class Scored:
     scores: dict[str, JsonValue]
     undefined: dict[str, str]
     main_value: float | None
+    parts: dict[str, dict[str, JsonValue]]
     output: ProtocolOutput
     seconds: float
 
@@ -62,6 +66,7 @@ def evaluate(
     task: str,
     *,
     data: str | Path | None = None,
+    split: str | None = None,
     output: str | Path | None = None,
     baseline_encoder: str | Path | EventEncoder | Literal[False] | None = None,
     pooling: str | None = None,
@@ -80,6 +85,7 @@ def evaluate(
         task: a name in `TASKS`.
         data: folder of raw files, built folder or Hub id of the task's dataset; None takes the bundled
             samples, which are no benchmark.
+        split: the split to score; None takes the test split where the data has one.
         output: folder under whose `results/` the result is written; None writes nothing.
         baseline_encoder: the untrained encoder whose score is set beside the model's, with the model's
             pooling and event order; None takes the one that the model's training record names, False leaves
@@ -98,16 +104,17 @@ def evaluate(
     Raises:
         UnknownNameError: there is no such task.
         DataFormatError: a raw file cannot be read.
-        EventformersError: the model, the baseline or the data cannot be loaded, a vector is not finite, or
-            the place of the result holds one on other rows.
+        EventformersError: the model, the baseline or the data cannot be loaded, the data lacks the split, a
+            vector is not finite, or the place of the result holds one on other rows.
     """
     chosen = get_task(task)
-    rows = _load_rows(chosen, data)
-    record = _describe(chosen, rows, data)
+    scored_data = _load_data(chosen, data, split)
+    record = _describe(chosen, scored_data, data)
     started = time.perf_counter()
-    encoder = _encoder(model, pooling, event_order, device, dtype)
+    encoder = _encoder(chosen, model, pooling, event_order, device, dtype)
     load_seconds = time.perf_counter() - started
-    variant = "-".join(filter(None, (pooling, event_order)))
+    usual = record.split == chosen.choose_split(scored_data.splits)
+    variant = "-".join(filter(None, (pooling, event_order, None if usual else record.split)))
     if output is not None and encoder.revision is None:
         raise EventformersError(
             f"the encoder {encoder.name!r} has no revision, so its result has no place; accepted: a model "
@@ -118,9 +125,16 @@ def evaluate(
         # Before the work, not after it.
         check_same_data(result_path(output, encoder.name, revision, chosen.name, variant), record.fingerprint)
     training = _training_record(model, encoder.revision)
-    scored = score(chosen, _embed(encoder, batch_size), rows)
+    scored = _score(chosen, encoder, scored_data, batch_size)
     baseline, baseline_missing = _baseline(
-        chosen, rows, encoder, baseline_encoder, training, device=device, dtype=dtype, batch_size=batch_size
+        chosen,
+        scored_data,
+        encoder,
+        baseline_encoder,
+        training,
+        device=device,
+        dtype=dtype,
+        batch_size=batch_size,
     )
     result = TaskResult(
         task=chosen.name,
@@ -142,37 +156,72 @@ def evaluate(
             "seconds": round(scored.seconds, 4),
             "items": record.rows,
             "items_per_second": round(record.rows / scored.seconds, 2),
-            "events": scored.output.events,
-            "distinct_events": scored.output.distinct_events,
+            "texts": scored.output.texts,
+            "distinct_texts": scored.output.distinct_texts,
         },
         versions=library_versions(),
         git_commit=git_commit(),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         predictions=scored.output.predictions,
+        parts=scored.parts,
+        details=scored.output.details,
     )
     if output is not None:
         write_result(result, output, overwrite=overwrite)
     return result
 
 
-def score(task: Task, embed: Embed, rows: Iterable[Row]) -> Scored:
+def tasks_of_data(data: str | Path | None) -> list[str]:
+    """The tasks whose rows a folder of raw files, a built folder or a Hub dataset holds.
+
+    Raises:
+        DataFormatError: a raw file cannot be read.
+        EventformersError: it holds the rows of no task.
+    """
+    names = []
+    for name, task in TASKS.items():
+        try:
+            load_built(data, task.config, builder=task.dataset)
+        except DataFormatError:
+            raise
+        except EventformersError:
+            continue
+        names.append(name)
+    if not names:
+        raise EventformersError(f"{data}: holds the rows of no task; accepted: data of {', '.join(TASKS)}")
+    return names
+
+
+def score(
+    task: Task,
+    embed: Embed,
+    rows: Iterable[Row],
+    other_splits: Mapping[str, Iterable[Row]] | None = None,
+    device: torch.device | None = None,
+) -> Scored:
     """Score an embedding function on a task's rows.
 
     Args:
         task: the task.
-        embed: events to vectors, (N, d); each distinct event is asked for once.
-        rows: the rows of the task's dataset.
+        embed: texts and events to vectors, (N, d); each distinct one is asked for once.
+        rows: the rows of the task's dataset that are scored.
+        other_splits: the rows of its other splits by name, for a task that ranks in a graph.
+        device: where the ranks of such a task are computed; None takes an accelerator where there is one.
 
     Raises:
         EventformersError: no rows, a column is missing, a vector is not finite, or the metric refuses the
             values.
     """
     started = time.perf_counter()
-    output = task.protocol(embed, rows)
+    if task.ranks_in_graph:
+        output = cast(GraphProtocol, task.protocol)(embed, rows, other_splits or {}, device)
+    else:
+        output = cast(Protocol, task.protocol)(embed, rows)
     seconds = time.perf_counter() - started
     metric = load_metric(task.metric, keep_in_memory=True)
     try:
         computed = metric.compute(**output.inputs)
+        parts = {name: defined_scores(metric.compute(**inputs))[0] for name, inputs in output.parts.items()}
     except ValueError as error:
         raise EventformersError(f"{task.metric}: {error}") from error
     scores, undefined = defined_scores(computed)
@@ -181,33 +230,61 @@ def score(task: Task, embed: Embed, rows: Iterable[Row]) -> Scored:
         scores=scores,
         undefined=undefined,
         main_value=float(value) if isinstance(value, (int, float)) else None,
+        parts=parts,
         output=output,
         seconds=seconds,
     )
 
 
-def _load_rows(task: Task, data: str | Path | None) -> Dataset:
+def scored_fingerprint(task: Task, splits: DatasetDict, split: str) -> str:
+    """SHA-256 of all that decides the score: the rows, and for a ranking in a graph those of every split."""
+    return dataset_fingerprint(splits if task.ranks_in_graph else splits[split])
+
+
+@dataclass(frozen=True)
+class _ScoredData:
+    """The splits of a task's dataset, and which of them is scored."""
+
+    splits: DatasetDict
+    split: str
+
+    @property
+    def rows(self) -> Dataset:
+        return self.splits[self.split]
+
+    @property
+    def other_splits(self) -> dict[str, Dataset]:
+        return {name: rows for name, rows in self.splits.items() if name != self.split}
+
+
+def _load_data(task: Task, data: str | Path | None, split: str | None) -> _ScoredData:
     splits = load_built(data, task.config, builder=task.dataset)
-    if task.split not in splits:
-        raise EventformersError(
-            f"{data}: found the splits {', '.join(splits)}; accepted: a dataset with the split {task.split!r}"
-        )
-    rows = splits[task.split]
-    if not len(rows):
-        raise EventformersError(f"{data}: the split {task.split!r} of {task.config} has no rows")
-    return rows
+    loaded = _ScoredData(splits, task.choose_split(splits, split))
+    if not len(loaded.rows):
+        raise EventformersError(f"{data}: the split {loaded.split!r} of {task.config} has no rows")
+    return loaded
 
 
-def _describe(task: Task, rows: Dataset, data: str | Path | None) -> DatasetRecord:
+def _score(
+    task: Task, encoder: EventEncoder, scored_data: _ScoredData, batch_size: int | Literal["auto"]
+) -> Scored:
+    def embed(items: Sequence[str | Event]) -> Vectors:
+        return encoder.encode(items, batch_size=batch_size)
+
+    return score(task, embed, scored_data.rows, scored_data.other_splits, encoder.model.device)
+
+
+def _describe(task: Task, scored_data: _ScoredData, data: str | Path | None) -> DatasetRecord:
     hub_id = None if data is None or Path(data).expanduser().exists() else str(data)
     report = {} if hub_id else _build_report(task, data)
+    rows = scored_data.rows
     licenses = report.get("licenses") or (rows.unique("license") if "license" in rows.column_names else [])
     return DatasetRecord(
         name=task.dataset,
         config=task.config,
-        split=task.split,
+        split=scored_data.split,
         rows=len(rows),
-        fingerprint=dataset_fingerprint(rows),
+        fingerprint=scored_fingerprint(task, scored_data.splits, scored_data.split),
         origin="hub" if hub_id else "samples" if report.get("sample") else "local",
         hub_id=hub_id,
         revision=_hub_commit(hub_id) if hub_id else None,
@@ -236,6 +313,7 @@ def _hub_commit(hub_id: str) -> str | None:
 
 
 def _encoder(
+    task: Task,
     model: str | Path | EventEncoder | None,
     pooling: str | None,
     event_order: str | None,
@@ -248,12 +326,11 @@ def _encoder(
                 "the encoder is loaded already; accepted: pooling, event order, device and dtype only with "
                 "the name of a model"
             )
-        return model
-    return load_encoder(model, pooling=pooling, event_order=event_order, device=device, dtype=dtype)
-
-
-def _embed(encoder: EventEncoder, batch_size: int | Literal["auto"]) -> Embed:
-    return lambda events: encoder.encode(events, batch_size=batch_size)
+        encoder = model
+    else:
+        encoder = load_encoder(model, pooling=pooling, event_order=event_order, device=device, dtype=dtype)
+    # A copy, so that the encoder of the caller keeps its own length.
+    return replace(encoder, max_length=min(encoder.max_length, task.max_length or encoder.max_length))
 
 
 def _settings(encoder: EventEncoder, batch_size: int | Literal["auto"]) -> dict[str, JsonValue]:
@@ -263,12 +340,13 @@ def _settings(encoder: EventEncoder, batch_size: int | Literal["auto"]) -> dict[
         "dtype": str(encoder.model.dtype).removeprefix("torch."),
         "device": encoder.model.device.type,
         "batch_size": batch_size,
+        "max_length": encoder.max_length,
     }
 
 
 def _baseline(
     task: Task,
-    rows: Dataset,
+    scored_data: _ScoredData,
     encoder: EventEncoder,
     baseline_encoder: str | Path | EventEncoder | Literal[False] | None,
     training: Mapping[str, object] | None,
@@ -289,15 +367,10 @@ def _baseline(
         baseline_encoder = _start_encoder(str(training["encoder"]))
     try:
         if isinstance(baseline_encoder, EventEncoder):
-            untrained = baseline_encoder
+            untrained = _encoder(task, baseline_encoder, None, None, None, None)
         else:
-            untrained = load_encoder(
-                baseline_encoder,
-                pooling=encoder.model.config.pooling,
-                event_order=encoder.event_order,
-                device=device,
-                dtype=dtype,
-            )
+            pooling, event_order = encoder.model.config.pooling, encoder.event_order
+            untrained = _encoder(task, baseline_encoder, pooling, event_order, device, dtype)
     except (EventformersError, OSError) as error:
         if named:
             raise
@@ -305,7 +378,7 @@ def _baseline(
         # The message may hold a path of this machine, which a result must not carry elsewhere.
         warnings.warn(f"no baseline: the start encoder cannot be loaded: {error}", stacklevel=3)
         return None, f"the start encoder {Path(str(baseline_encoder)).name} cannot be loaded"
-    scored = score(task, _embed(untrained, batch_size), rows)
+    scored = _score(task, untrained, scored_data, batch_size)
     return (
         BaselineRecord(
             model=untrained.name,

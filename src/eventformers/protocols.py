@@ -1,25 +1,32 @@
 """Evaluation protocols: how the rows of a dataset and the vectors of a model become a metric's inputs.
 
 A protocol takes an `Embed` function and rows, and gives a `ProtocolOutput`. It never sees a model, a file or
-a metric, so any function from events to vectors can be scored.
+a metric, so any function from events and texts to vectors can be scored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias, cast
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError
+from eventformers.inference.ranking import rank_by_cosine, ranking_queries
+from eventformers.inference.unit_vectors import unit_vectors
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 Row: TypeAlias = Mapping[str, object]
-Embed: TypeAlias = Callable[[list[Event]], NDArray[np.floating]]
-"""Events to vectors, (N, d), in the order of the events. Vectors need not be normalised."""
+MetricInputs: TypeAlias = Mapping[str, Sequence[object]]
+Embed: TypeAlias = Callable[[Sequence[str | Event]], NDArray[np.floating]]
+"""Texts and events to vectors, (N, d), in their order. Vectors need not be normalised."""
+
+COSINE_DECIMALS = 12
+"""Far below the precision of the vectors: the order of summation must not decide between equal cosines."""
 
 
 @dataclass(frozen=True)
@@ -29,17 +36,25 @@ class ProtocolOutput:
     Attributes:
         inputs: the metric's keyword arguments.
         predictions: one record per row, in the order of the rows, ready for JSON.
-        events: number of events in the rows.
-        distinct_events: number of events that were embedded; a repeated event is embedded once.
+        texts: number of texts in the rows; an event is one.
+        distinct_texts: number of texts that were embedded; a repeated text is embedded once.
+        parts: more of the metric's keyword arguments by name, such as those of the rows of one direction.
+        details: what else a reader of the score must know.
     """
 
-    inputs: dict[str, list[float]]
+    inputs: MetricInputs
     predictions: list[dict[str, JsonValue]]
-    events: int
-    distinct_events: int
+    texts: int
+    distinct_texts: int
+    parts: dict[str, MetricInputs] = field(default_factory=dict)
+    details: dict[str, JsonValue] = field(default_factory=dict)
 
 
 Protocol: TypeAlias = Callable[[Embed, Iterable[Row]], ProtocolOutput]
+GraphProtocol: TypeAlias = Callable[
+    [Embed, Iterable[Row], Mapping[str, Iterable[Row]], torch.device | None], ProtocolOutput
+]
+"""A protocol that looks at the dataset's other splits, too, and computes on a device."""
 
 
 def compare_pairs(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:
@@ -65,8 +80,8 @@ def compare_pairs(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:
             {"similar": near, "dissimilar": far, "correct": near > far}
             for near, far in zip(similar, dissimilar, strict=True)
         ],
-        events=cosines.events,
-        distinct_events=cosines.distinct_events,
+        texts=cosines.events,
+        distinct_texts=cosines.distinct_events,
     )
 
 
@@ -93,8 +108,123 @@ def grade_pairs(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:
             {"prediction": cosine, "reference": rating}
             for cosine, rating in zip(predicted, rated, strict=True)
         ],
-        events=cosines.events,
-        distinct_events=cosines.distinct_events,
+        texts=cosines.events,
+        distinct_texts=cosines.distinct_events,
+    )
+
+
+def choose_alternatives(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:
+    """Cosine of a premise with each of its alternatives: zero-shot multiple choice.
+
+    Args:
+        embed: texts to vectors.
+        rows: with the texts `premise` and `alternatives` (two or more), and `label`, the index of the right
+            one.
+
+    Returns:
+        Inputs `predictions` (cosines) and `references` (labels); per row both, and whether the first of the
+        nearest alternatives is right.
+
+    Raises:
+        EventformersError: no rows, a row without two alternatives or with a label that none has, or a vector
+            that has no cosine.
+    """
+    distinct: dict[str, int] = {}
+    premises, alternatives, labels = [], [], []
+    for number, row in enumerate(rows):
+        texts, label = _question(row, number)
+        premise, *choices = (distinct.setdefault(text, len(distinct)) for text in texts)
+        premises.append(premise)
+        alternatives.append(choices)
+        labels.append(label)
+    if not premises:
+        raise EventformersError("the dataset has no rows; accepted: at least one")
+    vectors = unit_vectors(embed(list(distinct)), list(distinct))
+    cosines = [
+        _rounded(vectors[choices] @ vectors[premise]).tolist()
+        for premise, choices in zip(premises, alternatives, strict=True)
+    ]
+    return ProtocolOutput(
+        inputs={"predictions": cosines, "references": labels},
+        predictions=[
+            {"scores": scores, "label": label, "correct": scores.index(max(scores)) == label}
+            for scores, label in zip(cosines, labels, strict=True)
+        ],
+        texts=len(premises) + sum(map(len, alternatives)),
+        distinct_texts=len(distinct),
+    )
+
+
+def rank_alternatives(
+    embed: Embed,
+    rows: Iterable[Row],
+    other_splits: Mapping[str, Iterable[Row]],
+    device: torch.device | None = None,
+) -> ProtocolOutput:
+    """Filtered rank of each row's alternative among all alternatives of the graph (Su et al. 2022).
+
+    Candidates are the distinct alternatives of all splits. Other ones that any split has for the same premise
+    are left out. Ties get their mean rank.
+
+    Args:
+        embed: texts to vectors.
+        rows: the rows to rank, with the texts `premise`, `alternative` and `direction`.
+        other_splits: the rows of the dataset's other splits by name, with `premise` and `alternative`.
+        device: where the cosines are computed; None takes an accelerator where there is one.
+
+    Returns:
+        Input `predictions` (ranks); per row its rank, and the ends of its tie where it has one. Parts for
+        each direction and for the optimistic and pessimistic ranks. Details: the number of candidates and of
+        premises, known alternatives left out, and tied rows.
+
+    Raises:
+        EventformersError: no rows, a column is missing, or a vector has no cosine.
+    """
+    directions: list[str] = []
+
+    def scored() -> Iterator[tuple[str, str]]:
+        for row in rows:
+            directions.append(_text(row, "direction"))
+            yield _text(row, "premise"), _text(row, "alternative")
+
+    others = (
+        (_text(row, "premise"), _text(row, "alternative")) for split in other_splits.values() for row in split
+    )
+    queries = ranking_queries(scored(), others)
+    # One call, so that a text on both sides is embedded once and every cut is counted.
+    distinct = list(dict.fromkeys([*queries.premises, *queries.alternatives]))
+    vectors = np.asarray(embed(distinct))
+    position = {text: index for index, text in enumerate(distinct)}
+    ranks = rank_by_cosine(
+        vectors[: len(queries.premises)],
+        vectors[[position[text] for text in queries.alternatives]],
+        queries,
+        device=device,
+    )
+    mean, best, worst = (values.tolist() for values in (ranks.mean, ranks.optimistic, ranks.pessimistic))
+    parts: dict[str, MetricInputs] = {
+        direction: {
+            "predictions": [rank for rank, other in zip(mean, directions, strict=True) if other == direction]
+        }
+        for direction in sorted(set(directions))
+    }
+    parts |= {"optimistic": {"predictions": best}, "pessimistic": {"predictions": worst}}
+    return ProtocolOutput(
+        inputs={"predictions": mean},
+        predictions=[
+            {"rank": low} if low == high else {"rank": rank, "from": low, "to": high}
+            for rank, low, high in zip(mean, best, worst, strict=True)
+        ],
+        texts=len(directions) + len(queries.alternatives),
+        distinct_texts=len(distinct),
+        parts=parts,
+        details={
+            "candidates": len(queries.alternatives),
+            "candidates_from": ", ".join(["the scored split", *other_splits]),
+            "premises": len(queries.premises),
+            "known_alternatives_left_out": int(queries.removed.sum()),
+            "tied_rows": ranks.tied,
+        },
     )
 
 
@@ -122,12 +252,10 @@ def _pair_cosines(embed: Embed, rows: Iterable[Row], pairs: Sequence[tuple[str, 
             chosen.append(position[key])
     if not chosen:
         raise EventformersError("the dataset has no rows; accepted: at least one")
-    vectors = _unit_vectors(embed(distinct), distinct)
+    vectors = unit_vectors(embed(distinct), [" ".join(filter(None, event.values())) for event in distinct])
     ends = np.asarray(chosen).reshape(-1, len(pairs), 2)
     cosines = np.einsum("rpd,rpd->rp", vectors[ends[..., 0]], vectors[ends[..., 1]])
-    # Rounding far below the precision of the vectors: the order of summation must not decide between two
-    # pairs whose cosines are equal, such as two pairs of one event with itself.
-    return _PairCosines(np.round(np.clip(cosines, -1.0, 1.0), 12), len(chosen), len(distinct))
+    return _PairCosines(_rounded(cosines), len(chosen), len(distinct))
 
 
 def _event(row: Row, column: str) -> Event:
@@ -141,20 +269,30 @@ def _event(row: Row, column: str) -> Event:
     return {"subject": event["subject"], "predicate": event["predicate"], "object": event["object"]}
 
 
-def _unit_vectors(vectors: NDArray[np.floating], events: Sequence[Event]) -> NDArray[np.float64]:
-    """The vectors at length one, in double precision, (N, d)."""
-    array = np.asarray(vectors, dtype=np.float64)
-    if array.ndim != 2 or len(array) != len(events):
+def _rounded(cosines: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.round(np.clip(cosines, -1.0, 1.0), COSINE_DECIMALS)
+
+
+def _text(row: Row, column: str) -> str:
+    """The text in a column of a row."""
+    text = row.get(column)
+    if not isinstance(text, str):
         raise EventformersError(
-            f"the model gave vectors of shape {array.shape} for {len(events)} events; "
-            "accepted: one vector each"
+            f"found columns {', '.join(map(str, row))}; accepted: a text in the column {column!r}"
         )
-    lengths = np.linalg.norm(array, axis=1, keepdims=True)
-    wrong = np.flatnonzero(~(np.isfinite(lengths[:, 0]) & (lengths[:, 0] > 0)))
-    if wrong.size:
+    return text
+
+
+def _question(row: Row, number: int) -> tuple[list[str], int]:
+    """The premise before its alternatives, and the index of the right one."""
+    premise, alternatives, label = _text(row, "premise"), row.get("alternatives"), row.get("label")
+    if not isinstance(alternatives, Sequence) or len(alternatives) < 2:
         raise EventformersError(
-            f"the model gave no usable vector (NaN, infinite or zero) for {wrong.size} of {len(events)} "
-            f"events, the first {' '.join(filter(None, events[wrong[0]].values()))!r}; accepted: finite "
-            "vectors that are not zero"
+            f"row {number} ({premise!r}) has the alternatives {alternatives!r}; accepted: two or more"
         )
-    return array / lengths
+    if not isinstance(label, int) or not 0 <= label < len(alternatives):
+        raise EventformersError(
+            f"row {number} ({premise!r}) has the label {label!r}; accepted: the index of an alternative, "
+            f"0 to {len(alternatives) - 1}"
+        )
+    return [premise, *cast("Sequence[str]", alternatives)], label

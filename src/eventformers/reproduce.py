@@ -20,7 +20,7 @@ from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.encoders import resolve_encoder
 from eventformers.errors import DataFormatError, EventformersError
-from eventformers.evaluation import evaluate
+from eventformers.evaluation import evaluate, scored_fingerprint
 from eventformers.files import write_text
 from eventformers.inference.loading import folder_revision
 from eventformers.paper_tables import get_table
@@ -144,11 +144,7 @@ def _evaluation_fingerprints(tasks: Iterable[str], data: str | Path | None) -> d
     for name in tasks:
         task = TASKS[name]
         splits = load_built(data, task.config, builder=task.dataset)
-        if task.split not in splits:
-            raise EventformersError(
-                f"{data}: found the splits {', '.join(splits)}; accepted: one named {task.split!r}"
-            )
-        fingerprints[name] = dataset_fingerprint(splits[task.split])
+        fingerprints[name] = scored_fingerprint(task, splits, task.choose_split(splits))
     return fingerprints
 
 

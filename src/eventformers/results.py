@@ -10,7 +10,7 @@ import logging
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import cast
 
@@ -40,7 +40,8 @@ class DatasetRecord:
         config: its config.
         split: its split.
         rows: number of rows scored.
-        fingerprint: SHA-256 of the rows' content, the same for raw files, a built folder and the Hub.
+        fingerprint: SHA-256 of the content of all that decides the score, the same for raw files, a built
+            folder and the Hub: the rows, and for a ranking in a graph those of the other splits.
         origin: `samples` (bundled, no benchmark), `local` or `hub`.
         hub_id: the Hub repository; None for `samples` and `local`.
         revision: the commit of the Hub repository, where known.
@@ -85,7 +86,8 @@ class TaskResult:
         task: the task's name.
         model: Hub id, or the name of the model's folder.
         model_revision: commit on the Hub, or the digest of a folder's weights and configuration.
-        variant: what was chosen against the model's own settings, such as `cls`; empty where nothing was.
+        variant: what was chosen against the model's own settings, such as `cls`, or another split than the
+            data's usual one; empty where nothing was.
         main_score: the key in `scores` that stands for the task.
         main_value: its value; None where the metric is not defined.
         scores: every score of the metric; None in place of NaN and infinity.
@@ -102,6 +104,8 @@ class TaskResult:
         created: date and time, UTC, ISO 8601.
         predictions: one record per row, in the order of the rows. Texts stay in the dataset, with their
             licence.
+        parts: the metric's scores of parts of the rows, or of another reading of them, by name.
+        details: what else a reader must know, such as the number of candidates of a ranking.
         format: version of the file's shape.
     """
 
@@ -124,6 +128,8 @@ class TaskResult:
     git_commit: str | None
     created: str
     predictions: list[dict[str, JsonValue]]
+    parts: dict[str, dict[str, JsonValue]] = field(default_factory=dict)
+    details: dict[str, JsonValue] = field(default_factory=dict)
     format: int = RESULT_FORMAT
 
     def to_json(self) -> str:
@@ -242,7 +248,7 @@ def read_result(path: str | Path) -> TaskResult:
         content["baseline"] = None if baseline is None else BaselineRecord(**baseline)
         return TaskResult(**content)
     except (KeyError, TypeError) as error:
-        accepted = ", ".join(field.name for field in fields(TaskResult))
+        accepted = ", ".join(entry.name for entry in fields(TaskResult))
         raise DataFormatError(path, None, str(error), f"the fields {accepted}") from error
 
 
@@ -258,14 +264,14 @@ def load_results(directory: str | Path) -> list[TaskResult]:
 
 
 def require_same_data(results: Iterable[TaskResult]) -> None:
-    """Refuse to set results of one task beside each other that were measured on different rows.
+    """Refuse to set results of one task and split beside each other that were measured on different rows.
 
     Raises:
-        EventformersError: two fingerprints under one task.
+        EventformersError: two fingerprints under one task and split.
     """
-    first: dict[str, TaskResult] = {}
+    first: dict[tuple[str, str], TaskResult] = {}
     for result in results:
-        known = first.setdefault(result.task, result)
+        known = first.setdefault((result.task, result.dataset.split), result)
         if known.dataset.fingerprint != result.dataset.fingerprint:
             raise EventformersError(
                 f"{result.task}: {known.model} was measured on {known.dataset.rows} rows (fingerprint "
@@ -362,11 +368,13 @@ def _defined(results: Sequence[TaskResult]) -> list[TaskResult]:
 
 def _notes(result: TaskResult) -> str:
     """What a reader of the bare score must know."""
-    parts = [f"{result.task} ({result.main_score})", f"{result.dataset.rows} rows"]
+    parts = [f"{result.task} ({result.main_score})", f"{result.dataset.rows} rows of {result.dataset.split}"]
     if result.dataset.origin == "samples":
         parts.append("bundled samples, not a benchmark")
     elif result.dataset.origin == "local":
         parts.append("local data")
+    if candidates := result.details.get("candidates"):
+        parts.append(f"{candidates} candidates")
     parts.append(f"rows SHA-256 {result.dataset.fingerprint[:12]}")
     if result.baseline is not None and result.baseline.main_value is not None:
         parts.append(f"untrained encoder {result.baseline.model}: {result.baseline.main_value:.4g}")
