@@ -170,6 +170,8 @@ def test_cut_texts_are_counted_with_their_repeats(encoder: EventEncoder) -> None
     with pytest.warns(UserWarning, match=r"2 of 3 texts have more than 32 tokens"):
         vectors = encoder.encode([longer, fits, longer])
     assert encoder.truncated == 2
+    # Records hold it as JSON.
+    assert type(encoder.truncated) is int
     np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)
 
 

@@ -118,7 +118,7 @@ class EventEncoder:
             for start in range(0, len(rows.distinct), BLOCK_TEXTS):
                 block = rows.distinct[start : start + BLOCK_TEXTS]
                 token_ids, is_cut = self._tokenize(block)
-                self.truncated += sum(rows.counts[start + position] for position in is_cut)
+                self.truncated += sum(int(rows.counts[start + position]) for position in is_cut)
 
                 def encode_batch(
                     positions: Positions, start: int = start, ids: list[list[int]] = token_ids
