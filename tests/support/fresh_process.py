@@ -1,7 +1,8 @@
 """Loads saved models in a process of its own, as one of the scenarios below.
 
 Run as a script with a request file and a result file. The request is JSON: `scenario`, and `models`, a list
-of `{"name", "folder", "auto_classes", "input_ids", "attention_mask"}`. The result is JSON by name.
+of `{"name", "folder", "auto_classes", "input_ids", "attention_mask"}` and further inputs of some of the
+classes. The result is JSON by name.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +46,17 @@ def _embeddings(model: Mapping[str, Any], folder: str | None = None, **trust: bo
     import torch
     import transformers
 
-    inputs = {name: torch.tensor(model[name]) for name in ("input_ids", "attention_mask")}
     found = {}
     for auto_class in model["auto_classes"]:
         loaded = getattr(transformers, auto_class).from_pretrained(folder or model["folder"], **trust)
+        accepted = signature(loaded.forward).parameters
+        inputs = {name: torch.tensor(value) for name, value in model.items() if name in accepted}
         with torch.inference_mode():
-            found[auto_class] = {
-                "class": f"{type(loaded).__module__}.{type(loaded).__name__}",
-                "embeddings": loaded(**inputs).embeddings.tolist(),
-            }
+            output = loaded(**inputs)
+        found[auto_class] = {
+            "class": f"{type(loaded).__module__}.{type(loaded).__name__}",
+            **{name: output[name].tolist() for name in ("embeddings", "logits") if name in output},
+        }
     return found
 
 

@@ -1,0 +1,383 @@
+"""MICO's models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from method_case import MethodCase, Variant, random_texts
+from mico_inputs import ABSENT, DISTINCT, ROWS, mico_inputs
+from transformers import PreTrainedModel
+
+from eventformers.models import losses
+from eventformers.models.configuration_mico import MicoConfig
+from eventformers.models.modeling_mico import NO_ALTERNATIVE, MicoForPreTraining, MicoModel, _is_known
+
+CONTRAST = "contrastive_loss"
+QUEUE = 8
+"""More than the rows of a batch, so that one batch does not fill it."""
+
+
+class TestMico(MethodCase):
+    config_class = MicoConfig
+    model_class = MicoModel
+    head_class = MicoForPreTraining
+    modules_to_save = ("logit_scale",)
+    variants = {  # noqa: RUF012
+        "everything": Variant(
+            {
+                "pooling": "mean",
+                "contrastive_temperature": 0.1,
+                "learnable_temperature": True,
+                "additive_margin": 0.02,
+                "mask_known_positives": True,
+                "self_negatives": True,
+                "pre_batch_negatives": QUEUE,
+                "feature_dropout": 0.05,
+            },
+            (CONTRAST,),
+        ),
+        "paper": Variant({}, (CONTRAST,)),
+        "random_positive": Variant({"positive": "random"}, (CONTRAST,)),
+        "zero_logit": Variant({"own_alternatives": "zero_logit"}, (CONTRAST,)),
+        "known_positives": Variant({"mask_known_positives": True}, (CONTRAST,)),
+        "self_negatives": Variant({"self_negatives": True}, (CONTRAST,)),
+        "pre_batch_negatives": Variant({"pre_batch_negatives": 4}, (CONTRAST,)),
+        "learned_temperature": Variant({"learnable_temperature": True, "additive_margin": 0.02}, (CONTRAST,)),
+    }
+    required_inputs = {  # noqa: RUF012
+        "alternative_input_ids": "alternatives",
+        "alternative_attention_mask": "alternatives",
+        "alternative_ids": "alternative_ids",
+        "known_alternative_ids": "known_alternative_ids",
+        "entity_input_ids": "entity",
+        "entity_attention_mask": "entity",
+        "entity_ids": "entity_ids",
+    }
+    invalid_fields = (
+        ("pooling", "max"),
+        ("projection_dim", 0),
+        ("contrastive_temperature", 0),
+        ("contrastive_temperature", -0.1),
+        ("contrastive_temperature", "low"),
+        ("contrastive_temperature", float("nan")),
+        ("learnable_temperature", "yes"),
+        ("additive_margin", -0.1),
+        ("additive_margin", 2),
+        ("additive_margin", float("nan")),
+        ("positive", "easy"),
+        ("own_alternatives", "included"),
+        ("mask_known_positives", 1),
+        ("pre_batch_negatives", -1),
+        ("pre_batch_negatives", 2.5),
+        ("feature_dropout", -0.1),
+        ("feature_dropout", 1),
+        ("feature_dropout", float("nan")),
+    )
+
+    def head_inputs(self, model: PreTrainedModel) -> dict[str, torch.Tensor]:
+        return mico_inputs(60 if model.config.encoder_config.vocab_size < 100 else 100)
+
+    def loss_weights(self, config: Any) -> dict[str, float]:
+        return {CONTRAST: 1.0}
+
+    def test_defaults_are_the_papers(self) -> None:
+        config = MicoConfig()
+        assert (config.pooling, config.contrastive_temperature) == ("cls", 0.07)
+        assert (config.positive, config.own_alternatives) == ("hard", "excluded")
+        assert (config.learnable_temperature, config.additive_margin) == (False, 0.0)
+        assert (config.mask_known_positives, config.self_negatives) == (False, False)
+        assert (config.pre_batch_negatives, config.feature_dropout) == (0, 0.0)
+
+    def test_one_pass_equals_a_pass_for_each_view(self, tiny_encoder_without_dropout: Path) -> None:
+        """Loss and gradient, with masks from plain sets and a queue that is not full."""
+        results = []
+        for one_pass in (True, False):
+            head = _head(tiny_encoder_without_dropout, **self.variants["everything"].fields)
+            head.feature_dropout.p = 0.0
+            _fill_queue(head, [0, 3, DISTINCT + 5])
+            inputs = mico_inputs(100)
+            loss = head(**inputs).loss if one_pass else _loss_by_separate_passes(head, inputs)
+            loss.backward()
+            results.append((loss, {name: value.grad for name, value in head.named_parameters()}))
+        (loss, gradients), (expected_loss, expected_gradients) = results
+        torch.testing.assert_close(loss, expected_loss, rtol=1e-5, atol=1e-6)
+        for name, gradient in gradients.items():
+            torch.testing.assert_close(gradient, expected_gradients[name], rtol=1e-3, atol=1e-5, msg=name)
+
+    def test_every_field_changes_the_loss(self, tiny_encoder: Path) -> None:
+        # At a low temperature a logit of 0 would be nothing beside the others.
+        base = {"pooling": "mean", "contrastive_temperature": 1.0}
+        found = {}
+        for name, fields in {
+            "paper": {},
+            "temperature": {"contrastive_temperature": 0.5},
+            "margin": {"additive_margin": 0.02},
+            "positive": {"positive": "random"},
+            "own": {"own_alternatives": "zero_logit"},
+            "known": {"mask_known_positives": True},
+            "self": {"self_negatives": True},
+            "self and known": {"self_negatives": True, "mask_known_positives": True},
+            "pooling": {"pooling": "cls"},
+        }.items():
+            head = _head(tiny_encoder, **{**base, **fields}).eval()
+            found[name] = round(head(**mico_inputs(100)).loss.item(), 4)
+        assert len(set(found.values())) == len(found), found
+
+    @pytest.mark.parametrize("field", ["learnable_temperature", "pre_batch_negatives", "feature_dropout"])
+    def test_first_loss_without_dropout_is_the_same(self, tiny_encoder: Path, field: str) -> None:
+        """A temperature starts as the configuration says, a queue empty, and dropout is for training."""
+        value = {"learnable_temperature": True, "pre_batch_negatives": 4, "feature_dropout": 0.5}[field]
+        plain, changed = (_head(tiny_encoder, **fields).eval() for fields in ({}, {field: value}))
+        inputs = mico_inputs(100)
+        torch.testing.assert_close(changed(**inputs).loss, plain(**inputs).loss)
+
+    def test_feature_dropout_is_on_every_vector(self, tiny_encoder_without_dropout: Path) -> None:
+        head = _head(tiny_encoder_without_dropout, feature_dropout=0.5, self_negatives=True)
+        inputs = mico_inputs(100)
+        named = ("input_ids", "attention_mask", *(name for name in inputs if name.endswith("_mask")))
+        given = {name: inputs[name] for name in (*named, "alternative_input_ids", "entity_input_ids")}
+        torch.manual_seed(0)
+        for name, vectors in head.encode_views(**given).items():
+            assert 0.3 < (vectors == 0).float().mean() < 0.7, name
+        for name, vectors in head.eval().encode_views(**given).items():
+            assert (vectors != 0).all(), name
+
+    def test_random_positive_needs_to_know_which(self, tiny_encoder: Path) -> None:
+        head = _head(tiny_encoder, positive="random")
+        inputs = mico_inputs(100)
+        del inputs["positive_index"]
+        with pytest.raises(ValueError, match="missing: positive_index"):
+            head(**inputs)
+
+    def test_mask_of_the_premises_is_not_needed(self, tiny_encoder: Path) -> None:
+        head = _head(tiny_encoder).eval()
+        inputs = mico_inputs(100)
+        inputs["attention_mask"] = torch.ones_like(inputs["attention_mask"])
+        expected = head(**inputs).loss
+        del inputs["attention_mask"]
+        torch.testing.assert_close(head(**inputs).loss, expected)
+
+    def test_one_alternative(self, tiny_encoder: Path) -> None:
+        """Eq. 4 for every premise, as the validation loss takes it."""
+        head = _head(tiny_encoder, pooling="mean").eval()
+        inputs = {
+            name: value[:, :1] if name.startswith("alternative") else value
+            for name, value in mico_inputs(100).items()
+        }
+        premise = head.mico(inputs["input_ids"], inputs["attention_mask"]).embeddings
+        alternative = head.mico(
+            inputs["alternative_input_ids"][:, 0], inputs["alternative_attention_mask"][:, 0]
+        ).embeddings
+        expected = losses.info_nce(premise, alternative, head.config.contrastive_temperature)
+        torch.testing.assert_close(head(**inputs).loss, expected, rtol=1e-5, atol=1e-6)
+
+
+def _head(encoder: Path, **fields: Any) -> MicoForPreTraining:
+    torch.manual_seed(0)
+    return MicoForPreTraining.from_encoder(str(encoder), **fields)
+
+
+def _fill_queue(head: MicoForPreTraining, ids: list[int]) -> None:
+    texts, mask = random_texts(len(ids), 6, 100, seed=5)
+    head.earlier_alternatives[: len(ids)] = head.mico(texts, mask).embeddings.detach()
+    head.earlier_alternative_ids[: len(ids)] = torch.tensor(ids)
+
+
+def _loss_by_separate_passes(head: MicoForPreTraining, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+    def encode(ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return head.mico(ids, mask).embeddings
+
+    premise = encode(inputs["input_ids"], inputs["attention_mask"])
+    alternatives = torch.stack(
+        [
+            encode(ids, mask)
+            for ids, mask in zip(
+                inputs["alternative_input_ids"], inputs["alternative_attention_mask"], strict=True
+            )
+        ]
+    )
+    entity = encode(inputs["entity_input_ids"], inputs["entity_attention_mask"])
+    known = [set(ids) - {ABSENT} for ids in inputs["known_alternative_ids"].tolist()]
+    ids = inputs["alternative_ids"].tolist()
+    earlier = head.earlier_alternative_ids.tolist()
+    full = [place for place, text in enumerate(earlier) if text != NO_ALTERNATIVE]
+    return losses.multi_alternative_contrast(
+        premise,
+        alternatives,
+        (-head.logit_scale.logarithm).exp(),
+        torch.tensor([[[text in mine for text in row] for row in ids] for mine in known]),
+        margin=head.config.additive_margin,
+        row_negatives=entity.unsqueeze(1),
+        row_negatives_mask=torch.tensor(
+            [[text in mine] for text, mine in zip(inputs["entity_ids"].tolist(), known, strict=True)]
+        ),
+        shared_negatives=head.earlier_alternatives[full].clone(),
+        shared_negatives_mask=torch.tensor([[earlier[place] in mine for place in full] for mine in known]),
+    )
+
+
+def test_known_ids_are_found_as_in_a_set() -> None:
+    generator = torch.Generator().manual_seed(0)
+    known = torch.full((5, 7), ABSENT)
+    for row, count in enumerate((7, 4, 1, 0, 6)):
+        known[row, :count] = torch.randperm(20, generator=generator)[:count].sort().values
+    shared = torch.tensor([NO_ALTERNATIVE, *range(21), DISTINCT])
+    by_row = torch.randint(-1, 21, (5, 3), generator=generator)
+    for ids in (shared, by_row):
+        rows = ids.expand(5, -1).tolist()
+        expected = [[text in mine for text in row] for row, mine in zip(rows, known.tolist(), strict=True)]
+        assert _is_known(known, ids).tolist() == expected
+
+
+# Equal texts
+
+
+@pytest.fixture(params=["cls", "mean"])
+def model(request: pytest.FixtureRequest, tiny_encoder_without_dropout: Path) -> MicoModel:
+    return MicoModel.from_encoder(str(tiny_encoder_without_dropout), pooling=request.param, projection_dim=7)
+
+
+def _groups() -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Two groups of texts of different widths, which share texts within and across, 9 distinct in all."""
+    first_ids, first_mask = random_texts(5, 6, 100, seed=1)
+    second_ids, second_mask = random_texts(4, 9, 100, seed=2)
+    padded = torch.nn.functional.pad(first_ids, (0, 3)), torch.nn.functional.pad(first_mask, (0, 3))
+    return [
+        (torch.cat([first_ids, first_ids[:2]]), torch.cat([first_mask, first_mask[:2]])),
+        (torch.cat([second_ids, padded[0][3:]]), torch.cat([second_mask, padded[1][3:]])),
+    ]
+
+
+def test_distinct_texts_get_the_vectors_of_a_plain_pass(model: MicoModel) -> None:
+    weights = [torch.randn(len(ids), 7, generator=torch.Generator().manual_seed(3)) for ids, _ in _groups()]
+    results = []
+    for vectors in (
+        model.embed_distinct(_groups()),
+        [model(ids, mask).embeddings for ids, mask in _groups()],
+    ):
+        model.zero_grad()
+        sum((weight * part).sum() for weight, part in zip(weights, vectors, strict=True)).backward()
+        results.append((vectors, {name: value.grad.clone() for name, value in model.named_parameters()}))
+    (vectors, gradients), (expected, expected_gradients) = results
+    for part, expected_part in zip(vectors, expected, strict=True):
+        torch.testing.assert_close(part, expected_part, rtol=1e-5, atol=1e-5)
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(gradient, expected_gradients[name], rtol=1e-3, atol=1e-4, msg=name)
+
+
+def test_equal_texts_are_encoded_once(model: MicoModel) -> None:
+    rows = []
+    model.encoder.register_forward_pre_hook(
+        lambda module, args, kwargs: rows.append(len(kwargs["input_ids"])), with_kwargs=True
+    )
+    model.embed_distinct(_groups())
+    assert sum(rows) == 9
+
+
+def test_what_padding_holds_makes_no_other_text(model: MicoModel) -> None:
+    rows = []
+    model.encoder.register_forward_pre_hook(
+        lambda module, args, kwargs: rows.append(len(kwargs["input_ids"])), with_kwargs=True
+    )
+    ids, mask = torch.tensor([[2, 7, 3, 0], [2, 7, 3, 9]]), torch.tensor([[1, 1, 1, 0], [1, 1, 1, 0]])
+    [same] = model.embed_distinct([(ids, mask)])
+    assert sum(rows) == 1
+    assert torch.equal(same[0], same[1])
+    # The same ids with another mask are another text.
+    [different] = model.embed_distinct([(ids[1:].expand(2, -1), torch.tensor([[1, 1, 1, 0], [1, 1, 1, 1]]))])
+    assert sum(rows) == 3
+    assert not torch.allclose(different[0], different[1], atol=1e-5)
+
+
+def test_the_head_encodes_each_text_of_a_batch_once(tiny_encoder: Path) -> None:
+    head = _head(tiny_encoder, self_negatives=True)
+    rows = []
+    head.mico.encoder.register_forward_pre_hook(
+        lambda module, args, kwargs: rows.append(len(kwargs["input_ids"])), with_kwargs=True
+    )
+    inputs = mico_inputs(100)
+    head(**inputs)
+    assert sum(rows) == 2 * ROWS + len(inputs["alternative_ids"].unique())
+
+
+# Alternatives of earlier batches
+
+
+def _own_vectors(head: MicoForPreTraining, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+    ids, mask = inputs["alternative_input_ids"][:, 0], inputs["alternative_attention_mask"][:, 0]
+    return head.mico(ids, mask).embeddings.detach()
+
+
+def _other_batch(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The same rows, each with its second alternative as its own."""
+    order = [1, 0, 2]
+    return {
+        name: value[:, order] if name.startswith("alternative") else value for name, value in inputs.items()
+    }
+
+
+def test_queue_fills_in_training_with_the_newest_first(tiny_encoder_without_dropout: Path) -> None:
+    head = _head(tiny_encoder_without_dropout, pre_batch_negatives=QUEUE)
+    first = mico_inputs(100)
+    second = _other_batch(first)
+    assert head.earlier_alternative_ids.tolist() == [NO_ALTERNATIVE] * QUEUE
+    head.eval()(**first)
+    assert head.earlier_alternative_ids.tolist() == [NO_ALTERNATIVE] * QUEUE
+    head.train()(**first)
+    own = first["alternative_ids"][:, 0].tolist()
+    assert head.earlier_alternative_ids.tolist() == own + [NO_ALTERNATIVE] * (QUEUE - ROWS)
+    torch.testing.assert_close(head.earlier_alternatives[:ROWS], _own_vectors(head, first))
+    head(**second)
+    newest = second["alternative_ids"][:, 0].tolist()
+    assert head.earlier_alternative_ids.tolist() == newest + own[: QUEUE - ROWS]
+    expected = torch.cat([_own_vectors(head, second), _own_vectors(head, first)])[:QUEUE]
+    torch.testing.assert_close(head.earlier_alternatives, expected)
+
+
+def test_queue_smaller_than_a_batch(tiny_encoder_without_dropout: Path) -> None:
+    head = _head(tiny_encoder_without_dropout, pre_batch_negatives=4)
+    inputs = mico_inputs(100)
+    head(**inputs)
+    assert head.earlier_alternative_ids.tolist() == inputs["alternative_ids"][:4, 0].tolist()
+
+
+def test_queue_raises_the_loss_by_what_it_holds(tiny_encoder_without_dropout: Path) -> None:
+    """Empty places are no negatives; what a row knows is none either, where known positives are masked."""
+    inputs = mico_inputs(100)
+    for masked in (False, True):
+        fields = {"pooling": "mean", "pre_batch_negatives": QUEUE, "mask_known_positives": masked}
+        head = _head(tiny_encoder_without_dropout, **fields).eval()
+        empty = head(**inputs).loss
+        _fill_queue(head, [int(inputs["known_alternative_ids"][0, 0])])
+        one_for_some = head(**inputs).loss
+        _fill_queue(head, [DISTINCT + 5])
+        one_for_all = head(**inputs).loss
+        assert empty < one_for_some
+        assert bool(one_for_some < one_for_all) == masked
+
+
+def test_queue_is_saved_and_a_loaded_head_goes_on_as_the_other(
+    tiny_encoder_without_dropout: Path, tmp_path: Path
+) -> None:
+    head = _head(tiny_encoder_without_dropout, pooling="mean", pre_batch_negatives=QUEUE)
+    first = mico_inputs(100)
+    head(**first)
+    head.save_pretrained(tmp_path)
+    again, report = MicoForPreTraining.from_pretrained(tmp_path, output_loading_info=True)
+    assert not report["missing_keys"]
+    assert torch.equal(again.earlier_alternative_ids, head.earlier_alternative_ids)
+    for batch in (_other_batch(first), first):
+        assert torch.equal(again.train()(**batch).loss, head(**batch).loss)
+    assert torch.equal(again.earlier_alternatives, head.earlier_alternatives)
+
+
+def test_queue_has_no_gradient(tiny_encoder_without_dropout: Path) -> None:
+    """A second step must not go back through the batch before, whose graph is gone."""
+    head = _head(tiny_encoder_without_dropout, pre_batch_negatives=QUEUE)
+    inputs = mico_inputs(100)
+    for _ in range(2):
+        head(**inputs).loss.backward()
+        assert not head.earlier_alternatives.requires_grad

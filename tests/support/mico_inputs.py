@@ -1,0 +1,37 @@
+"""Inputs of MICO's head."""
+
+from __future__ import annotations
+
+import torch
+from method_case import random_texts
+
+ROWS, ALTERNATIVES, DISTINCT = 6, 3, 10
+ABSENT = 1000
+"""Above the ids of all alternatives: fills up the known ones."""
+
+
+def mico_inputs(vocabulary: int) -> dict[str, torch.Tensor]:
+    """Inputs for every view, each with a length of its own; some alternatives stand in several rows."""
+    input_ids, attention_mask = random_texts(ROWS, 8, vocabulary, seed=10)
+    texts, masks = random_texts(DISTINCT, 11, vocabulary, seed=11)
+    entity_ids, entity_mask = random_texts(ROWS, 7, vocabulary, seed=12)
+    generator = torch.Generator().manual_seed(13)
+    ids = torch.randint(DISTINCT, (ROWS, ALTERNATIVES), generator=generator)
+    known = torch.full((ROWS, ALTERNATIVES + 2), ABSENT)
+    for row, own in enumerate(ids):
+        # Beside its own, each row knows an alternative of the next row.
+        found = torch.cat([own, ids[(row + 1) % ROWS, :1]]).unique()
+        known[row, : len(found)] = found
+    return {
+        "input_ids": input_ids,
+        "attention_mask": attention_mask,
+        "alternative_input_ids": texts[ids],
+        "alternative_attention_mask": masks[ids],
+        "alternative_ids": ids,
+        "known_alternative_ids": known,
+        "entity_input_ids": entity_ids,
+        "entity_attention_mask": entity_mask,
+        # The first entity is an alternative that its row knows, the second one that it does not.
+        "entity_ids": torch.tensor([int(known[0, 0]), DISTINCT, -1, -1, -1, -1]),
+        "positive_index": torch.tensor([0, 1, 2, 2, 1, 0]),
+    }
