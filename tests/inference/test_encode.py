@@ -75,6 +75,24 @@ def test_distinct_texts_are_encoded_once_in_batches_of_one_length(
     np.testing.assert_allclose(vectors, padded_vectors(encoder, repeated), atol=1e-5)
 
 
+def test_texts_of_the_same_tokens_have_the_same_vector_to_the_last_bit(
+    encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[int] = []
+    forward = encode_module._forward
+    monkeypatch.setattr(
+        encode_module, "_forward", lambda model, ids: (counted.append(len(ids)), forward(model, ids))[1]
+    )
+    monkeypatch.setattr(encode_module, "BLOCK_TEXTS", 7)
+    texts = sorted(set(texts_of_words(40)))
+    spaced = [f" {text.replace(' ', '  ').upper()} " for text in texts]
+    vectors = encoder.encode([*texts, *spaced, texts[0], spaced[0]])
+    assert sum(counted) == len(texts)
+    assert np.array_equal(vectors[: len(texts)], vectors[len(texts) : 2 * len(texts)])
+    assert np.array_equal(vectors[-1], vectors[0])
+    np.testing.assert_allclose(vectors[: len(texts)], padded_vectors(encoder, texts), atol=1e-5)
+
+
 def test_batch_size_bounds_the_rows(encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     forward = encode_module._forward

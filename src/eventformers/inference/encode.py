@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from typing import Literal, cast
 
@@ -84,8 +86,10 @@ class EventEncoder:
     ) -> Vectors:
         """Encode texts or events.
 
-        Each distinct text is encoded once. Texts of one length make a batch, so that none is padded; on a
-        CPU the batches run side by side, one thread each, on as many threads as `torch.get_num_threads()`.
+        Each distinct text is encoded once, and of texts that differ but have the same tokens the first, so
+        that their vectors are equal to the last bit. Texts of one length make a batch, so that none is
+        padded; on a CPU the batches run side by side, one thread each, on as many threads as
+        `torch.get_num_threads()`.
 
         Args:
             items: strings, events, or both; or one alone.
@@ -129,7 +133,10 @@ class EventEncoder:
                     rows.scatter(positions + start, encoded, vectors)
                     progress.advance(task, len(positions))
 
-                workers.run(encode_batch, self._batches(token_ids, batch_size))
+                new = rows.with_new_tokens(start, token_ids)
+                batches = self._batches([token_ids[position] for position in new], batch_size)
+                workers.run(encode_batch, [new[batch] for batch in batches])
+        rows.copy_known(vectors)
         if self.truncated:
             warnings.warn(
                 f"{self.truncated:,} of {rows.number:,} texts have more than {self.max_length} tokens and "
@@ -292,6 +299,27 @@ class _RowsOfTexts:
         self.counts = np.bincount(inverse, minlength=len(index))
         self._rows = np.argsort(inverse, kind="stable")
         self._starts = np.cumsum(self.counts) - self.counts
+        self._first_with_tokens: dict[bytes, int] = {}
+        self._known: list[tuple[int, int]] = []
+
+    def with_new_tokens(self, start: int, token_ids: list[list[int]]) -> Positions:
+        """Positions in the block from `start` of the distinct texts whose tokens no earlier text has."""
+        new = []
+        for position, ids in enumerate(token_ids, start=start):
+            # A digest, since the token ids of all texts may need more memory than their vectors.
+            digest = blake2b(array("q", ids).tobytes(), digest_size=16).digest()
+            first = self._first_with_tokens.setdefault(digest, position)
+            if first == position:
+                new.append(position - start)
+            else:
+                self._known.append((position, first))
+        return np.asarray(new, dtype=np.int64)
+
+    def copy_known(self, vectors: Vectors) -> None:
+        """Give texts whose tokens an earlier text has the vector of that one."""
+        for position, first in self._known:
+            row = self._rows[self._starts[first]]
+            self.scatter(np.asarray([position]), vectors[row : row + 1], vectors)
 
     def scatter(self, positions: Positions, encoded: Vectors, vectors: Vectors) -> None:
         """Write the vector of each of some distinct texts to all of its rows."""
