@@ -47,10 +47,8 @@ def questions() -> dict[str, torch.Tensor]:
 
 def _expected_logits(model: MicoForMultipleChoice, questions: dict[str, torch.Tensor]) -> torch.Tensor:
     logits = torch.full((QUESTIONS, CHOICES), float("-inf"))
+    premises = model.mico(questions["input_ids"], questions["attention_mask"]).embeddings
     for row in range(QUESTIONS):
-        premise = model.mico(
-            questions["input_ids"][row : row + 1], questions["attention_mask"][row : row + 1]
-        )
         for place in range(CHOICES):
             mask = questions["alternative_attention_mask"][row, place]
             if mask.any():
