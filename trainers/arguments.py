@@ -20,9 +20,12 @@ class EventTrainingArguments(TrainingArguments):
         frozen_modules: modules, by name, whose parameters do not train.
         stop_at_relative_change: stop where the validation loss changes by less than this share of the one
             before; None goes on to the last step.
+        start_weight_share: share of the start's weights in the final encoder, whose weights are the average
+            of start and end (Wortsman et al., 2022); 0 takes the end alone.
     """
 
     module_learning_rates: dict[str, float] | None = field(default=None)
     gradient_cache_chunk_size: int | None = field(default=None)
     frozen_modules: list[str] | None = field(default=None)
     stop_at_relative_change: float | None = field(default=None)
+    start_weight_share: float = field(default=0.0)

@@ -8,10 +8,10 @@ import random
 import re
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
@@ -30,6 +30,7 @@ from eventformers.trainers.early_stopping import SettledLossCallback
 from eventformers.trainers.lora import add_lora
 from eventformers.trainers.method import Method, load_method
 from eventformers.trainers.recipes import Recipe, apply_settings, check_keys, check_types, load_recipe
+from eventformers.trainers.weight_averaging import StartWeights
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +58,8 @@ class TrainingRun:
         tokenizer: the encoder's tokenizer.
         arguments: the training arguments.
         data: what the card tells of the data.
+        training_rows: rows trained on; None for a stream.
+        validation_rows: rows of the validation loss.
         seconds: training time.
         steps: optimizer steps.
         history: the log, one mapping a line.
@@ -72,6 +75,8 @@ class TrainingRun:
     tokenizer: PreTrainedTokenizerBase
     arguments: EventTrainingArguments
     data: dict[str, Any]
+    training_rows: int | None
+    validation_rows: int
     seconds: float
     steps: int
     history: list[dict[str, float]] = field(default_factory=list)
@@ -178,6 +183,7 @@ def train_head(
         recipe, seed, output, device, dtype, has_validation=prepared.validation is not None
     )
     _freeze(model, arguments.frozen_modules or [])
+    start = _start_weights(model, arguments.start_weight_share, lora)
     trained = add_lora(model, method.trained_whole, encoder_name) if lora else model
     trainer = EventTrainer(
         model=trained,
@@ -209,6 +215,8 @@ def train_head(
             "per_device_train_batch_size, or set gradient_cache_chunk_size to encode that many rows at a time"
         ) from error
     merged = trained.merge_and_unload() if lora else trained
+    if start is not None:
+        start.average_into(merged.base_model.encoder, arguments.start_weight_share)
     return TrainingRun(
         method=method,
         recipe=recipe,
@@ -218,6 +226,8 @@ def train_head(
         tokenizer=tokenizer,
         arguments=arguments,
         data=prepared.description,
+        training_rows=len(prepared.train) if isinstance(prepared.train, Sized) else None,
+        validation_rows=0 if prepared.validation is None else len(cast(Sized, prepared.validation)),
         seconds=time.monotonic() - started,
         steps=trainer.state.global_step,
         history=trainer.state.log_history,
@@ -267,6 +277,17 @@ def _freeze(model: EventPreTrainedModel, names: Sequence[str]) -> None:
             raise UnknownNameError("module in frozen_modules:", name, modules)
         for parameter in found:
             parameter.requires_grad_(False)
+
+
+def _start_weights(model: EventPreTrainedModel, share: float, lora: bool) -> StartWeights | None:
+    """The start's weights where the final encoder is to have a share of them."""
+    if not 0 <= share < 1:
+        raise EventformersError(
+            f"setting start_weight_share: found {share}; accepted: a number from 0 to below 1"
+        )
+    if share and lora:
+        raise EventformersError("start_weight_share needs whole weights; accepted: 0 with --lora")
+    return StartWeights(model.base_model.encoder) if share else None
 
 
 def remove_half_checkpoints(output: Path) -> list[Path]:
