@@ -45,7 +45,8 @@ class TrainedOn:
         skipped: counts of what was left out, by reason.
         sources: for each source its `license` and, where known, the counts `documents` and `events`.
         statistics: further numbers of the builder.
-        validation_rows: rows kept aside for the validation loss.
+        split_rows: rows of every split, by its name.
+        validation_rows: rows for the validation loss.
         examples: a few rows; shown only where every source is openly licensed.
     """
 
@@ -62,6 +63,7 @@ class TrainedOn:
     skipped: Mapping[str, int] = field(default_factory=dict)
     sources: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     statistics: Mapping[str, object] = field(default_factory=dict)
+    split_rows: Mapping[str, int] = field(default_factory=dict)
     validation_rows: int | None = None
     examples: Sequence[Mapping[str, object]] = ()
 
@@ -72,6 +74,7 @@ class TrainedOn:
         *,
         hub_id: str | None = None,
         revision: str | None = None,
+        rows: int | None = None,
         validation_rows: int = 0,
         examples: Sequence[Mapping[str, object]] = (),
     ) -> TrainedOn:
@@ -81,17 +84,23 @@ class TrainedOn:
             report: the report, as `eventformers.datasets_scripts.built_report` gives it.
             hub_id: the Hub repository, where the data comes from one.
             revision: its commit.
-            validation_rows: rows that were kept aside; they are taken off the report's rows.
+            rows: rows that were trained on; None takes those of the split train, or else the report's rows
+                without `validation_rows`.
+            validation_rows: rows for the validation loss.
             examples: a few rows.
 
         Raises:
             KeyError: the report does not name its builder and config.
         """
-        rows = report.get("rows")
+        split_rows = {split: counts["rows"] for split, counts in report.get("splits", {}).items()}
+        if rows is None and len(split_rows) > 1:
+            rows = split_rows.get("train")
+        elif rows is None and "rows" in report:
+            rows = report["rows"] - validation_rows
         return cls(
             name=report["builder"],
             config=report["config"],
-            rows=None if rows is None else rows - validation_rows,
+            rows=rows,
             fingerprint=report.get("fingerprint"),
             origin="hub" if hub_id else "samples" if report.get("sample") else "local",
             hub_id=hub_id,
@@ -102,6 +111,7 @@ class TrainedOn:
             skipped=report.get("skipped", {}),
             sources=report.get("sources", {}),
             statistics=report.get("statistics", {}),
+            split_rows=split_rows,
             validation_rows=validation_rows or None,
             examples=examples,
         )

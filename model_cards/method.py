@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from eventformers.errors import UnknownNameError
 
-METHOD_CARDS = {"swcc": "eventformers.model_cards.swcc"}
+METHOD_CARDS = {"swcc": "eventformers.model_cards.swcc", "mico": "eventformers.model_cards.mico"}
 """The module of each method, which holds its `METHOD_CARD`."""
 
 Settings = Mapping[str, object]
@@ -57,14 +57,17 @@ class MethodCard:
         url: where the paper stands.
         tags: tags on the Hub beside those of every model.
         summary: Markdown: what a model of this method is, from its configuration.
+        text_read: Markdown: the form of the texts that it reads, from its configuration.
         objective: Markdown: what was minimised, from its configuration.
         readings: the readings, from the configuration and the training arguments.
         usage: the usage examples, from the configuration.
         limits: what the model cannot do, one sentence or two each, from the configuration.
-        paper_settings: the values that the paper states, by configuration field or training argument.
+        paper_settings: the values that the paper states, by the name of a configuration field, a setting of
+            the collator or a training argument.
         citation: BibTeX.
         published_rows: rows of the published test sets by task, so that a score on fewer rows is never taken
             for one on all.
+        training_rows: rows of the published training sets by the dataset's config, likewise.
         published_note: what the published scores were reached with.
     """
 
@@ -74,6 +77,7 @@ class MethodCard:
     url: str
     tags: Sequence[str]
     summary: Callable[[Settings], str]
+    text_read: Callable[[Settings], str]
     objective: Callable[[Settings], str]
     readings: Callable[[Settings, Settings], list[Reading]]
     usage: Callable[[Settings], list[Snippet]]
@@ -81,6 +85,7 @@ class MethodCard:
     paper_settings: Settings
     citation: str
     published_rows: Mapping[str, int] = field(default_factory=dict)
+    training_rows: Mapping[str, int] = field(default_factory=dict)
     published_note: str = ""
 
 

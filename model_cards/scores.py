@@ -14,16 +14,22 @@ CORRELATIONS = frozenset({"spearman", "pearson"})
 """Main scores that run from -1 to 1; the others are percentages."""
 
 _ORIGINS = {"samples": "bundled samples, no benchmark", "local": "local files"}
-_METRIC_NAMES = {"accuracy": "accuracy (%)", "spearman": "Spearman's ρ"}
+_METRIC_NAMES = {"accuracy": "accuracy (%)", "spearman": "Spearman's ρ", "mrr": "mean reciprocal rank (%)"}
+_BESIDE = {"mrr": {"hits_at_1": "Hits@1", "hits_at_3": "Hits@3", "hits_at_10": "Hits@10"}}
+"""Scores that are told beside a main score."""
+_TIES = {"mcnc": "in {count} rows the first of several highest scores is taken"}
+"""What a metric makes of ties, where they do not count as wrong."""
 _Z95 = 1.959964
 
 
 def score_text(value: float | None, main_score: str, *, published: bool = False) -> str:
-    """A score with the digits that its kind deserves; published correlations have two."""
+    """A score with the digits that its kind deserves, as papers print it where it is published."""
     if value is None:
         return "not defined"
     if main_score in CORRELATIONS:
         return f"{value:.2f}" if published else f"{value:.3f}"
+    if main_score == "mrr":
+        return f"{value:.2f}"
     return f"{value:.1f}"
 
 
@@ -84,7 +90,7 @@ def score_table(results: Sequence[TaskResult], name: str, published: bool = True
             score_text(result.baseline.main_value, result.main_score) if result.baseline else "–"
             for result in results
         ]
-        rows.append([f"{cell(', '.join(starts))}, untrained, same pooling and event order", *untrained])
+        rows.append([f"{cell(', '.join(starts))}, untrained, same pooling and texts", *untrained])
     systems: dict[str, list[str]] = {}
     for index, (task, result) in enumerate(zip(tasks, results, strict=True)):
         if task is None or not published or result.dataset.origin == "samples":
@@ -113,6 +119,7 @@ def task_table(results: Sequence[TaskResult], published_rows: Mapping[str, int])
                 cell(task.title if task else result.task),
                 cell(_METRIC_NAMES.get(result.main_score, result.main_score)),
                 " to ".join(written) or "–",
+                cell(result.dataset.split),
                 _rows_text(result, published_rows),
                 cell(result.dataset.hub_id or _ORIGINS.get(result.dataset.origin, result.dataset.origin)),
                 code(result.dataset.fingerprint[:12]),
@@ -120,7 +127,16 @@ def task_table(results: Sequence[TaskResult], published_rows: Mapping[str, int])
             ]
         )
     return table(
-        ["task", "score", "95 % interval over rows", "rows", "data", "SHA-256 of the rows", "published by"],
+        [
+            "task",
+            "score",
+            "95 % interval over rows",
+            "split",
+            "rows",
+            "data",
+            "SHA-256 of the rows",
+            "published by",
+        ],
         rows,
     )
 
@@ -143,13 +159,41 @@ def notes(results: Sequence[TaskResult]) -> list[str]:
             and result.main_value <= result.baseline.main_value
         ):
             said.append(f"**{title}: training did not help; the untrained encoder scores at least as high.**")
+        if task and _is_on_another_split(result, task):
+            said.append(
+                f"{title}: measured on the split {cell(result.dataset.split)}; the published scores are of "
+                f"the split {cell(task.published_split)}."
+            )
+        if beside := _scores_beside(result):
+            said.append(f"{title}: {beside}.")
         if ties := result.scores.get("ties"):
             count = number(ties) if isinstance(ties, (int, float)) else cell(ties)
-            said.append(f"{title}: {count} tied rows count as wrong.")
+            told = _TIES.get(task.metric if task else "", "{count} tied rows count as wrong")
+            said.append(f"{title}: {told.format(count=count)}.")
         if result.truncated:
             count = number(result.truncated)
-            said.append(f"{title}: {count} distinct events were longer than the encoder takes and were cut.")
+            said.append(f"{title}: {count} distinct texts were longer than the encoder takes and were cut.")
     return said
+
+
+def _is_on_another_split(result: TaskResult, task: Task) -> bool:
+    is_comparable = bool(task.published_scores) and result.dataset.origin != "samples"
+    return is_comparable and result.dataset.split != task.published_split
+
+
+def _scores_beside(result: TaskResult) -> str:
+    """Further scores of the metric, with those of the untrained encoder in brackets."""
+    told = []
+    for key, name in _BESIDE.get(result.main_score, {}).items():
+        ours, untrained = (scores.get(key) for scores in (result.scores, _baseline_scores(result)))
+        if isinstance(ours, (int, float)):
+            before = f" (untrained {untrained:.1f})" if isinstance(untrained, (int, float)) else ""
+            told.append(f"{name} {ours:.1f}{before}")
+    return ", ".join(told)
+
+
+def _baseline_scores(result: TaskResult) -> Mapping[str, object]:
+    return result.baseline.scores if result.baseline else {}
 
 
 def _rows_text(result: TaskResult, published_rows: Mapping[str, int]) -> str:

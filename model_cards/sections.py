@@ -48,6 +48,7 @@ _TOLD_ARGUMENTS = (
     ),
     *("adam_beta1", "adam_beta2", "adam_epsilon", "bf16", "fp16", "activation_checkpointing"),
     *("gradient_checkpointing", "dataloader_drop_last", "load_best_model_at_end", "metric_for_best_model"),
+    "stop_at_relative_change",
 )
 """The training arguments that can change what is learned; those that are off are not told."""
 
@@ -77,7 +78,7 @@ def _front_matter(card: ModelCard, method: MethodCard) -> str:
         license_name=None if card.license else "terms-of-encoder-and-training-data",
         library_name="transformers",
         pipeline_tag="feature-extraction",
-        tags=["eventformers", card.method, "event-representation", *method.tags],
+        tags=["eventformers", card.method, *method.tags],
         base_model=base,
         datasets=[data.hub_id] if data and data.hub_id else None,
         metrics=sorted({_METRICS.get(result.main_score, result.main_score) for result in card.results})
@@ -104,7 +105,7 @@ def template_values(card: ModelCard) -> dict[str, object]:
         "score_table": scores.score_table(card.results, card.name),
         "task_table": scores.task_table(card.results, method.published_rows),
         "score_notes": _score_notes(card, method),
-        "data_facts": _data_facts(data) if data else [],
+        "data_facts": _data_facts(data, method) if data else [],
         "raw_files": _raw_files(data) if data else "",
         "sources": _sources(data) if data else "",
         "skipped": _counts(data.skipped, "left out because", "count") if data else "",
@@ -197,13 +198,7 @@ def _facts(card: ModelCard, method: MethodCard) -> str:
                 "cosine",
             )
         )
-    if config.get("event_order"):
-        order = {
-            "subject_predicate_object": "subject predicate object",
-            "predicate_first": "predicate subject object",
-        }
-        chosen = str(config["event_order"])
-        rows.append(("text of an event", f"{markdown.code(order.get(chosen, chosen))}, absent roles skipped"))
+    rows.append(("text read", method.text_read(config)))
     languages = [card.language] if isinstance(card.language, str) else list(card.language)
     rows.append(("language", markdown.cell(", ".join(languages))))
     if data:
@@ -229,15 +224,24 @@ def _at(revision: str | None) -> str:
     return f" at {markdown.code(revision[:12])}" if revision else ""
 
 
-def _data_facts(data: TrainedOn) -> list[str]:
+def _data_facts(data: TrainedOn, method: MethodCard) -> list[str]:
     said = []
     if data.rows is not None:
+        whole = method.training_rows.get(data.config, data.rows)
+        of = ""
+        if data.origin != "samples" and data.rows < whole:
+            of = f", {data.rows / whole:.0%} as many as the {markdown.number(whole)} of the paper"
         aside = (
             f"; {markdown.number(data.validation_rows)} more kept aside for the validation loss"
             if data.validation_rows
             else ""
         )
-        said.append(f"{markdown.number(data.rows)} training rows{aside}")
+        said.append(f"{markdown.number(data.rows)} training rows{of}{aside}")
+    if len(data.split_rows) > 1:
+        counts = ", ".join(
+            f"{markdown.cell(split)} {markdown.number(count)}" for split, count in data.split_rows.items()
+        )
+        said.append(f"rows by split: {counts}")
     if data.hub_id:
         said.append(f"[{data.hub_id}](https://huggingface.co/datasets/{data.hub_id}){_at(data.revision)}")
     if data.fingerprint:
@@ -265,13 +269,14 @@ def _plain(value: object) -> str:
 
 
 def _sources(data: TrainedOn) -> str:
-    kinds = [
-        kind
-        for kind in ("documents", "events")
-        if any(source.get(kind) is not None for source in data.sources.values())
-    ]
+    kinds = list(
+        dict.fromkeys(kind for source in data.sources.values() for kind in source if kind != "license")
+    )
     rows = []
-    for name, source in sorted(data.sources.items(), key=lambda item: (-_count(item[1], "events"), item[0])):
+    # The last count is that of the smallest parts, such as the events of documents.
+    for name, source in sorted(
+        data.sources.items(), key=lambda item: (-_count(item[1], kinds[-1]) if kinds else 0, item[0])
+    ):
         license_name = str(source.get("license") or "not stated")
         hub = hub_licenses([license_name])[0]
         shown = (
@@ -366,7 +371,7 @@ def _run_facts(card: ModelCard) -> list[str]:
 
 def _paper_settings(card: ModelCard, method: MethodCard) -> str:
     """What the paper states, beside what was taken here; bold where they differ."""
-    here = {**card.training_arguments, **card.config}
+    here = {**_arguments_in_force(card), **card.views, **card.config}
     rows = []
     for name, stated in method.paper_settings.items():
         if name in here:
@@ -380,9 +385,8 @@ def _other_settings(card: ModelCard, method: MethodCard) -> str:
     classes = cast("Iterator[type[EventConfig]]", configuration_classes())
     config_class = next(kind for kind in classes if kind.model_type == card.method)
     own = sorted(set(config_class.__dataclass_fields__) - set(PreTrainedConfig.__dataclass_fields__))
-    arguments = {name: card.training_arguments.get(name) for name in _TOLD_ARGUMENTS}
-    steps = arguments["max_steps"]
-    arguments.pop("num_train_epochs" if isinstance(steps, int) and steps > 0 else "max_steps")
+    in_force = _arguments_in_force(card)
+    arguments = {name: in_force.get(name) for name in _TOLD_ARGUMENTS}
     shown = {
         **{name: card.config.get(name) for name in own if name != "text_config"},
         **card.views,
@@ -394,6 +398,13 @@ def _other_settings(card: ModelCard, method: MethodCard) -> str:
         if name not in method.paper_settings and value is not None
     ]
     return markdown.table(["setting", "value"], rows)
+
+
+def _arguments_in_force(card: ModelCard) -> dict[str, object]:
+    """The training arguments without the one of steps and epochs that the other overrules."""
+    steps = card.training_arguments.get("max_steps")
+    overruled = "num_train_epochs" if isinstance(steps, int) and steps > 0 else "max_steps"
+    return {name: value for name, value in card.training_arguments.items() if name != overruled}
 
 
 def _log(history: Sequence[Mapping[str, object]]) -> str:

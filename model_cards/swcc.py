@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import cast
 
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
-from eventformers.model_cards.markdown import setting
+from eventformers.model_cards.common import encode_snippet, number, pooling_reading, transformers_snippet
+from eventformers.model_cards.markdown import code, setting
 from eventformers.model_cards.method import MethodCard, Reading, Settings, Snippet
 
 CITATION = """\
@@ -91,7 +92,7 @@ def objective(config: Settings) -> str:
     if kind == "weakly_supervised":
         scale += f"; weight of the co-event: {_NORMALIZATIONS[str(config.get('frequency_normalization'))]}"
     terms = [f"- {_OBJECTIVES[kind]} Weight `1`, {scale}."]
-    if _number(config, "cluster_weight"):
+    if number(config, "cluster_weight"):
         terms.append(
             f"- **Clustering** (Eq. 7): of two dropout views each predicts the prototype that the other is "
             f"assigned to, among {setting(config.get('num_prototypes'))} learned prototypes; the "
@@ -99,17 +100,17 @@ def objective(config: Settings) -> str:
             f"iterations. Weight β {setting(config.get('cluster_weight'))}, temperature "
             f"{setting(config.get('cluster_temperature'))}."
         )
-    if _number(config, "mlm_weight"):
+    if number(config, "mlm_weight"):
         terms.append(
             "- **Masked token**: one token of the event is masked and predicted, which keeps the encoder's "
             f"knowledge of words. Weight γ {setting(config.get('mlm_weight'))}."
         )
-    if _number(config, "prototype_entropy_weight"):
+    if number(config, "prototype_entropy_weight"):
         terms.append(
             "- **Entropy of the prototypes**, from the released code, not in the paper: each event is to "
             f"choose one prototype. Weight {setting(config.get('prototype_entropy_weight'))}."
         )
-    if _number(config, "shared_word_weight"):
+    if number(config, "shared_word_weight"):
         terms.append(
             "- **Contrast with shared words**, beyond the paper: an event is drawn to a paraphrase of "
             "itself, in which near words stand for its own, away from events that keep its words but for "
@@ -132,11 +133,7 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
             if _order(config) == "subject_predicate_object"
             else "predicate, subject, object",
         ),
-        Reading(
-            "Eq. 2, pooling",
-            "the vector of [CLS]",
-            "the mean over the tokens of the event" if config.get("pooling") == "mean" else "as in the paper",
-        ),
+        pooling_reading(config, "event"),
     ]
     if kind == "weakly_supervised":
         normalization = str(config.get("frequency_normalization"))
@@ -166,7 +163,7 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
                 f"margin {setting(config.get('margin'))} on the cosine, against the co-event of another row",
             )
         )
-    if _number(config, "cluster_weight"):
+    if number(config, "cluster_weight"):
         taken += [
             Reading(
                 "Eq. 7, reduction",
@@ -191,11 +188,11 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
                 "Released code, entropy term",
                 "adds 0.05 times the entropy of the prototype distribution, which the paper does not have",
                 f"weight {setting(config.get('prototype_entropy_weight'))}"
-                if _number(config, "prototype_entropy_weight")
+                if number(config, "prototype_entropy_weight")
                 else "left out",
             ),
         ]
-    if _number(config, "mlm_weight"):
+    if number(config, "mlm_weight"):
         taken.append(
             Reading(
                 "Section 3.3, masked token",
@@ -204,7 +201,7 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
                 "and a fresh linear layer as head",
             )
         )
-    if _number(config, "shared_word_weight"):
+    if number(config, "shared_word_weight"):
         taken.append(
             Reading(
                 "Beyond the paper",
@@ -215,41 +212,21 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
     return taken
 
 
+def text_read(config: Settings) -> str:
+    """The form of a text."""
+    return f"an event as {code(' '.join(_roles(_order(config))))}, absent roles skipped"
+
+
 def usage(config: Settings) -> list[Snippet]:
     """Examples with this package and with transformers alone."""
     order = _order(config)
-    events = "\n".join(f"    {_literal(event)}," for event in EXAMPLES)
-    texts = "\n".join(f'    "{event_text(event, order)}",' for event in EXAMPLES)
+    compared = "embeddings @ embeddings.T"
     return [
-        Snippet(
-            "With eventformers (`pip install eventformers`)",
-            f"""\
-import eventformers
-
-events = [
-{events}
-]
-embeddings = eventformers.encode(MODEL_ID, events, normalize=True)
-print(embeddings.shape)
-print((embeddings @ embeddings.T).round(2))""",
-        ),
-        Snippet(
-            f"With transformers alone (the text of an event is `{' '.join(_roles(order))}`)",
-            f"""\
-import torch
-from transformers import AutoModel, AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained(MODEL_ID, trust_remote_code=True)
-model = AutoModel.from_pretrained(MODEL_ID, trust_remote_code=True)
-
-texts = [
-{texts}
-]
-inputs = tokenizer(texts, padding=True, return_tensors="pt")
-with torch.inference_mode():
-    embeddings = torch.nn.functional.normalize(model(**inputs).embeddings)
-print(embeddings.shape)
-print((embeddings @ embeddings.T).round(decimals=2))""",
+        encode_snippet("events", [_literal(event) for event in EXAMPLES], compared),
+        transformers_snippet(
+            [f'"{event_text(event, order)}"' for event in EXAMPLES],
+            compared,
+            note=f"the text of an event is `{' '.join(_roles(order))}`",
         ),
     ]
 
@@ -269,12 +246,12 @@ def limits(config: Settings) -> list[str]:
         "The hard-similarity tests are small, English and close to news. They have no development part, so a "
         "recipe that was chosen by them has a development score there.",
     ]
-    if _number(config, "cluster_weight"):
+    if number(config, "cluster_weight"):
         told.append(
             "The prototypes come with the training head alone (`AutoModelForPreTraining`). Training balances "
             "them over each batch, so they are groups of about equal size, not event types."
         )
-    if _number(config, "shared_word_weight"):
+    if number(config, "shared_word_weight"):
         told.append(
             "Paraphrases for training were made with the nearest words of an encoder, which may be opposites "
             "(“rise” and “fall”), so opposites may lie closer together than they should."
@@ -295,14 +272,9 @@ def _literal(event: Event) -> str:
     return "{" + ", ".join(f'"{role}": "{text}"' for role, text in event.items()) + "}"
 
 
-def _number(config: Settings, name: str) -> float:
-    value = config.get(name, 0)
-    return float(value) if isinstance(value, (int, float)) else 0.0
-
-
 def _second_positive(config: Settings) -> str:
     name = "shared_word_co_event_weight"
-    if not _number(config, name):
+    if not number(config, name):
         return ""
     return f"; the co-event is a second positive, with the weight {setting(config.get(name))}"
 
@@ -322,8 +294,9 @@ METHOD_CARD = MethodCard(
     paper="Improving Event Representation via Simultaneous Weakly Supervised Contrastive Learning and "
     "Clustering (Gao et al., ACL 2022)",
     url="https://aclanthology.org/2022.acl-long.216",
-    tags=("event-similarity", "contrastive-learning", "clustering"),
+    tags=("event-representation", "event-similarity", "contrastive-learning", "clustering"),
     summary=summary,
+    text_read=text_read,
     objective=objective,
     readings=readings,
     usage=usage,

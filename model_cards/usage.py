@@ -49,9 +49,11 @@ def run_snippet(snippet: Snippet, folder: Path, name: str, timeout: float = TIME
             for key, value in os.environ.items()
             if key not in _OF_THE_TRAINING_PROCESS and not key.startswith("TORCHELASTIC_")
         }
-        # A cache of its own: code of an earlier model in the same folder would be taken for this one's.
+        # Caches of its own: code of an earlier model in the same folder would be taken for this one's, and
+        # what an example builds is of no use later.
         environment |= {
             "HF_MODULES_CACHE": scratch,
+            "HF_DATASETS_CACHE": scratch,
             "HF_HUB_OFFLINE": "1",
             "CUDA_VISIBLE_DEVICES": "",
             "TOKENIZERS_PARALLELISM": "false",

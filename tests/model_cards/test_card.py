@@ -8,6 +8,7 @@ from huggingface_hub import ModelCard as HubCard
 
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.model_cards import ModelCard, Snippet, TrainedOn, card_state, write_card
+from eventformers.models.configuration_mico import MicoConfig
 from eventformers.models.configuration_swcc import SwccConfig
 from eventformers.results import BaselineRecord, DatasetRecord, TaskResult
 
@@ -140,7 +141,7 @@ def test_without_a_licence_the_terms_are_open_and_said():
 def test_the_results_stand_beside_baseline_and_paper():
     results = section(make_card().to_markdown(), "Results")
     assert "| **org/swcc-test** | **43.5** | **0.700** |" in results
-    assert "| start, untrained, same pooling and event order | 11.3 | 0.729 |" in results
+    assert "| start, untrained, same pooling and texts | 11.3 | 0.729 |" in results
     assert "| SWCC, BERT-base (Gao et al. 2022) | 80.9 | 0.82 |" in results
     assert "115 (the published set has 108)" in results
     assert "The recipe was chosen by these rows." in results
@@ -163,7 +164,30 @@ def test_ties_and_cut_texts_are_said():
         make_card(results=[make_result(truncated=3, scores={"ties": 2})]).to_markdown(), "Results"
     )
     assert "2 tied rows count as wrong" in results
-    assert "3 distinct events were longer" in results
+    assert "3 distinct texts were longer" in results
+
+
+def test_ranks_are_told_with_their_hits_and_ties_of_choices_as_they_count():
+    ranks = make_result(
+        "conceptnet_completion",
+        10.917,
+        3.456,
+        main_score="mrr",
+        scores={"mrr": 10.917, "hits_at_10": 22.07},
+        baseline=BaselineRecord("start", "c" * 40, 3.456, {"mrr": 3.456, "hits_at_10": 8.8}, {}),
+    )
+    ranks = replace(ranks, dataset=replace(ranks.dataset, split="validation", rows=19_590))
+    choices = make_result("copa", 70.0, scores={"accuracy": 70.0, "ties": 3})
+    choices = replace(choices, dataset=replace(choices.dataset, split="validation"))
+    config = MicoConfig().to_dict()
+    text = make_card(method="mico", config=config, results=[ranks, choices]).to_markdown()
+    results = section(text, "Results")
+    assert "| **org/swcc-test** | **10.92** | **70.0** |" in results
+    assert "ConceptNet completion (inductive): Hits@10 22.1 (untrained 8.8)." in results
+    assert "in 3 rows the first of several highest scores is taken" in results
+    assert "| mean reciprocal rank (%) | – | validation | 19,590 (the published set has 19,592) |" in results
+    assert "ConceptNet completion (inductive): measured on the split validation; the published" in results
+    assert "COPA: measured on" not in results
 
 
 def test_an_undefined_score_and_a_missing_baseline_are_said():
@@ -190,6 +214,29 @@ def test_the_data_is_told_with_counts_sources_and_licences():
     assert "| `window` | `none` |" in data
     # Nothing was skipped is only said where it is so.
     assert "no part of the raw files was skipped" not in data
+
+
+def test_a_graph_is_told_with_its_splits_and_its_share_of_the_papers():
+    report = {
+        **REPORT,
+        "builder": "commonsense_graphs",
+        "config": "atomic_inductive_pairs",
+        "rows": 242_170,
+        "splits": {"train": {"rows": 193_454}, "validation": {"rows": 48_716}},
+        "sources": {"ATOMIC": {"license": "CC-BY-4.0", "triples": 96_727}},
+        "statistics": {},
+    }
+    trained_on = TrainedOn.from_report(report, validation_rows=2_000)
+    config = MicoConfig().to_dict()
+    data = section(make_card(method="mico", config=config, trained_on=trained_on).to_markdown(), "Data")
+    assert "193,454 training rows, 16% as many as the 1,221,072 of the paper; 2,000 more kept aside" in data
+    assert "rows by split: train 193,454, validation 48,716" in data
+    assert "| source | licence | triples |" in data
+    assert "| ATOMIC | CC-BY-4.0 | 96,727 |" in data
+    # Rows of the samples are no share of anything.
+    sample = TrainedOn.from_report({**report, "sample": True}, rows=100)
+    data = section(make_card(method="mico", config=config, trained_on=sample).to_markdown(), "Data")
+    assert "- 100 training rows\n" in data
 
 
 def test_rows_that_may_not_be_published_are_neither_shown_nor_passed_over():

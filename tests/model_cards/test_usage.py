@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -8,8 +9,9 @@ import torch
 from transformers import AutoTokenizer
 
 from eventformers.model_cards import ModelCard, Snippet
+from eventformers.model_cards.method import METHOD_CARDS
 from eventformers.model_cards.usage import LONGEST_OUTPUT, run_snippet, snippet_code
-from eventformers.models.modeling_swcc import SwccForPreTraining
+from eventformers.trainers.method import load_method
 
 
 def test_a_name_goes_in_as_a_literal():
@@ -59,22 +61,37 @@ def test_a_flood_is_cut_and_said(tmp_path):
     assert output.endswith("(1,234 more characters)")
 
 
-def test_both_examples_of_swcc_run_and_agree(tiny_encoder: Path, tmp_path: Path):
+@pytest.fixture(scope="module", params=METHOD_CARDS)
+def examples(
+    request: pytest.FixtureRequest, tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Snippet]:
+    """The usage examples of a method by title, run on a tiny model of it."""
     torch.manual_seed(0)
-    model = SwccForPreTraining.from_encoder(str(tiny_encoder), event_order="predicate_first")
-    model.save_pretrained(tmp_path)
-    AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(tmp_path)
-    card = ModelCard(name="org/model", method="swcc", config=model.config.to_dict())
-    ours, plain = card.with_usage_run(tmp_path).usage or ()
-    assert ours.failure is None, ours.failure
-    assert plain.failure is None, plain.failure
-    assert "(3, 32)" in str(ours.output)
-    assert "torch.Size([3, 32])" in str(plain.output)
+    folder = tmp_path_factory.mktemp("model")
+    fields = {"event_order": "predicate_first"} if request.param == "swcc" else {}
+    model = load_method(request.param).head_class.from_encoder(str(tiny_encoder), **fields)
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(folder)
+    card = ModelCard(name="org/model", method=request.param, config=model.config.to_dict())
+    return {snippet.title: snippet for snippet in card.with_usage_run(folder).usage or ()}
 
-    def numbers(text: str | None) -> list[float]:
-        cleaned = (
-            str(text).split("\n", 1)[1].replace("tensor(", "").translate(str.maketrans("[](),", "     "))
-        )
-        return [float(part) for part in cleaned.split()]
 
-    assert numbers(ours.output) == pytest.approx(numbers(plain.output), abs=0.0101)
+def test_every_example_runs(examples: dict[str, Snippet]):
+    assert {snippet.failure for snippet in examples.values()} == {None}
+    assert all(snippet.output for snippet in examples.values())
+
+
+def test_embedding_with_this_package_and_without_agrees(examples: dict[str, Snippet]):
+    ours, plain = (
+        next(str(snippet.output) for title, snippet in examples.items() if title.startswith(start))
+        for start in ("With eventformers", "With transformers alone")
+    )
+    # The sizes stand in the first line, the cosines behind it.
+    (sizes, cosines), (plain_sizes, plain_cosines) = _numbers(ours), _numbers(plain)
+    assert sizes == plain_sizes
+    assert sizes[1] == 32
+    assert cosines == pytest.approx(plain_cosines, abs=0.0101)
+
+
+def _numbers(text: str) -> list[list[float]]:
+    return [[float(part) for part in re.findall(r"-?\d+\.?\d*", part)] for part in text.split("\n", 1)]

@@ -1,0 +1,76 @@
+"""What the cards of several methods share: readings, and usage examples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eventformers.model_cards.method import Reading, Settings, Snippet
+
+
+def number(config: Settings, name: str) -> float:
+    """A field that is a number; 0 where it is absent or none."""
+    value = config.get(name, 0)
+    return float(value) if isinstance(value, (int, float)) else 0.0
+
+
+def pooling_reading(config: Settings, text: str) -> Reading:
+    """How the tokens of a text become one vector.
+
+    Args:
+        config: the model's configuration.
+        text: what the method calls its texts, such as "event".
+    """
+    taken = (
+        f"the mean over the tokens of the {text}" if config.get("pooling") == "mean" else "as in the paper"
+    )
+    return Reading("Eq. 2, pooling", "the vector of [CLS]", taken)
+
+
+def encode_snippet(name: str, items: Sequence[str], compared: str) -> Snippet:
+    """Embedding with this package.
+
+    Args:
+        name: the variable that holds the items.
+        items: the items, as Python literals.
+        compared: the product of `embeddings` that is printed.
+    """
+    return Snippet(
+        "With eventformers (`pip install eventformers`)",
+        f"""\
+import eventformers
+
+{_assignment(name, items)}
+embeddings = eventformers.encode(MODEL_ID, {name}, normalize=True)
+print(embeddings.shape)
+print(({compared}).round(2))""",
+    )
+
+
+def transformers_snippet(texts: Sequence[str], compared: str, note: str = "") -> Snippet:
+    """Embedding with transformers alone.
+
+    Args:
+        texts: the texts, as Python literals.
+        compared: the product of `embeddings` that is printed.
+        note: what the title says of the texts, in brackets.
+    """
+    return Snippet(
+        f"With transformers alone{f' ({note})' if note else ''}",
+        f"""\
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained(MODEL_ID, trust_remote_code=True)
+model = AutoModel.from_pretrained(MODEL_ID, trust_remote_code=True)
+
+{_assignment("texts", texts)}
+inputs = tokenizer(texts, padding=True, return_tensors="pt")
+with torch.inference_mode():
+    embeddings = torch.nn.functional.normalize(model(**inputs).embeddings)
+print(embeddings.shape)
+print(({compared}).round(decimals=2))""",
+    )
+
+
+def _assignment(name: str, items: Sequence[str]) -> str:
+    return "\n".join([f"{name} = [", *(f"    {item}," for item in items), "]"])

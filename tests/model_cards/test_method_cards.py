@@ -1,0 +1,75 @@
+"""What the card of every method must have."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from eventformers.errors import UnknownNameError
+from eventformers.model_cards import ModelCard, Snippet, load_method_card
+from eventformers.model_cards.method import METHOD_CARDS
+from eventformers.registration import CONFIGURATIONS, configuration_classes
+from eventformers.tasks import TASKS
+from eventformers.trainers.method import load_method
+
+every_method = pytest.mark.parametrize("method", METHOD_CARDS)
+
+
+def config_of(method: str, **fields) -> dict[str, object]:
+    (config_class,) = (kind for kind in configuration_classes() if kind.model_type == method)
+    return config_class(**fields).to_dict()
+
+
+def test_every_method_has_a_card():
+    assert set(METHOD_CARDS) == set(CONFIGURATIONS)
+    with pytest.raises(UnknownNameError, match="Did you mean 'swcc'"):
+        load_method_card("swc")
+
+
+@every_method
+def test_the_paper_is_named_and_cited(method):
+    card = load_method_card(method)
+    assert card.method == method
+    assert card.title == load_method(method).title
+    assert card.citation.startswith("@inproceedings{")
+    title = card.paper.rpartition(" (")[0]
+    assert title in re.sub(r"[{}]", "", card.citation)
+    assert card.url.removeprefix("https://aclanthology.org/") in card.citation
+
+
+@every_method
+def test_published_rows_are_of_known_tasks(method):
+    card = load_method_card(method)
+    assert set(card.published_rows) == set(load_method(method).tasks) <= set(TASKS)
+
+
+@every_method
+def test_the_papers_settings_are_known_settings(method):
+    from eventformers.trainers.run import accepted_keys
+
+    accepted = accepted_keys(load_method(method))
+    known = accepted["model"] | accepted["views"] | accepted["training"]
+    assert set(load_method_card(method).paper_settings) <= known
+
+
+@every_method
+def test_a_card_holds_what_the_method_says(method):
+    config = config_of(method, projection_dim=384)
+    card = load_method_card(method)
+    text = ModelCard(name="m", method=method, config=config, usage=[Snippet("In short", "1")]).to_markdown()
+    for said in (card.summary(config), card.text_read(config), card.objective(config), *card.limits(config)):
+        assert said in text
+    assert "384 numbers" in text
+    for reading in card.readings(config, {}):
+        assert f"| {reading.place} | {reading.paper} | {reading.here} |" in text
+    assert all(f"- {tag}\n" in text for tag in ("eventformers", method, *card.tags))
+
+
+@every_method
+def test_every_example_is_code_that_names_the_model(method):
+    snippets = load_method_card(method).usage(config_of(method))
+    assert len({snippet.title for snippet in snippets}) == len(snippets)
+    for snippet in snippets:
+        compile(snippet.code.replace("MODEL_ID", "'m'"), snippet.title, "exec")
+        assert "MODEL_ID" in snippet.code

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+
+from eventformers.datasets_scripts.relation_templates import relation_templates
+from eventformers.model_cards.mico import METHOD_CARD, PREMISES
+from eventformers.models.configuration_mico import MicoConfig
+
+OPTIONS = {
+    "learnable_temperature": (True, "the temperature is learned", "Temperature learned, from `0.07`"),
+    "additive_margin": (0.02, "a margin on the positive", "`0.02` is subtracted"),
+    "self_negatives": (True, "own entity as a negative", "what a premise is about is a negative"),
+    "pre_batch_negatives": (392, "negatives of earlier batches", "`392` alternatives of earlier batches"),
+}
+
+
+def places(training=None, **fields) -> dict[str, str]:
+    readings = METHOD_CARD.readings(MicoConfig(**fields).to_dict(), training or {})
+    return {reading.place: reading.here for reading in readings}
+
+
+def test_the_papers_settings_are_the_defaults_of_the_configuration():
+    config = MicoConfig().to_dict()
+    assert all(config.get(name, value) == value for name, value in METHOD_CARD.paper_settings.items())
+
+
+def test_the_premises_of_the_examples_are_as_in_training():
+    atomic = relation_templates("atomic").premise("xWant", "PersonX misses the bus", "forward")
+    assert (relation_templates("conceptnet").premise("UsedFor", "umbrella", "forward"), atomic) == PREMISES
+
+
+def test_every_reading_follows_the_configuration():
+    paper = places()
+    assert paper["Eq. 6, own other alternatives"].startswith("excluded")
+    assert paper["Eq. 6, alternatives of other rows"] == "as in the paper"
+    assert paper["Eq. 5, positive"].startswith("the alternative of the least similarity")
+    assert paper["Section 4.4, early stopping"] == "no early stopping"
+    assert not {"Released code, dropout of the vectors", "Beyond the paper"} & set(paper)
+    ours = places(
+        {"stop_at_relative_change": 0.01},
+        own_alternatives="zero_logit",
+        mask_known_positives=True,
+        positive="random",
+        feature_dropout=0.05,
+        pooling="mean",
+    )
+    assert "a logit of 0 each" in ours["Eq. 6, own other alternatives"]
+    assert "left out" in ours["Eq. 6, alternatives of other rows"]
+    assert ours["Eq. 5, positive"] == "a random one"
+    assert "less than `0.01`" in ours["Section 4.4, early stopping"]
+    assert ours["Released code, dropout of the vectors"] == "`0.05`"
+    assert "mean over the tokens of the text" in ours["Eq. 2, pooling"]
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_what_goes_beyond_the_paper_is_told_where_it_is_in_use(option):
+    value, reading, term = OPTIONS[option]
+    assert term not in METHOD_CARD.objective(MicoConfig().to_dict())
+    assert term in METHOD_CARD.objective(MicoConfig(**{option: value}).to_dict())
+    assert reading in places(**{option: value})["Beyond the paper"]
+
+
+def test_the_objective_names_the_positive():
+    assert "the least similar of k" in METHOD_CARD.objective(MicoConfig().to_dict())
+    assert "a random one of k" in METHOD_CARD.objective(MicoConfig(positive="random").to_dict())
