@@ -108,8 +108,8 @@ def evaluate(
             vector is not finite, or the place of the result holds one on other rows.
     """
     chosen = get_task(task)
-    scored_data = _load_data(chosen, data, split)
-    record = _describe(chosen, scored_data, data)
+    scored_data = load_data(chosen, data, split)
+    record = describe_data(chosen, scored_data, data)
     started = time.perf_counter()
     encoder = _encoder(chosen, model, pooling, event_order, device, dtype)
     load_seconds = time.perf_counter() - started
@@ -136,35 +136,19 @@ def evaluate(
         dtype=dtype,
         batch_size=batch_size,
     )
-    result = TaskResult(
-        task=chosen.name,
+    result = make_result(
+        chosen,
+        record,
+        scored,
         model=encoder.name,
         model_revision=revision,
         variant=variant,
-        main_score=chosen.main_score,
-        main_value=scored.main_value,
-        scores=scored.scores,
-        undefined=scored.undefined,
         baseline=baseline,
         baseline_missing=baseline_missing,
-        dataset=record,
         settings=_settings(encoder, batch_size),
         truncated=encoder.truncated,
         seed=_training_seed(training) if seed is None else seed,
-        timing={
-            "load_seconds": round(load_seconds, 4),
-            "seconds": round(scored.seconds, 4),
-            "items": record.rows,
-            "items_per_second": round(record.rows / scored.seconds, 2),
-            "texts": scored.output.texts,
-            "distinct_texts": scored.output.distinct_texts,
-        },
-        versions=library_versions(),
-        git_commit=git_commit(),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        predictions=scored.output.predictions,
-        parts=scored.parts,
-        details=scored.output.details,
+        load_seconds=load_seconds,
     )
     if output is not None:
         write_result(result, output, overwrite=overwrite)
@@ -217,7 +201,20 @@ def score(
         output = cast(GraphProtocol, task.protocol)(embed, rows, other_splits or {}, device)
     else:
         output = cast(Protocol, task.protocol)(embed, rows)
-    seconds = time.perf_counter() - started
+    return measure(task, output, time.perf_counter() - started)
+
+
+def measure(task: Task, output: ProtocolOutput, seconds: float) -> Scored:
+    """Apply a task's metric to what a protocol gave.
+
+    Args:
+        task: the task.
+        output: the metric's inputs and the predictions.
+        seconds: how long it took to make them.
+
+    Raises:
+        EventformersError: the metric refuses the values.
+    """
     metric = load_metric(task.metric, keep_in_memory=True)
     try:
         computed = metric.compute(**output.inputs)
@@ -236,13 +233,61 @@ def score(
     )
 
 
+def make_result(
+    task: Task,
+    record: DatasetRecord,
+    scored: Scored,
+    *,
+    model: str,
+    model_revision: str,
+    settings: dict[str, JsonValue],
+    variant: str = "",
+    baseline: BaselineRecord | None = None,
+    baseline_missing: str | None = None,
+    truncated: int = 0,
+    seed: int | None = None,
+    load_seconds: float = 0.0,
+) -> TaskResult:
+    """Put a task's scores together with where they come from; arguments as the attributes of `TaskResult`."""
+    return TaskResult(
+        task=task.name,
+        model=model,
+        model_revision=model_revision,
+        variant=variant,
+        main_score=task.main_score,
+        main_value=scored.main_value,
+        scores=scored.scores,
+        undefined=scored.undefined,
+        baseline=baseline,
+        baseline_missing=baseline_missing,
+        dataset=record,
+        settings=settings,
+        truncated=truncated,
+        seed=seed,
+        timing={
+            "load_seconds": round(load_seconds, 4),
+            "seconds": round(scored.seconds, 4),
+            "items": record.rows,
+            "items_per_second": round(record.rows / scored.seconds, 2),
+            "texts": scored.output.texts,
+            "distinct_texts": scored.output.distinct_texts,
+        },
+        versions=library_versions(),
+        git_commit=git_commit(),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        predictions=scored.output.predictions,
+        parts=scored.parts,
+        details=scored.output.details,
+    )
+
+
 def scored_fingerprint(task: Task, splits: DatasetDict, split: str) -> str:
     """SHA-256 of all that decides the score: the rows, and for a ranking in a graph those of every split."""
     return dataset_fingerprint(splits if task.ranks_in_graph else splits[split])
 
 
 @dataclass(frozen=True)
-class _ScoredData:
+class ScoredData:
     """The splits of a task's dataset, and which of them is scored."""
 
     splits: DatasetDict
@@ -250,23 +295,31 @@ class _ScoredData:
 
     @property
     def rows(self) -> Dataset:
+        """The rows of the scored split."""
         return self.splits[self.split]
 
     @property
     def other_splits(self) -> dict[str, Dataset]:
+        """The other splits by name."""
         return {name: rows for name, rows in self.splits.items() if name != self.split}
 
 
-def _load_data(task: Task, data: str | Path | None, split: str | None) -> _ScoredData:
+def load_data(task: Task, data: str | Path | None, split: str | None) -> ScoredData:
+    """The splits of a task's dataset, with the one to score chosen.
+
+    Raises:
+        DataFormatError: a raw file cannot be read.
+        EventformersError: the data cannot be loaded, or the split is not there or has no rows.
+    """
     splits = load_built(data, task.config, builder=task.dataset)
-    loaded = _ScoredData(splits, task.choose_split(splits, split))
+    loaded = ScoredData(splits, task.choose_split(splits, split))
     if not len(loaded.rows):
         raise EventformersError(f"{data}: the split {loaded.split!r} of {task.config} has no rows")
     return loaded
 
 
 def _score(
-    task: Task, encoder: EventEncoder, scored_data: _ScoredData, batch_size: int | Literal["auto"]
+    task: Task, encoder: EventEncoder, scored_data: ScoredData, batch_size: int | Literal["auto"]
 ) -> Scored:
     def embed(items: Sequence[str | Event]) -> Vectors:
         return encoder.encode(items, batch_size=batch_size)
@@ -274,7 +327,8 @@ def _score(
     return score(task, embed, scored_data.rows, scored_data.other_splits, encoder.model.device)
 
 
-def _describe(task: Task, scored_data: _ScoredData, data: str | Path | None) -> DatasetRecord:
+def describe_data(task: Task, scored_data: ScoredData, data: str | Path | None) -> DatasetRecord:
+    """The record of the rows that are scored, for a result."""
     hub_id = None if data is None or Path(data).expanduser().exists() else str(data)
     report = {} if hub_id else _build_report(task, data)
     rows = scored_data.rows
@@ -346,7 +400,7 @@ def _settings(encoder: EventEncoder, batch_size: int | Literal["auto"]) -> dict[
 
 def _baseline(
     task: Task,
-    scored_data: _ScoredData,
+    scored_data: ScoredData,
     encoder: EventEncoder,
     baseline_encoder: str | Path | EventEncoder | Literal[False] | None,
     training: Mapping[str, object] | None,

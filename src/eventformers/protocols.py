@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError
-from eventformers.inference.ranking import rank_by_cosine, ranking_queries
+from eventformers.inference.ranking import FilteredRanks, RankingQueries, rank_by_cosine, ranking_queries
 from eventformers.inference.unit_vectors import unit_vectors
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
@@ -132,7 +132,7 @@ def choose_alternatives(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:
     distinct: dict[str, int] = {}
     premises, alternatives, labels = [], [], []
     for number, row in enumerate(rows):
-        texts, label = _question(row, number)
+        texts, label = read_question(row, number)
         premise, *choices = (distinct.setdefault(text, len(distinct)) for text in texts)
         premises.append(premise)
         alternatives.append(choices)
@@ -144,14 +144,27 @@ def choose_alternatives(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:
         _rounded(vectors[choices] @ vectors[premise]).tolist()
         for premise, choices in zip(premises, alternatives, strict=True)
     ]
+    return choices_output(cosines, labels, distinct_texts=len(distinct))
+
+
+def choices_output(
+    scores: Sequence[list[float]], labels: Sequence[int], *, distinct_texts: int
+) -> ProtocolOutput:
+    """What a multiple-choice protocol gives, by any scores.
+
+    Args:
+        scores: the scores of each question's alternatives.
+        labels: index of the right one.
+        distinct_texts: number of texts that the model read.
+    """
     return ProtocolOutput(
-        inputs={"predictions": cosines, "references": labels},
+        inputs={"predictions": scores, "references": labels},
         predictions=[
-            {"scores": scores, "label": label, "correct": scores.index(max(scores)) == label}
-            for scores, label in zip(cosines, labels, strict=True)
+            {"scores": list(of_row), "label": label, "correct": of_row.index(max(of_row)) == label}
+            for of_row, label in zip(scores, labels, strict=True)
         ],
-        texts=len(premises) + sum(map(len, alternatives)),
-        distinct_texts=len(distinct),
+        texts=len(scores) + sum(map(len, scores)),
+        distinct_texts=distinct_texts,
     )
 
 
@@ -201,6 +214,26 @@ def rank_alternatives(
         queries,
         device=device,
     )
+    return ranks_output(ranks, queries, directions, list(other_splits), distinct_texts=len(distinct))
+
+
+def ranks_output(
+    ranks: FilteredRanks,
+    queries: RankingQueries,
+    directions: Sequence[str],
+    other_splits: Sequence[str],
+    *,
+    distinct_texts: int,
+) -> ProtocolOutput:
+    """What a protocol of filtered ranks gives, by any scores.
+
+    Args:
+        ranks: the ranks of the rows.
+        queries: what was ranked.
+        directions: the direction of each row.
+        other_splits: the names of the splits, beside the scored one, that the candidates come from.
+        distinct_texts: number of texts that the model read.
+    """
     mean, best, worst = (values.tolist() for values in (ranks.mean, ranks.optimistic, ranks.pessimistic))
     parts: dict[str, MetricInputs] = {
         direction: {
@@ -216,7 +249,7 @@ def rank_alternatives(
             for rank, low, high in zip(mean, best, worst, strict=True)
         ],
         texts=len(directions) + len(queries.alternatives),
-        distinct_texts=len(distinct),
+        distinct_texts=distinct_texts,
         parts=parts,
         details={
             "candidates": len(queries.alternatives),
@@ -283,8 +316,16 @@ def _text(row: Row, column: str) -> str:
     return text
 
 
-def _question(row: Row, number: int) -> tuple[list[str], int]:
-    """The premise before its alternatives, and the index of the right one."""
+def read_question(row: Row, number: int) -> tuple[list[str], int]:
+    """The premise before its alternatives, and the index of the right one.
+
+    Args:
+        row: with the texts `premise` and `alternatives`, and `label`.
+        number: the row's number, for an error.
+
+    Raises:
+        EventformersError: it has no two alternatives, or a label that none has.
+    """
     premise, alternatives, label = _text(row, "premise"), row.get("alternatives"), row.get("label")
     if not isinstance(alternatives, Sequence) or len(alternatives) < 2:
         raise EventformersError(

@@ -68,7 +68,7 @@ def load_model_and_tokenizer(
         raise UnknownNameError("pooling", pooling, POOLINGS)
     if event_order is not None and event_order not in EVENT_ORDERS:
         raise UnknownNameError("event order", event_order, EVENT_ORDERS)
-    chosen_dtype = _dtype(dtype)
+    chosen_dtype = find_dtype(dtype)
     chosen_device = find_device(device)
     source = resolve_encoder(name_or_path)
     folder = Path(source) if Path(source).is_dir() else None
@@ -87,15 +87,15 @@ def load_model_and_tokenizer(
             chosen_fields.setdefault("pooling", plain_settings.pooling or "mean")
             model = SwccModel.from_encoder(source, **chosen_fields)
     except (OSError, ValueError, HfHubHTTPError, SafetensorError) as error:
-        raise EventformersError(f"cannot load {source}: {_first_sentence(error)}") from error
+        raise EventformersError(f"cannot load {source}: {first_sentence(error)}") from error
     nn.Module.to(model, device=chosen_device, dtype=chosen_dtype)
     model.eval()
     return LoadedEncoder(
         model=model,
         tokenizer=tokenizer,
-        name=source if folder is None else _folder_name(folder, name_or_path),
+        name=source if folder is None else folder_name(folder, name_or_path),
         revision=config._commit_hash if folder is None else folder_revision(folder),
-        max_length=_max_length(tokenizer, model.config.encoder_config, plain_settings.max_length),
+        max_length=longest_input(tokenizer, model.config.encoder_config, plain_settings.max_length),
     )
 
 
@@ -173,9 +173,12 @@ def _load_ours(source: str, fields: dict[str, str]) -> PreTrainedModel:
     return model
 
 
-def _max_length(
-    tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig, sentence_transformers_limit: int | None
+def longest_input(
+    tokenizer: PreTrainedTokenizerBase,
+    config: PreTrainedConfig,
+    sentence_transformers_limit: int | None = None,
 ) -> int:
+    """Tokens that a text may have at most: the least of what tokenizer, configuration and files say."""
     limits = [limit for limit in (sentence_transformers_limit, tokenizer.model_max_length) if limit]
     positions = getattr(config, "max_position_embeddings", None)
     if isinstance(positions, int) and positions > 0:
@@ -185,7 +188,12 @@ def _max_length(
     return int(min(known)) if known else 512
 
 
-def _dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
+def find_dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
+    """The dtype of that name; None stays None.
+
+    Raises:
+        UnknownNameError: it is none of `DTYPES`.
+    """
     if dtype is None or isinstance(dtype, torch.dtype):
         return dtype
     name = dtype.removeprefix("torch.")
@@ -214,10 +222,11 @@ def find_device(device: str | torch.device | None) -> torch.device:
     return chosen
 
 
-def _folder_name(folder: Path, given: str | Path | None) -> str:
+def folder_name(folder: Path, given: str | Path | None) -> str:
+    """What records call a model folder; the packaged encoder by its own name."""
     return "all-MiniLM-L6-v2" if given is None else folder.absolute().name
 
 
-def _first_sentence(error: BaseException) -> str:
+def first_sentence(error: BaseException) -> str:
     """The first line of a library's message, which may run over many."""
     return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
