@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from datasets import DatasetDict
 from graphs import pairs_of
 
@@ -16,7 +17,7 @@ from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.alternative_index import AlternativeIndex, build_alternative_index
 from eventformers.inference.commonsense import Query, answer, complete, graph_templates, read_query
 from eventformers.inference.encode import EventEncoder, load_encoder
-from eventformers.inference.neighbour_votes import VoteSettings
+from eventformers.inference.neighbour_votes import VoteSettings, voted_ranking
 
 CONCEPTNET = graph_templates("conceptnet_inductive")
 ATOMIC = graph_templates("atomic")
@@ -116,15 +117,38 @@ def test_own_head_is_no_answer(encoder: EventEncoder, index: AlternativeIndex) -
 
 def test_votes_of_the_nearest_premises(encoder: EventEncoder, index: AlternativeIndex) -> None:
     """With one voter, the query's own premise, its alternatives come first, with the weight added."""
-    votes = VoteSettings(neighbours=1, temperature=0.1, weight=5.0)
+    votes = VoteSettings(neighbours=1, temperature=0.1, expansion=0.0, weight=5.0)
     found = complete(encoder, "storm, Causes", index=index, top=3, rerank=votes)
     assert found.reranked
     assert {one.text for one in found.alternatives[:2]} == {"flood", "fire"}
     for one in found.alternatives[:2]:
         assert one.score == pytest.approx(one.cosine + 5, abs=1e-3)
-    assert found.alternatives[2].score == found.alternatives[2].cosine
-    silent = complete(encoder, "storm, Causes", index=index, top=3, rerank=VoteSettings(weight=0.0))
-    assert silent.alternatives == complete(encoder, "storm, Causes", index=index, top=3).alternatives
+    assert found.alternatives[2].score == pytest.approx(found.alternatives[2].cosine, abs=1e-6)
+    silent = complete(encoder, "storm, Causes", index=index, rerank=VoteSettings(expansion=0.0, weight=0.0))
+    plain = complete(encoder, "storm, Causes", index=index)
+    assert [one.text for one in silent.alternatives] == [one.text for one in plain.alternatives]
+
+
+def test_votes_are_those_of_the_whole_ranking(encoder: EventEncoder, index: AlternativeIndex) -> None:
+    """What is found for one query is the top of the scores of all alternatives."""
+    settings = VoteSettings(neighbours=4, temperature=0.5, expansion=0.7, weight=0.1)
+    texts, premises = index.alternatives.texts.to_pylist(), index.premises.texts.to_pylist()
+    alternatives = encoder.encode(texts, normalize=True)
+    query = encoder.encode(["the storm flooded"], normalize=True)
+    voted = voted_ranking(
+        query,
+        encoder.encode(premises, normalize=True),
+        index.offsets,
+        index.known,
+        alternatives,
+        settings,
+    )
+    cosines = torch.from_numpy(voted.premises @ alternatives.T)
+    scores = voted.rerank(torch.tensor([0]), cosines)[0].numpy()
+    found = complete(encoder, "the storm flooded", index=index, top=3, rerank=settings)
+    best = np.argsort(-scores)[:3]
+    assert [one.text for one in found.alternatives] == [texts[position] for position in best]
+    assert [one.score for one in found.alternatives] == pytest.approx(scores[best].tolist(), abs=1e-5)
 
 
 def test_index_is_built_once(

@@ -1,4 +1,4 @@
-"""Votes of neighbours, against a plain double loop."""
+"""Votes of neighbours, against plain loops."""
 
 from __future__ import annotations
 
@@ -6,29 +6,80 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 from eventformers.errors import EventformersError
-from eventformers.inference.neighbour_votes import VoteSettings, neighbour_votes
+from eventformers.inference import neighbour_votes as module
+from eventformers.inference.neighbour_votes import VoteSettings, expanded, neighbour_votes, voted_ranking
+
+LISTS = [[0, 3], [1], [], [2, 3, 4], [0]]
+OFFSETS = np.cumsum([0, *map(len, LISTS)])
+KNOWN = np.array([alternative for one in LISTS for alternative in one])
+
+
+def unit(*shape: int, seed: int = 0) -> np.ndarray:
+    vectors = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 def test_votes_equal_a_plain_loop() -> None:
     draw = np.random.default_rng(0)
-    lists = [[0, 3], [1], [], [2, 3, 4], [0]]
-    offsets = np.cumsum([0, *map(len, lists)])
-    known = np.array([alternative for one in lists for alternative in one])
     neighbours = np.array([[0, 1, 2], [3, 0, 4], [2, 2, 2]])
     cosines = draw.uniform(-1, 1, neighbours.shape).astype(np.float32)
-    settings = VoteSettings(neighbours=3, temperature=0.3, weight=2.0)
     expected = np.zeros((3, 6))
     for query in range(3):
         for cosine, premise in zip(cosines[query], neighbours[query], strict=True):
-            for alternative in lists[premise]:
-                expected[query, alternative] += 2 * math.exp((cosine - 1) / 0.3)
-    votes = neighbour_votes(cosines, neighbours, offsets, known, 6, settings)
+            for alternative in LISTS[premise]:
+                expected[query, alternative] += math.exp((cosine - 1) / 0.3)
+    votes = neighbour_votes(cosines, neighbours, OFFSETS, KNOWN, 6, 0.3)
     np.testing.assert_allclose(votes.toarray(), expected, rtol=1e-5)
+    assert len(np.unique(votes.tocoo().coords, axis=1).T) == votes.nnz
 
 
-@pytest.mark.parametrize("wrong", [{"neighbours": 0}, {"temperature": 0.0}, {"weight": -1.0}])
+def test_expanded_queries() -> None:
+    queries, alternatives = unit(3, 8), unit(6, 8, seed=1)
+    cosines = np.array([[0.5, 0.2]] * 3, dtype=np.float32)
+    neighbours = np.array([[1, 2], [0, 3], [2, 2]])
+    votes = neighbour_votes(cosines, neighbours, OFFSETS, KNOWN, 6, 0.3)
+    found = expanded(queries, votes, alternatives, 0.5)
+    near, far = math.exp(-0.5 / 0.3), math.exp(-0.8 / 0.3)
+    middle = near * (alternatives[0] + alternatives[3]) + far * alternatives[[2, 3, 4]].sum(axis=0)
+    by_hand = [
+        queries[0] + 0.5 * alternatives[1],
+        queries[1] + 0.5 * middle / np.linalg.norm(middle),
+        queries[2],
+    ]
+    for one, other in zip(found, by_hand, strict=True):
+        np.testing.assert_allclose(one, other / np.linalg.norm(other), atol=1e-6)
+
+
+@pytest.mark.parametrize("block", [1, 2, 1024])
+def test_a_whole_ranking_equals_plain_loops(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BLOCK_QUERIES", block)
+    queries, premises, alternatives = unit(4, 8), unit(5, 8, seed=1), unit(6, 8, seed=2)
+    settings = VoteSettings(neighbours=3, temperature=0.5, expansion=0.7, weight=2.0)
+    ranking = voted_ranking(queries, premises, OFFSETS, KNOWN, alternatives, settings)
+    for query, vector in enumerate(queries):
+        votes = np.zeros(6)
+        for premise in np.argsort(-(premises @ vector))[:3]:
+            votes[LISTS[premise]] += math.exp((premises[premise] @ vector - 1) / 0.5)
+        middle = votes @ alternatives
+        moved = vector + 0.7 * middle / np.linalg.norm(middle)
+        cosines = alternatives @ moved / np.linalg.norm(moved)
+        np.testing.assert_allclose(ranking.premises[query] @ alternatives.T, cosines, atol=1e-5)
+        rows = torch.tensor([query, 0])
+        scores = ranking.rerank(rows, torch.from_numpy(ranking.premises[rows] @ alternatives.T).double())
+        np.testing.assert_allclose(scores[0].numpy(), cosines + 2 * votes, atol=1e-5)
+
+
+def test_fewer_premises_than_voters() -> None:
+    ranking = voted_ranking(unit(2, 8), unit(5, 8), OFFSETS, KNOWN, unit(6, 8), VoteSettings(neighbours=99))
+    assert ranking.rerank(torch.tensor([1]), torch.zeros(1, 6)).shape == (1, 6)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"neighbours": 0}, {"temperature": 0.0}, {"weight": -1.0}, {"expansion": -1.0}]
+)
 def test_settings_out_of_range(wrong: dict[str, float]) -> None:
     with pytest.raises(EventformersError, match="accepted: neighbours of 1 or more"):
         VoteSettings(**wrong)  # type: ignore[arg-type]

@@ -28,7 +28,7 @@ from eventformers.inference.alternative_index import (
     read_record,
 )
 from eventformers.inference.encode import EventEncoder, Vectors, as_encoder
-from eventformers.inference.neighbour_votes import VoteSettings, neighbour_votes
+from eventformers.inference.neighbour_votes import Positions, VoteSettings, expanded, neighbour_votes
 
 REVERSE = "~"
 """Before a relation: the other direction, so that the text is the tail and the heads are looked for."""
@@ -64,7 +64,8 @@ class Alternative:
 
     Attributes:
         text: the alternative.
-        score: what it is ranked by: the cosine, with the votes of neighbours where these were asked for.
+        score: what it is ranked by: the cosine, or where neighbours vote the cosine with the expanded query
+            and the votes.
         cosine: cosine of its vector with the query's.
         known: whether the graph holds it for this very premise.
     """
@@ -390,40 +391,53 @@ def _nearest_alternatives(
     votes: VoteSettings | None,
     own: Collection[str],
 ) -> tuple[Alternative, ...]:
-    """The alternatives with the highest scores, without those in `own` that the graph does not know.
-
-    A vote only adds to a score. So none can be missed: an alternative without a vote is behind as many others
-    as are looked for where its cosine is.
-    """
+    """The alternatives with the highest scores, without those in `own` that the graph does not know."""
     same = pc.index(index.premises.texts, query.text).as_py()
     known = set() if same < 0 else set(index.alternatives_of(same).tolist())
     out = {pc.index(index.alternatives.texts, text).as_py() for text in own} - known
-    cosines, positions = index.alternatives.nearest(vector, top + len(out))
-    scores = cosines
-    if votes is not None:
-        premise_cosines, premises = index.premises.nearest(vector, votes.neighbours)
-        added = neighbour_votes(
-            premise_cosines[None],
-            premises[None],
-            index.offsets,
-            index.known,
-            index.record.alternatives,
-            votes,
-        )
-        voted = np.setdiff1d(added.indices, positions)
-        positions = np.concatenate([positions, voted])
-        cosines = np.concatenate([cosines, index.alternatives.cosines(vector, voted)])
-        scores = cosines + added.toarray()[0, positions]
+    number = top + len(out)
+    if votes is None:
+        scores, positions = index.alternatives.nearest(vector, number)
+    else:
+        scores, positions = _voted(index, vector, number, votes)
     best = [place for place in np.argsort(-scores, kind="stable") if int(positions[place]) not in out][:top]
+    cosines = index.alternatives.cosines(vector, positions[best])
     return tuple(
         Alternative(
             text=index.alternatives.text(positions[place]),
             score=float(scores[place]),
-            cosine=float(cosines[place]),
+            cosine=float(cosine),
             known=int(positions[place]) in known,
         )
-        for place in best
+        for place, cosine in zip(best, cosines, strict=True)
     )
+
+
+def _voted(
+    index: AlternativeIndex, vector: Vectors, number: int, settings: VoteSettings
+) -> tuple[Vectors, Positions]:
+    """Scores and positions of a set that holds the `number` alternatives with the highest scores.
+
+    They are the nearest to the expanded query and all that got a vote: a vote only adds to a score, so an
+    alternative outside of both is behind `number` others.
+    """
+    cosines, premises = index.premises.nearest(vector, settings.neighbours)
+    votes = neighbour_votes(
+        cosines[None],
+        premises[None],
+        index.offsets,
+        index.known,
+        index.record.alternatives,
+        settings.temperature,
+    )
+    voted = votes.indices
+    vectors = index.alternatives.vectors.reconstruct_batch(voted)
+    moved = expanded(vector[None], votes[:, voted], vectors, settings.expansion)[0]
+    near_cosines, near = index.alternatives.nearest(moved, number)
+    others = np.setdiff1d(voted, near)
+    positions = np.concatenate([near, others])
+    moved_cosines = np.concatenate([near_cosines, index.alternatives.cosines(moved, others)])
+    return moved_cosines + settings.weight * votes.toarray()[0, positions], positions
 
 
 def _own_texts(query: Query, templates: RelationTemplates) -> set[str]:

@@ -42,12 +42,28 @@ def known_pairs(pairs: Mapping[str, Dataset], splits: Collection[str] | None = N
         EventformersError: a split or a column is not there, or there is no row.
     """
     chosen = choose_splits(pairs, splits)
+    return pairs_of_texts(
+        (text for name in chosen for text in pairs[name]["premise"]),
+        (text for name in chosen for text in pairs[name]["alternative"]),
+    )
+
+
+def pairs_of_texts(premise_texts: Iterable[str], alternative_texts: Iterable[str]) -> KnownPairs:
+    """Collect the distinct premises and alternatives of pairs.
+
+    Args:
+        premise_texts: the premise of each pair.
+        alternative_texts: the alternative of each pair, in the same order.
+
+    Raises:
+        EventformersError: there is no pair.
+    """
     premises: dict[str, int] = {}
     alternatives: dict[str, int] = {}
-    left = _numbered((text for name in chosen for text in pairs[name]["premise"]), premises)
-    right = _numbered((text for name in chosen for text in pairs[name]["alternative"]), alternatives)
+    left = _numbered(premise_texts, premises)
+    right = _numbered(alternative_texts, alternatives)
     if not premises:
-        raise EventformersError(f"the splits {', '.join(chosen)} have no pairs; accepted: at least one row")
+        raise EventformersError("the graph's splits have no pairs; accepted: at least one row")
     distinct = np.unique(left * len(alternatives) + right)
     counts = np.bincount(distinct // len(alternatives), minlength=len(premises))
     offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])

@@ -1,11 +1,20 @@
-"""Votes of a graph's neighbours: what near premises are known to be completed by, for re-ranking."""
+"""What near premises of a graph are known to be completed by, for the ranking of alternatives.
+
+A query's nearest known premises vote for their alternatives, the nearer the more. The votes act twice: the
+mean vector of what was voted for moves the query's vector (the expansion of queries by what they find, after
+Rocchio, 1971), which also brings alternatives forward that nobody voted for; and each vote adds to a score.
+Nothing is trained.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+import faiss
 import numpy as np
 import numpy.typing as npt
+import torch
 from scipy import sparse
 
 from eventformers.errors import EventformersError
@@ -13,29 +22,34 @@ from eventformers.errors import EventformersError
 Vectors = npt.NDArray[np.float32]
 Positions = npt.NDArray[np.int64]
 
+_BLOCK_QUERIES = 1024
+
 
 @dataclass(frozen=True)
 class VoteSettings:
-    """How much the nearest known premises add to the score of their alternatives.
+    """How the nearest known premises act on the scores of alternatives.
 
     Attributes:
         neighbours: number of premises that vote.
         temperature: a premise's vote is exp((cosine - 1) / temperature): 1 where it equals the query.
-        weight: added to an alternative's cosine for a vote of 1.
+        expansion: the query's vector becomes the direction of itself plus this much of the unit vector of
+            what was voted for; 0 leaves it as it is.
+        weight: added to an alternative's cosine for each vote of 1; 0 adds nothing.
 
     Raises:
         EventformersError: a value out of its range.
     """
 
-    neighbours: int = 64
-    temperature: float = 0.05
-    weight: float = 0.2
+    neighbours: int = 256
+    temperature: float = 0.2
+    expansion: float = 1.0
+    weight: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.neighbours < 1 or self.temperature <= 0 or self.weight < 0:
+        if self.neighbours < 1 or self.temperature <= 0 or self.expansion < 0 or self.weight < 0:
             raise EventformersError(
-                f"received {self}; accepted: neighbours of 1 or more, a temperature above 0 and a weight of "
-                "0 or more"
+                f"received {self}; accepted: neighbours of 1 or more, a temperature above 0, an expansion "
+                "and a weight of 0 or more"
             )
 
 
@@ -45,9 +59,9 @@ def neighbour_votes(
     offsets: Positions,
     known: Positions,
     num_alternatives: int,
-    settings: VoteSettings,
+    temperature: float,
 ) -> sparse.csr_array:
-    """What neighbours add to the scores of alternatives.
+    """The votes of each query's neighbours.
 
     Args:
         cosines: `(Q, K)`, of each query with its nearest known premises.
@@ -55,17 +69,103 @@ def neighbour_votes(
         offsets: `(P + 1,)`; the alternatives of premise p stand at `known[offsets[p]:offsets[p + 1]]`.
         known: positions of alternatives, distinct within a premise.
         num_alternatives: A.
-        settings: temperature and weight.
+        temperature: a premise's vote is exp((cosine - 1) / temperature).
 
     Returns:
-        `(Q, A)`, sparse, never negative.
+        `(Q, A)`, sparse, each entry once, never negative.
     """
-    votes = np.exp((cosines.astype(np.float64) - 1) / settings.temperature) * settings.weight
+    votes = np.exp((cosines.astype(np.float64) - 1) / temperature)
     counts = offsets[neighbours + 1] - offsets[neighbours]
     flat = counts.ravel()
     starts = np.cumsum(flat) - flat
     within = np.arange(flat.sum()) - np.repeat(starts, flat)
     columns = known[np.repeat(offsets[neighbours].ravel(), flat) + within]
     rows = np.repeat(np.arange(len(cosines)), counts.sum(axis=1))
-    values = np.repeat(votes.ravel(), flat).astype(np.float32)
+    values = np.repeat(votes.ravel(), flat)
     return sparse.coo_array((values, (rows, columns)), shape=(len(cosines), num_alternatives)).tocsr()
+
+
+def expanded(queries: Vectors, votes: sparse.csr_array, alternatives: Vectors, expansion: float) -> Vectors:
+    """Queries moved towards what was voted for.
+
+    Args:
+        queries: `(Q, d)`, normalised.
+        votes: `(Q, A)`.
+        alternatives: `(A, d)`, normalised.
+        expansion: the length of the step, against a query's 1.
+
+    Returns:
+        `(Q, d)`, normalised; a query without votes as it was.
+    """
+    voted = votes @ alternatives
+    moved = queries + expansion * _unit(voted)
+    return _unit(moved).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class VotedRanking:
+    """What re-ranking brings to `rank_by_cosine`.
+
+    Attributes:
+        premises: `(Q, d)`, the expanded vectors of the queries' premises.
+        rerank: adds the votes to a block of cosines, in place.
+    """
+
+    premises: Vectors
+    rerank: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+def voted_ranking(
+    premises: Vectors,
+    known_premises: Vectors,
+    offsets: Positions,
+    known: Positions,
+    alternatives: Vectors,
+    settings: VoteSettings,
+) -> VotedRanking:
+    """Let known premises vote on the ranking of many queries.
+
+    Args:
+        premises: `(Q, d)`, of the queries, normalised.
+        known_premises: `(P, d)`, of the premises that vote, normalised. They must not be of the split that is
+            ranked, whose alternatives are what is asked for.
+        offsets: `(P + 1,)`; the alternatives of premise p stand at `known[offsets[p]:offsets[p + 1]]`.
+        known: positions of alternatives, distinct within a premise.
+        alternatives: `(A, d)`, of the candidates, normalised.
+        settings: how the votes act.
+    """
+    neighbours = min(settings.neighbours, len(known_premises))
+    cosines, positions = faiss.knn(
+        np.ascontiguousarray(premises, dtype=np.float32),
+        np.ascontiguousarray(known_premises, dtype=np.float32),
+        neighbours,
+        metric=faiss.METRIC_INNER_PRODUCT,
+    )
+
+    def votes_of(rows: slice | Positions) -> sparse.csr_array:
+        return neighbour_votes(
+            cosines[rows], positions[rows], offsets, known, len(alternatives), settings.temperature
+        )
+
+    moved = np.empty_like(premises, dtype=np.float32)
+    for start in range(0, len(premises), _BLOCK_QUERIES):
+        block = slice(start, start + _BLOCK_QUERIES)
+        moved[block] = expanded(premises[block], votes_of(block), alternatives, settings.expansion)
+
+    def add_votes(rows: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        votes = votes_of(rows.cpu().numpy()).tocoo()
+        at_row, at_column = (
+            torch.from_numpy(part.astype(np.int64)).to(scores.device) for part in votes.coords
+        )
+        values = torch.from_numpy(settings.weight * votes.data).to(scores)
+        # Each entry stands there once, so none is written twice.
+        scores[at_row, at_column] += values
+        return scores
+
+    return VotedRanking(premises=moved, rerank=add_votes)
+
+
+def _unit(vectors: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+    """The vectors at length one; a zero vector stays."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(lengths > 0, lengths, 1)
