@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TypedDict
-from xml.etree.ElementTree import ParseError, TreeBuilder
+from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 
 from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser
@@ -169,7 +169,7 @@ class _ItemBuilder(TreeBuilder):
         self.parser: DefusedXMLParser | None = None
         self.lines: list[int] = []
 
-    def start(self, tag: str, attributes: dict[str, str]) -> object:
+    def start(self, tag: str, attributes: dict[str, str]) -> Element:
         if tag == "item" and self.parser is not None:
             self.lines.append(self.parser.parser.CurrentLineNumber)
         return super().start(tag, attributes)
