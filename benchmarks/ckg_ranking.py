@@ -1,0 +1,195 @@
+"""Speed of filtered ranking in a commonsense graph beside a loop that scores and sorts query by query.
+
+    python benchmarks/ckg_ranking.py --data ../shared/data/ckg
+
+Queries are the pairs of a graph's validation or test split, candidates the distinct alternatives of all
+splits. The encoder runs in a process of its own, so the peak memory is that of ranking: libraries, texts,
+vectors and scores. The loop runs on queries drawn at random and its time is scaled to all of them; `--full`
+runs it on every one. It runs in single precision, as most would write it, and in double precision, whose
+ranks ours must equal: a gold alternative may stand anywhere among those that it ties with. Both sides take
+turns in every round; on a machine that is not idle, processor time with `--threads 1` is the fairer clock.
+Without `--data` the graph is that of the bundled samples.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import resource
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from eventformers.datasets_scripts.building import load_built
+from eventformers.inference.encode import load_encoder
+from eventformers.inference.ranking import (
+    BLOCK_MEBIBYTES,
+    FilteredRanks,
+    RankingQueries,
+    rank_by_cosine,
+    ranking_queries,
+)
+
+Vectors = np.ndarray
+Ranks = np.ndarray
+SIDES = {"loop, single precision": np.float32, "loop, double precision": np.float64}
+OURS = "eventformers"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    options = parse_arguments(arguments)
+    torch.set_num_threads(options.threads)
+    queries = load_queries(options.data, options.config, options.split)
+    processor = platform.processor() or platform.machine()
+    print(
+        f"{processor}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, torch {torch.__version__}"
+    )
+    print(f"{len(queries.gold):,} queries on {len(queries.premises):,} distinct premises")
+    print(
+        f"{len(queries.alternatives):,} candidates, of which {queries.removed.mean():.1f} known ones are "
+        f"left out of a list, {queries.removed.max():,} at most"
+    )
+    vectors = encode_elsewhere(options.encoder, queries, options.threads)
+    before = peak_gigabytes()
+    ranks = rank(vectors, queries, options.block_mebibytes)
+    print(f"peak memory without the encoder {peak_gigabytes():.2f} GB; before ranking {before:.2f} GB")
+    print(f"tied queries {ranks.tied:,}; mean reciprocal rank {100 * np.mean(1 / ranks.mean):.2f} %")
+    draw = np.random.default_rng(options.seed)
+    every = len(queries.gold)
+    sample = np.arange(every) if options.full else np.sort(draw.permutation(every)[: options.sample])
+    print(
+        f"the loop runs on {len(sample):,} queries{'' if options.full else ', its time is scaled to all'}\n"
+    )
+    compare(vectors, queries, ranks, sample, options)
+
+
+def compare(
+    vectors: tuple[Vectors, Vectors],
+    queries: RankingQueries,
+    ranks: FilteredRanks,
+    sample: Ranks,
+    options: argparse.Namespace,
+) -> None:
+    """Time both sides in turn; print seconds and ratios, and whether the ranks agree."""
+    scale = len(queries.gold) / len(sample)
+    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in (*SIDES, OURS)}
+    found: dict[str, Ranks] = {}
+    for _ in range(options.rounds):
+        for name, precision in SIDES.items():
+            found[name], taken = timed(lambda dtype=precision: loop(vectors, queries, sample, dtype))
+            seconds[name].append((taken[0] * scale, taken[1] * scale))
+        _, taken = timed(lambda: rank(vectors, queries, options.block_mebibytes))
+        seconds[OURS].append(taken)
+    for name, taken_in_rounds in seconds.items():
+        wall, processor = (statistics.median(column) for column in zip(*taken_in_rounds, strict=True))
+        print(f"  {name:24}{wall:9.1f} s{processor:9.1f} s of processor")
+    for name in SIDES:
+        for kind, clock in (("time", 0), ("processor time", 1)):
+            ratios = [
+                theirs[clock] / ours[clock] for theirs, ours in zip(seconds[name], seconds[OURS], strict=True)
+            ]
+            each = ", ".join(f"{ratio:.1f}" for ratio in ratios)
+            print(f"  {kind} of {name} / ours: median {statistics.median(ratios):.1f} ({each})")
+    for name, theirs in found.items():
+        best, worst = ranks.optimistic[sample], ranks.pessimistic[sample]
+        differing = int(np.sum((theirs < best) | (theirs > worst)))
+        print(f"  {name}: {len(sample) - differing:,} of {len(sample):,} ranks are ours")
+        if SIDES[name] is np.float64:
+            assert not differing, f"{differing} ranks differ from the loop in double precision"
+
+
+def rank(vectors: tuple[Vectors, Vectors], queries: RankingQueries, block_mebibytes: int) -> FilteredRanks:
+    """Our side."""
+    return rank_by_cosine(*vectors, queries, block_mebibytes=block_mebibytes, device="cpu")
+
+
+def loop(vectors: tuple[Vectors, Vectors], queries: RankingQueries, sample: Ranks, dtype: type) -> Ranks:
+    """The other side: one product and one sort for each query, (len(sample),)."""
+    premises, alternatives = (unit(side.astype(dtype)) for side in vectors)
+    starts = np.searchsorted(queries.known_premise, np.arange(len(queries.premises) + 1))
+    ranks = np.empty(len(sample), dtype=np.int64)
+    for place, query in enumerate(sample):
+        premise, gold = queries.premise[query], queries.gold[query]
+        scores = alternatives @ premises[premise]
+        known = queries.known_alternative[starts[premise] : starts[premise + 1]]
+        scores[known[known != gold]] = -np.inf
+        order = np.argsort(-scores)
+        ranks[place] = 1 + np.flatnonzero(order == gold)[0]
+    return ranks
+
+
+def unit(vectors: Vectors) -> Vectors:
+    """The vectors at length one."""
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def timed(run: Callable[[], object]) -> tuple[object, tuple[float, float]]:
+    """What a call gives, and its seconds: passed, and of processor."""
+    started = time.perf_counter(), time.process_time()
+    given = run()
+    return given, (time.perf_counter() - started[0], time.process_time() - started[1])
+
+
+def peak_gigabytes() -> float:
+    """The most main memory that this process has held, in 10⁹ bytes."""
+    kibibytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return kibibytes * 1024 / 1e9
+
+
+def load_queries(data: Path | None, config: str, split: str | None) -> RankingQueries:
+    """The queries of a graph's split, test before validation, and the candidates of all splits."""
+    splits = load_built(data, config, builder="commonsense_graphs")
+    chosen = split or ("test" if "test" in splits else "validation")
+    print(f"{config}: queries from {chosen}, candidates from {', '.join(splits)}")
+
+    def pairs(name: str) -> list[tuple[str, str]]:
+        rows = splits[name]
+        return list(zip(rows["premise"], rows["alternative"], strict=True))
+
+    return ranking_queries(pairs(chosen), [pair for name in splits if name != chosen for pair in pairs(name)])
+
+
+def encode_elsewhere(encoder: str | None, queries: RankingQueries, threads: int) -> tuple[Vectors, Vectors]:
+    """The vectors of premises and alternatives, made in a process that ends with the encoder."""
+    texts = [*queries.premises, *queries.alternatives]
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        vectors = process.submit(encode, encoder, texts, threads).result()
+    return vectors[: len(queries.premises)], vectors[len(queries.premises) :]
+
+
+def encode(encoder: str | None, texts: list[str], threads: int) -> Vectors:
+    """The vectors of texts, (N, d)."""
+    torch.set_num_threads(threads)
+    return load_encoder(encoder, device="cpu").encode(texts)
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, help="raw files of a graph; the bundled samples without it")
+    parser.add_argument(
+        "--config", default="conceptnet_inductive_pairs", help="a config of commonsense_graphs"
+    )
+    parser.add_argument("--split", help="split of the queries; without it test, else validation")
+    parser.add_argument("--encoder", help="folder or Hub id; the packaged all-MiniLM-L6-v2 without it")
+    parser.add_argument("--sample", type=int, default=300, help="queries that the loop runs on")
+    parser.add_argument("--full", action="store_true", help="run the loop on every query")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--block-mebibytes", type=int, default=BLOCK_MEBIBYTES)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--seed", type=int, default=0)
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    main()
