@@ -65,6 +65,7 @@ class Method:
         prepare: makes the training data from a recipe, the raw or built data, the tokenizer, the head before
             training and a seed.
         choose_tasks: the tasks that a recipe's run is scored on, where they are not all.
+        paper_recipe: the recipe of the paper's main settings.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Method:
     tasks: tuple[str, ...]
     prepare: Callable[[Recipe, str | None, PreTrainedTokenizerBase, Any, int], TrainingData]
     choose_tasks: Callable[[Recipe], tuple[str, ...]] | None = None
+    paper_recipe: str = "paper"
 
     def tasks_of(self, recipe: Recipe) -> tuple[str, ...]:
         """The tasks that a run of this recipe is scored on."""

@@ -274,4 +274,5 @@ METHOD = Method(
     tasks=("conceptnet_completion", "atomic_completion", "copa", "siqa", "csqa"),
     prepare=_prepare,
     choose_tasks=_choose_tasks,
+    paper_recipe="paper-bert-base",
 )

@@ -1,0 +1,157 @@
+"""Training of MICO."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from mico_inputs import mico_inputs
+from training_case import MethodTrainingCase
+
+from eventformers.errors import EventformersError
+from eventformers.trainers.method import load_method
+from eventformers.trainers.recipes import list_recipes
+from eventformers.trainers.run import resolve_recipe
+
+HEADS = ("police", "bank", "storm", "house", "judge", "doctor", "spokeswoman", "bridge")
+TAILS = ("city", "fire", "market price", "court of the city", "patient", "grandmother")
+
+
+class TestMicoTraining(MethodTrainingCase):
+    method = "mico"
+    recipe = str(Path(__file__).with_name("quick_mico.yaml"))
+    loss_terms = ("contrastive_loss",)
+    head_fields = {  # noqa: RUF012
+        "pooling": "mean",
+        "contrastive_temperature": 0.1,
+        "learnable_temperature": True,
+        "additive_margin": 0.02,
+        "mask_known_positives": True,
+        "self_negatives": True,
+        "pre_batch_negatives": 8,
+    }
+    stream_settings = None
+
+    @classmethod
+    def write_raw(cls, folder: Path) -> None:
+        """A graph of 18 triples in which every premise but a few has several alternatives."""
+        triples = [
+            f"{relation}\t{HEADS[number % 8]}\t{TAILS[number % 6]}"
+            for relation in ("IsA", "UsedFor", "AtLocation")
+            for number in range(0, 24, 4)
+        ]
+        (folder / "CN-82K-Ind").mkdir()
+        for name, chosen in (("train", triples), ("valid", triples[::3]), ("test", triples[:2])):
+            text = "\n".join(line.replace("police", "thief") if name == "valid" else line for line in chosen)
+            (folder / "CN-82K-Ind" / f"{name}.txt").write_text(text + "\n", encoding="utf-8")
+
+    def head_inputs(self, head: Any) -> dict[str, torch.Tensor]:
+        return mico_inputs(head.config.encoder_config.vocab_size)
+
+    def test_validation_loss(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
+        """Of one alternative a premise, so that the number in training does not matter."""
+        found = []
+        for count in (1, 3):
+            settings = ("validation_rows=4", f"num_alternatives={count}", "learning_rate=0.0", "max_steps=2")
+            plain = ("pre_batch_negatives=0", "module_learning_rates=null")
+            run = self.run(tiny_encoder, raw, tmp_path / str(count), (*settings, *plain))
+            [loss] = [line["eval_loss"] for line in run.history if "eval_loss" in line]
+            assert np.isfinite(loss)
+            found.append(loss)
+        assert found[0] == pytest.approx(found[1], rel=1e-6)
+
+    def test_whole_validation_split(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
+        run = self.run(tiny_encoder, raw, tmp_path, ("validation_rows=null", "save_steps=1"))
+        assert len([line for line in run.history if "eval_loss" in line]) == 4
+
+    def test_both_directions_of_a_triple_in_one_batch(
+        self, tiny_encoder: Path, raw: Path, tmp_path: Path
+    ) -> None:
+        """A batch counts triples: 18 of them are 4 whole batches of 4."""
+        run = self.run(
+            tiny_encoder, raw, tmp_path, ("both_directions=true", "max_steps=-1", "num_train_epochs=1")
+        )
+        assert run.steps == 4
+
+    @pytest.mark.parametrize(
+        ("setting", "message"),
+        [
+            ("num_alternatives=0", r"num_alternatives: found 0; accepted: 1 or more"),
+            ("num_alternatives=two", r"num_alternatives: found 'two'; accepted: a whole number"),
+            ("max_seq_length=2", r"max_seq_length: found 2; accepted: 3 or more"),
+            ("validation_rows=3", r"validation_rows: received 3; accepted: an even number up to the 12 rows"),
+            ("validation_rows=14", r"validation_rows: received 14; .* up to the 12 rows"),
+            ("validation_rows=-2", r"validation_rows: received -2"),
+            ("validation_rows=half", r"validation_rows: found 'half'"),
+            ("both_directions=2", r"both_directions: found 2"),
+            ("positive=easy", r"positive"),
+            ("contrastive_temperature=0", r"contrastive_temperature is 0; accepted: a number above 0"),
+            ("config=conceptnet_inductive", r"conceptnet_inductive.*_pairs"),
+            ("config=conceptnet_pairs", r"conceptnet_pairs"),
+            ("config=conceptnets_pairs", r"conceptnets_pairs"),
+            ("templates=missing.yaml", r"missing\.yaml"),
+            ("stop_at_relative_change=0.01", r"stop_at_relative_change needs a validation loss"),
+        ],
+    )
+    def test_bad_settings(
+        self, tiny_encoder: Path, raw: Path, tmp_path: Path, setting: str, message: str
+    ) -> None:
+        with pytest.raises(EventformersError, match=message):
+            self.run(tiny_encoder, raw, tmp_path, (setting,))
+
+    @pytest.mark.parametrize("missing", ["train", "valid"])
+    def test_split_that_is_not_there(
+        self, tiny_encoder: Path, raw: Path, tmp_path: Path, missing: str
+    ) -> None:
+        folder = tmp_path / "raw" / "CN-82K-Ind"
+        folder.mkdir(parents=True)
+        for path in (raw / "CN-82K-Ind").glob("*.txt"):
+            if path.stem != missing:
+                (folder / path.name).write_bytes(path.read_bytes())
+        with pytest.raises(EventformersError, match="train" if missing == "train" else "validation split"):
+            self.run(tiny_encoder, tmp_path / "raw", tmp_path / "run", ("validation_rows=2",))
+
+    def test_training_stops_where_the_loss_has_settled(
+        self, tiny_encoder: Path, raw: Path, tmp_path: Path
+    ) -> None:
+        settings = ("validation_rows=4", "save_steps=1", "stop_at_relative_change=100.0")
+        assert self.run(tiny_encoder, raw, tmp_path / "settled", settings).steps == 2
+        never = (*settings[:2], "stop_at_relative_change=0.0")
+        assert self.run(tiny_encoder, raw, tmp_path / "never", never).steps == 4
+
+    def test_tasks_of_the_graph_that_was_trained_on(self) -> None:
+        method = load_method(self.method)
+        tasks = {}
+        for name in list_recipes(self.method):
+            recipe = resolve_recipe(method, name)
+            tasks[name] = method.tasks_of(recipe)
+            assert set(recipe.expected) <= set(tasks[name]), name
+        questions = ("copa", "siqa", "csqa")
+        assert tasks["paper-bert-base"] == ("conceptnet_completion", *questions)
+        assert tasks["paper-bert-base-atomic"] == ("atomic_completion", *questions)
+
+    def test_recipes_of_the_paper(self) -> None:
+        """METHODS of the paper: batch 196, two alternatives, length 32, temperature 0.07, no schedule."""
+        method = load_method(self.method)
+        for name, rate in (("paper-bert-base", 1e-5), ("paper-roberta-large", 5e-6)):
+            for graph in ("", "-atomic"):
+                recipe = resolve_recipe(method, name + graph)
+                config = method.config_class(**recipe.model)
+                assert (config.pooling, config.contrastive_temperature, config.positive) == (
+                    "cls",
+                    0.07,
+                    "hard",
+                )
+                assert config.feature_dropout == (0.05 if "large" in name else 0.0)
+                assert recipe.views == {"num_alternatives": 2, "max_seq_length": 32}
+                training = recipe.training
+                assert training["per_device_train_batch_size"] == 196
+                assert training["learning_rate"] == rate
+                assert training["lr_scheduler_type"] == "constant"
+                assert training["weight_decay"] == training["max_grad_norm"] == 0.0
+                assert (training["num_train_epochs"], training["stop_at_relative_change"]) == (10, 0.01)
+                assert recipe.seed == 42
+                assert recipe.data["validation_rows"] is None
