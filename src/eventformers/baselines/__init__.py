@@ -1,0 +1,1 @@
+"""Baselines that stand beside our models in the tables."""

@@ -1,0 +1,380 @@
+"""ConvE, RotatE and ComplEx on a commonsense graph, trained with PyKEEN (extra `baselines`).
+
+These methods know an entity by the triples that it stands in, not by its words. So they show what is left of
+graph completion without a language model, above all for entities that training never saw.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from eventformers.datasets_scripts.relation_templates import Direction
+from eventformers.errors import EventformersError, UnknownNameError
+
+if TYPE_CHECKING:
+    from pykeen.models import ERModel
+    from pykeen.triples import CoreTriplesFactory
+
+Ids = npt.NDArray[np.int64]
+
+UNSEEN_ENTITIES = ("initial", "negative")
+
+_BLOCK_FLOATS = 2**26
+"""Numbers in a block of scores: 256 MB of float32."""
+
+
+@dataclass(frozen=True)
+class EmbeddingSettings:
+    """How a knowledge graph embedding is trained.
+
+    Attributes:
+        dimension: size of an entity's vector; RotatE's and ComplEx's are complex, so they hold twice as many
+            numbers.
+        epochs: passes over the training triples.
+        batch_size: triples of a step; ConvE counts each triple once in each direction.
+        negatives: corrupted triples drawn for each triple, uniformly.
+        learning_rate: of the optimizer.
+        label_smoothing: share of the target that is spread over both labels.
+        unseen: what is known of the entities outside of the training triples while training. `initial`:
+            nothing, they get the vectors that training starts from; `negative`: that they exist, so they are
+            drawn in corrupted triples like all others, as where a graph's vocabulary is fixed beforehand.
+    """
+
+    dimension: int = 200
+    epochs: int = 100
+    batch_size: int = 1024
+    negatives: int = 10
+    learning_rate: float = 1e-3
+    label_smoothing: float = 0.0
+    unseen: Literal["initial", "negative"] = "initial"
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be trained with.
+
+        Raises:
+            EventformersError: a number is out of its range.
+            UnknownNameError: `unseen` is none of `UNSEEN_ENTITIES`.
+        """
+        for name in ("dimension", "epochs", "batch_size", "negatives"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise EventformersError(f"{name} is {value!r}; accepted: an integer of at least 1")
+        if not self.learning_rate > 0:
+            raise EventformersError(f"learning_rate is {self.learning_rate!r}; accepted: a number above 0")
+        if not 0 <= self.label_smoothing < 1:
+            raise EventformersError(
+                f"label_smoothing is {self.label_smoothing!r}; accepted: at least 0 and below 1"
+            )
+        if self.unseen not in UNSEEN_ENTITIES:
+            raise UnknownNameError("treatment of unseen entities", self.unseen, UNSEEN_ENTITIES)
+
+
+@dataclass(frozen=True)
+class EmbeddingMethod:
+    """A knowledge graph embedding and how its authors train it.
+
+    Attributes:
+        name: its name in `METHODS`.
+        model: the class in `pykeen.models`.
+        loss: the loss, as PyKEEN calls it.
+        loss_settings: arguments of the loss.
+        optimizer: the optimizer, as PyKEEN calls it.
+        has_inverse_relations: whether heads are asked for by a relation of their own.
+        corrupts: which ends of a triple are replaced for a negative.
+        defaults: the settings.
+    """
+
+    name: str
+    model: str
+    loss: str
+    optimizer: str
+    defaults: EmbeddingSettings
+    loss_settings: Mapping[str, float] = field(default_factory=dict)
+    has_inverse_relations: bool = False
+    corrupts: tuple[str, ...] = ("head", "tail")
+
+
+METHODS: dict[str, EmbeddingMethod] = {
+    method.name: method
+    for method in (
+        EmbeddingMethod(
+            name="conve",
+            model="ConvE",
+            loss="bcewithlogits",
+            optimizer="adam",
+            has_inverse_relations=True,
+            corrupts=("tail",),
+            defaults=EmbeddingSettings(batch_size=128, label_smoothing=0.1),
+        ),
+        EmbeddingMethod(
+            name="rotate",
+            model="RotatE",
+            loss="nssa",
+            optimizer="adam",
+            loss_settings={"margin": 9.0, "adversarial_temperature": 1.0},
+            defaults=EmbeddingSettings(negatives=256),
+        ),
+        EmbeddingMethod(
+            name="complex",
+            model="ComplEx",
+            loss="softplus",
+            optimizer="adagrad",
+            defaults=EmbeddingSettings(learning_rate=0.5),
+        ),
+    )
+}
+"""The methods by name.
+
+ConvE (Dettmers et al., AAAI 2018): dimension 200, batches of 128, learning rate 0.001, label smoothing 0.1,
+the dropouts (PyKEEN's defaults) and the inverse relations are its authors'. They score a head and a relation
+against all entities at once; PyKEEN holds batch x entities x dimension numbers for that, 1.7 billion on
+CN-82K, so negatives are drawn instead. RotatE (Sun et al., ICLR 2019): the self-adversarial loss with margin
+9 and temperature 1, 256 negatives and batches of 1024 are its authors' for FB15k-237; their dimension is
+1000 and their learning rate 0.00005, over 100,000 steps. ComplEx (Trouillon et al., ICML 2016): softplus,
+AdaGrad from 0.5, 10 negatives and dimension 200 are among its authors' values; the penalty is PyKEEN's. What
+is not named here is ours: the papers do not know these graphs.
+"""
+
+
+@dataclass
+class GraphEmbeddings:
+    """A trained knowledge graph embedding, with scores as dot products.
+
+    PyKEEN scores a query against all entities by arrays of queries x entities x dimension. All three scores
+    are dot products of a query's vector with an entity's, or grow with one for any given query, so
+    that one matrix product takes their place: the order of the entities is the same.
+
+    Attributes:
+        method: the method.
+        model: PyKEEN's model, in evaluation mode, with all entities.
+        losses: mean loss of each epoch.
+    """
+
+    method: EmbeddingMethod
+    model: ERModel
+    losses: list[float]
+
+    def scores(self, entities: Ids, relations: Ids, direction: Direction) -> torch.Tensor:
+        """Score every entity as the answer to queries of one direction.
+
+        Args:
+            entities: the heads (`forward`) or the tails (`reverse`) that are known, `(queries,)`.
+            relations: the relation of each, `(queries,)`.
+            direction: `forward` asks for the tail, `reverse` for the head.
+
+        Returns:
+            `(queries, entities)`; higher is better. Scores of different queries or methods do not compare.
+        """
+        with torch.inference_mode():
+            device = self.model.device
+            queries = self._queries(
+                torch.from_numpy(entities).to(device), torch.from_numpy(relations).to(device), direction
+            )
+            return queries @ self._candidates().T
+
+    def block_queries(self) -> int:
+        """How many queries to score at a time, so that their scores take bounded memory."""
+        return max(1, _BLOCK_FLOATS // self.model.num_entities)
+
+    def _queries(self, entities: torch.Tensor, relations: torch.Tensor, direction: Direction) -> torch.Tensor:
+        if self.method.has_inverse_relations:
+            return self._convolved(entities, self._relation_ids(relations, direction))
+        relation = self.model.relation_representations[0](relations)
+        # The conjugate undoes a rotation, and it moves ComplEx's relation to the other side.
+        turned = self.model.entity_representations[0](entities) * (
+            relation if direction == "forward" else relation.conj()
+        )
+        vectors = torch.view_as_real(turned).flatten(1)
+        if self.method.name == "complex":
+            return vectors
+        return torch.cat([vectors, torch.ones_like(vectors[:, :1])], dim=1)
+
+    def _convolved(self, entities: torch.Tensor, relations: torch.Tensor) -> torch.Tensor:
+        known = self.model.entity_representations[0](entities)
+        # The score is the product with the answer's vector, so the unit vectors read out the other factor.
+        units = torch.eye(known.shape[1], device=known.device)[None]
+        vectors = self.model.interaction(
+            h=known[:, None],
+            r=self.model.relation_representations[0](relations)[:, None],
+            t=(units, torch.zeros_like(units[..., 0])),
+        )
+        return torch.cat([vectors, torch.ones_like(vectors[:, :1])], dim=1)
+
+    def _relation_ids(self, relations: torch.Tensor, direction: Direction) -> torch.Tensor:
+        """Where PyKEEN keeps a relation and its inverse."""
+        inverter = self.model.relation_inverter
+        return inverter.map(relations[:, None], index=0, invert=direction == "reverse")[:, 0]
+
+    def _candidates(self) -> torch.Tensor:
+        """The entities' vectors, `(entities, d)`."""
+        vectors = self.model.entity_representations[0](None)
+        if self.method.name == "conve":
+            bias = self.model.entity_representations[1](None)
+            return torch.cat([vectors, bias[:, None]], dim=1)
+        vectors = torch.view_as_real(vectors).flatten(1)
+        if self.method.name == "complex":
+            return vectors
+        # -|q - t|^2 / 2 but for what is the same for every t: the order of RotatE's distances.
+        return torch.cat([vectors, -0.5 * vectors.square().sum(1, keepdim=True)], dim=1)
+
+
+def train_embeddings(
+    name: str,
+    triples: Ids,
+    *,
+    entities: int,
+    relations: int,
+    settings: EmbeddingSettings | None = None,
+    device: str | torch.device = "cpu",
+    seed: int = 0,
+    show_progress: bool = False,
+) -> GraphEmbeddings:
+    """Train a knowledge graph embedding; the same seed on the same machine gives the same vectors.
+
+    Args:
+        name: a key of `METHODS`.
+        triples: ids of head, relation and tail, `(triples, 3)`; the entities in them are numbered from 0
+            without a gap.
+        entities: number of entities, those of other splits behind those of the triples.
+        relations: number of relations. One without a triple keeps its initial vector.
+        settings: how to train; None takes the method's own.
+        device: torch device.
+        seed: decides the initial vectors, the order of the triples and the negatives. The global random
+            states of torch, numpy and Python are set by PyKEEN.
+        show_progress: draw a progress bar on standard error.
+
+    Raises:
+        UnknownNameError: there is no such method.
+        EventformersError: PyKEEN is not installed, there is no triple, memory ran out, or the loss became
+            infinite.
+    """
+    if name not in METHODS:
+        raise UnknownNameError("knowledge graph embedding", name, METHODS)
+    require_pykeen()
+    if not len(triples):
+        raise EventformersError("the graph has no training triple; accepted: at least one")
+    method = METHODS[name]
+    settings = settings or method.defaults
+    seen = int(triples[:, [0, 2]].max()) + 1
+    trained = entities if settings.unseen == "negative" else seen
+    ids = torch.from_numpy(np.ascontiguousarray(triples))
+    factory = _factory(method, ids, trained, relations)
+    model = _model(method, factory, settings, device, seed)
+    losses = _train(method, model, factory, settings, show_progress)
+    if trained < entities:
+        whole = _model(method, _factory(method, ids, entities, relations), settings, device, seed)
+        _copy_trained(model, whole)
+        model = whole
+    return GraphEmbeddings(method, model.eval(), losses)
+
+
+def require_pykeen() -> None:
+    """Say how to get PyKEEN where it is missing.
+
+    Raises:
+        EventformersError: PyKEEN is not installed.
+    """
+    if importlib.util.find_spec("pykeen") is None:
+        raise EventformersError(
+            "knowledge graph embeddings need PyKEEN, which is not installed; run "
+            "`pip install eventformers[baselines]`"
+        )
+
+
+def _factory(
+    method: EmbeddingMethod, triples: torch.Tensor, entities: int, relations: int
+) -> CoreTriplesFactory:
+    from pykeen.triples import CoreTriplesFactory
+
+    return CoreTriplesFactory(
+        triples,
+        num_entities=entities,
+        num_relations=relations,
+        create_inverse_triples=method.has_inverse_relations,
+    )
+
+
+def _model(
+    method: EmbeddingMethod,
+    factory: CoreTriplesFactory,
+    settings: EmbeddingSettings,
+    device: str | torch.device,
+    seed: int,
+) -> ERModel:
+    from pykeen.models import model_resolver
+
+    model = model_resolver.make(
+        method.model,
+        triples_factory=factory,
+        embedding_dim=settings.dimension,
+        loss=method.loss,
+        loss_kwargs=dict(method.loss_settings),
+        random_seed=seed,
+    )
+    return model.to(device)
+
+
+def _train(
+    method: EmbeddingMethod,
+    model: ERModel,
+    factory: CoreTriplesFactory,
+    settings: EmbeddingSettings,
+    show_progress: bool,
+) -> list[float]:
+    """The mean loss of each epoch."""
+    from pykeen.training import SLCWATrainingLoop
+    from pykeen.training.training_loop import NonFiniteLossError
+
+    loop = SLCWATrainingLoop(
+        model=model,
+        triples_factory=factory,
+        optimizer=method.optimizer,
+        optimizer_kwargs={"lr": settings.learning_rate},
+        # It would try batches out before training, although their size is given.
+        automatic_memory_optimization=False,
+        negative_sampler="basic",
+        negative_sampler_kwargs={
+            "num_negs_per_pos": settings.negatives,
+            "corruption_scheme": method.corrupts,
+        },
+    )
+    instances = len(factory.mapped_triples) * (2 if method.has_inverse_relations else 1)
+    try:
+        losses = loop.train(
+            factory,
+            num_epochs=settings.epochs,
+            batch_size=min(settings.batch_size, instances),
+            label_smoothing=settings.label_smoothing,
+            use_tqdm=show_progress,
+            use_tqdm_batch=False,
+            num_workers=0,
+            pin_memory=model.device.type == "cuda",
+        )
+    except NonFiniteLossError as error:
+        raise EventformersError(
+            f"the loss of {method.model} is no longer finite; lower the learning rate, which is "
+            f"{settings.learning_rate}"
+        ) from error
+    except torch.OutOfMemoryError as error:
+        raise EventformersError(
+            f"out of memory on {model.device}; lower batch_size ({settings.batch_size}), negatives "
+            f"({settings.negatives}) or dimension ({settings.dimension})"
+        ) from error
+    return [float(loss) for loss in losses or []]
+
+
+def _copy_trained(source: ERModel, target: ERModel) -> None:
+    """Copy every weight; where the target has more entities, the first ones are overwritten."""
+    trained = source.state_dict()
+    for name, weights in target.state_dict().items():
+        if weights.ndim:
+            weights[: len(trained[name])].copy_(trained[name])
+        else:
+            weights.copy_(trained[name])

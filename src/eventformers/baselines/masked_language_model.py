@@ -1,0 +1,224 @@
+"""Zero-shot multiple choice by a masked language model: how likely it finds each alternative.
+
+The score of an alternative is its pseudo-log-likelihood (Salazar et al., ACL 2020) given the premise: every
+token of the alternative is masked in turn, and the log-probabilities of the tokens that stood there are
+averaged. It is the row "RoBERTa-L LM" of MICO's table of question answering.
+
+Graph completion is not scored this way: a query would take one pass for each token of each candidate, some
+200,000 passes for the 72,000 of CN-82K, where an encoder takes one for the query and none for a candidate
+whose vector it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import torch
+from huggingface_hub.errors import HfHubHTTPError
+from rich.console import Console
+from rich.progress import Progress
+from safetensors import SafetensorError
+from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from eventformers.encoders import resolve_encoder
+from eventformers.errors import EventformersError
+from eventformers.inference.length_batches import equal_length_batches
+from eventformers.inference.loading import (
+    find_device,
+    find_dtype,
+    first_sentence,
+    folder_name,
+    folder_revision,
+    longest_input,
+)
+from eventformers.protocols import ProtocolOutput, Row, choices_output, read_question
+
+_LOGIT_BYTES = 2**28
+"""Memory for the logits of a batch: every token of every row gets one for each word of the vocabulary."""
+
+
+@dataclass
+class MaskedLanguageModel:
+    """A masked language model with its tokenizer.
+
+    Attributes:
+        model: in evaluation mode, on its device.
+        tokenizer: its tokenizer.
+        name: Hub id, or the folder's name.
+        revision: commit on the Hub, or digest of a folder's configuration and weights; None where unknown.
+        max_length: tokens at most, special tokens included. Of what is longer the premise is cut at its
+            start, then the alternative at its end.
+        truncated: number of alternatives that the latest call of `score` cut, or whose premise it cut.
+    """
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    name: str
+    revision: str | None
+    max_length: int
+    truncated: int = field(default=0, init=False)
+
+    def score(
+        self, pairs: Sequence[tuple[str, str]], *, batch_size: int | None = None, show_progress: bool = False
+    ) -> list[float]:
+        """The pseudo-log-likelihood of each alternative after its premise, a mean over its tokens.
+
+        Args:
+            pairs: premise and alternative; a blank goes between them.
+            batch_size: masked rows of a batch at most; None lets memory alone decide.
+            show_progress: draw a progress bar on standard error.
+
+        Raises:
+            EventformersError: an alternative has no token, or the batch size is no positive integer.
+        """
+        if batch_size is not None and batch_size < 1:
+            raise EventformersError(f"batch_size is {batch_size!r}; accepted: a positive integer")
+        self.truncated = 0
+        encoded = [self._encode(premise, alternative) for premise, alternative in pairs]
+        owners = np.repeat(np.arange(len(encoded)), [len(places) for _, places in encoded])
+        places = [place for _, of_pair in encoded for place in of_pair]
+        values = np.empty(len(places))
+        batches = equal_length_batches(
+            [len(encoded[owner][0]) for owner in owners],
+            max_tokens=max(1, _LOGIT_BYTES // (4 * self.model.config.get_text_config().vocab_size)),
+            max_rows=batch_size,
+        )
+        with Progress(console=Console(stderr=True), disable=not show_progress) as progress:
+            task = progress.add_task("scoring", total=len(places))
+            for batch in batches:
+                rows = [encoded[owners[position]][0] for position in batch]
+                values[batch] = self._log_probabilities(rows, [places[position] for position in batch])
+                progress.advance(task, len(batch))
+        counts = np.bincount(owners, minlength=len(encoded))
+        return (np.bincount(owners, weights=values, minlength=len(encoded)) / counts).tolist()
+
+    def _encode(self, premise: str, alternative: str) -> tuple[list[int], list[int]]:
+        """Token ids of both texts, and the places of the alternative's tokens."""
+        text = f"{premise} {alternative}"
+        encoded = self.tokenizer(
+            text, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False
+        )
+        ids = cast("list[int]", encoded["input_ids"])
+        is_special = cast("list[int]", encoded["special_tokens_mask"])
+        ends = [end for _, end in cast("list[tuple[int, int]]", encoded["offset_mapping"])]
+        # A token may begin with the blank before its word, so that its end tells on which side it is.
+        boundary = len(premise) + 1
+        places = [place for place, end in enumerate(ends) if not is_special[place] and end > boundary]
+        if not places:
+            raise EventformersError(
+                f"the alternative {alternative!r} has no token; accepted: at least one word"
+            )
+        excess = len(ids) - self.max_length
+        if excess <= 0:
+            return ids, places
+        self.truncated += 1
+        chosen = set(places)
+        before = [place for place, special in enumerate(is_special) if not special and place not in chosen]
+        # One token of the alternative always stays.
+        dropped = set([*before, *places[:0:-1]][:excess])
+        kept = [place for place in range(len(ids)) if place not in dropped]
+        return [ids[place] for place in kept], [
+            position for position, place in enumerate(kept) if place in chosen
+        ]
+
+    def _log_probabilities(self, rows: Sequence[list[int]], places: Sequence[int]) -> np.ndarray:
+        """Log-probability of the token at one place of each row, which is masked there."""
+        device = self.model.device
+        ids = torch.tensor(rows, device=device)
+        at = torch.arange(len(rows), device=device), torch.tensor(places, device=device)
+        wanted = ids[at]
+        ids[at] = cast(int, self.tokenizer.mask_token_id)
+        try:
+            with torch.inference_mode():
+                logits = self.model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[at]
+        except torch.OutOfMemoryError as error:
+            raise EventformersError(
+                f"out of memory on {device} with {len(rows):,} texts of {len(rows[0])} tokens; lower the "
+                "batch size"
+            ) from error
+        scores = logits.float().log_softmax(dim=-1)
+        return scores.gather(1, wanted[:, None])[:, 0].double().cpu().numpy()
+
+
+def load_masked_language_model(
+    name_or_path: str | Path, *, device: str | None = None, dtype: str | None = None
+) -> MaskedLanguageModel:
+    """Load a masked language model; safetensors alone.
+
+    Args:
+        name_or_path: folder or Hub id of any model with a masked-language-model head.
+        device: a torch device; None takes an accelerator where there is one.
+        dtype: `float32`, `bfloat16` or `float16`; None takes the one of the saved weights.
+
+    Raises:
+        EventformersError: there is no such model, it has no trained head, or its tokenizer has no mask or
+            cannot tell which token comes from which letters.
+        UnknownNameError: an unknown dtype.
+    """
+    chosen_dtype, chosen_device = find_dtype(dtype), find_device(device)
+    source = resolve_encoder(name_or_path)
+    folder = Path(source) if Path(source).is_dir() else None
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source)
+        model, report = AutoModelForMaskedLM.from_pretrained(
+            source, output_loading_info=True, use_safetensors=True
+        )
+    except (OSError, ValueError, HfHubHTTPError, SafetensorError) as error:
+        raise EventformersError(
+            f"cannot load {source} as a masked language model: {first_sentence(error)}"
+        ) from error
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise EventformersError(
+            f"{name_or_path} has no trained masked-language-model head: {', '.join(missing)} missing, and "
+            "random weights would score at random; accepted: a model that was saved with its head, such as "
+            "bert-base-uncased or roberta-large"
+        )
+    if tokenizer.mask_token_id is None or not tokenizer.is_fast:
+        raise EventformersError(
+            f"the tokenizer of {name_or_path} has no mask token or no offsets; accepted: a fast tokenizer "
+            "of a masked language model"
+        )
+    torch.nn.Module.to(model, device=chosen_device, dtype=chosen_dtype)
+    return MaskedLanguageModel(
+        model=model.eval(),
+        tokenizer=tokenizer,
+        name=source if folder is None else folder_name(folder, name_or_path),
+        revision=model.config._commit_hash if folder is None else folder_revision(folder),
+        max_length=longest_input(tokenizer, model.config.get_text_config()),
+    )
+
+
+def choose_by_likelihood(
+    model: MaskedLanguageModel,
+    rows: Iterable[Row],
+    *,
+    batch_size: int | None = None,
+    show_progress: bool = False,
+) -> ProtocolOutput:
+    """Score the alternatives of questions.
+
+    Args:
+        model: the model.
+        rows: with the texts `premise` and `alternatives`, and `label`, the index of the right one.
+        batch_size: masked rows of a batch at most; None lets memory alone decide.
+        show_progress: draw a progress bar on standard error.
+
+    Returns:
+        Inputs `predictions` (scores per choice) and `references` (labels) of the metric `mcnc`.
+
+    Raises:
+        EventformersError: no rows, a row without two alternatives or with a label that none has, or an
+            alternative without a token.
+    """
+    questions = [read_question(row, number) for number, row in enumerate(rows)]
+    if not questions:
+        raise EventformersError("the dataset has no rows; accepted: at least one")
+    pairs = [(texts[0], alternative) for texts, _ in questions for alternative in texts[1:]]
+    scores = iter(model.score(pairs, batch_size=batch_size, show_progress=show_progress))
+    of_rows = [[next(scores) for _ in texts[1:]] for texts, _ in questions]
+    return choices_output(of_rows, [label for _, label in questions], distinct_texts=len(pairs))

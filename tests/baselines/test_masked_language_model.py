@@ -1,0 +1,119 @@
+"""Masked-LM scores: equal to a slow double-precision loop, whatever the batch; a missing head is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
+
+from eventformers.baselines.masked_language_model import (
+    MaskedLanguageModel,
+    choose_by_likelihood,
+    load_masked_language_model,
+)
+from eventformers.errors import EventformersError
+
+ROWS = [
+    {
+        "premise": "the storm hit the city . as a",
+        "alternatives": ["it flooded", "a vote"],
+        "label": 0,
+    },
+    {"premise": "police", "alternatives": ["arrested the thief", "saved", "the river rose"], "label": 2},
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random masked language model with the vocabulary of the tiny encoder."""
+    target = tmp_path_factory.mktemp("masked") / "model"
+    AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(target)
+    torch.manual_seed(3)
+    config = BertConfig.from_pretrained(tiny_encoder, initializer_range=0.5)
+    BertForMaskedLM(config).save_pretrained(target)
+    return target
+
+
+@pytest.fixture
+def model(folder: Path) -> MaskedLanguageModel:
+    return load_masked_language_model(folder, device="cpu")
+
+
+def slow_score(folder: Path, premise: str, alternative: str) -> float:
+    """One row at a time in double precision, tokens of both sides taken apart."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    slow = BertForMaskedLM.from_pretrained(folder).double().eval()
+    before, after = (
+        tokenizer(text, add_special_tokens=False)["input_ids"] for text in (premise, alternative)
+    )
+    ids = [tokenizer.cls_token_id, *before, *after, tokenizer.sep_token_id]
+    total = 0.0
+    for place in range(1 + len(before), 1 + len(before) + len(after)):
+        masked = list(ids)
+        masked[place] = tokenizer.mask_token_id
+        with torch.no_grad():
+            logits = slow(input_ids=torch.tensor([masked])).logits[0, place]
+        total += float(logits.log_softmax(0)[ids[place]])
+    return total / len(after)
+
+
+def test_scores_equal_a_slow_loop(model: MaskedLanguageModel, folder: Path) -> None:
+    output = choose_by_likelihood(model, ROWS)
+    expected = [[slow_score(folder, row["premise"], text) for text in row["alternatives"]] for row in ROWS]
+    for scores, slow in zip(output.inputs["predictions"], expected, strict=True):
+        np.testing.assert_allclose(scores, slow, rtol=1e-5)
+    assert output.inputs["references"] == [0, 2]
+    assert [len(row["scores"]) for row in output.predictions] == [2, 3]
+    assert output.texts == 7
+    assert model.truncated == 0
+
+
+def test_the_batch_does_not_matter(model: MaskedLanguageModel) -> None:
+    pairs = [(row["premise"], text) for row in ROWS for text in row["alternatives"]]
+    np.testing.assert_allclose(model.score(pairs, batch_size=1), model.score(pairs), rtol=1e-5)
+
+
+def test_a_long_premise_is_cut_at_its_start_and_counted(model: MaskedLanguageModel, folder: Path) -> None:
+    words = ["storm"] * 20 + ["the", "city"] * 14
+    # 32 tokens: two special ones, two of the alternative, the last 28 of the premise.
+    long, short = (model.score([(" ".join(premise), "it flooded")]) for premise in (words, words[-28:]))
+    assert long == short
+    assert model.truncated == 0
+    model.score([(" ".join(words), "it flooded")])
+    assert model.truncated == 1
+
+
+def test_an_alternative_longer_than_the_model_is_cut_at_its_end(model: MaskedLanguageModel) -> None:
+    words = ["storm", "city"] * 30
+    assert model.score([("the", " ".join(words))]) == model.score([("the", " ".join(words[:31]))])
+
+
+def test_an_encoder_without_a_head_is_refused(tiny_encoder: Path) -> None:
+    with pytest.raises(EventformersError, match=r"no trained masked-language-model head.*cls\.predictions"):
+        load_masked_language_model(tiny_encoder, device="cpu")
+
+
+def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EventformersError, match=r"config\.json"):
+        load_masked_language_model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("rows", "fault"),
+    [
+        ([], "no rows"),
+        ([{"premise": "a", "alternatives": ["the"], "label": 0}], "two or more"),
+        ([{"premise": "a", "alternatives": ["the", ""], "label": 0}], "has no token"),
+    ],
+)
+def test_bad_rows_are_refused(model: MaskedLanguageModel, rows: list[dict[str, object]], fault: str) -> None:
+    with pytest.raises(EventformersError, match=fault):
+        choose_by_likelihood(model, rows)
+
+
+def test_a_batch_size_below_one_is_refused(model: MaskedLanguageModel) -> None:
+    with pytest.raises(EventformersError, match="batch_size"):
+        model.score([("a", "the")], batch_size=0)
