@@ -54,6 +54,9 @@ Device = Annotated[str | None, typer.Option("--device", help="cpu or cuda; witho
 Dtype = Annotated[str | None, typer.Option("--dtype", help="float32, bfloat16 or float16.")]
 BatchSize = Annotated[str, typer.Option("--batch-size", help="Texts in a batch, or auto.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Without it the recipe's, or one that is drawn.")]
+Rerank = Annotated[
+    bool, typer.Option("--rerank", help="Let the nearest known premises vote; for ranking in a graph.")
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 
 
@@ -84,10 +87,10 @@ def demo(
 
     finished = run_demo(method, output, encoder=encoder, device=device)
     _show_run(finished.run)
-    console.print("\nReloaded with AutoModel.from_pretrained; nearest events of the samples:")
-    table = Table("event", "nearest", "cosine")
-    for event, nearest, cosine in finished.neighbours:
-        table.add_row(event, nearest, f"{cosine:.2f}")
+    console.print("\nReloaded with AutoModel.from_pretrained; what the samples have near to it:")
+    table = Table(finished.showing.query, finished.showing.nearest, "cosine")
+    for query, nearest, cosine in finished.neighbours:
+        table.add_row(query, nearest, f"{cosine:.2f}")
     console.print(table)
     console.print("The samples are small and ours: these scores are no benchmark.")
 
@@ -194,6 +197,7 @@ def evaluate(
     device: Device = None,
     dtype: Dtype = None,
     batch_size: BatchSize = "auto",
+    rerank: Rerank = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Score a model on tasks, beside its untrained encoder."""
@@ -216,6 +220,7 @@ def evaluate(
             device=device,
             dtype=dtype,
             batch_size=_batch_size(batch_size),
+            rerank=rerank,
             overwrite=overwrite,
         )
         for name in names
@@ -272,7 +277,7 @@ def complete(
     ] = None,
     top: Annotated[int, typer.Option(help="Alternatives to show.")] = 10,
     explain: Annotated[int, typer.Option(help="Nearest known premises to show.")] = 3,
-    rerank: Annotated[bool, typer.Option(help="Let the nearest known premises vote.")] = False,
+    rerank: Rerank = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")] = False,
     device: Device = None,
     dtype: Dtype = None,

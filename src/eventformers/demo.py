@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,26 +10,47 @@ import numpy as np
 
 from eventformers.datasets_scripts import load_built
 from eventformers.datasets_scripts.events import Event, event_text
-from eventformers.inference.encode import load_encoder
+from eventformers.datasets_scripts.relation_templates import relation_templates
+from eventformers.errors import UnknownNameError
+from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.training import FinishedRun, train
 
-_SHOWN_EVENTS: tuple[Event, ...] = (
-    {"subject": "police", "predicate": "arrests", "object": "thief"},
-    {"subject": "storm", "predicate": "destroys", "object": "homes"},
-    {"subject": "doctor", "predicate": "treats", "object": "patient"},
-)
+Texts = dict[str, str | Event]
+"""Texts or events to encode, by their text."""
+
+
+@dataclass(frozen=True)
+class Showing:
+    """What the demo of a method shows: for some queries, what is nearest among the samples.
+
+    Args:
+        query: what a query is.
+        nearest: what is found for it.
+        queries: makes the queries.
+        candidates: loads what may be found from the samples.
+        number: how many are found for each query.
+    """
+
+    query: str
+    nearest: str
+    queries: Callable[[], Texts]
+    candidates: Callable[[], Texts]
+    number: int
 
 
 @dataclass
 class Demonstration:
-    """What the demo shows.
+    """What a demo did and found.
 
     Args:
         run: the finished run.
-        neighbours: a few events, each with its nearest event of the samples and their cosine.
+        showing: what is shown of the reloaded model.
+        neighbours: queries, each with a text of the samples that is near to it and their cosine; nearest
+            first.
     """
 
     run: FinishedRun
+    showing: Showing
     neighbours: list[tuple[str, str, float]]
 
 
@@ -47,22 +69,73 @@ def run_demo(
         The run and what the reloaded model finds.
 
     Raises:
+        UnknownNameError: there is no such method.
         EventformersError: an argument is not accepted; says what is.
     """
+    if method not in SHOWINGS:
+        raise UnknownNameError("method", method, SHOWINGS)
     finished = train(
         method, Path(output) / method, recipe="demo", encoder=encoder, overwrite=True, device=device
     )
     model = load_encoder(finished.folder, device=device)
-    documents = load_built(None, "documents", builder="event_chains")["train"]
-    events = {event_text(event): event for document in documents["events"] for event in document}
-    candidates = model.encode(list(events.values()), normalize=True)
-    anchors = model.encode(list(_SHOWN_EVENTS), normalize=True)
-    cosines = anchors @ candidates.T
-    texts = list(events)
+    return Demonstration(finished, SHOWINGS[method], find_neighbours(model, SHOWINGS[method]))
+
+
+def find_neighbours(model: EventEncoder, showing: Showing) -> list[tuple[str, str, float]]:
+    """The texts of the samples that are nearest to the queries; a query is no neighbour of its own.
+
+    Args:
+        model: the encoder.
+        showing: what is shown.
+
+    Returns:
+        Query, text and cosine, query by query, nearest first.
+    """
+    queries, candidates = showing.queries(), showing.candidates()
+    texts = list(candidates)
+    vectors = model.encode(list(candidates.values()), normalize=True)
+    cosines = model.encode(list(queries.values()), normalize=True) @ vectors.T
     neighbours = []
-    for event, row in zip(_SHOWN_EVENTS, cosines, strict=True):
-        text = event_text(event)
-        others = np.array([candidate != text for candidate in texts])
-        best = int(np.argmax(np.where(others, row, -np.inf)))
-        neighbours.append((text, texts[best], float(row[best])))
-    return Demonstration(finished, neighbours)
+    for query, row in zip(queries, cosines, strict=True):
+        others = np.array([text != query for text in texts])
+        nearest = np.argsort(-np.where(others, row, -np.inf), kind="stable")[: showing.number]
+        neighbours += [(query, texts[place], float(row[place])) for place in nearest]
+    return neighbours
+
+
+def _events(events: Sequence[Event]) -> Texts:
+    return {event_text(event): event for event in events}
+
+
+def _shown_events() -> Texts:
+    return _events(
+        (
+            {"subject": "police", "predicate": "arrests", "object": "thief"},
+            {"subject": "storm", "predicate": "destroys", "object": "homes"},
+            {"subject": "doctor", "predicate": "treats", "object": "patient"},
+        )
+    )
+
+
+def _sample_events() -> Texts:
+    documents = load_built(None, "documents", builder="event_chains")["train"]
+    return _events([event for document in documents["events"] for event in document])
+
+
+def _shown_premises() -> Texts:
+    templates = relation_templates("conceptnet")
+    asked = (("dog", "CapableOf"), ("umbrella", "UsedFor"), ("book", "AtLocation"))
+    premises = [templates.premise(relation, head, "forward") for head, relation in asked]
+    return {premise: premise for premise in premises}
+
+
+def _sample_alternatives() -> Texts:
+    pairs = load_built(None, "conceptnet_inductive_pairs", builder="commonsense_graphs")["train"]
+    return {alternative: alternative for alternative in pairs["alternative"]}
+
+
+SHOWINGS = {
+    "swcc": Showing("event", "nearest event", _shown_events, _sample_events, number=1),
+    "mico": Showing("premise", "nearest alternatives", _shown_premises, _sample_alternatives, number=3),
+}
+"""What the demo of each method shows."""

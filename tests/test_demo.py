@@ -1,0 +1,80 @@
+"""The demo of every method: what it shows of the reloaded model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from transformers import AutoTokenizer
+
+from eventformers import demo
+from eventformers.demo import SHOWINGS, Showing, Texts, find_neighbours, run_demo
+from eventformers.errors import UnknownNameError
+from eventformers.inference.encode import load_encoder
+from eventformers.trainers.method import METHODS, load_method
+from eventformers.trainers.recipes import list_recipes
+from eventformers.training import FinishedRun
+
+every_method = pytest.mark.parametrize("method", METHODS)
+
+
+def save_head(method: str, folder: Path, encoder: Path) -> None:
+    load_method(method).head_class.from_encoder(str(encoder)).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(encoder).save_pretrained(folder)
+
+
+@every_method
+def test_the_nearest_of_each_query_are_found(method: str, tmp_path: Path, tiny_encoder: Path) -> None:
+    save_head(method, tmp_path, tiny_encoder)
+    showing, model = SHOWINGS[method], load_encoder(tmp_path)
+    candidates = showing.candidates()
+    neighbours = find_neighbours(model, showing)
+    assert [query for query, _, _ in neighbours[:: showing.number]] == list(showing.queries())
+    for query, text, cosine in neighbours:
+        assert text != query
+        ours, others = (
+            model.encode([texts[key]], normalize=True)[0]
+            for texts, key in ((showing.queries(), query), (candidates, text))
+        )
+        assert cosine == pytest.approx(float(ours @ others), abs=1e-5)
+    query = neighbours[0][0]
+    everything = model.encode(list(candidates.values()), normalize=True)
+    cosines = everything @ model.encode([showing.queries()[query]], normalize=True)[0]
+    cosines[[text == query for text in candidates]] = -1
+    found = [cosine for _, _, cosine in neighbours[: showing.number]]
+    np.testing.assert_allclose(found, np.sort(cosines)[::-1][: showing.number], atol=1e-5)
+
+
+def test_a_query_is_not_its_own_neighbour(tmp_path: Path, tiny_encoder: Path) -> None:
+    save_head("swcc", tmp_path, tiny_encoder)
+    texts: Texts = {text: text for text in ("storm hit city", "team won", "storm hit town")}
+    showing = Showing("event", "nearest", lambda: texts, lambda: texts, number=2)
+    found = find_neighbours(load_encoder(tmp_path), showing)
+    assert [query for query, _, _ in found] == [query for query in texts for _ in range(2)]
+    assert all(query != text for query, text, _ in found)
+    assert found[0][1] == "storm hit town"
+
+
+@every_method
+def test_a_demo_trains_its_recipe_and_reloads_the_model(
+    method: str, tmp_path: Path, tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {}
+
+    def save(name: str, output: Path, **settings: object) -> FinishedRun:
+        asked.update(settings, method=name)
+        save_head(name, output, tiny_encoder)
+        return FinishedRun(output, None, [])  # type: ignore[arg-type]
+
+    monkeypatch.setattr(demo, "train", save)
+    shown = run_demo(method, tmp_path, encoder=str(tiny_encoder))
+    assert (asked["method"], asked["recipe"]) == (method, "demo")
+    assert "demo" in list_recipes(method)
+    assert shown.run.folder == tmp_path / method
+    assert len(shown.neighbours) == shown.showing.number * len(shown.showing.queries())
+
+
+def test_a_method_without_a_demo_is_told() -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'mico'"):
+        run_demo("mcio", "out")
