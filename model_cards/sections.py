@@ -357,6 +357,11 @@ def _run_facts(card: ModelCard) -> list[str]:
         said.append(f"seed {markdown.code(card.seed)}")
     if card.lora:
         said.append("low-rank adapters were trained instead of the whole encoder, and merged into it")
+    if share := card.training_arguments.get("start_weight_share"):
+        said.append(
+            f"the encoder's weights are the average of its weights before training, with the share "
+            f"{markdown.setting(share)}, and those after it"
+        )
     if card.steps is not None:
         said.append(f"{markdown.number(card.steps)} optimizer steps")
     if card.seconds is not None:
