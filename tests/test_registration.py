@@ -13,6 +13,7 @@ from fresh_process import run_fresh
 from method_case import MethodCase, random_texts
 from transformers import AutoTokenizer
 
+import eventformers
 from eventformers.registration import CONFIGURATIONS, configuration_classes
 
 MODELS_FOLDER = Path(__file__).parent / "models"
@@ -93,6 +94,15 @@ def test_every_method_has_a_case(method: str) -> None:
 
 def test_names_are_the_model_types() -> None:
     assert [configuration.model_type for configuration in configuration_classes()] == list(CONFIGURATIONS)
+
+
+@every_method
+def test_every_class_is_a_public_name(method: str) -> None:
+    configuration = _case_of(method).config_class
+    for reference in configuration.full_auto_map.values():
+        file, name = reference.split(".")
+        assert name in eventformers.__all__
+        assert getattr(eventformers, name).__module__ == f"eventformers.models.{file}"
 
 
 @every_method

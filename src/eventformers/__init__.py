@@ -17,13 +17,19 @@ if TYPE_CHECKING:
     from eventformers.evaluation import evaluate
     from eventformers.inference.commonsense import complete
     from eventformers.inference.encode import encode
+    from eventformers.models.configuration_mico import MicoConfig
     from eventformers.models.configuration_swcc import SwccConfig
+    from eventformers.models.modeling_mico import MicoForMultipleChoice, MicoForPreTraining, MicoModel
     from eventformers.models.modeling_swcc import SwccForPreTraining, SwccModel
     from eventformers.training import train
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "MicoConfig": "eventformers.models.configuration_mico",
+    "MicoForMultipleChoice": "eventformers.models.modeling_mico",
+    "MicoForPreTraining": "eventformers.models.modeling_mico",
+    "MicoModel": "eventformers.models.modeling_mico",
     "SwccConfig": "eventformers.models.configuration_swcc",
     "SwccForPreTraining": "eventformers.models.modeling_swcc",
     "SwccModel": "eventformers.models.modeling_swcc",
@@ -36,6 +42,10 @@ _HOMES = {
 }
 
 __all__ = [
+    "MicoConfig",
+    "MicoForMultipleChoice",
+    "MicoForPreTraining",
+    "MicoModel",
     "SwccConfig",
     "SwccForPreTraining",
     "SwccModel",
