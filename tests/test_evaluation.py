@@ -14,6 +14,7 @@ from eventformers.datasets_scripts.building import build_dataset, load_built
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
 from eventformers.evaluation import evaluate, score, tasks_of_data
 from eventformers.inference.encode import load_encoder
+from eventformers.inference.neighbour_votes import VoteSettings
 from eventformers.results import UNDEFINED, load_results, read_result
 from eventformers.tasks import TASKS
 
@@ -273,6 +274,21 @@ def test_a_graph_is_ranked_with_the_alternatives_of_all_splits(tiny_encoder, gra
     assert chosen.details["known_alternatives_left_out"] == 1
     paths = sorted((tmp_path / "out" / "results").rglob("*.json"))
     assert [read_result(path) for path in paths] == [usual, chosen]
+
+
+def test_re_ranked_results_stand_beside_plain_ones(tiny_encoder, graph_folder, tmp_path):
+    settings = {"data": graph_folder, "output": tmp_path / "out", "baseline_encoder": tiny_encoder}
+    plain = evaluate(tiny_encoder, "conceptnet_completion", **settings)
+    usual = evaluate(tiny_encoder, "conceptnet_completion", rerank=True, **settings)
+    own = evaluate(tiny_encoder, "conceptnet_completion", rerank=VoteSettings(neighbours=1), **settings)
+    assert [one.variant.partition("_")[0] for one in (plain, usual, own)] == ["", "reranked", "reranked"]
+    assert usual.variant != own.variant
+    assert len(load_results(tmp_path / "out")) == 3
+    assert "rerank" not in plain.details
+    assert own.details["rerank"]["neighbours"] == 1
+    assert usual.baseline.main_value == usual.main_value
+    with pytest.raises(EventformersError, match="accepted with rerank: conceptnet_completion, atomic"):
+        evaluate(tiny_encoder, "copa", rerank=True)
 
 
 def test_results_of_two_splits_stand_beside_each_other(tiny_encoder, graph_folder, tmp_path):

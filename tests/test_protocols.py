@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import asdict, replace
+
 import numpy as np
 import pytest
 
 from eventformers.errors import EventformersError
+from eventformers.inference.neighbour_votes import VoteSettings
 from eventformers.protocols import choose_alternatives, compare_pairs, grade_pairs, rank_alternatives
 
 
@@ -195,6 +198,35 @@ def test_a_text_on_both_sides_is_embedded_once_and_is_its_own_candidate():
     output = rank_alternatives(embed, [pair("x", "y"), pair("y", "x", "reverse")], {})
     assert embed.calls == [["x", "y"]]
     assert output.inputs["predictions"] == [2, 2]
+
+
+def test_training_premises_vote_on_the_ranks():
+    """By cosine `d` is first; the nearest training premise knows `b`; those of validation have no vote."""
+    embed = TextEmbedding(p=[1, 0], n=[1, 0.1], f=[0, 1], b=[-1, 0.1], c=[0.5, 1], d=[1, 0.2])
+    others = {
+        "validation": [pair("p", "c"), pair("n", "d")],
+        "train": [pair("n", "b"), pair("f", "c"), pair("n", "b")],
+    }
+    votes = VoteSettings(neighbours=1, temperature=0.1, expansion=0.0, weight=3.0)
+    plain = rank_alternatives(embed, [pair("p", "b")], others)
+    output = rank_alternatives(embed, [pair("p", "b")], others, rerank=votes)
+    assert plain.inputs["predictions"] == [2]
+    assert output.inputs["predictions"] == [1]
+    assert output.details["rerank"] == {"votes_of": "train", **asdict(votes)}
+    silent = replace(votes, weight=0.0)
+    assert rank_alternatives(embed, [pair("p", "b")], others, rerank=silent).inputs == plain.inputs
+    moved = replace(silent, expansion=9.0)
+    assert rank_alternatives(embed, [pair("p", "b")], others, rerank=moved).inputs["predictions"] == [1]
+
+
+def test_votes_never_come_from_the_scored_split():
+    """The rows that are ranked know their answers; a training split of others says nothing of them."""
+    embed = TextEmbedding(p=[1, 0], f=[0, 1], a=[1, 0], b=[-1, 0.1], c=[0.5, 1])
+    votes = VoteSettings(neighbours=5, weight=9.0)
+    others = {"train": [pair("f", "c")], "test": [pair("p", "a")]}
+    assert rank_alternatives(embed, [pair("p", "b")], others, rerank=votes).inputs["predictions"] == [2]
+    with pytest.raises(EventformersError, match=r"votes from the split 'train'; found beside .*: test"):
+        rank_alternatives(embed, [pair("p", "b")], {"test": [pair("p", "a")]}, rerank=votes)
 
 
 def test_ranking_refuses_no_rows_and_missing_columns():

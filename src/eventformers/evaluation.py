@@ -23,6 +23,7 @@ from eventformers.encoders import PACKAGED_ENCODER, resolve_encoder
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluate_metrics import load_metric
 from eventformers.inference.encode import EventEncoder, Vectors, load_encoder
+from eventformers.inference.neighbour_votes import VoteSettings, vote_settings
 from eventformers.protocols import Embed, GraphProtocol, JsonValue, Protocol, ProtocolOutput, Row
 from eventformers.provenance import git_commit, library_versions
 from eventformers.results import (
@@ -34,7 +35,7 @@ from eventformers.results import (
     result_path,
     write_result,
 )
-from eventformers.tasks import TASKS, Task, get_task
+from eventformers.tasks import TASKS, Task, get_task, reranked
 
 TRAINING_RECORD = "run.json"
 """The file beside a trained model's weights that tells its start encoder and its recipe with the seed."""
@@ -75,6 +76,7 @@ def evaluate(
     dtype: str | None = None,
     batch_size: int | Literal["auto"] = "auto",
     seed: int | None = None,
+    rerank: bool | VoteSettings = False,
     overwrite: bool = False,
 ) -> TaskResult:
     """Score a model, or a plain encoder, on a task.
@@ -96,6 +98,8 @@ def evaluate(
         dtype: a torch dtype by name; None takes the model's.
         batch_size: events per batch, or `auto`.
         seed: the seed to record; None takes the one of the model's training record. No task draws anything.
+        rerank: let training premises vote, in a task that ranks in a graph; their settings, or True for the
+            measured ones. The untrained encoder is re-ranked alike.
         overwrite: replace a result on other rows.
 
     Returns:
@@ -107,14 +111,16 @@ def evaluate(
         EventformersError: the model, the baseline or the data cannot be loaded, the data lacks the split, a
             vector is not finite, or the place of the result holds one on other rows.
     """
-    chosen = get_task(task)
+    votes = vote_settings(rerank)
+    chosen = get_task(task) if votes is None else reranked(get_task(task), votes)
     scored_data = load_data(chosen, data, split)
     record = describe_data(chosen, scored_data, data)
     started = time.perf_counter()
     encoder = _encoder(chosen, model, pooling, event_order, device, dtype)
     load_seconds = time.perf_counter() - started
     usual = record.split == chosen.choose_split(scored_data.splits)
-    variant = "-".join(filter(None, (pooling, event_order, None if usual else record.split)))
+    other_split, voted = None if usual else record.split, votes and votes.name
+    variant = "-".join(filter(None, (pooling, event_order, other_split, voted)))
     if output is not None and encoder.revision is None:
         raise EventformersError(
             f"the encoder {encoder.name!r} has no revision, so its result has no place; accepted: a model "

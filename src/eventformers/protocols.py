@@ -7,7 +7,7 @@ a metric, so any function from events and texts to vectors can be scored.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError
+from eventformers.inference.known_pairs import KnownPairs, pairs_of_texts
+from eventformers.inference.neighbour_votes import VoteSettings, voted_ranking
 from eventformers.inference.ranking import FilteredRanks, RankingQueries, rank_by_cosine, ranking_queries
 from eventformers.inference.unit_vectors import unit_vectors
 
@@ -24,6 +26,9 @@ Row: TypeAlias = Mapping[str, object]
 MetricInputs: TypeAlias = Mapping[str, Sequence[object]]
 Embed: TypeAlias = Callable[[Sequence[str | Event]], NDArray[np.floating]]
 """Texts and events to vectors, (N, d), in their order. Vectors need not be normalised."""
+
+VOTING_SPLIT = "train"
+"""The split whose premises vote where alternatives are re-ranked."""
 
 COSINE_DECIMALS = 12
 """Far below the precision of the vectors: the order of summation must not decide between equal cosines."""
@@ -173,6 +178,8 @@ def rank_alternatives(
     rows: Iterable[Row],
     other_splits: Mapping[str, Iterable[Row]],
     device: torch.device | None = None,
+    *,
+    rerank: VoteSettings | None = None,
 ) -> ProtocolOutput:
     """Filtered rank of each row's alternative among all alternatives of the graph (Su et al. 2022).
 
@@ -184,14 +191,16 @@ def rank_alternatives(
         rows: the rows to rank, with the texts `premise`, `alternative` and `direction`.
         other_splits: the rows of the dataset's other splits by name, with `premise` and `alternative`.
         device: where the cosines are computed; None takes an accelerator where there is one.
+        rerank: let the premises of the training split vote; None ranks by the cosine alone.
 
     Returns:
         Input `predictions` (ranks); per row its rank, and the ends of its tie where it has one. Parts for
         each direction and for the optimistic and pessimistic ranks. Details: the number of candidates and of
-        premises, known alternatives left out, and tied rows.
+        premises, known alternatives left out, tied rows, and the settings of the votes.
 
     Raises:
-        EventformersError: no rows, a column is missing, or a vector has no cosine.
+        EventformersError: no rows, a column is missing, a vector has no cosine, or votes are asked for and
+            there is no training split beside the scored one.
     """
     directions: list[str] = []
 
@@ -204,17 +213,47 @@ def rank_alternatives(
         (_text(row, "premise"), _text(row, "alternative")) for split in other_splits.values() for row in split
     )
     queries = ranking_queries(scored(), others)
+    voters = None if rerank is None else _voters(other_splits)
     # One call, so that a text on both sides is embedded once and every cut is counted.
-    distinct = list(dict.fromkeys([*queries.premises, *queries.alternatives]))
+    texts = [*queries.premises, *queries.alternatives, *(voters.premises if voters else ())]
+    distinct = list(dict.fromkeys(texts))
     vectors = np.asarray(embed(distinct))
     position = {text: index for index, text in enumerate(distinct)}
-    ranks = rank_by_cosine(
-        vectors[: len(queries.premises)],
-        vectors[[position[text] for text in queries.alternatives]],
-        queries,
-        device=device,
-    )
-    return ranks_output(ranks, queries, directions, list(other_splits), distinct_texts=len(distinct))
+    premises = vectors[: len(queries.premises)]
+    alternatives = vectors[[position[text] for text in queries.alternatives]]
+    add_votes = None
+    if rerank is not None and voters is not None:
+        candidate = {text: index for index, text in enumerate(queries.alternatives)}
+        columns = np.asarray([candidate[text] for text in voters.alternatives])
+        voted = voted_ranking(
+            _unit_float32(premises, queries.premises),
+            _unit_float32(vectors[[position[text] for text in voters.premises]], voters.premises),
+            voters.offsets,
+            columns[voters.positions],
+            _unit_float32(alternatives, queries.alternatives),
+            rerank,
+        )
+        premises, add_votes = voted.premises, voted.rerank
+    ranks = rank_by_cosine(premises, alternatives, queries, device=device, rerank=add_votes)
+    output = ranks_output(ranks, queries, directions, list(other_splits), distinct_texts=len(distinct))
+    if rerank is not None:
+        output.details["rerank"] = {"votes_of": VOTING_SPLIT, **asdict(rerank)}
+    return output
+
+
+def _voters(other_splits: Mapping[str, Iterable[Row]]) -> KnownPairs:
+    """The pairs whose premises vote: those of the training split alone."""
+    if VOTING_SPLIT not in other_splits:
+        raise EventformersError(
+            f"re-ranking takes its votes from the split {VOTING_SPLIT!r}; found beside the scored one: "
+            f"{', '.join(other_splits) or 'none'}; accepted: another scored split of data that has it"
+        )
+    pairs = [(_text(row, "premise"), _text(row, "alternative")) for row in other_splits[VOTING_SPLIT]]
+    return pairs_of_texts((premise for premise, _ in pairs), (alternative for _, alternative in pairs))
+
+
+def _unit_float32(vectors: NDArray[np.floating], texts: Sequence[str]) -> NDArray[np.float32]:
+    return unit_vectors(vectors, texts).astype(np.float32)
 
 
 def ranks_output(

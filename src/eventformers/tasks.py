@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.inference.neighbour_votes import VoteSettings
 from eventformers.protocols import (
     GraphProtocol,
     Protocol,
@@ -251,6 +253,18 @@ TASKS: dict[str, Task] = {
     )
 }
 """The tasks by name."""
+
+
+def reranked(task: Task, votes: VoteSettings) -> Task:
+    """The task with its alternatives re-ranked by the votes of training premises.
+
+    Raises:
+        EventformersError: the task does not rank in a graph.
+    """
+    if task.protocol is not rank_alternatives:
+        able = ", ".join(name for name, one in TASKS.items() if one.protocol is rank_alternatives)
+        raise EventformersError(f"{task.name} has nothing to re-rank; accepted with rerank: {able}")
+    return replace(task, protocol=partial(rank_alternatives, rerank=votes))
 
 
 def get_task(name: str) -> Task:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import faiss
 import numpy as np
@@ -342,7 +342,8 @@ def _map_texts(folder: Path, name: str) -> pa.Table:
 
 def _map_vectors(folder: Path, name: str) -> faiss.IndexFlatIP:
     # IO_FLAG_MMAP reads a flat index into memory all the same; only this flag maps one.
-    return faiss.read_index(str(folder / f"{name}.faiss"), faiss.IO_FLAG_MMAP_IFC)
+    path = str(folder / f"{name}.faiss")
+    return cast("faiss.IndexFlatIP", faiss.read_index(path, faiss.IO_FLAG_MMAP_IFC))
 
 
 def _called(name: str, revision: str | None, pooling: str) -> str:

@@ -28,7 +28,13 @@ from eventformers.inference.alternative_index import (
     read_record,
 )
 from eventformers.inference.encode import EventEncoder, Vectors, as_encoder
-from eventformers.inference.neighbour_votes import Positions, VoteSettings, expanded, neighbour_votes
+from eventformers.inference.neighbour_votes import (
+    Positions,
+    VoteSettings,
+    expanded,
+    neighbour_votes,
+    vote_settings,
+)
 
 REVERSE = "~"
 """Before a relation: the other direction, so that the text is the tail and the heads are looked for."""
@@ -213,7 +219,7 @@ def complete(
     building = _Building(batch_size=batch_size, overwrite=overwrite, show_progress=show_progress)
     opened = _open_index(encoder, data, config, index, templates, splits, building)
     vector = encoder.encode(understood.text, normalize=True)
-    votes = VoteSettings() if rerank is True else rerank or None
+    votes = vote_settings(rerank)
     return Completion(
         query=understood,
         alternatives=_nearest_alternatives(
@@ -372,8 +378,8 @@ def _open_index(
 
 
 def _load_pairs(data: str | Path | None, config: str, templates: str | Path | None) -> Mapping[str, Dataset]:
-    settings = {} if templates is None else {"templates": str(templates)}
-    return load_built(data, f"{config}_pairs", builder="commonsense_graphs", **settings)
+    settings: dict[str, object] = {} if templates is None else {"templates": str(templates)}
+    return load_built(data, f"{config}_pairs", builder="commonsense_graphs", streaming=False, **settings)
 
 
 def _cached_index(encoder: EventEncoder, fingerprint: str) -> Path:

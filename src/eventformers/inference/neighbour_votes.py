@@ -52,6 +52,19 @@ class VoteSettings:
                 "and a weight of 0 or more"
             )
 
+    @property
+    def name(self) -> str:
+        """Short name of a result under these settings."""
+        values = (self.neighbours, self.temperature, self.expansion, self.weight)
+        return "reranked" if self == VoteSettings() else "_".join(["reranked", *map(str, values)])
+
+
+def vote_settings(rerank: bool | VoteSettings) -> VoteSettings | None:
+    """The settings that a switch stands for: True for the measured ones, False for no votes."""
+    if isinstance(rerank, VoteSettings):
+        return rerank
+    return VoteSettings() if rerank else None
+
 
 def neighbour_votes(
     cosines: Vectors,
