@@ -16,6 +16,8 @@ from .modeling_base import EventEncoderModel, EventPreTrainedModel
 
 NO_ALTERNATIVE = -1
 """Id of a place in the queue of earlier alternatives that holds none."""
+_OF_TRAINING = (r"^logit_scale\.logarithm$", r"^earlier_alternatives\.(vectors|ids)$")
+"""The training head's own weights, which the other classes leave out. Any other without a place is told."""
 
 
 @dataclass
@@ -62,6 +64,29 @@ class LogitScale(nn.Module):
         return (-self.logarithm).exp()
 
 
+class EarlierAlternatives(nn.Module):
+    """A queue of the alternatives of earlier batches, the newest first.
+
+    A module of its own, so that an adapter saves and loads it with the rest.
+    """
+
+    def __init__(self, size: int, dimension: int):
+        super().__init__()
+        self.register_buffer("vectors", torch.zeros(size, dimension))
+        self.register_buffer("ids", torch.full((size,), NO_ALTERNATIVE, dtype=torch.long))
+
+    def forward(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Vectors `(size, d)` and ids `(size,)`, which a later batch does not overwrite."""
+        return self.vectors.clone(), self.ids.clone()
+
+    @torch.no_grad()
+    def remember(self, vectors: torch.Tensor, ids: torch.Tensor) -> None:
+        """Put vectors `(B, d)` with their ids `(B,)` at the head of the queue."""
+        size = len(self.ids)
+        self.vectors.copy_(torch.cat([vectors.to(self.vectors.dtype), self.vectors])[:size])
+        self.ids.copy_(torch.cat([ids, self.ids])[:size])
+
+
 class MicoPreTrainedModel(EventPreTrainedModel):
     """Base class of the MICO models."""
 
@@ -73,17 +98,16 @@ class MicoPreTrainedModel(EventPreTrainedModel):
         super()._init_weights(module)
         if isinstance(module, LogitScale):
             init.constant_(module.logarithm, module.start)
-        elif isinstance(module, MicoForPreTraining) and self.config.pre_batch_negatives:
-            init.zeros_(module.earlier_alternatives)
-            init.constant_(module.earlier_alternative_ids, NO_ALTERNATIVE)
+        elif isinstance(module, EarlierAlternatives):
+            init.zeros_(module.vectors)
+            init.constant_(module.ids, NO_ALTERNATIVE)
 
 
 class MicoModel(EventEncoderModel, MicoPreTrainedModel):
     """MICO's encoder of premises and alternatives: the pooled output of a pretrained encoder."""
 
     config: MicoConfig
-    # Left out knowingly: they belong to the training head. Any other weight without a place is still told.
-    _keys_to_ignore_on_load_unexpected = (r"^logit_scale\.logarithm$", r"^earlier_alternative(s|_ids)$")
+    _keys_to_ignore_on_load_unexpected = _OF_TRAINING
 
 
 class MicoForPreTraining(MicoPreTrainedModel):
@@ -96,12 +120,11 @@ class MicoForPreTraining(MicoPreTrainedModel):
         self.logit_scale = (
             LogitScale(config.contrastive_temperature) if config.learnable_temperature else None
         )
-        if config.pre_batch_negatives:
-            size = (config.pre_batch_negatives, config.projection_dim)
-            self.register_buffer("earlier_alternatives", torch.zeros(size))
-            self.register_buffer(
-                "earlier_alternative_ids", torch.full(size[:1], NO_ALTERNATIVE, dtype=torch.long)
-            )
+        self.earlier_alternatives = (
+            EarlierAlternatives(config.pre_batch_negatives, config.projection_dim)
+            if config.pre_batch_negatives
+            else None
+        )
         self.post_init()
 
     def encode_views(
@@ -200,8 +223,10 @@ class MicoForPreTraining(MicoPreTrainedModel):
             own_alternatives=config.own_alternatives,
             **negatives,
         )
-        if config.pre_batch_negatives and self.training:
-            self._remember(gathered["alternatives"], gathered["alternative_ids"])
+        if self.earlier_alternatives is not None and self.training:
+            self.earlier_alternatives.remember(
+                gathered["alternatives"][:, 0], gathered["alternative_ids"][:, 0]
+            )
         return MicoForPreTrainingOutput(loss=loss, contrastive_loss=loss, embeddings=views["premise"])
 
     def _further_negatives(self, gathered: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -212,22 +237,13 @@ class MicoForPreTraining(MicoPreTrainedModel):
             # An entity may be an answer about itself: a dog is near a dog.
             own = gathered["entity_ids"].unsqueeze(1)
             negatives["row_negatives_mask"] = _is_known(gathered["known_alternative_ids"], own)
-        if self.config.pre_batch_negatives:
-            ids = self.earlier_alternative_ids
+        if self.earlier_alternatives is not None:
+            negatives["shared_negatives"], ids = self.earlier_alternatives()
             left_out = (ids == NO_ALTERNATIVE).expand(len(gathered["premise"]), -1)
             if self.config.mask_known_positives:
                 left_out = left_out | _is_known(gathered["known_alternative_ids"], ids)
-            negatives["shared_negatives"] = self.earlier_alternatives.clone()
             negatives["shared_negatives_mask"] = left_out
         return negatives
-
-    @torch.no_grad()
-    def _remember(self, alternatives: torch.Tensor, ids: torch.Tensor) -> None:
-        """Put each row's own alternative at the head of the queue."""
-        size = self.config.pre_batch_negatives
-        own = alternatives[:, 0].to(self.earlier_alternatives.dtype)
-        self.earlier_alternatives.copy_(torch.cat([own, self.earlier_alternatives])[:size])
-        self.earlier_alternative_ids.copy_(torch.cat([ids[:, 0], self.earlier_alternative_ids])[:size])
 
     def forward(
         self,
@@ -292,8 +308,7 @@ class MicoForPreTraining(MicoPreTrainedModel):
 class MicoForMultipleChoice(MicoPreTrainedModel):
     """Choice of the alternative that is nearest to a premise, without training on such questions (Eq. 7)."""
 
-    # The training head's own weights have no place here, knowingly.
-    _keys_to_ignore_on_load_unexpected = (r"^logit_scale\.logarithm$", r"^earlier_alternative(s|_ids)$")
+    _keys_to_ignore_on_load_unexpected = _OF_TRAINING
 
     def __init__(self, config, encoder=None):
         super().__init__(config)

@@ -210,6 +210,11 @@ def _prepare(
             raise EventformersError(f"setting {name}: found {recipe.views[name]}; accepted: {least} or more")
     config = head.config
     builder, name, settings = METHOD.training_dataset(recipe)
+    if not name.endswith("_pairs"):
+        raise EventformersError(
+            f"setting config: found {name!r}; accepted: the premises and alternatives of a graph, a config "
+            "that ends with _pairs"
+        )
     splits = cast(DatasetDict, load_built(data, name, builder=builder, **settings))
     if "train" not in splits:
         raise EventformersError(f"{data}: found the splits {', '.join(splits)}; accepted: with train")
@@ -270,7 +275,7 @@ METHOD = Method(
     dataset=("commonsense_graphs", "conceptnet_inductive_pairs"),
     data_keys=frozenset({"config", "validation_rows", *setting_names(CommonsenseGraphsConfig)}),
     view_keys=frozenset({"max_seq_length", "num_alternatives", "both_directions"}),
-    trained_whole=("logit_scale",),
+    trained_whole=("logit_scale", "earlier_alternatives"),
     tasks=("conceptnet_completion", "atomic_completion", "copa", "siqa", "csqa"),
     prepare=_prepare,
     choose_tasks=_choose_tasks,

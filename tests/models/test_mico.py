@@ -182,8 +182,8 @@ def _head(encoder: Path, **fields: Any) -> MicoForPreTraining:
 
 def _fill_queue(head: MicoForPreTraining, ids: list[int]) -> None:
     texts, mask = random_texts(len(ids), 6, 100, seed=5)
-    head.earlier_alternatives[: len(ids)] = head.mico(texts, mask).embeddings.detach()
-    head.earlier_alternative_ids[: len(ids)] = torch.tensor(ids)
+    head.earlier_alternatives.vectors[: len(ids)] = head.mico(texts, mask).embeddings.detach()
+    head.earlier_alternatives.ids[: len(ids)] = torch.tensor(ids)
 
 
 def _loss_by_separate_passes(head: MicoForPreTraining, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -202,7 +202,7 @@ def _loss_by_separate_passes(head: MicoForPreTraining, inputs: dict[str, torch.T
     entity = encode(inputs["entity_input_ids"], inputs["entity_attention_mask"])
     known = [set(ids) - {ABSENT} for ids in inputs["known_alternative_ids"].tolist()]
     ids = inputs["alternative_ids"].tolist()
-    earlier = head.earlier_alternative_ids.tolist()
+    earlier = head.earlier_alternatives.ids.tolist()
     full = [place for place, text in enumerate(earlier) if text != NO_ALTERNATIVE]
     return losses.multi_alternative_contrast(
         premise,
@@ -214,7 +214,7 @@ def _loss_by_separate_passes(head: MicoForPreTraining, inputs: dict[str, torch.T
         row_negatives_mask=torch.tensor(
             [[text in mine] for text, mine in zip(inputs["entity_ids"].tolist(), known, strict=True)]
         ),
-        shared_negatives=head.earlier_alternatives[full].clone(),
+        shared_negatives=head.earlier_alternatives.vectors[full].clone(),
         shared_negatives_mask=torch.tensor([[earlier[place] in mine for place in full] for mine in known]),
     )
 
@@ -323,25 +323,25 @@ def test_queue_fills_in_training_with_the_newest_first(tiny_encoder_without_drop
     head = _head(tiny_encoder_without_dropout, pre_batch_negatives=QUEUE)
     first = mico_inputs(100)
     second = _other_batch(first)
-    assert head.earlier_alternative_ids.tolist() == [NO_ALTERNATIVE] * QUEUE
+    assert head.earlier_alternatives.ids.tolist() == [NO_ALTERNATIVE] * QUEUE
     head.eval()(**first)
-    assert head.earlier_alternative_ids.tolist() == [NO_ALTERNATIVE] * QUEUE
+    assert head.earlier_alternatives.ids.tolist() == [NO_ALTERNATIVE] * QUEUE
     head.train()(**first)
     own = first["alternative_ids"][:, 0].tolist()
-    assert head.earlier_alternative_ids.tolist() == own + [NO_ALTERNATIVE] * (QUEUE - ROWS)
-    torch.testing.assert_close(head.earlier_alternatives[:ROWS], _own_vectors(head, first))
+    assert head.earlier_alternatives.ids.tolist() == own + [NO_ALTERNATIVE] * (QUEUE - ROWS)
+    torch.testing.assert_close(head.earlier_alternatives.vectors[:ROWS], _own_vectors(head, first))
     head(**second)
     newest = second["alternative_ids"][:, 0].tolist()
-    assert head.earlier_alternative_ids.tolist() == newest + own[: QUEUE - ROWS]
+    assert head.earlier_alternatives.ids.tolist() == newest + own[: QUEUE - ROWS]
     expected = torch.cat([_own_vectors(head, second), _own_vectors(head, first)])[:QUEUE]
-    torch.testing.assert_close(head.earlier_alternatives, expected)
+    torch.testing.assert_close(head.earlier_alternatives.vectors, expected)
 
 
 def test_queue_smaller_than_a_batch(tiny_encoder_without_dropout: Path) -> None:
     head = _head(tiny_encoder_without_dropout, pre_batch_negatives=4)
     inputs = mico_inputs(100)
     head(**inputs)
-    assert head.earlier_alternative_ids.tolist() == inputs["alternative_ids"][:4, 0].tolist()
+    assert head.earlier_alternatives.ids.tolist() == inputs["alternative_ids"][:4, 0].tolist()
 
 
 def test_queue_raises_the_loss_by_what_it_holds(tiny_encoder_without_dropout: Path) -> None:
@@ -368,10 +368,10 @@ def test_queue_is_saved_and_a_loaded_head_goes_on_as_the_other(
     head.save_pretrained(tmp_path)
     again, report = MicoForPreTraining.from_pretrained(tmp_path, output_loading_info=True)
     assert not report["missing_keys"]
-    assert torch.equal(again.earlier_alternative_ids, head.earlier_alternative_ids)
+    assert torch.equal(again.earlier_alternatives.ids, head.earlier_alternatives.ids)
     for batch in (_other_batch(first), first):
         assert torch.equal(again.train()(**batch).loss, head(**batch).loss)
-    assert torch.equal(again.earlier_alternatives, head.earlier_alternatives)
+    assert torch.equal(again.earlier_alternatives.vectors, head.earlier_alternatives.vectors)
 
 
 def test_queue_has_no_gradient(tiny_encoder_without_dropout: Path) -> None:
@@ -380,4 +380,4 @@ def test_queue_has_no_gradient(tiny_encoder_without_dropout: Path) -> None:
     inputs = mico_inputs(100)
     for _ in range(2):
         head(**inputs).loss.backward()
-        assert not head.earlier_alternatives.requires_grad
+        assert not head.earlier_alternatives.vectors.requires_grad
