@@ -10,7 +10,7 @@ import torch
 from datasets import Dataset
 from transformers import AutoTokenizer
 
-from eventformers import SwccForPreTraining, SwccModel, plot
+from eventformers import MicoForPreTraining, SwccForPreTraining, SwccModel, plot
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import load_encoder
 from eventformers.plot import describe_prototypes, plot_prototypes, sample_events
@@ -163,6 +163,11 @@ def test_bad_input_is_said(run_folder, raw_folder, tiny_encoder, tmp_path):
     AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(bare)
     with pytest.raises(EventformersError, match="no prototypes"):
         plot_prototypes(bare, target, data=raw_folder)
+    other_method = tmp_path / "other-method"
+    MicoForPreTraining.from_encoder(tiny_encoder).save_pretrained(other_method)
+    AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(other_method)
+    with pytest.raises(EventformersError, match="no prototypes, by which events are drawn"):
+        plot_prototypes(other_method, target, data=raw_folder)
     assert not list(tmp_path.glob("p.*"))
 
 
