@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from eventformers.datasets_scripts.events import Event
+from eventformers.datasets_scripts.events import Event, event_text
 from eventformers.errors import EventformersError
 from eventformers.inference.known_pairs import KnownPairs, pairs_of_texts
 from eventformers.inference.neighbour_votes import VoteSettings, voted_ranking
@@ -214,13 +214,14 @@ def rank_alternatives(
     )
     queries = ranking_queries(scored(), others)
     voters = None if rerank is None else _voters(other_splits)
-    # One call, so that a text on both sides is embedded once and every cut is counted.
-    texts = [*queries.premises, *queries.alternatives, *(voters.premises if voters else ())]
+    # One call, so that a text on both sides is embedded once and every cut is counted; alternatives first, so
+    # that the vectors of the many need no copy.
+    texts = [*queries.alternatives, *queries.premises, *(voters.premises if voters else ())]
     distinct = list(dict.fromkeys(texts))
     vectors = np.asarray(embed(distinct))
     position = {text: index for index, text in enumerate(distinct)}
-    premises = vectors[: len(queries.premises)]
-    alternatives = vectors[[position[text] for text in queries.alternatives]]
+    alternatives = vectors[: len(queries.alternatives)]
+    premises = vectors[[position[text] for text in queries.premises]]
     add_votes = None
     if rerank is not None and voters is not None:
         candidate = {text: index for index, text in enumerate(queries.alternatives)}
@@ -324,7 +325,7 @@ def _pair_cosines(embed: Embed, rows: Iterable[Row], pairs: Sequence[tuple[str, 
             chosen.append(position[key])
     if not chosen:
         raise EventformersError("the dataset has no rows; accepted: at least one")
-    vectors = unit_vectors(embed(distinct), [" ".join(filter(None, event.values())) for event in distinct])
+    vectors = unit_vectors(embed(distinct), [event_text(event) for event in distinct])
     ends = np.asarray(chosen).reshape(-1, len(pairs), 2)
     cosines = np.einsum("rpd,rpd->rp", vectors[ends[..., 0]], vectors[ends[..., 1]])
     return _PairCosines(_rounded(cosines), len(chosen), len(distinct))
@@ -342,7 +343,8 @@ def _event(row: Row, column: str) -> Event:
 
 
 def _rounded(cosines: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.round(np.clip(cosines, -1.0, 1.0), COSINE_DECIMALS)
+    rounded: NDArray[np.float64] = np.round(np.clip(cosines, -1.0, 1.0), COSINE_DECIMALS)
+    return rounded
 
 
 def _text(row: Row, column: str) -> str:
