@@ -74,7 +74,6 @@ class TrainedOn:
         *,
         hub_id: str | None = None,
         revision: str | None = None,
-        rows: int | None = None,
         validation_rows: int = 0,
         examples: Sequence[Mapping[str, object]] = (),
     ) -> TrainedOn:
@@ -84,19 +83,18 @@ class TrainedOn:
             report: the report, as `eventformers.datasets_scripts.built_report` gives it.
             hub_id: the Hub repository, where the data comes from one.
             revision: its commit.
-            rows: rows that were trained on; None takes those of the split train, or else the report's rows
-                without `validation_rows`.
-            validation_rows: rows for the validation loss.
+            validation_rows: rows for the validation loss; where the data has one split, they were kept aside
+                of its rows.
             examples: a few rows.
 
         Raises:
             KeyError: the report does not name its builder and config.
         """
         split_rows = {split: counts["rows"] for split, counts in report.get("splits", {}).items()}
-        if rows is None and len(split_rows) > 1:
+        if len(split_rows) > 1:
             rows = split_rows.get("train")
-        elif rows is None and "rows" in report:
-            rows = report["rows"] - validation_rows
+        else:
+            rows = report["rows"] - validation_rows if "rows" in report else None
         return cls(
             name=report["builder"],
             config=report["config"],

@@ -58,7 +58,6 @@ class TrainingRun:
         tokenizer: the encoder's tokenizer.
         arguments: the training arguments.
         data: what the card tells of the data.
-        training_rows: rows trained on; None for a stream.
         validation_rows: rows of the validation loss.
         seconds: training time.
         steps: optimizer steps.
@@ -75,7 +74,6 @@ class TrainingRun:
     tokenizer: PreTrainedTokenizerBase
     arguments: EventTrainingArguments
     data: dict[str, Any]
-    training_rows: int | None
     validation_rows: int
     seconds: float
     steps: int
@@ -226,7 +224,6 @@ def train_head(
         tokenizer=tokenizer,
         arguments=arguments,
         data=prepared.description,
-        training_rows=len(prepared.train) if isinstance(prepared.train, Sized) else None,
         validation_rows=0 if prepared.validation is None else len(cast(Sized, prepared.validation)),
         seconds=time.monotonic() - started,
         steps=trainer.state.global_step,

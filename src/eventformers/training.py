@@ -194,11 +194,7 @@ def _card(run: TrainingRun, name: str, encoder: str, results: list[TaskResult]) 
         config=run.model.config.to_dict(),
         base_model=encoder,
         # Without a report, as for a dataset that others built, the card tells nothing of the data.
-        trained_on=TrainedOn.from_report(
-            run.data, rows=run.training_rows, validation_rows=run.validation_rows
-        )
-        if run.data
-        else None,
+        trained_on=TrainedOn.from_report(run.data, validation_rows=run.validation_rows) if run.data else None,
         recipe=recipe.name,
         recipe_description=recipe.description,
         changed_settings=recipe.changed,

@@ -234,9 +234,9 @@ def test_a_graph_is_told_with_its_splits_and_its_share_of_the_papers():
     assert "| source | licence | triples |" in data
     assert "| ATOMIC | CC-BY-4.0 | 96,727 |" in data
     # Rows of the samples are no share of anything.
-    sample = TrainedOn.from_report({**report, "sample": True}, rows=100)
+    sample = TrainedOn.from_report({**report, "sample": True})
     data = section(make_card(method="mico", config=config, trained_on=sample).to_markdown(), "Data")
-    assert "- 100 training rows\n" in data
+    assert "- 193,454 training rows\n" in data
 
 
 def test_rows_that_may_not_be_published_are_neither_shown_nor_passed_over():
