@@ -51,6 +51,15 @@ class EventTrainer(Trainer):
         if hasattr(self.data_collator, "epoch"):
             self.add_callback(_EpochCallback(self.data_collator))
 
+    def get_eval_dataloader(self, eval_dataset=None):
+        """Make batches of all validation rows, though a last training batch that is not full is dropped."""
+        drop_last = self.args.dataloader_drop_last
+        self.args.dataloader_drop_last = False
+        try:
+            return super().get_eval_dataloader(eval_dataset)
+        finally:
+            self.args.dataloader_drop_last = drop_last
+
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         """Run the head and keep its loss terms for the next log line."""
         output = model(**inputs)
