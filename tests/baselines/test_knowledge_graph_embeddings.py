@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import importlib.util
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 import torch
@@ -19,25 +15,12 @@ from eventformers.baselines.knowledge_graph_embeddings import (
 )
 from eventformers.errors import EventformersError, UnknownNameError
 
-needs_pykeen = pytest.mark.skipif(
-    importlib.util.find_spec("pykeen") is None, reason="PyKEEN is not installed: it is the extra `baselines`"
-)
 SEEN, ENTITIES, RELATIONS = 12, 15, 3
 SETTINGS = {
     "conve": EmbeddingSettings(dimension=16, epochs=2, batch_size=8, negatives=2, label_smoothing=0.1),
     "rotate": EmbeddingSettings(dimension=8, epochs=2, batch_size=8, negatives=2),
     "complex": EmbeddingSettings(dimension=8, epochs=2, batch_size=8, negatives=2, learning_rate=0.5),
 }
-
-
-@pytest.fixture(autouse=True)
-def _pykeen(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    # Importing PyKEEN makes folders in the user's home.
-    monkeypatch.setenv("PYSTOW_HOME", str(tmp_path_factory.getbasetemp() / "pystow"))
-    # It collects garbage after every epoch, which takes longer than an epoch of these graphs.
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def triples() -> np.ndarray:
@@ -54,7 +37,7 @@ def train(name: str, seed: int = 0, **changes: object) -> GraphEmbeddings:
     )
 
 
-@needs_pykeen
+@pytest.mark.usefixtures("pykeen")
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 @pytest.mark.parametrize("name", METHODS)
 def test_the_order_is_that_of_pykeens_scores(name: str, direction: str) -> None:
@@ -74,7 +57,7 @@ def test_the_order_is_that_of_pykeens_scores(name: str, direction: str) -> None:
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-4)
 
 
-@needs_pykeen
+@pytest.mark.usefixtures("pykeen")
 @pytest.mark.parametrize("name", METHODS)
 def test_unseen_entities_keep_their_initial_vectors(name: str) -> None:
     short, longer = train(name), train(name, epochs=4)
@@ -83,7 +66,7 @@ def test_unseen_entities_keep_their_initial_vectors(name: str) -> None:
     assert (before[:SEEN] != after[:SEEN]).reshape(SEEN, -1).any(dim=1).all()
 
 
-@needs_pykeen
+@pytest.mark.usefixtures("pykeen")
 @pytest.mark.parametrize("name", METHODS)
 def test_unseen_entities_as_negatives_move(name: str) -> None:
     short, longer = (train(name, epochs=epochs, unseen="negative") for epochs in (2, 6))
@@ -92,7 +75,7 @@ def test_unseen_entities_as_negatives_move(name: str) -> None:
     assert (before[SEEN:] != after[SEEN:]).any()
 
 
-@needs_pykeen
+@pytest.mark.usefixtures("pykeen")
 @pytest.mark.parametrize("name", METHODS)
 def test_a_seed_decides_everything(name: str) -> None:
     first, second, other = (
@@ -103,7 +86,7 @@ def test_a_seed_decides_everything(name: str) -> None:
     assert not torch.equal(first, other)
 
 
-@needs_pykeen
+@pytest.mark.usefixtures("pykeen")
 @pytest.mark.parametrize("name", METHODS)
 def test_training_learns_the_triples(name: str) -> None:
     rates = {"conve": 0.01, "rotate": 0.05, "complex": 0.5}
@@ -114,7 +97,7 @@ def test_training_learns_the_triples(name: str) -> None:
     assert (scores.argmax(dim=1).numpy() == held[:, 2]).mean() > 0.9
 
 
-@needs_pykeen
+@pytest.mark.usefixtures("pykeen")
 def test_a_batch_larger_than_the_graph_is_cut() -> None:
     assert len(train("conve", batch_size=10_000).losses) == 2
 
@@ -130,7 +113,7 @@ def test_an_unknown_method_lists_the_known_ones() -> None:
         train_embeddings("transe", triples(), entities=ENTITIES, relations=RELATIONS)
 
 
-@needs_pykeen
+@pytest.mark.usefixtures("pykeen")
 def test_no_triple_is_refused() -> None:
     with pytest.raises(EventformersError, match="no training triple"):
         train_embeddings("rotate", np.empty((0, 3), dtype=np.int64), entities=1, relations=1)

@@ -9,12 +9,14 @@ import pytest
 import torch
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
+from eventformers.baselines import get_baseline
 from eventformers.baselines.masked_language_model import (
     MaskedLanguageModel,
     choose_by_likelihood,
     load_masked_language_model,
 )
 from eventformers.errors import EventformersError
+from eventformers.results import read_result
 
 ROWS = [
     {
@@ -117,3 +119,13 @@ def test_bad_rows_are_refused(model: MaskedLanguageModel, rows: list[dict[str, o
 def test_a_batch_size_below_one_is_refused(model: MaskedLanguageModel) -> None:
     with pytest.raises(EventformersError, match="batch_size"):
         model.score([("a", "the")], batch_size=0)
+
+
+@pytest.mark.parametrize("task", ["copa", "siqa", "csqa"])
+def test_the_result_is_like_that_of_a_model(task: str, folder: Path, tmp_path: Path) -> None:
+    result = get_baseline("masked_lm")(task, model=folder, device="cpu", output=tmp_path)
+    right = sum(bool(row["correct"]) for row in result.predictions)
+    assert result.main_value == pytest.approx(100 * right / result.dataset.rows)
+    assert result.model == "model, masked LM"
+    (path,) = tmp_path.rglob(f"{task}.json")
+    assert read_result(path) == result

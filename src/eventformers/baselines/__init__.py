@@ -1,1 +1,48 @@
-"""Baselines that stand beside our models in the tables."""
+"""Baselines that stand beside our models in the tables, by name.
+
+Each is called with a task and its data and gives a `TaskResult`, like `eventformers.evaluate`:
+
+>>> from eventformers.baselines import get_baseline
+>>> result = get_baseline("rotate")("conceptnet_completion", "ckg", split="validation")  # doctest: +SKIP
+>>> result = get_baseline("masked_lm")("copa", "cqa", model="roberta-large")  # doctest: +SKIP
+
+`conve`, `rotate` and `complex` need PyKEEN: `pip install eventformers[baselines]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+from eventformers.baselines.graph_completion import evaluate_embeddings
+from eventformers.baselines.knowledge_graph_embeddings import METHODS, EmbeddingSettings
+from eventformers.baselines.masked_language_model import evaluate_masked_language_model
+from eventformers.errors import UnknownNameError
+from eventformers.results import TaskResult
+
+__all__ = ["BASELINES", "Baseline", "EmbeddingSettings", "get_baseline"]
+
+Baseline: TypeAlias = Callable[..., TaskResult]
+"""A task and its data, and by name what the baseline takes besides, to a result."""
+
+BASELINES: dict[str, Baseline] = {
+    **{name: partial(evaluate_embeddings, name) for name in METHODS},
+    "masked_lm": evaluate_masked_language_model,
+}
+"""The baselines by name.
+
+All take `split`, `device`, `output`, `overwrite` and `show_progress`; graph embeddings take `settings` and
+`seed`, too; `masked_lm` takes `model`, which must be given, `dtype` and `batch_size`.
+"""
+
+
+def get_baseline(name: str) -> Baseline:
+    """The baseline of that name.
+
+    Raises:
+        UnknownNameError: there is no such baseline.
+    """
+    if name not in BASELINES:
+        raise UnknownNameError("baseline", name, BASELINES)
+    return BASELINES[name]

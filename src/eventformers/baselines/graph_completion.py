@@ -7,16 +7,30 @@ is brought back to its entity and relation, and each candidate to the entities t
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from datasets import Dataset
 
-from eventformers.baselines.knowledge_graph_embeddings import GraphEmbeddings, Ids
+from eventformers.baselines.knowledge_graph_embeddings import (
+    METHODS,
+    EmbeddingSettings,
+    GraphEmbeddings,
+    Ids,
+    require_pykeen,
+    train_embeddings,
+)
+from eventformers.baselines.measuring import open_task, settings_revision
+from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.relation_templates import DIRECTIONS
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.inference.loading import find_device
 from eventformers.inference.ranking import (
     FilteredRanks,
     RankingQueries,
@@ -24,8 +38,12 @@ from eventformers.inference.ranking import (
     filtered_ranks,
     ranking_queries,
 )
+from eventformers.protocols import JsonValue, MetricInputs, ProtocolOutput, ranks_output
+from eventformers.results import TaskResult
+from eventformers.tasks import TASKS, get_task
 
 TRAINING_SPLIT = "train"
+_PAIRS = "_pairs"
 
 
 @dataclass(frozen=True)
@@ -96,7 +114,7 @@ class EntityQueries:
     queries: RankingQueries
     entity: Ids
     relation: Ids
-    is_forward: np.ndarray
+    is_forward: npt.NDArray[np.bool_]
     candidate: Ids
     member: Ids
     answer: Ids
@@ -149,6 +167,130 @@ def entity_queries(graph: NumberedGraph, pairs: Mapping[str, Dataset], split: st
         candidate=members[:, 0],
         member=members[:, 1],
         answer=triples[:, [2, 0]].reshape(-1),
+    )
+
+
+def evaluate_embeddings(
+    name: str,
+    task: str,
+    data: str | Path | None = None,
+    *,
+    split: str | None = None,
+    settings: EmbeddingSettings | None = None,
+    device: str | None = None,
+    seed: int = 42,
+    output: str | Path | None = None,
+    overwrite: bool = False,
+    show_progress: bool = False,
+) -> TaskResult:
+    """Train a knowledge graph embedding on a graph's training triples and rank a split by it.
+
+    Args:
+        name: `conve`, `rotate` or `complex`.
+        task: a task that ranks in a graph, such as `conceptnet_completion`.
+        data: folder of raw files, built folder with triples and pairs, or Hub id of the task's dataset; None
+            takes the bundled samples, which are no benchmark.
+        split: the split to rank; None takes the test split where the data has one.
+        settings: how to train; None takes the method's own (`knowledge_graph_embeddings.METHODS`).
+        device: a torch device; None takes an accelerator where there is one.
+        seed: decides the training. Its default is that of MICO's experiments.
+        output: folder under whose `results/` the result is written; None writes nothing.
+        overwrite: replace a result on other rows.
+        show_progress: draw a progress bar of the epochs on standard error.
+
+    Returns:
+        The result, with one rank per row. Its parts tell the rows apart whose two entities training has seen,
+        those whose known entity it has not (`unseen_query`), and those whose answer it has not
+        (`unseen_answer`). The time to load is that of training.
+
+    Raises:
+        UnknownNameError: there is no such method or task.
+        EventformersError: PyKEEN is not installed, the task ranks in no graph, the data cannot be loaded or
+            has no training triples, or the loss became infinite.
+    """
+    if name not in METHODS:
+        raise UnknownNameError("knowledge graph embedding", name, METHODS)
+    chosen = get_task(task)
+    if not chosen.ranks_in_graph:
+        accepted = ", ".join(other.name for other in TASKS.values() if other.ranks_in_graph)
+        raise EventformersError(f"{name} completes graphs; received the task {task!r}; accepted: {accepted}")
+    require_pykeen()
+    opened = open_task(chosen, data, split)
+    triples = load_built(data, chosen.config.removesuffix(_PAIRS), builder=chosen.dataset)
+    graph = number_graph(triples)
+    asked = entity_queries(graph, opened.scored_data.splits, opened.record.split)
+    settings = settings or METHODS[name].defaults
+    chosen_device = find_device(device)
+    recorded: dict[str, JsonValue] = {
+        "method": name,
+        **asdict(settings),
+        "device": chosen_device.type,
+        "pykeen": version("pykeen"),
+    }
+    model, revision = METHODS[name].model, settings_revision(recorded, str(seed), opened.record.fingerprint)
+    opened.check_place(output, model, revision, overwrite=overwrite)
+    started = time.perf_counter()
+    embeddings = train_embeddings(
+        name,
+        graph.triples[TRAINING_SPLIT],
+        entities=graph.entities,
+        relations=graph.relations,
+        settings=settings,
+        device=chosen_device,
+        seed=seed,
+        show_progress=show_progress,
+    )
+    trained = time.perf_counter()
+    ranks = rank_by_embeddings(embeddings, asked)
+    protocol_output = ranks_output(
+        ranks,
+        asked.queries,
+        list(opened.scored_data.rows["direction"]),
+        list(opened.scored_data.other_splits),
+        distinct_texts=graph.entities,
+    )
+    return opened.finish(
+        _with_unseen(protocol_output, ranks, graph, asked, embeddings.losses),
+        model=model,
+        revision=revision,
+        settings=recorded,
+        seconds=time.perf_counter() - trained,
+        load_seconds=trained - started,
+        seed=seed,
+        output=output,
+        overwrite=overwrite,
+    )
+
+
+def _with_unseen(
+    protocol_output: ProtocolOutput,
+    ranks: FilteredRanks,
+    graph: NumberedGraph,
+    asked: EntityQueries,
+    losses: list[float],
+) -> ProtocolOutput:
+    """The output with its ranks also by whether training saw the two entities of a row."""
+    unseen_query = asked.entity[asked.queries.premise] >= graph.seen_entities
+    unseen_answer = asked.answer >= graph.seen_entities
+    groups = {
+        "both_seen": ~unseen_query & ~unseen_answer,
+        "unseen_query": unseen_query,
+        "unseen_answer": unseen_answer,
+    }
+    parts: dict[str, MetricInputs] = {
+        name: {"predictions": ranks.mean[rows].tolist()} for name, rows in groups.items() if rows.any()
+    }
+    details: dict[str, JsonValue] = {f"rows_{name}": int(rows.sum()) for name, rows in groups.items()}
+    details |= {
+        "entities": graph.entities,
+        "unseen_entities": graph.entities - graph.seen_entities,
+        "unseen_relations": graph.relations - graph.seen_relations,
+        "training_losses": [*losses],
+    }
+    return replace(
+        protocol_output,
+        parts=protocol_output.parts | parts,
+        details=protocol_output.details | details,
     )
 
 

@@ -11,6 +11,7 @@ whose vector it has.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,7 @@ from rich.progress import Progress
 from safetensors import SafetensorError
 from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
+from eventformers.baselines.measuring import open_task
 from eventformers.encoders import resolve_encoder
 from eventformers.errors import EventformersError
 from eventformers.inference.length_batches import equal_length_batches
@@ -36,7 +38,10 @@ from eventformers.inference.loading import (
     longest_input,
 )
 from eventformers.protocols import ProtocolOutput, Row, choices_output, read_question
+from eventformers.results import TaskResult
+from eventformers.tasks import TASKS, get_task
 
+_METRIC = "mcnc"
 _LOGIT_BYTES = 2**28
 """Memory for the logits of a batch: every token of every row gets one for each word of the vocabulary."""
 
@@ -222,3 +227,84 @@ def choose_by_likelihood(
     scores = iter(model.score(pairs, batch_size=batch_size, show_progress=show_progress))
     of_rows = [[next(scores) for _ in texts[1:]] for texts, _ in questions]
     return choices_output(of_rows, [label for _, label in questions], distinct_texts=len(pairs))
+
+
+def evaluate_masked_language_model(
+    task: str,
+    data: str | Path | None = None,
+    *,
+    model: str | Path | MaskedLanguageModel,
+    split: str | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    batch_size: int | None = None,
+    output: str | Path | None = None,
+    overwrite: bool = False,
+    show_progress: bool = False,
+) -> TaskResult:
+    """Score a masked language model on a multiple-choice task.
+
+    Args:
+        task: a multiple-choice task, such as `copa`.
+        data: folder of raw files, built folder or Hub id of the task's dataset; None takes the bundled
+            samples, which are no benchmark.
+        model: folder or Hub id of a masked language model, or one that is loaded.
+        split: the split to score; None takes the test split where the data has one.
+        device: a torch device for a model that is named; None takes an accelerator where there is one.
+        dtype: `float32`, `bfloat16` or `float16` for a model that is named; None takes the one of the
+            weights.
+        batch_size: masked rows of a batch at most; None lets memory alone decide.
+        output: folder under whose `results/` the result is written; None writes nothing.
+        overwrite: replace a result on other rows.
+        show_progress: draw a progress bar on standard error.
+
+    Returns:
+        The result, with the scores of the alternatives per row.
+
+    Raises:
+        UnknownNameError: there is no such task or dtype.
+        EventformersError: the task is no multiple choice, the data cannot be loaded, the model has no trained
+            head or no revision to write its result under.
+    """
+    chosen = get_task(task)
+    if chosen.metric != _METRIC:
+        accepted = ", ".join(other.name for other in TASKS.values() if other.metric == _METRIC)
+        raise EventformersError(
+            f"a masked language model scores multiple choice; received the task {task!r}; accepted: "
+            f"{accepted}"
+        )
+    opened = open_task(chosen, data, split)
+    started = time.perf_counter()
+    loaded = (
+        model
+        if isinstance(model, MaskedLanguageModel)
+        else load_masked_language_model(model, device=device, dtype=dtype)
+    )
+    if output is not None and loaded.revision is None:
+        raise EventformersError(
+            f"the model {loaded.name!r} has no revision, so its result has no place; accepted: a model that "
+            "load_masked_language_model loaded, or no output folder"
+        )
+    name, revision = f"{loaded.name}, masked LM", loaded.revision or "unknown"
+    opened.check_place(output, name, revision, overwrite=overwrite)
+    ready = time.perf_counter()
+    protocol_output = choose_by_likelihood(
+        loaded, opened.scored_data.rows, batch_size=batch_size, show_progress=show_progress
+    )
+    return opened.finish(
+        protocol_output,
+        model=name,
+        revision=revision,
+        settings={
+            "scoring": "pseudo-log-likelihood, mean over the tokens of the alternative",
+            "dtype": str(loaded.model.dtype).removeprefix("torch."),
+            "device": loaded.model.device.type,
+            "batch_size": batch_size,
+            "max_length": loaded.max_length,
+        },
+        seconds=time.perf_counter() - ready,
+        load_seconds=ready - started,
+        truncated=loaded.truncated,
+        output=output,
+        overwrite=overwrite,
+    )
