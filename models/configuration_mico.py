@@ -27,6 +27,9 @@ class MicoConfig(EventConfig):
         self_negatives: the entity that a premise is about is a negative of it (SimKGC's idea).
         pre_batch_negatives: number of alternatives of earlier batches that serve as negatives, without
             gradient (SimKGC's idea); 0 keeps none.
+        frequency_correction: take the log of how often the training graph has an alternative off its logit
+            (Bengio and Senécal, 2008): rows are drawn in proportion to that frequency, and without it the
+            vectors leave out how common an alternative is. Beyond the paper.
         feature_dropout: dropout of the vectors in training; the released code has 0.05 for RoBERTa-large.
     """
 
@@ -47,6 +50,7 @@ class MicoConfig(EventConfig):
     mask_known_positives: bool = False
     self_negatives: bool = False
     pre_batch_negatives: int = 0
+    frequency_correction: bool = False
     feature_dropout: float | int = 0.0
 
     def validate_temperature(self):
@@ -72,14 +76,20 @@ class MicoConfig(EventConfig):
             )
 
     def validate_negatives(self):
-        """Refuse a negative number of negatives.
+        """Refuse a negative number of negatives, and negatives whose frequency has no correction.
 
         Raises:
-            ValueError: `pre_batch_negatives` is below 0.
+            ValueError: `pre_batch_negatives` is below 0, or `frequency_correction` meets negatives from
+                outside the batch.
         """
         if self.pre_batch_negatives < 0:
             raise ValueError(
                 f"pre_batch_negatives is {self.pre_batch_negatives}; accepted: an integer of at least 0"
+            )
+        if self.frequency_correction and (self.self_negatives or self.pre_batch_negatives):
+            raise ValueError(
+                "frequency_correction=true corrects the alternatives of a batch alone; accepted: with "
+                "self_negatives=false and pre_batch_negatives=0"
             )
 
     def validate_dropout(self):

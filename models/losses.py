@@ -242,6 +242,7 @@ def multi_alternative_contrast(
     chosen: torch.Tensor | None = None,
     margin: float = 0.0,
     own_alternatives: str = "excluded",
+    log_frequency: torch.Tensor | None = None,
     row_negatives: torch.Tensor | None = None,
     row_negatives_mask: torch.Tensor | None = None,
     shared_negatives: torch.Tensor | None = None,
@@ -262,6 +263,9 @@ def multi_alternative_contrast(
         margin: subtracted from the positive's cosine.
         own_alternatives: `excluded` leaves a row's other alternatives out of its denominator, as Eq. 6 says;
             `zero_logit` leaves each in with a logit of 0, as the released code does.
+        log_frequency: log of how often the graph has each alternative, `(B, k)`; taken off its logits, as a
+            softmax over samples needs that are drawn in proportion to their frequency (Bengio and Senécal,
+            2008), beyond the paper.
         row_negatives: further negatives of each row, `(B, n, d)`.
         row_negatives_mask: `(B, n)`, true leaves one out.
         shared_negatives: further negatives of all rows, `(N, d)`.
@@ -277,9 +281,13 @@ def multi_alternative_contrast(
     if chosen is None:
         chosen = own.argmin(dim=1)
     positive = (own.gather(1, chosen.unsqueeze(1)) - margin) / temperature
+    all_logits = cosines / temperature
+    if log_frequency is not None:
+        positive = positive - log_frequency.gather(1, chosen.unsqueeze(1))
+        all_logits = all_logits - log_frequency
     is_own = torch.eye(num_rows, dtype=torch.bool, device=premise.device).unsqueeze(-1)
     left_out = is_own if known_positives is None else is_own | known_positives
-    others = (cosines / temperature).masked_fill(left_out, float("-inf"))
+    others = all_logits.masked_fill(left_out, float("-inf"))
     logits = [positive, others.flatten(1)]
     if own_alternatives == "zero_logit":
         logits.append(torch.zeros_like(own[:, 1:]))

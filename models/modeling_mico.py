@@ -176,6 +176,7 @@ class MicoForPreTraining(MicoPreTrainedModel):
         known_alternative_ids: torch.Tensor | None = None,
         entity_ids: torch.Tensor | None = None,
         positive_index: torch.Tensor | None = None,
+        log_frequency: torch.Tensor | None = None,
     ) -> MicoForPreTrainingOutput:
         """Compute the contrast on the vectors of all processes.
 
@@ -186,6 +187,8 @@ class MicoForPreTraining(MicoPreTrainedModel):
                 row and filled up with a number above all ids, `(B, M)`.
             entity_ids: which alternative each entity is, `(B,)`; -1 where it is none.
             positive_index: which alternative is the positive, `(B,)`, for `positive="random"`.
+            log_frequency: log of how often the training graph has each alternative, `(B, k)`, for
+                `frequency_correction`.
 
         Returns:
             The loss; `embeddings` holds the premises of this process.
@@ -203,6 +206,8 @@ class MicoForPreTraining(MicoPreTrainedModel):
                 needed["entity_ids"] = entity_ids
         if config.positive == "random":
             needed["positive_index"] = positive_index
+        if config.frequency_correction:
+            needed["log_frequency"] = log_frequency
         if missing := [name for name, value in needed.items() if value is None]:
             raise ValueError(f"MICO needs {', '.join(needed)}; missing: {', '.join(missing)}")
         gathered = {name: gather_rows(value) for name, value in {**views, **needed}.items()}
@@ -221,6 +226,7 @@ class MicoForPreTraining(MicoPreTrainedModel):
             chosen=gathered.get("positive_index"),
             margin=config.additive_margin,
             own_alternatives=config.own_alternatives,
+            log_frequency=gathered.get("log_frequency"),
             **negatives,
         )
         if self.earlier_alternatives is not None and self.training:
@@ -257,6 +263,7 @@ class MicoForPreTraining(MicoPreTrainedModel):
         entity_attention_mask: torch.Tensor | None = None,
         entity_ids: torch.Tensor | None = None,
         positive_index: torch.Tensor | None = None,
+        log_frequency: torch.Tensor | None = None,
         token_type_ids: torch.Tensor | None = None,
         return_dict: bool | None = None,
         **kwargs,
@@ -275,6 +282,8 @@ class MicoForPreTraining(MicoPreTrainedModel):
             entity_attention_mask: `(B, L'')`.
             entity_ids: which alternative each entity is, `(B,)`; -1 where it is none.
             positive_index: which alternative is the positive, `(B,)`, for `positive="random"`.
+            log_frequency: log of how often the training graph has each alternative, `(B, k)`, for
+                `frequency_correction`.
             token_type_ids: not used by the training views: a text is one segment.
             return_dict: False gives a tuple.
             **kwargs: passed on to the encoder where only vectors are computed.
@@ -300,7 +309,7 @@ class MicoForPreTraining(MicoPreTrainedModel):
                 entity_attention_mask=entity_attention_mask,
             )
             result = self.losses_from_views(
-                views, alternative_ids, known_alternative_ids, entity_ids, positive_index
+                views, alternative_ids, known_alternative_ids, entity_ids, positive_index, log_frequency
             )
         return result.to_tuple() if return_dict is False else result
 

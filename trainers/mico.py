@@ -46,7 +46,9 @@ class PremiseRows(TorchDataset):
     def __init__(self, pairs: Dataset, known: PremiseRows | None = None, by_triple: bool = False) -> None:
         self.is_validation = known is not None
         self.by_triple = by_triple
-        premises, alternatives = (_column(pairs, name) for name in ("premise", "alternative"))
+        # A selection keeps its order in the format alone, not in the table beneath.
+        table = pairs.with_format("arrow")[:]
+        premises, alternatives = (_column(table, name) for name in ("premise", "alternative"))
         if known is None:
             self.premises = premises.unique()
             self.alternatives = alternatives.unique()
@@ -62,8 +64,13 @@ class PremiseRows(TorchDataset):
             new = len(self.premises) - len(known.premises)
             self._starts, self._known = np.pad(known._starts, (0, new), mode="edge"), known._known
         self.most_known = int(np.diff(self._starts).max(initial=1))
-        direction = pairs.data.column("direction").to_pylist()
+        direction = table.column("direction").to_pylist()
         self.has_both_directions = direction == ["forward", "reverse"] * (len(direction) // 2)
+
+    def log_frequencies(self, validation: PremiseRows | None) -> npt.NDArray[np.float32]:
+        """Log of how many rows have each alternative, by id; 0 for those of the validation rows alone."""
+        size = len(self.alternatives if validation is None else validation.alternatives)
+        return np.log(np.bincount(self.alternative_ids, minlength=size).clip(min=1)).astype(np.float32)
 
     def _group(self) -> tuple[Codes, Codes]:
         """Where each premise's distinct alternatives start, and the alternatives, sorted within a premise."""
@@ -94,9 +101,8 @@ class PremiseRows(TorchDataset):
         return row
 
 
-def _column(pairs: Dataset, name: str) -> pa.StringArray:
-    column = pairs.data.column(name).combine_chunks().cast(pa.large_string())
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+def _column(table: pa.Table, name: str) -> pa.LargeStringArray:
+    return table.column(name).cast(pa.large_string()).combine_chunks()
 
 
 def _codes(values: pa.Array, distinct: pa.Array) -> Codes:
@@ -121,6 +127,8 @@ class MicoCollator:
         draw_positive: also draw which alternative is the positive.
         known_positives: also give the ids of the known alternatives.
         entities: also give the entity that a premise is about.
+        log_frequencies: log of how often the training rows have each alternative, by id, to be given with
+            the views; None leaves it out.
         epoch: the epoch that runs.
         truncated: number of texts cut so far.
     """
@@ -134,6 +142,7 @@ class MicoCollator:
     draw_positive: bool = False
     known_positives: bool = False
     entities: bool = False
+    log_frequencies: npt.NDArray[np.float32] | None = None
     epoch: int = 0
     truncated: int = field(default=0, init=False)
 
@@ -159,6 +168,8 @@ class MicoCollator:
             batch["positive_index"] = torch.tensor([int(draw.integers(count)) for draw in generators])
         if self.known_positives:
             batch["known_alternative_ids"] = torch.from_numpy(self._known(rows))
+        if self.log_frequencies is not None:
+            batch["log_frequency"] = torch.from_numpy(self.log_frequencies[ids])
         if self.entities:
             entity_ids = np.array([row["entity_id"] for row in rows])
             entities = self._encode_alternatives(entity_ids)
@@ -235,6 +246,7 @@ def _prepare(
         draw_positive=config.positive == "random",
         known_positives=config.mask_known_positives,
         entities=config.self_negatives,
+        log_frequencies=rows.log_frequencies(validation) if config.frequency_correction else None,
         **views,
     )
     return TrainingData(rows, validation, collator, built_report(data, name, builder=builder, **settings))
