@@ -179,3 +179,33 @@ def test_a_learned_temperature_gets_its_gradient() -> None:
         multi_alternative_contrast(PREMISE, ALTERNATIVE, TEMPERATURE + change) for change in (step, -step)
     )
     torch.testing.assert_close(temperature.grad, (above - below) / (2 * step), rtol=1e-6, atol=1e-8)
+
+
+def test_frequency_is_taken_off_every_logit() -> None:
+    """Of equal cosines, the share of an alternative in the softmax is one over its frequency."""
+    frequency = torch.tensor([[1.0, 2.0], [4.0, 8.0], [1.0, 16.0], [2.0, 2.0]], dtype=torch.float64)
+    alternatives = EQUAL.unsqueeze(1).expand(-1, 2, -1)
+    value = multi_alternative_contrast(EQUAL, alternatives, 0.5, log_frequency=frequency.log())
+    share = 1 / frequency
+    expected = [
+        -math.log(share[row, 0] / (share[row, 0] + share.sum() - share[row].sum())) for row in range(BATCH)
+    ]
+    assert value.item() == pytest.approx(sum(expected) / BATCH)
+
+
+def test_equal_frequencies_change_nothing() -> None:
+    plain = multi_alternative_contrast(PREMISE, ALTERNATIVE, TEMPERATURE)
+    same = torch.full((BATCH, ALTERNATIVES), 1.7, dtype=torch.float64)
+    corrected = multi_alternative_contrast(PREMISE, ALTERNATIVE, TEMPERATURE, log_frequency=same)
+    torch.testing.assert_close(corrected, plain)
+
+
+def test_frequency_does_not_change_which_alternative_is_hardest() -> None:
+    alternatives = ALTERNATIVE.clone().requires_grad_()
+    rare = torch.where(OWN_COSINES == OWN_COSINES.amax(dim=1, keepdim=True), 9.0, 0.0)
+    others = torch.eye(BATCH, dtype=torch.bool).unsqueeze(-1).expand(-1, -1, ALTERNATIVES).logical_not()
+    loss = multi_alternative_contrast(
+        PREMISE, alternatives, TEMPERATURE, others, log_frequency=rare, shared_negatives=PREMISE
+    )
+    reached = torch.autograd.grad(loss, alternatives)[0].abs().sum(dim=-1) > 0
+    assert reached.nonzero()[:, 1].tolist() == OWN_COSINES.argmin(dim=1).tolist()

@@ -1,0 +1,52 @@
+"""The average of an encoder's weights before and after training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from transformers import AutoModel
+
+from eventformers.encoders import resolve_encoder
+from eventformers.errors import EventformersError
+from eventformers.trainers.method import load_method
+from eventformers.trainers.run import TrainingRun, resolve_recipe, train_head
+from eventformers.trainers.weight_averaging import StartWeights
+
+QUICK = ("max_steps=2", "per_device_train_batch_size=4", "frozen_modules=null", "warmup_steps=0")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_moves_towards_the_start(share: float) -> None:
+    encoder = nn.Linear(3, 2)
+    start = StartWeights(encoder)
+    before = encoder.weight.detach().clone()
+    with torch.no_grad():
+        encoder.weight.add_(4.0)
+    start.average_into(encoder, share)
+    torch.testing.assert_close(encoder.weight, before + 4.0 * (1 - share))
+
+
+def _run(encoder: Path, output: Path, *settings: str, lora: bool = False) -> TrainingRun:
+    recipe = resolve_recipe(load_method("mico"), "demo", [*QUICK, *settings], 3)
+    return train_head(
+        recipe, encoder=str(encoder), encoder_name="tiny", output=output, lora=lora, device="cpu"
+    )
+
+
+def test_a_run_saves_the_average(tiny_encoder: Path, tmp_path: Path) -> None:
+    start = AutoModel.from_pretrained(resolve_encoder(str(tiny_encoder))).state_dict()
+    end = _run(tiny_encoder, tmp_path / "end", "start_weight_share=0.0").model.base_model.encoder.state_dict()
+    half = _run(tiny_encoder, tmp_path / "half", "start_weight_share=0.5").model.base_model.encoder
+    for name, value in half.state_dict().items():
+        torch.testing.assert_close(value, (start[name] + end[name]) / 2, msg=name)
+    assert any(not torch.equal(end[name], value) for name, value in start.items() if name in end)
+
+
+def test_refused_settings(tiny_encoder: Path, tmp_path: Path) -> None:
+    with pytest.raises(EventformersError, match=r"start_weight_share: found 1\.0; accepted"):
+        _run(tiny_encoder, tmp_path, "start_weight_share=1.0")
+    with pytest.raises(EventformersError, match="accepted: 0 with --lora"):
+        _run(tiny_encoder, tmp_path, "start_weight_share=0.5", lora=True)
