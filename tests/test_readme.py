@@ -9,6 +9,7 @@ import pytest
 
 import eventformers
 from eventformers import readme
+from eventformers.errors import UnknownNameError
 from eventformers.evaluate_metrics import METRICS
 from eventformers.reference_tables import TABLES_OF, docstring_entries, results_table, table
 from eventformers.registration import configuration_classes
@@ -75,6 +76,21 @@ def test_docstring_entries() -> None:
     assert entries == [("one", "first, still first: yes."), ("two", "second.")]
     assert [entry.name for entry in docstring_entries(docstring, "Returns")] == ["three"]
     assert docstring_entries(docstring, "Raises") == []
+
+
+def test_a_page_has_the_tasks_and_results_of_its_own_subject() -> None:
+    similarity = table("tasks event_similarity", REPOSITORY)
+    assert "`hard_similarity`" in similarity
+    assert "`copa`" not in similarity
+    questions = table("metrics commonsense_qa", REPOSITORY)
+    assert "| `mcnc` |" in questions
+    assert "hard_similarity" not in questions
+    of_swcc = table("results swcc", REPOSITORY)
+    assert "`hard_similarity`" in of_swcc
+    assert not any(f"`{task}`" in of_swcc for task in ("copa", "conceptnet_completion"))
+    for name in ("tasks event_similarty", "metrics event_similarty"):
+        with pytest.raises(UnknownNameError, match="Did you mean 'event_similarity'"):
+            table(name, REPOSITORY)
 
 
 def test_no_results_is_a_sentence(tmp_path: Path) -> None:

@@ -406,31 +406,28 @@ def _show_run(finished: FinishedRun) -> None:
 
 
 def _show_results(results: Iterable[TaskResult]) -> None:
+    from eventformers.model_cards.scores import score_text
     from eventformers.tasks import TASKS
 
     table = Table("task", "score", "model", "untrained", "paper", "rows")
     for result in results:
+        task = TASKS[result.task]
         # On our samples a published score would compare nothing.
-        published = {} if result.dataset.origin == "samples" else TASKS[result.task].published_scores
-        best = _number(max(published.values(), default=None))
-        if published and TASKS[result.task].published_split != result.dataset.split:
-            best += f" ({TASKS[result.task].published_split})"
-        baseline = result.baseline.main_value if result.baseline else None
+        published = {} if result.dataset.origin == "samples" else task.published_scores
+        best = "-"
+        if published:
+            best = score_text(max(published.values()), result.main_score, published=True)
+            if task.published_split != result.dataset.split:
+                best += f" ({task.published_split})"
         table.add_row(
             result.task,
             result.main_score,
-            _number(result.main_value),
-            _number(baseline),
+            score_text(result.main_value, result.main_score),
+            score_text(result.baseline.main_value, result.main_score) if result.baseline else "-",
             best,
             f"{result.dataset.rows} {result.dataset.split} ({result.dataset.origin})",
         )
     console.print(table)
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.3f}" if abs(value) <= 1 else f"{value:.1f}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

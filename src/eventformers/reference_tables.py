@@ -14,9 +14,10 @@ from eventformers.datasets_scripts import BUILDERS, list_datasets
 from eventformers.errors import UnknownNameError
 from eventformers.evaluate_metrics import METRICS, load_metric
 from eventformers.model_cards import load_method_card
+from eventformers.model_cards.scores import score_text
 from eventformers.registration import configuration_classes
 from eventformers.results import TaskResult, load_results
-from eventformers.tasks import TASKS
+from eventformers.tasks import TASKS, Task
 from eventformers.trainers.method import METHODS, load_method
 from eventformers.trainers.recipes import list_recipes, load_recipe
 
@@ -68,12 +69,13 @@ def table(name: str, results_folder: Path) -> str:
     """
     kind, _, of = name.partition(" ")
     if kind == "results":
-        return results_table(load_results(results_folder))
+        results = load_results(results_folder)
+        return results_table([one for one in results if one.task in load_method(of).tasks] if of else results)
     if kind in TABLES and not of:
         return TABLES[kind]()
     if kind in TABLES_OF and of:
         return TABLES_OF[kind](of)
-    known = ["results", *TABLES, *(f"{one} NAME" for one in TABLES_OF)]
+    known = ["results", *TABLES, *(f"{one} NAME" for one in ("results", *TABLES_OF))]
     raise UnknownNameError("generated table", name, known)
 
 
@@ -124,25 +126,25 @@ def datasets_table() -> str:
             _codes(entry["columns"]),
             _codes(entry["splits"]),
             # File patterns hold asterisks, which Markdown would take for emphasis.
-            re.sub(r"[^\s,]*\*[^\s,]*", r"`\g<0>`", entry["raw_files"]),
+            re.sub(r"[^\s,;]*\*[^\s,;]*", r"`\g<0>`", entry["raw_files"]),
         )
         for entry in list_datasets()
     ]
     return _table(("dataset", "config", "columns", "splits", "raw files"), rows)
 
 
-def metrics_table() -> str:
-    """The metrics: what each takes and gives."""
+def metrics_table(dataset: str | None = None) -> str:
+    """The metrics, all or those of a dataset's tasks: what each takes and gives."""
     rows = []
-    for name in METRICS:
+    for name in METRICS if dataset is None else sorted({task.metric for task in _tasks(dataset)}):
         text = inspect.cleandoc(load_metric(name).inputs_description)
         columns = (docstring_entries(text, section) for section in ("Args", "Returns"))
         rows.append((f"`{name}`", *("<br>".join(_described(entries)) for entries in columns)))
     return _table(("metric", "inputs", "scores"), rows)
 
 
-def tasks_table() -> str:
-    """The evaluation tasks: data, metric and published scores."""
+def tasks_table(dataset: str | None = None) -> str:
+    """The evaluation tasks, all or those on a dataset: data, metric and published scores."""
     rows = [
         (
             f"`{task.name}`",
@@ -150,9 +152,9 @@ def tasks_table() -> str:
             f"`{task.metric}`: `{task.main_score}`",
             task.description,
             task.paper_reference,
-            "<br>".join(f"{model}: {_stated(score)}" for model, score in task.published_scores.items()),
+            "<br>".join(f"{model}: {_stated(score, task)}" for model, score in task.published_scores.items()),
         )
-        for task in TASKS.values()
+        for task in (TASKS.values() if dataset is None else _tasks(dataset))
     ]
     return _table(
         ("task", "data", "metric: score", "what it says", "published in", "scores from papers"), rows
@@ -165,7 +167,7 @@ def recipes_table(method: str) -> str:
     rows = []
     for name in list_recipes(method):
         recipe = load_recipe(method, name)
-        expected = [_stated(recipe.expected.get(task)) for task in tasks]
+        expected = [_stated(recipe.expected.get(task), TASKS[task]) for task in tasks]
         rows.append(
             (f"`{name}`", recipe.description, *expected, recipe.expected_source if recipe.expected else "-")
         )
@@ -180,8 +182,7 @@ def options_table(method: str) -> str:
 
 def settings_table(dataset: str) -> str:
     """The settings of a dataset builder."""
-    if dataset not in BUILDERS:
-        raise UnknownNameError("dataset", dataset, BUILDERS)
+    _check_dataset(dataset)
     return _fields_table("setting", [BUILDERS[dataset].BUILDER_CONFIG_CLASS])
 
 
@@ -193,10 +194,10 @@ def results_table(results: Sequence[TaskResult]) -> str:
         (
             f"`{result.task}`",
             f"`{result.model}`" + (f" ({result.variant})" if result.variant else ""),
-            _score(result.main_value),
-            _score(result.baseline.main_value) if result.baseline else "-",
+            _score(result.main_value, result.main_score),
+            _score(result.baseline.main_value, result.main_score) if result.baseline else "-",
             f"{result.main_score}",
-            f"{result.dataset.rows} ({result.dataset.origin})",
+            f"{result.dataset.rows} {result.dataset.split} ({result.dataset.origin})",
             "-" if result.seed is None else str(result.seed),
             f"`{result.model_revision[:12]}`",
         )
@@ -219,8 +220,20 @@ TABLES_OF: dict[str, Callable[[str], str]] = {
     "recipes": recipes_table,
     "options": options_table,
     "settings": settings_table,
+    "tasks": tasks_table,
+    "metrics": metrics_table,
 }
 """The tables of one method or dataset."""
+
+
+def _tasks(dataset: str) -> list[Task]:
+    _check_dataset(dataset)
+    return [task for task in TASKS.values() if task.dataset == dataset]
+
+
+def _check_dataset(name: str) -> None:
+    if name not in BUILDERS:
+        raise UnknownNameError("dataset", name, BUILDERS)
 
 
 def _fields_table(heading: str, classes: Sequence[type]) -> str:
@@ -249,17 +262,12 @@ def _codes(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _stated(value: float | None) -> str:
-    """A score as papers print it: correlations to two places, percentages to one."""
-    if value is None:
-        return "-"
-    return f"{value:.2f}" if abs(value) <= 1 else f"{value:.1f}"
+def _stated(value: float | None, task: Task) -> str:
+    return "-" if value is None else score_text(value, task.main_score, published=True)
 
 
-def _score(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.3f}" if abs(value) <= 1 else f"{value:.1f}"
+def _score(value: float | None, main_score: str) -> str:
+    return "-" if value is None else score_text(value, main_score)
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
