@@ -90,6 +90,12 @@ def objective(config: Settings) -> str:
             f"- **Margin**, beyond the paper: {setting(config.get('additive_margin'))} is subtracted from "
             "the cosine of the positive."
         )
+    if config.get("frequency_correction"):
+        terms.append(
+            "- **Frequency correction**, beyond the paper: the logarithm of how often the training graph has "
+            "an alternative is taken off its logit, so that common ones, which a batch holds more often, are "
+            "not pushed away for it."
+        )
     if config.get("self_negatives"):
         terms.append("- **Own entity**, beyond the paper: what a premise is about is a negative of it.")
     if number(config, "pre_batch_negatives"):
@@ -265,6 +271,8 @@ def _beyond_the_paper(config: Settings) -> list[str]:
         said.append("the temperature is learned")
     if number(config, "additive_margin"):
         said.append("a margin on the positive")
+    if config.get("frequency_correction"):
+        said.append("a correction for how common an alternative is")
     if config.get("self_negatives"):
         said.append("the premise's own entity as a negative")
     if number(config, "pre_batch_negatives"):

@@ -9,6 +9,7 @@ from eventformers.models.configuration_mico import MicoConfig
 OPTIONS = {
     "learnable_temperature": (True, "the temperature is learned", "Temperature learned, from `0.07`"),
     "additive_margin": (0.02, "a margin on the positive", "`0.02` is subtracted"),
+    "frequency_correction": (True, "how common an alternative is", "logarithm of how often"),
     "self_negatives": (True, "own entity as a negative", "what a premise is about is a negative"),
     "pre_batch_negatives": (392, "negatives of earlier batches", "`392` alternatives of earlier batches"),
 }
