@@ -202,7 +202,7 @@ def test_equal_frequencies_change_nothing() -> None:
 
 def test_frequency_does_not_change_which_alternative_is_hardest() -> None:
     alternatives = ALTERNATIVE.clone().requires_grad_()
-    rare = torch.where(OWN_COSINES == OWN_COSINES.amax(dim=1, keepdim=True), 9.0, 0.0)
+    rare = torch.where(OWN_COSINES.amax(dim=1, keepdim=True) == OWN_COSINES, 9.0, 0.0)
     others = torch.eye(BATCH, dtype=torch.bool).unsqueeze(-1).expand(-1, -1, ALTERNATIVES).logical_not()
     loss = multi_alternative_contrast(
         PREMISE, alternatives, TEMPERATURE, others, log_frequency=rare, shared_negatives=PREMISE
