@@ -1,0 +1,50 @@
+"""The end of a training whose validation loss has settled."""
+
+from __future__ import annotations
+
+import pytest
+from transformers import TrainerControl, TrainerState, TrainingArguments
+
+from eventformers.trainers.early_stopping import SettledLossCallback
+
+
+def _stops_after(losses: list[float], relative_change: float, resumed_after: int = 0) -> int | None:
+    """How many evaluations it takes to stop, with a new callback after some of them; None if it goes on."""
+    state, control = TrainerState(), TrainerControl()
+    arguments = TrainingArguments(output_dir="unused", use_cpu=True, report_to="none")
+    callback = SettledLossCallback(relative_change)
+    for number, loss in enumerate(losses):
+        if number == resumed_after:
+            callback = SettledLossCallback(relative_change)
+            state = TrainerState(log_history=state.log_history)
+        state.log_history += [{"loss": 7.0, "step": number}, {"eval_loss": loss, "step": number}]
+        callback.on_evaluate(arguments, state, control)
+        if control.should_training_stop:
+            return number + 1
+    return None
+
+
+@pytest.mark.parametrize(
+    ("losses", "share", "expected"),
+    [
+        ([2.0, 1.0, 0.995, 0.5], 0.01, 3),
+        # A rise by less than the share has settled, too.
+        ([1.0, 1.005], 0.01, 2),
+        # Of the loss before, not of the first nor of the last.
+        ([100.0, 10.0, 9.5, 9.0], 0.01, None),
+        ([100.0, 50.0, 49.4], 0.01, None),
+        ([100.0, 99.0], 0.01, None),
+        ([4.0, 3.0, 2.0], 0.34, 2),
+        ([1.0, 1.0], 0.0, None),
+        ([1.0], 0.01, None),
+    ],
+)
+def test_stops_where_the_change_is_below_the_share(
+    losses: list[float], share: float, expected: int | None
+) -> None:
+    assert _stops_after(losses, share) == expected
+
+
+@pytest.mark.parametrize("resumed_after", [1, 2, 3])
+def test_a_resumed_run_stops_where_the_other_does(resumed_after: int) -> None:
+    assert _stops_after([3.0, 2.0, 1.5, 1.495, 1.0], 0.01, resumed_after) == 4

@@ -1,0 +1,258 @@
+"""Rows of a graph with what is known for them, and the views that are drawn from them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+from datasets import Dataset, concatenate_datasets
+from transformers import AutoTokenizer
+
+from eventformers.trainers.mico import MicoCollator, PremiseRows
+
+TRIPLES = (
+    ("man", "city"),
+    ("man", "fire"),
+    ("man", "city"),
+    ("fire", "market"),
+    ("storm", "city"),
+    ("man", "market price"),
+)
+SEEN, UNSEEN = ("man", "bridge"), ("judge", "player")
+
+
+def _pairs(triples: tuple[tuple[str, str], ...]) -> Dataset:
+    rows = []
+    for head, tail in triples:
+        rows.append({"premise": f"the {head} saw", "alternative": tail, "direction": "forward"})
+        rows.append({"premise": f"{tail} was seen by", "alternative": head, "direction": "reverse"})
+    return Dataset.from_list(rows)
+
+
+@pytest.fixture(scope="module")
+def train() -> PremiseRows:
+    return PremiseRows(_pairs(TRIPLES))
+
+
+@pytest.fixture(scope="module")
+def validation(train: PremiseRows) -> PremiseRows:
+    return PremiseRows(_pairs((SEEN, UNSEEN)), known=train)
+
+
+def _text(rows: PremiseRows, number: int) -> str:
+    return rows.alternatives[number].as_py()
+
+
+def _known(rows: PremiseRows, index: int) -> set[str]:
+    [row] = rows[index]
+    ids = row["known_alternative_ids"].tolist()
+    assert ids == sorted(set(ids))
+    return {_text(rows, number) for number in ids}
+
+
+def test_rows_are_those_of_the_pairs(train: PremiseRows) -> None:
+    pairs = _pairs(TRIPLES)
+    assert len(train) == len(pairs)
+    for index, pair in enumerate(pairs):
+        [row] = train[index]
+        assert row["row"] == index
+        assert row["premise"] == pair["premise"]
+        assert _text(train, row["alternative_id"]) == pair["alternative"]
+        assert row["is_validation"] is False
+
+
+def test_every_text_has_one_id(train: PremiseRows) -> None:
+    texts = train.alternatives.to_pylist()
+    assert len(texts) == len(set(texts)) == 6
+    # As a tail and as a head it is the same alternative.
+    ids = {train[2][0]["alternative_id"], train[7][0]["alternative_id"]}
+    assert ids == {texts.index("fire")}
+
+
+def test_known_alternatives_are_those_of_the_same_premise(train: PremiseRows) -> None:
+    assert _known(train, 0) == _known(train, 2) == {"city", "fire", "market price"}
+    assert _known(train, 6) == {"market"}
+    # In the other direction, too; a duplicate triple counts once.
+    assert _known(train, 1) == {"man", "storm"}
+    assert train.most_known == 3
+
+
+def test_entity_is_what_the_premise_is_about(train: PremiseRows) -> None:
+    for index in range(len(train)):
+        [row] = train[index]
+        assert row["premise"].removeprefix("the ").startswith(f"{_text(train, row['entity_id'])} ")
+
+
+def test_both_rows_of_a_triple_are_one_item() -> None:
+    rows = PremiseRows(_pairs(TRIPLES), by_triple=True)
+    assert len(rows) == len(TRIPLES)
+    for index, (head, tail) in enumerate(TRIPLES):
+        forward, reverse = rows[index]
+        assert (forward["row"], reverse["row"]) == (2 * index, 2 * index + 1)
+        assert (_text(rows, forward["alternative_id"]), _text(rows, reverse["alternative_id"])) == (
+            tail,
+            head,
+        )
+
+
+@pytest.mark.parametrize("order", [[0], [0, 1, 2], [1, 0], [0, 1, 3, 2]])
+def test_rows_that_are_no_pairs(order: list[int]) -> None:
+    """Rows that are not adjacent pairs, forward first, have no entity: it would be another triple's."""
+    rows = PremiseRows(_pairs(TRIPLES).select(order))
+    assert not rows.has_both_directions
+    assert "entity_id" not in rows[0][0]
+
+
+def test_validation_rows_know_what_the_training_graph_knows(
+    train: PremiseRows, validation: PremiseRows
+) -> None:
+    assert validation.alternatives.to_pylist()[: len(train.alternatives)] == train.alternatives.to_pylist()
+    assert _known(validation, 0) == _known(train, 0)
+    for index in (1, 2, 3):
+        assert _known(validation, index) == set()
+    for index, text in enumerate(("bridge", "man", "player", "judge")):
+        [row] = validation[index]
+        assert _text(validation, row["alternative_id"]) == text
+        assert row["is_validation"] is True
+        assert _text(validation, row["entity_id"]) == ("man", "bridge", "judge", "player")[index]
+    assert validation.most_known == train.most_known
+
+
+def test_large_tables_in_several_chunks() -> None:
+    """Ids are of the text, in whatever chunk of the table it stands."""
+    whole = _pairs(TRIPLES)
+    rows = PremiseRows(concatenate_datasets([whole.select([0, 1]), whole.select(range(2, 12))]))
+    again = PremiseRows(whole)
+    assert rows.alternative_ids.tolist() == again.alternative_ids.tolist()
+    assert [_known(rows, index) for index in range(12)] == [_known(again, index) for index in range(12)]
+
+
+# Collator
+
+
+@pytest.fixture
+def collator(tiny_encoder: Path, validation: PremiseRows) -> MicoCollator:
+    return MicoCollator(
+        tokenizer=AutoTokenizer.from_pretrained(tiny_encoder),
+        alternatives=validation.alternatives,
+        seed=3,
+        num_alternatives=3,
+        most_known=validation.most_known,
+        draw_positive=True,
+        known_positives=True,
+        entities=True,
+    )
+
+
+def _items(rows: PremiseRows) -> list:
+    return [rows[index] for index in range(len(rows))]
+
+
+def _texts(collator: MicoCollator, ids: torch.Tensor) -> list[str]:
+    return collator.tokenizer.batch_decode(ids.flatten(0, -2), skip_special_tokens=True)
+
+
+def test_own_alternative_stands_first_and_the_others_are_known(
+    collator: MicoCollator, train: PremiseRows
+) -> None:
+    batch = collator(_items(train))
+    assert batch["alternative_ids"].shape == (12, 3)
+    assert batch["alternative_ids"][:, 0].tolist() == train.alternative_ids.tolist()
+    for index, ids in enumerate(batch["alternative_ids"].tolist()):
+        assert {_text(train, number) for number in ids} <= _known(train, index)
+
+
+def test_views_hold_the_texts_of_their_ids(collator: MicoCollator, train: PremiseRows) -> None:
+    batch = collator(_items(train))
+    premises = [train[index][0]["premise"] for index in range(12)]
+    assert _texts(collator, batch["input_ids"]) == premises
+    expected = [_text(train, number) for number in batch["alternative_ids"].flatten().tolist()]
+    assert _texts(collator, batch["alternative_input_ids"]) == expected
+    entities = [_text(train, number) for number in batch["entity_ids"].tolist()]
+    assert _texts(collator, batch["entity_input_ids"]) == entities
+    for name in ("", "alternative_", "entity_"):
+        padding = batch[f"{name}input_ids"] == collator.tokenizer.pad_token_id
+        assert torch.equal(batch[f"{name}attention_mask"] == 0, padding)
+
+
+def test_known_ids_have_one_width_in_every_batch(
+    collator: MicoCollator, train: PremiseRows, validation: PremiseRows
+) -> None:
+    above_all = len(validation.alternatives)
+    for items in (_items(train), [train[1]], _items(validation)):
+        rows = [row for item in items for row in item]
+        known = collator(items)["known_alternative_ids"]
+        assert known.shape == (len(rows), validation.most_known)
+        for found, row in zip(known.tolist(), rows, strict=True):
+            ids = row["known_alternative_ids"].tolist()
+            assert found == ids + [above_all] * (validation.most_known - len(ids))
+
+
+def test_validation_rows_have_their_own_alternative_alone(
+    collator: MicoCollator, validation: PremiseRows
+) -> None:
+    batch = collator(_items(validation))
+    assert batch["alternative_ids"].tolist() == [[number] for number in validation.alternative_ids]
+    assert batch["positive_index"].tolist() == [0] * 4
+
+
+def test_draws_depend_on_seed_epoch_and_row_alone(collator: MicoCollator, train: PremiseRows) -> None:
+    items = _items(train)
+    drawn = ("alternative_ids", "positive_index")
+    whole = collator(items)
+    single = [collator([item]) for item in reversed(items)][::-1]
+    for name in drawn:
+        assert whole[name].tolist() == [value for batch in single for value in batch[name].tolist()]
+    by_triple = PremiseRows(_pairs(TRIPLES), by_triple=True)
+    for name in drawn:
+        assert collator(_items(by_triple))[name].tolist() == whole[name].tolist()
+    collator.epoch = 1
+    assert any(collator(items)[name].tolist() != whole[name].tolist() for name in drawn)
+    collator.epoch, collator.seed = 0, 4
+    assert any(collator(items)[name].tolist() != whole[name].tolist() for name in drawn)
+
+
+def test_draws_are_uniform_with_replacement(collator: MicoCollator, train: PremiseRows) -> None:
+    [row] = train[0]
+    visits = 1800
+    batch = collator([[{**row, "row": number}] for number in range(visits)])
+    pairs = Counter(tuple(ids) for ids in batch["alternative_ids"][:, 1:].tolist())
+    # Of three known alternatives, its own among them.
+    assert len(pairs) == 9
+    assert all(abs(count - visits / 9) < 70 for count in pairs.values()), pairs
+    positives = Counter(batch["positive_index"].tolist())
+    assert set(positives) == {0, 1, 2}
+    assert all(abs(count - visits / 3) < 100 for count in positives.values()), positives
+
+
+def test_one_alternative_is_the_rows_own(collator: MicoCollator, train: PremiseRows) -> None:
+    collator.num_alternatives = 1
+    batch = collator(_items(train))
+    assert batch["alternative_ids"].tolist() == [[number] for number in train.alternative_ids]
+
+
+def test_only_what_the_head_needs_is_given(collator: MicoCollator, train: PremiseRows) -> None:
+    collator.draw_positive = collator.known_positives = collator.entities = False
+    assert set(collator(_items(train))) == {
+        "input_ids",
+        "attention_mask",
+        "alternative_input_ids",
+        "alternative_attention_mask",
+        "alternative_ids",
+    }
+
+
+def test_what_is_cut_is_counted(collator: MicoCollator, train: PremiseRows) -> None:
+    collator.max_seq_length = 3
+    collator.entities = False
+    [row] = train[10]
+    batch = collator([[row]])
+    assert batch["input_ids"].shape[1] == batch["alternative_input_ids"].shape[2] == 3
+    texts = [row["premise"], *(_text(train, number) for number in batch["alternative_ids"][0].tolist())]
+    assert collator.truncated == sum(len(collator.tokenizer.tokenize(text)) > 1 for text in texts)
+    collator([[row]])
+    assert collator.truncated == 2 * sum(len(collator.tokenizer.tokenize(text)) > 1 for text in texts)
+    # As it stands in a record of the run.
+    assert type(collator.truncated) is int
