@@ -277,7 +277,9 @@ def complete(
     ] = None,
     top: Annotated[int, typer.Option(help="Alternatives to show.")] = 10,
     explain: Annotated[int, typer.Option(help="Nearest known premises to show.")] = 3,
-    rerank: Rerank = False,
+    rerank: Annotated[
+        bool, typer.Option(help="Let the nearest known premises vote, or rank by the cosine alone.")
+    ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")] = False,
     device: Device = None,
     dtype: Dtype = None,

@@ -119,7 +119,7 @@ def evaluate(
     encoder = _encoder(chosen, model, pooling, event_order, device, dtype)
     load_seconds = time.perf_counter() - started
     usual = record.split == chosen.choose_split(scored_data.splits)
-    other_split, voted = None if usual else record.split, votes and votes.name
+    other_split, voted = None if usual else record.split, None if votes is None else votes.name
     variant = "-".join(filter(None, (pooling, event_order, other_split, voted)))
     if output is not None and encoder.revision is None:
         raise EventformersError(

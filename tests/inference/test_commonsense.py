@@ -91,7 +91,7 @@ def test_relation_of_the_users_own(encoder: EventEncoder, index: AlternativeInde
 
 
 def test_nearest_alternatives_and_what_is_known(encoder: EventEncoder, index: AlternativeIndex) -> None:
-    found = complete(encoder, "storm, Causes", index=index, top=4, explain=2)
+    found = complete(encoder, "storm, Causes", index=index, top=4, explain=2, rerank=False)
     texts = index.alternatives.texts.to_pylist()
     cosines = encoder.encode(texts, normalize=True) @ encoder.encode("storm causes", normalize=True)
     best = [position for position in np.argsort(-cosines) if texts[position] != "storm"][:4]
@@ -125,7 +125,7 @@ def test_votes_of_the_nearest_premises(encoder: EventEncoder, index: Alternative
         assert one.score == pytest.approx(one.cosine + 5, abs=1e-3)
     assert found.alternatives[2].score == pytest.approx(found.alternatives[2].cosine, abs=1e-6)
     silent = complete(encoder, "storm, Causes", index=index, rerank=VoteSettings(expansion=0.0, weight=0.0))
-    plain = complete(encoder, "storm, Causes", index=index)
+    plain = complete(encoder, "storm, Causes", index=index, rerank=False)
     assert [one.text for one in silent.alternatives] == [one.text for one in plain.alternatives]
 
 
@@ -236,7 +236,7 @@ def test_command(
     assert code == 0
     assert "storm causes" in shown
     assert "nearest known premise" in shown
-    code, shown, _ = _run(capsys, str(tiny_encoder), "storm, Causes", "--json", "--rerank", *options)
+    code, shown, _ = _run(capsys, str(tiny_encoder), "storm, Causes", "--json", *options)
     found = json.loads(shown)
     assert found["query"] == {
         "text": "storm causes",
@@ -247,6 +247,8 @@ def test_command(
     assert [set(one) for one in found["alternatives"]] == [{"text", "score", "cosine", "known"}] * 2
     assert len(found["explanation"]) == 3
     assert found["reranked"]
+    code, shown, _ = _run(capsys, str(tiny_encoder), "storm, Causes", "--json", "--no-rerank", *options)
+    assert not json.loads(shown)["reranked"]
 
 
 @pytest.mark.parametrize(

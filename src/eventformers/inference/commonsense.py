@@ -160,7 +160,7 @@ def complete(
     splits: Collection[str] | None = None,
     top: int = 10,
     explain: int = 5,
-    rerank: bool | VoteSettings = False,
+    rerank: bool | VoteSettings = True,
     batch_size: int | Literal["auto"] = "auto",
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
@@ -188,8 +188,8 @@ def complete(
         splits: the splits of the graph to look in; None takes all.
         top: number of alternatives.
         explain: number of known premises.
-        rerank: let the nearest known premises vote for their alternatives; settings of the votes, or True for
-            the measured ones.
+        rerank: let the nearest known premises vote for their alternatives: True with the measured settings,
+            or settings of your own; False ranks by the cosine alone.
         batch_size: texts of a batch at most, or `auto`.
         device: a torch device; None takes an accelerator where there is one.
         dtype: `float32`, `bfloat16` or `float16`; None takes the one of the saved weights.
