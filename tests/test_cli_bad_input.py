@@ -36,6 +36,13 @@ RAW_FILES = {
         "an event without any word",
     ),
     "no JSON": ("event_chains", "e.jsonl", b"{\n", "e.jsonl, line 1: found no JSON"),
+    "relation": ("commonsense_graphs", "train.txt", b"IsAn\tdog\tanimal\n", "IsAn"),
+    "tail": (
+        "commonsense_graphs",
+        "train.txt",
+        b"IsA\tdog\tanimal\nIsA\tdog\n",
+        "train.txt, line 2: found 2",
+    ),
 }
 SETTINGS = {
     "max_steps=abc": "max_steps: found 'abc'; accepted: a whole number",
@@ -52,6 +59,19 @@ SETTINGS = {
     "window=x": "window: found 'x'",
     "max_step=1": "Did you mean 'max_steps'? Accepted: 1",
     "=1": "accepted: key=value",
+}
+MICO_SETTINGS = {
+    "num_alternatives=0": "num_alternatives: found 0; accepted: 1 or more",
+    "validation_rows=3": "validation_rows: received 3; accepted: an even number",
+    "validation_rows=x": "validation_rows: found 'x'; accepted: a whole number or null",
+    "config=conceptnet": "config: found 'conceptnet'; accepted: ",
+    "config=conceptnt_pairs": "Did you mean 'conceptnet_pairs'",
+    "contrastive_temperature=0": "error: model: contrastive_temperature is 0",
+    "positive=easy": "error: model: Field 'positive' expected one of",
+    "pre_batch_negatives=-1": "error: model: pre_batch_negatives is -1",
+    "num_alternative=1": "Did you mean 'num_alternatives'",
+    "stop_at_relative_change=0.01": "stop_at_relative_change needs a validation loss",
+    "templates=missing.yaml": "missing.yaml",
 }
 RECIPES = {
     "no YAML": (b"model: [1", "is not YAML"),
@@ -111,6 +131,16 @@ def test_a_bad_setting_is_told_before_the_training(setting: str, capsys, tmp_pat
     small = ("--recipe", "demo", "--set", "shared_word_weight=0", "--set", "max_steps=1", "--device", "cpu")
     outcome = _run(capsys, "train", "swcc", "-o", "out", "--encoder", tiny_encoder, *small, "--set", setting)
     _assert_refused(outcome, SETTINGS[setting])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("setting", MICO_SETTINGS)
+def test_a_bad_setting_of_mico_is_told_before_the_training(
+    setting: str, capsys, tmp_path, tiny_encoder
+) -> None:
+    small = ("--recipe", "demo", "--set", "max_steps=1", "--device", "cpu")
+    outcome = _run(capsys, "train", "mico", "-o", "out", "--encoder", tiny_encoder, *small, "--set", setting)
+    _assert_refused(outcome, MICO_SETTINGS[setting])
     assert not list(tmp_path.iterdir())
 
 
