@@ -217,7 +217,7 @@ import eventformers
 found = eventformers.complete(MODEL_ID, {json.dumps("umbrella, UsedFor")}, top=5)
 print(found.query.text)
 for alternative in found.alternatives:
-    print(f"{{alternative.cosine:.2f}} {{alternative.text}}")""",
+    print(f"{{alternative.score:.2f}} {{alternative.text}}")""",
         ),
     ]
 
