@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from datasets import DatasetDict
 from mico_inputs import mico_inputs
 from training_case import MethodTrainingCase
 
+from eventformers.datasets_scripts.building import load_built
 from eventformers.errors import EventformersError
+from eventformers.trainers import mico
 from eventformers.trainers.method import load_method
 from eventformers.trainers.recipes import list_recipes
 from eventformers.trainers.run import resolve_recipe
@@ -109,6 +112,27 @@ class TestMicoTraining(MethodTrainingCase):
         with pytest.raises(EventformersError, match=message):
             self.run(tiny_encoder, raw, tmp_path, (setting,))
 
+    @pytest.mark.parametrize("on", ["self_negatives", "both_directions"])
+    def test_rows_that_are_no_pairs(
+        self, tiny_encoder: Path, raw: Path, tmp_path: Path, on: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Data that others built may hold the rows in any order."""
+        built = load_built(raw, "conceptnet_inductive_pairs", builder="commonsense_graphs")
+        rows = built["train"]
+        mixed = DatasetDict(train=rows.select([*range(0, len(rows), 2), *range(1, len(rows), 2)]))
+        monkeypatch.setattr(mico, "load_built", lambda *_arguments, **_settings: mixed)
+        off = [f"{name}=false" for name in ("self_negatives", "both_directions") if name != on]
+        with pytest.raises(EventformersError, match=rf"{on}=true.* the two directions of a triple"):
+            self.run(tiny_encoder, raw, tmp_path, (f"{on}=true", *off))
+
+    def test_lora_where_nothing_else_is_trained(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
+        """The paper's settings have no learned temperature and no queue, which an adapter would hold."""
+        settings = ("learnable_temperature=false", "pre_batch_negatives=0", "module_learning_rates=null")
+        run = self.run(tiny_encoder, raw, tmp_path, (*settings, "max_steps=1"), lora=True)
+        assert run.adapter is not None
+        names = {name.split(".")[0] for name in run.model.state_dict()}
+        assert names == {"mico"}
+
     @pytest.mark.parametrize("missing", ["train", "valid"])
     def test_split_that_is_not_there(
         self, tiny_encoder: Path, raw: Path, tmp_path: Path, missing: str
@@ -141,7 +165,7 @@ class TestMicoTraining(MethodTrainingCase):
         assert tasks["paper-bert-base-atomic"] == ("atomic_completion", *questions)
 
     def test_recipes_of_the_paper(self) -> None:
-        """METHODS of the paper: batch 196, two alternatives, length 32, temperature 0.07, no schedule."""
+        """Section 4.4: batch 196, two alternatives, length 32, temperature 0.07, no schedule."""
         method = load_method(self.method)
         for name, rate in (("paper-bert-base", 1e-5), ("paper-roberta-large", 5e-6)):
             for graph in ("", "-atomic"):
