@@ -29,6 +29,15 @@ _BLOCK_QUERIES = 1024
 class VoteSettings:
     """How the nearest known premises act on the scores of alternatives.
 
+    The defaults were chosen on 1,500 rows of CN-82K-Ind's validation split with an all-MiniLM-L6-v2 after
+    300 steps of MICO, from a grid of temperatures (0.05 to 0.2), expansions and weights, by the mean
+    reciprocal rank of one half of their premises (16.1 filtered, and 16.1 on the other half). On 3,000
+    further rows, whose premises were not among those, it rose from 6.3 to 15.9 and Hits@10 from 11.7 to
+    26.3, with the 72,015 candidates of training and validation. What gains are rows whose alternative
+    stands in the training split; of the third of the 1,500 rows whose alternative does not, the mean
+    reciprocal rank fell from 4.8 to 2.2. The untrained encoder, whose nearest premises have lower cosines,
+    is served better by a temperature of 0.2.
+
     Attributes:
         neighbours: number of premises that vote.
         temperature: a premise's vote is exp((cosine - 1) / temperature): 1 where it equals the query.
@@ -41,9 +50,9 @@ class VoteSettings:
     """
 
     neighbours: int = 256
-    temperature: float = 0.2
-    expansion: float = 1.0
-    weight: float = 1.0
+    temperature: float = 0.05
+    expansion: float = 0.67
+    weight: float = 0.5
 
     def __post_init__(self) -> None:
         if self.neighbours < 1 or self.temperature <= 0 or self.expansion < 0 or self.weight < 0:
