@@ -28,7 +28,7 @@ def score_text(value: float | None, main_score: str, *, published: bool = False)
         return "not defined"
     if main_score in CORRELATIONS:
         return f"{value:.2f}" if published else f"{value:.3f}"
-    if main_score == "mrr":
+    if main_score == "mrr" or main_score.startswith("hits_at_"):
         return f"{value:.2f}"
     return f"{value:.1f}"
 

@@ -9,13 +9,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from eventformers import reproduce
+from eventformers import reproduced_rows
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluation import evaluate
 from eventformers.inference.encode import load_encoder
-from eventformers.paper_tables import PAPERS, SIMILARITY_TASKS, get_table
-from eventformers.reproduce import ROW_FILE, reproduce_table
+from eventformers.paper_tables import PAPERS, get_table
+from eventformers.reproduce import reproduce_table
+from eventformers.reproduced_rows import ROW_FILE
 from eventformers.results import TaskResult, write_result
+from eventformers.swcc_tables import SIMILARITY_TASKS
 from eventformers.tasks import TASKS
 from eventformers.trainers.method import load_method
 from eventformers.trainers.recipes import load_recipe
@@ -76,7 +78,7 @@ def trained(monkeypatch, tiny_encoder):
             write_result(result, output)
         return SimpleNamespace(folder=output, results=results, run=SimpleNamespace(steps=3, seconds=1.5))
 
-    monkeypatch.setattr(reproduce, "train", train)
+    monkeypatch.setattr(reproduced_rows, "train", train)
     return calls
 
 
@@ -228,21 +230,21 @@ def test_a_default_that_is_spelled_out_changes_nothing(call, trained):
 
 
 def test_a_failed_row_costs_no_other(call, trained, monkeypatch, caplog):
-    works = reproduce.train
+    works = reproduced_rows.train
 
     def fails_once(method: str, output: Path, **arguments: object) -> object:
         if output.name.startswith("no-mlm"):
             raise RuntimeError("the disk\nis full")
         return works(method, output, **arguments)
 
-    monkeypatch.setattr(reproduce, "train", fails_once)
+    monkeypatch.setattr(reproduced_rows, "train", fails_once)
     with caplog.at_level(logging.ERROR):
         table = call()
     assert _states(table)["without MLM"] == "failed: the disk is full"
     assert "the disk is full" in table.path.read_text()
     assert "RuntimeError" in caplog.text
     assert len(trained) == 5
-    monkeypatch.setattr(reproduce, "train", works)
+    monkeypatch.setattr(reproduced_rows, "train", works)
     assert _states(call())["without MLM"].startswith("trained")
     assert len(trained) == 6
 
@@ -251,7 +253,7 @@ def test_a_table_of_failures_is_an_error(call, monkeypatch):
     def fails(*arguments: object, **settings: object) -> None:
         raise EventformersError("out of memory")
 
-    monkeypatch.setattr(reproduce, "train", fails)
+    monkeypatch.setattr(reproduced_rows, "train", fails)
     with pytest.raises(EventformersError, match=r"every row of swcc table1 failed.*out of memory"):
         call("table1")
 
@@ -259,16 +261,16 @@ def test_a_table_of_failures_is_an_error(call, monkeypatch):
 def test_a_drawn_seed_outlives_a_kill(call, monkeypatch, tmp_path, trained):
     recipe = tmp_path / "seedless.yaml"
     recipe.write_text("training: {max_steps: 2}\n")
-    works = reproduce.train
+    works = reproduced_rows.train
 
     def killed(*arguments: object, **settings: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(reproduce, "train", killed)
+    monkeypatch.setattr(reproduced_rows, "train", killed)
     with pytest.raises(KeyboardInterrupt):
         call("table5", recipe=str(recipe))
     recorded = json.loads((tmp_path / "out/swcc/table5.json").read_text())["seed"]
-    monkeypatch.setattr(reproduce, "train", works)
+    monkeypatch.setattr(reproduced_rows, "train", works)
     call("table5", recipe=str(recipe))
     assert {call_.seed for call_ in trained} == {recorded}
     # A seed that is given wins, and is then the table's.
@@ -289,7 +291,7 @@ def test_other_evaluation_data_score_again_without_training(
         encoder.name = Path(model).name
         return evaluate(encoder, task, data=arguments["data"], output=arguments["output"])
 
-    monkeypatch.setattr(reproduce, "evaluate", again)
+    monkeypatch.setattr(reproduced_rows, "evaluate", again)
     before = call("table1")
     (evaluation_data / "hard.txt").write_text("\n".join(HARD[1:]) + "\n")
     table = call("table1")
@@ -337,7 +339,9 @@ def test_unknown_names_suggest_the_nearest(call, tmp_path):
 
 def test_a_row_is_trained_scored_and_read_back(call, tmp_path, monkeypatch):
     # Cards run their usage examples in fresh processes, which takes longer than all of this.
-    monkeypatch.setattr(reproduce, "train", functools.partial(reproduce.train, create_model_card=False))
+    monkeypatch.setattr(
+        reproduced_rows, "train", functools.partial(reproduced_rows.train, create_model_card=False)
+    )
     settings = ["max_steps=2", "per_device_train_batch_size=8", "save_steps=2"]
     first = call("table1", settings=settings)
     assert _states(first)["SWCC"].startswith("trained")

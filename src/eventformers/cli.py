@@ -351,7 +351,9 @@ def reproduce(
     paper: Annotated[str, typer.Argument(help="The paper, such as swcc.")],
     table: Annotated[str, typer.Argument(help="The table, such as table2.")],
     output: Output = Path("reproductions"),
-    recipe: Annotated[str, typer.Option(help="Recipe that the rows start from.")] = "paper",
+    recipe: Annotated[
+        str | None, typer.Option(help="Recipe that the rows start from; without it the paper's.")
+    ] = None,
     data: RawData = None,
     evaluation_data: EvaluationData = None,
     encoder: Encoder = None,

@@ -6,35 +6,35 @@ import hashlib
 import json
 import logging
 import random
-import re
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import cast
 
-from filelock import FileLock
 from transformers import AutoConfig
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
+from eventformers.baselines.knowledge_graph_embeddings import METHODS as EMBEDDINGS
 from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.encoders import resolve_encoder
 from eventformers.errors import DataFormatError, EventformersError
-from eventformers.evaluation import evaluate, scored_fingerprint
-from eventformers.files import write_text
+from eventformers.evaluation import scored_fingerprint
 from eventformers.inference.loading import folder_revision
 from eventformers.paper_tables import get_table
-from eventformers.protocols import JsonValue
-from eventformers.reproduced_table import ReproducedRow, ReproducedTable, Reproduction, write_table
-from eventformers.results import TaskResult, read_result, result_path
+from eventformers.reproduced_rows import fill_row, read_record
+from eventformers.reproduced_table import (
+    Measurement,
+    ReproducedRow,
+    ReproducedTable,
+    Reproduction,
+    failed_state,
+    write_table,
+)
+from eventformers.table_layout import Column
 from eventformers.tasks import TASKS
 from eventformers.trainers.method import Method, load_method
 from eventformers.trainers.recipes import Recipe, load_recipe
-from eventformers.trainers.run import RUN_FILE, last_whole_checkpoint, resolve_recipe
-from eventformers.training import train
-
-ROW_FILE = "reproduction.json"
-"""Written into a row's folder when its model is trained, scored and whole; a folder without it is redone."""
+from eventformers.trainers.run import resolve_recipe
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ def reproduce_table(
     table: str,
     output: str | Path,
     *,
-    recipe: str = "paper",
+    recipe: str | None = None,
     data: str | Path | None = None,
     evaluation_data: str | Path | None = None,
     encoder: str | None = None,
@@ -55,19 +55,21 @@ def reproduce_table(
 ) -> ReproducedTable:
     """Fill a table of a paper with our rows, beside the paper's scores and the untrained encoder's.
 
-    Each row is a training run in a folder of its own under `output/<paper>/`, whose name ends with a digest
-    of what decides its outcome: settings, encoder, rows of the data, seed, precision. A finished row is read
-    from its results, whichever table it was trained for; one that was killed goes on from its last
-    checkpoint; a row that fails says so in the table and costs no other row. Where only the evaluation data
-    are new, the model is scored again and not trained again.
+    Each row is a training run, or a measured baseline, in a folder of its own under `output/<paper>/`, whose
+    name ends with a digest of what decides its outcome: settings, encoder, rows of the data, seed, precision.
+    A finished row is read from its results, whichever table it was run for; one that was killed goes on from
+    its last checkpoint; a row that fails says so in the table and costs no other row. Where only the
+    evaluation data are new, the model is scored again and not trained again.
 
     Args:
         paper: a key of `PAPERS`.
         table: a table of that paper, such as `table2`.
         output: folder of all reproductions.
-        recipe: name or YAML file of the recipe that every row starts from.
+        recipe: name or YAML file of the recipe that every row starts from; None takes the one with the
+            paper's settings.
         data: training data, as `train` takes them; None takes the bundled samples.
-        evaluation_data: raw files of the evaluation tasks; None takes the bundled samples.
+        evaluation_data: raw files of the evaluation tasks; None takes the bundled samples. A column whose
+            task or split they lack stays empty.
         encoder: Hub id or folder of a pretrained encoder; None takes the packaged all-MiniLM-L6-v2.
         settings: overrides of the recipe, `key=value`; what makes a row wins over them.
         seed: seed of every row. None takes the one of the table's last run with this recipe, or else the
@@ -84,6 +86,7 @@ def reproduce_table(
     """
     wanted = get_table(paper, table)
     method = load_method(wanted.method)
+    recipe = recipe or method.paper_recipe
     folder = Path(output) / paper
     chosen_seed = _choose_seed(method, recipe, settings, seed, folder / f"{table}.json")
     call = Reproduction(
@@ -96,7 +99,7 @@ def reproduce_table(
         encoder=encoder,
         data=None if data is None else str(data),
         evaluation_data=None if evaluation_data is None else str(evaluation_data),
-        fingerprints=_evaluation_fingerprints(wanted.tasks, evaluation_data),
+        measurements=_measurements(wanted.columns, evaluation_data),
         device=device,
         dtype=dtype,
     )
@@ -104,15 +107,15 @@ def reproduce_table(
     path = folder / f"{table}.md"
     # Before the first row: a seed that was drawn must outlive a kill.
     finished = write_table(call, rows, path)
-    own = [row for row in rows if row.recipe is not None]
+    own = [row for row in rows if row.digest]
     error: Exception | None = None
     for position, row in enumerate(own, start=1):
         logger.info("%s: row %d of %d, %s", table, position, len(own), row.paper.label)
         try:
-            _fill(call, row)
+            fill_row(call, row)
         except Exception as failure:
             error = failure
-            row.state = f"failed: {' '.join(str(failure).split()) or type(failure).__name__}"
+            row.state = failed_state(failure)
             level = logging.WARNING if isinstance(failure, EventformersError) else logging.ERROR
             logger.log(
                 level, "row %s %s", row.paper.label, row.state, exc_info=level == logging.ERROR and failure
@@ -129,7 +132,7 @@ def _choose_seed(method: Method, recipe: str, settings: Sequence[str], seed: int
     """The table's seed: given, or recorded by the last call with this recipe, or the recipe's, or drawn."""
     resolved = resolve_recipe(method, recipe, settings, seed)
     if seed is None and not any(setting.partition("=")[0] == "seed" for setting in settings):
-        recorded = _read_json(record)
+        recorded = read_record(record)
         if recorded.get("recipe") == Path(recipe).name and isinstance(recorded.get("seed"), int):
             return cast(int, recorded["seed"])
         if load_recipe(method.name, recipe).seed is None:
@@ -139,44 +142,111 @@ def _choose_seed(method: Method, recipe: str, settings: Sequence[str], seed: int
     return cast(int, resolved.seed)
 
 
-def _evaluation_fingerprints(tasks: Iterable[str], data: str | Path | None) -> dict[str, str]:
-    fingerprints = {}
-    for name in tasks:
-        task = TASKS[name]
-        splits = load_built(data, task.config, builder=task.dataset)
-        fingerprints[name] = scored_fingerprint(task, splits, task.choose_split(splits))
-    return fingerprints
+def _measurements(
+    columns: Iterable[Column], data: str | Path | None
+) -> dict[Column, tuple[Measurement, ...]]:
+    """What each column is measured on; nothing for one whose task or splits the data lacks.
+
+    Raises:
+        DataFormatError: a raw file cannot be read.
+        EventformersError: the data has nothing for any column.
+    """
+    measurements: dict[Column, tuple[Measurement, ...]] = {}
+    missing: dict[str, EventformersError] = {}
+    for column in columns:
+        task = TASKS[column.task]
+        measurements[column] = ()
+        try:
+            splits = load_built(data, task.config, builder=task.dataset)
+            usual = task.choose_split(splits)
+        except DataFormatError:
+            raise
+        except EventformersError as error:
+            missing[task.name] = error
+            continue
+        measurements[column] = tuple(
+            Measurement(task.name, split, scored_fingerprint(task, splits, split), split == usual)
+            for split in column.splits or (usual,)
+            if split in splits
+        )
+    if missing and not any(measurements.values()):
+        raise next(iter(missing.values()))
+    for name, error in missing.items():
+        logger.warning("the columns of %s stay empty: %s", name, error)
+    return measurements
 
 
 def _plan(call: Reproduction) -> list[ReproducedRow]:
-    """The rows with their recipes, and the digests of what decides their outcomes."""
-    rows = []
+    """The rows with what they are measured on, and the digests of what decides their outcomes.
+
+    Raises:
+        EventformersError: the encoder cannot be loaded, or the data has the training rows of none.
+    """
+    rows = [ReproducedRow(paper_row) for paper_row in call.table.rows]
     encoder = _encoder_identity(call.encoder)
     data: dict[str, str] = {}
-    for paper_row in call.table.rows:
-        row = ReproducedRow(paper_row)
-        rows.append(row)
-        if paper_row.overrides is None:
-            continue
-        row.state = "missing"
-        row.recipe = resolve_recipe(
-            call.method, call.recipe, [*call.settings, *paper_row.overrides], call.seed
-        )
-        key = json.dumps(row.recipe.data, sort_keys=True, default=str)
-        if key not in data:
-            data[key] = _data_identity(call.method, row.recipe, call.data)
-        identity = {
-            "method": call.method.name,
-            "model": _differing(call.method, row.recipe.model),
-            **{name: _canonical(getattr(row.recipe, name)) for name in ("data", "views", "training")},
-            "seed": call.seed,
-            "encoder": encoder,
-            "rows": data[key],
-            "dtype": call.dtype,
-        }
-        text = json.dumps(identity, sort_keys=True, default=str)
-        row.digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    error: EventformersError | None = None
+    for row in rows:
+        if row.paper.baseline:
+            row.state = "missing"
+            row.measurements = _measured_on(call, [column.task for column in call.table.columns])
+            row.digest = _digest(_baseline_identity(call, row.paper.baseline, encoder))
+        elif row.paper.overrides is not None:
+            row.state = "missing"
+            overrides = [*call.settings, *row.paper.overrides]
+            recipe = resolve_recipe(call.method, call.recipe, overrides, call.seed)
+            row.measurements = _measured_on(call, call.method.tasks_of(recipe), reranked=row.paper.rerank)
+            key = json.dumps(recipe.data, sort_keys=True, default=str)
+            try:
+                if key not in data:
+                    data[key] = _data_identity(call.method, recipe, call.data)
+            except EventformersError as failure:
+                error = failure
+                row.state = failed_state(failure)
+                continue
+            row.digest = _digest(_training_identity(call, recipe, encoder, data[key]))
+    if error is not None and not data:
+        raise error
     return rows
+
+
+def _measured_on(
+    call: Reproduction, tasks: Iterable[str], *, reranked: bool = False
+) -> tuple[Measurement, ...]:
+    """What a row that is scored on these tasks is measured on, each once."""
+    scored = [name for name in tasks if TASKS[name].ranks_in_graph or not reranked]
+    return tuple(
+        dict.fromkeys(
+            measurement
+            for column, measurements in call.measurements.items()
+            for measurement in measurements
+            if column.task in scored
+        )
+    )
+
+
+def _digest(identity: Mapping[str, object]) -> str:
+    text = json.dumps(identity, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _training_identity(call: Reproduction, recipe: Recipe, encoder: str, data: str) -> dict[str, object]:
+    return {
+        "method": call.method.name,
+        "model": _differing(call.method, recipe.model),
+        **{name: _canonical(getattr(recipe, name)) for name in ("data", "views", "training")},
+        "seed": call.seed,
+        "encoder": encoder,
+        "rows": data,
+        "dtype": call.dtype,
+    }
+
+
+def _baseline_identity(call: Reproduction, name: str, encoder: str) -> dict[str, object]:
+    """What decides a baseline's outcome beside the rows that it is measured on."""
+    if name in EMBEDDINGS:
+        return {"baseline": name, "settings": asdict(EMBEDDINGS[name].defaults), "seed": call.seed}
+    return {"baseline": name, "encoder": encoder if name == "masked_lm" else None}
 
 
 def _differing(method: Method, model: Mapping[str, object]) -> dict[str, object]:
@@ -218,117 +288,3 @@ def _data_identity(method: Method, recipe: Recipe, data: str | None) -> str:
         # Reading a stream to its end for a digest would cost more than the training.
         return f"stream of {data}"
     return dataset_fingerprint(load_built(data, config, builder=builder, **settings))
-
-
-def _fill(call: Reproduction, row: ReproducedRow) -> None:
-    """Get a row's results: read them, score its model again, or train it."""
-    with FileLock(_lock_path(call.folder, row.digest)):
-        finished = _finished_folder(call.folder, row.digest)
-        row.folder = finished or call.folder / f"{_slug(row.paper.slug)}-{row.digest}"
-        if finished is None:
-            row.state = _train(call, row, row.folder)
-        else:
-            row.state = "cached"
-        record = _read_json(row.folder / ROW_FILE)
-        results = {name: _held_result(call, row.folder, record, name) for name in call.table.tasks}
-        if None in results.values():
-            row.state += ", scored again"
-        row.results = {
-            name: result or _score_again(call, row.folder, name) for name, result in results.items()
-        }
-
-
-def _train(call: Reproduction, row: ReproducedRow, folder: Path) -> str:
-    """Train a row, or go on where it was killed; says what was done."""
-    resume = _can_resume(folder)
-    finished = train(
-        call.method.name,
-        folder,
-        recipe=call.recipe,
-        data=call.data,
-        encoder=call.encoder,
-        settings=[*call.settings, *(row.paper.overrides or ())],
-        resume=resume,
-        overwrite=not resume,
-        seed=call.seed,
-        device=call.device,
-        dtype=call.dtype,
-        evaluation_data=call.evaluation_data,
-    )
-    record = {
-        "digest": row.digest,
-        "model": finished.results[0].model,
-        "revision": finished.results[0].model_revision,
-        "steps": finished.run.steps,
-        "seconds": round(finished.run.seconds, 2),
-    }
-    write_text(folder / ROW_FILE, json.dumps(record, indent=2) + "\n")
-    for checkpoint in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*"):
-        # Nothing is left to resume, and a table of large encoders would fill the disk with them.
-        shutil.rmtree(checkpoint)
-    return f"{'resumed' if resume else 'trained'}, {finished.run.seconds:.0f} s"
-
-
-def _can_resume(folder: Path) -> bool:
-    """Whether a killed run left a whole checkpoint; those that were cut in mid-write are removed."""
-    return (folder / RUN_FILE).is_file() and last_whole_checkpoint(folder) is not None
-
-
-def _finished_folder(folder: Path, digest: str) -> Path | None:
-    """The folder of a finished run with this digest, whichever table it was trained for."""
-    for candidate in sorted(folder.glob(f"*-{digest}")):
-        if _read_json(candidate / ROW_FILE).get("digest") == digest:
-            return candidate
-    return None
-
-
-def _held_result(
-    call: Reproduction, folder: Path, record: Mapping[str, JsonValue], task: str
-) -> TaskResult | None:
-    """A row's result on the rows of this call; None where there is none."""
-    for directory in (folder, _other_evaluation(call, folder, task)):
-        path = result_path(directory, str(record["model"]), str(record["revision"]), task)
-        try:
-            result = read_result(path) if path.is_file() else None
-        except DataFormatError as error:
-            logger.warning("%s; it is measured again", error)
-            continue
-        if result is not None and result.dataset.fingerprint == call.fingerprints[task]:
-            return result
-    return None
-
-
-def _other_evaluation(call: Reproduction, folder: Path, task: str) -> Path:
-    """Where results on other rows than those of the training run go, so that neither replaces the other."""
-    return folder / "evaluations" / call.fingerprints[task][:12]
-
-
-def _score_again(call: Reproduction, folder: Path, task: str) -> TaskResult:
-    return evaluate(
-        str(folder),
-        task,
-        data=call.evaluation_data,
-        output=_other_evaluation(call, folder, task),
-        device=call.device,
-        overwrite=True,
-    )
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^\w.-]+", "-", text).strip("-")
-
-
-def _lock_path(folder: Path, digest: str) -> Path:
-    """Two calls may share rows; the second one waits, and then finds the row done."""
-    path = folder / ".locks" / digest
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path
-
-
-def _read_json(path: Path) -> dict[str, JsonValue]:
-    """A JSON object; empty where there is none or it cannot be read."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError):
-        return {}
-    return content if isinstance(content, dict) else {}

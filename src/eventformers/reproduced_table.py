@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,15 +17,19 @@ from eventformers.model_cards.markdown import cell, code
 from eventformers.model_cards.markdown import table as markdown_table
 from eventformers.model_cards.method import load_method_card
 from eventformers.model_cards.scores import score_text
-from eventformers.paper_tables import PaperRow, PaperTable
+from eventformers.protocols import JsonValue
 from eventformers.provenance import git_commit, library_versions
 from eventformers.results import TaskResult
+from eventformers.table_layout import Column, PaperRow, PaperTable
 from eventformers.tasks import TASKS
 from eventformers.trainers.method import Method
-from eventformers.trainers.recipes import Recipe
 
 TABLE_FORMAT = 1
 """The version of the JSON file's shape."""
+
+_FAILED = "failed: "
+_FOLDERS = re.compile(r"(?<![\w.:/])(?:/[^\s/'\",;:]+)+/(?=[^\s/])")
+"""The folders before the last name of an absolute path, within a text."""
 
 
 @dataclass(frozen=True)
@@ -43,25 +49,53 @@ class ReproducedTable:
     path: Path
 
 
+@dataclass(frozen=True)
+class Measurement:
+    """The rows that a model is measured on.
+
+    Attributes:
+        task: the task.
+        split: the split.
+        fingerprint: digest of all that decides a score on them.
+        is_usual: whether it is the split that the task takes where none is named.
+    """
+
+    task: str
+    split: str
+    fingerprint: str
+    is_usual: bool
+
+    @property
+    def key(self) -> str:
+        """Its name in files: the task, and the split where it is not the usual one."""
+        return self.task if self.is_usual else f"{self.task} {self.split}"
+
+    def is_of(self, result: TaskResult) -> bool:
+        """Whether a result was measured on these rows."""
+        found = (result.task, result.dataset.split, result.dataset.fingerprint)
+        return found == (self.task, self.split, self.fingerprint)
+
+
 @dataclass
 class ReproducedRow:
     """A row on its way into the table.
 
     Attributes:
         paper: the row as the paper has it.
-        recipe: its recipe; None for a row that is only published.
-        digest: digest of what decides its outcome; empty for a row that is only published.
+        measurements: what it is measured on; nothing for a row that is only published.
+        digest: digest of what decides its outcome; empty for a row that is only published, or that has no
+            training data.
         state: what was done for it.
         folder: its model's folder, once that is known.
-        results: its results by task.
+        results: its results.
     """
 
     paper: PaperRow
-    recipe: Recipe | None = None
+    measurements: tuple[Measurement, ...] = ()
     digest: str = ""
     state: str = "published"
     folder: Path | None = None
-    results: dict[str, TaskResult] = field(default_factory=dict)
+    results: dict[Measurement, TaskResult] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -78,7 +112,7 @@ class Reproduction:
         encoder: Hub id or folder of the pretrained encoder; None for the packaged one.
         data: training data; None for the samples.
         evaluation_data: raw files of the tasks; None for the samples.
-        fingerprints: digest of the rows of each task.
+        measurements: what each column is measured on; nothing where the evaluation data lack it.
         device: torch device; None chooses.
         dtype: precision; None for float32.
     """
@@ -92,9 +126,15 @@ class Reproduction:
     encoder: str | None
     data: str | None
     evaluation_data: str | None
-    fingerprints: Mapping[str, str]
+    measurements: Mapping[Column, tuple[Measurement, ...]]
     device: str | None
     dtype: str | None
+
+
+def failed_state(failure: Exception) -> str:
+    """The state of a row that failed, without the folders of this machine."""
+    text = " ".join(str(failure).split()) or type(failure).__name__
+    return _FAILED + _FOLDERS.sub("", text)
 
 
 def write_table(call: Reproduction, rows: Sequence[ReproducedRow], path: Path) -> ReproducedTable:
@@ -109,15 +149,14 @@ def write_table(call: Reproduction, rows: Sequence[ReproducedRow], path: Path) -
         EventformersError: a file cannot be written.
     """
     header = ["model"]
-    for task in call.table.tasks:
-        header += [TASKS[task].title, "paper"]
+    for column in call.table.columns:
+        header += [column.title, "paper"]
     header.append("run")
-    cells = [_cells(call.table, row, _twin(rows, row)) for row in rows]
-    untrained = _untrained(rows)
-    if untrained:
-        scores = [untrained.get(task) for task in call.table.tasks]
+    cells = [_cells(call, row, _twin(rows, row)) for row in rows]
+    untrained = _untrained(call, rows)
+    if any(score is not None for score in untrained.values()):
         name = f"untrained encoder ({_encoder_name(call.encoder)})"
-        cells.append(_line(call.table, name, scores, None, "no training"))
+        cells.append(_line(name, untrained, [None] * len(untrained), "no training"))
     finished = ReproducedTable(call.table.title, header, cells, path)
     try:
         write_text(path, _markdown(call, finished, rows))
@@ -127,42 +166,57 @@ def write_table(call: Reproduction, rows: Sequence[ReproducedRow], path: Path) -
     return finished
 
 
-def _cells(table: PaperTable, row: ReproducedRow, twin: ReproducedRow | None) -> list[str]:
-    scores = [row.results[task].main_value if task in row.results else None for task in table.tasks]
+Scores = Mapping[Column, float | None]
+
+
+def _cells(call: Reproduction, row: ReproducedRow, twin: ReproducedRow | None) -> list[str]:
     state = row.state if twin is None else f"the run of {twin.paper.label}"
-    return _line(table, row.paper.label, scores, row.paper.published, state)
+    return _line(row.paper.label, _scores(call, row.results), row.paper.published, state)
 
 
-def _line(
-    table: PaperTable,
-    label: str,
-    scores: Sequence[float | None],
-    published: Sequence[float] | None,
-    state: str,
-) -> list[str]:
+def _line(label: str, scores: Scores, published: Sequence[float | None], state: str) -> list[str]:
     line = [label]
-    for position, task in enumerate(table.tasks):
-        kind = TASKS[task].main_score
-        score = scores[position]
-        line.append("–" if score is None else score_text(score, kind))
-        line.append("–" if published is None else score_text(published[position], kind, published=True))
+    for (column, score), theirs in zip(scores.items(), published, strict=True):
+        line.append("–" if score is None else score_text(score, column.score))
+        line.append("–" if theirs is None else score_text(theirs, column.score, published=True))
     return [*line, state]
 
 
-def _twin(rows: Sequence[ReproducedRow], row: ReproducedRow) -> ReproducedRow | None:
-    """An earlier row with the same settings, as where the recipe has switched off what the row leaves out."""
-    same = next((other for other in rows if other.digest == row.digest), row)
-    return None if same is row or not row.digest else same
-
-
-def _untrained(rows: Sequence[ReproducedRow]) -> dict[str, float | None]:
-    """Scores of the encoder that the rows start from, by task."""
-    scores: dict[str, float | None] = {}
-    for row in rows:
-        for task, result in row.results.items():
-            if result.baseline is not None:
-                scores.setdefault(task, result.baseline.main_value)
+def _scores(
+    call: Reproduction,
+    results: Mapping[Measurement, TaskResult],
+    scores_of: Callable[[TaskResult], Mapping[str, JsonValue]] = lambda result: result.scores,
+) -> Scores:
+    """The score of each column: over several splits their mean by rows; None where one has no result."""
+    scores: dict[Column, float | None] = {}
+    for column, measurements in call.measurements.items():
+        found = [results[measurement] for measurement in measurements if measurement in results]
+        values = [scores_of(result).get(column.score) for result in found]
+        known = [float(value) for value in values if isinstance(value, (int, float))]
+        counts = [result.dataset.rows for result in found]
+        scores[column] = (
+            sum(value * count for value, count in zip(known, counts, strict=True)) / sum(counts)
+            if known and len(known) == len(measurements)
+            else None
+        )
     return scores
+
+
+def _twin(rows: Sequence[ReproducedRow], row: ReproducedRow) -> ReproducedRow | None:
+    """An earlier row with the same run, as where the recipe has switched off what the row leaves out."""
+    same = next((other for other in rows if other.digest == row.digest), row)
+    return None if same is row or not row.results or row.state.startswith(_FAILED) else same
+
+
+def _untrained(call: Reproduction, rows: Sequence[ReproducedRow]) -> Scores:
+    """Scores of the encoder that the rows start from."""
+    results = {
+        measurement: result
+        for row in reversed(rows)
+        for measurement, result in row.results.items()
+        if result.baseline is not None and not row.paper.rerank
+    }
+    return _scores(call, results, lambda result: result.baseline.scores if result.baseline else {})
 
 
 def _markdown(call: Reproduction, finished: ReproducedTable, rows: Sequence[ReproducedRow]) -> str:
@@ -183,21 +237,31 @@ def _markdown(call: Reproduction, finished: ReproducedTable, rows: Sequence[Repr
 def _measured(call: Reproduction, rows: Sequence[ReproducedRow]) -> str:
     """The rows that our scores were measured on, beside the number of the paper's."""
     whole = load_method_card(call.table.method).published_rows
-    results = next((row.results for row in rows if row.results), {})
-    lines = [
-        [
-            cell(TASKS[task].title),
-            f"{result.dataset.rows:,}",
-            f"{whole[task]:,}" if task in whole else "–",
-            "bundled samples, no benchmark" if result.dataset.origin == "samples" else result.dataset.origin,
-            code(result.dataset.fingerprint[:12]),
-        ]
-        for task, result in results.items()
-    ]
-    return markdown_table(["task", "rows", "rows in the paper", "data", "SHA-256 of the rows"], lines)
+    results = {measurement: result for row in rows for measurement, result in row.results.items()}
+    lines = []
+    for name, task in TASKS.items():
+        for measurement in sorted(
+            (one for one in results if one.task == name), key=lambda one: one.split != task.published_split
+        ):
+            dataset = results[measurement].dataset
+            paper = f"{whole[name]:,}" if name in whole else "–"
+            if name in whole and dataset.split != task.published_split:
+                paper += f" ({task.published_split})"
+            lines.append(
+                [
+                    cell(task.title),
+                    dataset.split,
+                    f"{dataset.rows:,}",
+                    paper,
+                    "bundled samples, no benchmark" if dataset.origin == "samples" else dataset.origin,
+                    code(dataset.fingerprint[:12]),
+                ]
+            )
+    header = ["task", "split", "rows", "rows in the paper", "data", "SHA-256 of the rows"]
+    return markdown_table(header, lines)
 
 
-def _json(call: Reproduction, rows: Sequence[ReproducedRow], untrained: Mapping[str, float | None]) -> str:
+def _json(call: Reproduction, rows: Sequence[ReproducedRow], untrained: Scores) -> str:
     content = {
         "format": TABLE_FORMAT,
         "title": call.table.title,
@@ -207,10 +271,14 @@ def _json(call: Reproduction, rows: Sequence[ReproducedRow], untrained: Mapping[
         "encoder": _encoder_name(call.encoder),
         "data": _place_name(call.data),
         "evaluation_data": _place_name(call.evaluation_data),
-        "evaluation_fingerprints": dict(call.fingerprints),
+        "evaluation_fingerprints": {
+            measurement.key: measurement.fingerprint
+            for measurements in call.measurements.values()
+            for measurement in measurements
+        },
         "dtype": call.dtype,
-        "untrained": untrained,
-        "rows": [_row_json(row, call.table) for row in rows],
+        "untrained": _by_key(untrained),
+        "rows": [_row_json(call, row) for row in rows],
         "versions": library_versions(),
         "git_commit": git_commit(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -218,22 +286,30 @@ def _json(call: Reproduction, rows: Sequence[ReproducedRow], untrained: Mapping[
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _row_json(row: ReproducedRow, table: PaperTable) -> dict[str, object]:
+def _row_json(call: Reproduction, row: ReproducedRow) -> dict[str, object]:
+    paper = row.paper
     return {
-        "label": row.paper.label,
+        "label": paper.label,
         "state": row.state,
-        "overrides": None if row.paper.overrides is None else list(row.paper.overrides),
+        "overrides": None if paper.overrides is None else list(paper.overrides),
+        "baseline": paper.baseline or None,
+        "rerank": paper.rerank,
         "folder": None if row.folder is None else row.folder.name,
-        "scores": {task: result.main_value for task, result in row.results.items()},
-        "paper": dict(zip(table.tasks, row.paper.published, strict=True)),
+        "scores": _by_key(_scores(call, row.results)),
+        "paper": _by_key(dict(zip(call.table.columns, paper.published, strict=True))),
     }
 
 
+def _by_key(scores: Scores) -> dict[str, float]:
+    return {column.key: score for column, score in scores.items() if score is not None}
+
+
 def _place_name(place: str | None) -> str:
-    """A Hub id as it is, of a folder the name alone."""
+    """A Hub id as it is, of folders the names alone."""
     if place is None:
         return "samples"
-    return Path(place).expanduser().resolve().name if Path(place).expanduser().exists() else place
+    parts = [Path(part).expanduser() for part in place.split(os.pathsep)]
+    return " ".join(part.resolve().name for part in parts) if all(map(Path.exists, parts)) else place
 
 
 def _encoder_name(encoder: str | None) -> str:

@@ -63,6 +63,7 @@ def train(
     device: str | None = None,
     dtype: str | None = None,
     evaluation_data: str | Path | None = None,
+    tasks: Sequence[str] | None = None,
     create_model_card: bool = True,
 ) -> FinishedRun:
     """Train a method, score it beside its untrained encoder, and write a complete model repository.
@@ -81,6 +82,7 @@ def train(
         device: `cpu` or `cuda`; None takes an accelerator where there is one.
         dtype: `bfloat16` or `float16` for mixed precision; None for float32.
         evaluation_data: raw files of the evaluation tasks; None takes the bundled samples.
+        tasks: the evaluation tasks; None takes those of the recipe.
         create_model_card: write the model card.
 
     Returns:
@@ -102,7 +104,8 @@ def train(
     encoder_path = resolve_encoder(encoder)
     find_device(device)
     # Now, not after the training.
-    _check_evaluation_data(resolved_method.tasks_of(resolved), evaluation_data)
+    scored_tasks = resolved_method.tasks_of(resolved) if tasks is None else tasks
+    _check_evaluation_data(scored_tasks, evaluation_data)
     with _output_folder(folder):
         run = train_head(
             resolved,
@@ -122,7 +125,7 @@ def train(
         with staged_folder(folder) as staging:
             save_run(run, staging)
             trained = load_encoder(str(staging), device=device)
-            results = _score(run, trained, folder, encoder, evaluation_data, device, staging)
+            results = _score(run, trained, scored_tasks, folder, encoder, evaluation_data, device, staging)
             write_eval_results(results, staging)
         if create_model_card:
             write_card(folder, _card(run, folder.name, encoder or PACKAGED_ENCODER, results))
@@ -165,6 +168,7 @@ def _output_folder(folder: Path) -> Iterator[None]:
 def _score(
     run: TrainingRun,
     trained: EventEncoder,
+    tasks: Sequence[str],
     folder: Path,
     encoder: str | None,
     data: str | Path | None,
@@ -182,7 +186,7 @@ def _score(
         evaluate(
             trained, task, data=data, output=output, baseline_encoder=untrained, seed=run.seed, overwrite=True
         )
-        for task in run.method.tasks_of(run.recipe)
+        for task in tasks
     ]
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
+from eventformers.baselines.chance import evaluate_chance
 from eventformers.baselines.graph_completion import evaluate_embeddings
 from eventformers.baselines.knowledge_graph_embeddings import METHODS, EmbeddingSettings
 from eventformers.baselines.masked_language_model import evaluate_masked_language_model
@@ -29,6 +30,7 @@ Baseline: TypeAlias = Callable[..., TaskResult]
 BASELINES: dict[str, Baseline] = {
     **{name: partial(evaluate_embeddings, name) for name in METHODS},
     "masked_lm": evaluate_masked_language_model,
+    "random": evaluate_chance,
 }
 """The baselines by name.
 

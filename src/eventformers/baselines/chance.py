@@ -1,0 +1,80 @@
+"""Zero-shot multiple choice by chance: what choosing at random is right in, on average."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from eventformers.baselines.measuring import NO_START, open_task
+from eventformers.errors import EventformersError
+from eventformers.evaluation import Scored, make_result
+from eventformers.protocols import ProtocolOutput, read_question
+from eventformers.results import TaskResult, write_result
+from eventformers.tasks import TASKS, get_task
+
+_METRIC = "mcnc"
+
+
+def evaluate_chance(
+    task: str,
+    data: str | Path | None = None,
+    *,
+    split: str | None = None,
+    device: str | None = None,
+    output: str | Path | None = None,
+    overwrite: bool = False,
+    show_progress: bool = False,
+) -> TaskResult:
+    """The accuracy to expect of choosing at random. Nothing is drawn.
+
+    Args:
+        task: a multiple-choice task, such as `copa`.
+        data: folder of raw files, built folder or Hub id of the task's dataset; None takes the bundled
+            samples, which are no benchmark.
+        split: the split to score; None takes the test split where the data has one.
+        device: taken by all baselines; nothing is computed on one here.
+        output: folder under whose `results/` the result is written; None writes nothing.
+        overwrite: replace a result on other rows.
+        show_progress: taken by all baselines; there is nothing to wait for here.
+
+    Returns:
+        The result, with the chance of each row.
+
+    Raises:
+        UnknownNameError: there is no such task.
+        EventformersError: the task is no multiple choice, or the data cannot be loaded.
+    """
+    chosen = get_task(task)
+    if chosen.metric != _METRIC:
+        accepted = ", ".join(other.name for other in TASKS.values() if other.metric == _METRIC)
+        raise EventformersError(f"{task} is no multiple choice; accepted: {accepted}")
+    opened = open_task(chosen, data, split)
+    started = time.perf_counter()
+    choices = [len(read_question(row, number)[0]) - 1 for number, row in enumerate(opened.scored_data.rows)]
+    accuracy = 100 * sum(1 / count for count in choices) / len(choices)
+    scored = Scored(
+        scores={chosen.main_score: accuracy},
+        undefined={},
+        main_value=accuracy,
+        parts={},
+        output=ProtocolOutput(
+            inputs={},
+            predictions=[{"chance": 1 / count} for count in choices],
+            texts=len(choices) + sum(choices),
+            distinct_texts=0,
+        ),
+        seconds=time.perf_counter() - started,
+    )
+    result = make_result(
+        chosen,
+        opened.record,
+        scored,
+        model="choice at random",
+        model_revision="chance",
+        variant=opened.variant,
+        baseline_missing=NO_START,
+        settings={},
+    )
+    if output is not None:
+        write_result(result, output, overwrite=overwrite)
+    return result

@@ -1,0 +1,85 @@
+"""What a paper's table is made of: columns of scores, and rows that we run or that are only published."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eventformers.tasks import TASKS
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of scores.
+
+    Attributes:
+        task: the evaluation task.
+        title: what stands above it.
+        score: the key of the metric's scores.
+        splits: the splits whose rows are scored together, those of them that the data has; empty takes the
+            data's usual one.
+    """
+
+    task: str
+    title: str
+    score: str
+    splits: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Its name in files: the task, and what differs from the task's main score on the usual split."""
+        score = "" if self.score == TASKS[self.task].main_score else self.score
+        return " ".join(filter(None, (self.task, score, "+".join(self.splits))))
+
+
+@dataclass(frozen=True)
+class PaperRow:
+    """A row of a table.
+
+    Attributes:
+        slug: short name for folders; empty for a row that is only published.
+        label: what stands in the first column.
+        published: the paper's scores, one for each column of the table; None where it has none.
+        overrides: recipe settings, `section.key=value`, that make this row; None for a row that trains no
+            model of ours.
+        baseline: a key of `BASELINES` for a row that measures one; empty for every other row.
+        rerank: whether alternatives are re-ranked by the votes of training premises, where a task ranks some.
+    """
+
+    slug: str
+    label: str
+    published: tuple[float | None, ...]
+    overrides: tuple[str, ...] | None = ()
+    baseline: str = ""
+    rerank: bool = False
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A table of a paper.
+
+    Attributes:
+        title: its title.
+        method: the `model_type` that its rows train.
+        columns: its columns of scores.
+        rows: its rows, in the paper's order.
+    """
+
+    title: str
+    method: str
+    columns: tuple[Column, ...]
+    rows: tuple[PaperRow, ...]
+
+    @property
+    def own_rows(self) -> list[PaperRow]:
+        """The rows that are run here."""
+        return [row for row in self.rows if row.overrides is not None or row.baseline]
+
+
+def main_score(task: str) -> Column:
+    """The column of a task's main score on the data's usual split."""
+    return Column(task, TASKS[task].title, TASKS[task].main_score)
+
+
+def published_row(label: str, *scores: float | None) -> PaperRow:
+    """A system that is not ours to run, of which only the published scores are shown."""
+    return PaperRow("", label, scores, None)

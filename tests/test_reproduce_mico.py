@@ -1,0 +1,290 @@
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
+
+from eventformers import reproduced_rows
+from eventformers.datasets_scripts.base import SAMPLES
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.evaluation import evaluate
+from eventformers.models.modeling_mico import MicoForPreTraining
+from eventformers.paper_tables import PAPERS, get_table
+from eventformers.reproduce import reproduce_table
+from eventformers.tasks import TASKS
+from eventformers.trainers.method import load_method
+from eventformers.trainers.recipes import load_recipe
+from eventformers.trainers.run import resolve_recipe
+
+MICO = load_method("mico")
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory) -> Path:
+    """The first lines of the samples, and a test set of COPA with two questions."""
+    folder = tmp_path_factory.mktemp("commonsense")
+    for path in SAMPLES.joinpath("commonsense").glob("*/*"):
+        target = folder / path.parent.name / path.name
+        target.parent.mkdir(exist_ok=True)
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        kept = lines[: 40 if path.suffix == ".txt" else 6]
+        if path.suffix == ".xml":
+            items = "".join(lines[2:]).split("</item>")
+            kept = [*lines[:2], *(f"{item}</item>" for item in items[:4]), "\n</copa-corpus>\n"]
+            test = [*lines[:2], *(f"{item}</item>" for item in items[4:6]), "\n</copa-corpus>\n"]
+            target.with_name("copa-test.xml").write_text("".join(test), encoding="utf-8")
+        target.write_text("".join(kept), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def call(tmp_path, tiny_encoder, data):
+    """A table of MICO; keyword arguments override."""
+
+    def run(table: str, **changes: object):
+        settings = {"data": data, "evaluation_data": data, "encoder": str(tiny_encoder), **changes}
+        return reproduce_table("mico", table, tmp_path / "out", **settings)
+
+    return run
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """Replaces training by saving the start; collects the calls."""
+    calls: list[SimpleNamespace] = []
+
+    def train(method: str, output: Path, **arguments: object) -> SimpleNamespace:
+        calls.append(SimpleNamespace(method=method, output=output, **arguments))
+        head = MicoForPreTraining.from_encoder(arguments["encoder"], pooling="cls")
+        head.save_pretrained(output)
+        AutoTokenizer.from_pretrained(arguments["encoder"]).save_pretrained(output)
+        (output / "run.json").write_text(json.dumps({"encoder": arguments["encoder"]}))
+        results = [
+            evaluate(str(output), task, data=arguments["evaluation_data"], output=output)
+            for task in arguments["tasks"]
+        ]
+        return SimpleNamespace(folder=output, results=results, run=SimpleNamespace(steps=3, seconds=1.5))
+
+    monkeypatch.setattr(reproduced_rows, "train", train)
+    return calls
+
+
+@pytest.fixture
+def measured(monkeypatch, tiny_encoder):
+    """Replaces embeddings, which need PyKEEN, by the untrained encoder; collects the calls."""
+    calls: list[tuple[str, str]] = []
+    known = reproduced_rows.get_baseline
+
+    def get_baseline(name: str):
+        def measure(task: str, data: object, **arguments: object):
+            calls.append((name, task))
+            if name in ("random", "masked_lm"):
+                return known(name)(task, data, **arguments)
+            chosen = {key: arguments[key] for key in ("seed", "split", "output")}
+            return evaluate(tiny_encoder, task, data=data, **chosen)
+
+        return measure
+
+    monkeypatch.setattr(reproduced_rows, "get_baseline", get_baseline)
+    return calls
+
+
+def _rows(table) -> dict[str, list[str]]:
+    return {row[0]: row[1:] for row in table.rows}
+
+
+@pytest.mark.parametrize("name", PAPERS["mico"])
+def test_every_row_fits_its_table_and_its_settings_are_accepted(name):
+    table = get_table("mico", name)
+    for row in table.rows:
+        assert len(row.published) == len(table.columns)
+        assert all(score is None or 0 < score < 100 for score in row.published)
+        if row.overrides is None:
+            continue
+        tasks = MICO.tasks_of(resolve_recipe(MICO, MICO.paper_recipe, row.overrides, 1))
+        for column, score in zip(table.columns, row.published, strict=True):
+            assert score is None or column.task in tasks, row.label
+    runs = [(row.slug, row.rerank) for row in table.own_rows]
+    assert len(set(runs)) == len(runs) > 0
+    assert len({row.label for row in table.rows}) == len(table.rows)
+
+
+@pytest.mark.parametrize("recipe", ["paper-bert-base", "paper-bert-base-atomic"])
+def test_the_paper_recipes_expect_what_the_tables_say(recipe):
+    expected = load_recipe("mico", recipe).expected
+    graph = "ATOMIC" if recipe.endswith("atomic") else "ConceptNet"
+    for name, columns in (("table6", {"mrr"}), ("table5", {"accuracy"}), ("table7", {"accuracy"})):
+        table = get_table("mico", name)
+        labels = (f"k = 2, {graph} (paper: BERT-base)", f"hard positive, {graph} (paper: BERT-base)")
+        (row,) = (row for row in table.rows if row.label in labels)
+        scores = {
+            column.task: score
+            for column, score in zip(table.columns, row.published, strict=True)
+            if column.score in columns and score is not None
+        }
+        assert scores.items() <= expected.items()
+        assert scores
+
+
+def test_published_scores_are_those_of_the_tasks():
+    for name, row_label, task, known in (
+        ("table3", "ConvE", "conceptnet_completion", "ConvE, test (Su et al. 2022)"),
+        ("table3", "MICO, RoBERTa-large", "atomic_completion", "MICO, RoBERTa-large, test (Su et al. 2022)"),
+        ("table2", "self-talk (Shwartz et al., 2020)", "csqa", "self-talk, dev (Su et al. 2022)"),
+    ):
+        table = get_table("mico", name)
+        (row,) = (row for row in table.rows if row.label == row_label)
+        scores = dict(zip([column.task for column in table.columns][::-1], row.published[::-1], strict=True))
+        assert scores[task] == TASKS[task].published_scores[known]
+
+
+def test_all_tables_are_filled_and_share_their_runs(call, trained, measured, tmp_path):
+    tables = {name: call(name) for name in PAPERS["mico"]}
+    # Both graphs: k = 1 to 4 with the hard positive, k = 2 with the random one.
+    assert len({run.output for run in trained}) == len(trained) == 10
+    assert {run.recipe for run in trained} == {"paper-bert-base"}
+    for name, table in tables.items():
+        assert all(len(row) == len(table.header) for row in table.rows), name
+        assert table.rows[-1][0] == "untrained encoder (encoder)"
+        assert str(tmp_path) not in table.path.read_text() + table.path.with_suffix(".json").read_text()
+        own = {row.label for row in get_table("mico", name).own_rows}
+        failed = {label for label, row in _rows(table).items() if row[-1].startswith("failed")}
+        # The tiny encoder has no head.
+        assert failed == ({"masked language model (paper: RoBERTa-large)"} if name == "table2" else set())
+        for label in own - failed:
+            assert any(score != "–" for score in _rows(table)[label][:-1:2]), (name, label)
+    assert _rows(tables["table4"])["this encoder, ATOMIC"][-1] == "cached"
+    assert _rows(tables["table6"])["k = 1, ATOMIC (paper: BERT-base)"][-1] == "cached, scored again"
+    trained.clear()
+    measured.clear()
+    again = {name: call(name) for name in PAPERS["mico"]}
+    assert trained == []
+    assert {name for name, _ in measured} == {"masked_lm"}
+    for name, table in again.items():
+        assert [row[:-1] for row in table.rows] == [row[:-1] for row in tables[name].rows]
+
+
+def test_questions_are_told_by_split(call, trained):
+    table = call("table2")
+    rows = _rows(table)
+    assert table.header[1:-1:2] == ["COPA dev", "COPA test", "SIQA dev", "SIQA test", "CSQA dev"]
+    assert rows["choice at random"][:-1:2] == ["50.0", "50.0", "33.3", "–", "20.0"]
+    assert rows["choice at random"][1::2] == ["50.0", "50.0", "33.3", "33.3", "25.0"]
+    assert rows["KRL (Banerjee and Baral, 2020)"][1:-1:2] == ["–", "–", "46.6", "46.4", "36.8"]
+    assert "no trained masked-language-model head" in rows["masked language model (paper: RoBERTa-large)"][-1]
+    assert "| COPA | validation | 4 | 500 |" in table.path.read_text()
+    assert "| COPA | test | 2 | 500 (validation) |" in table.path.read_text()
+
+
+def test_an_encoder_with_its_head_is_scored_as_a_language_model(call, trained, tiny_encoder, tmp_path):
+    folder = tmp_path / "with-head"
+    AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(folder)
+    BertForMaskedLM(BertConfig.from_pretrained(tiny_encoder)).save_pretrained(folder)
+    row = _rows(call("table2", encoder=str(folder)))["masked language model (paper: RoBERTa-large)"]
+    assert row[-1].startswith("measured")
+    assert "–" not in (row[0], row[2], row[4], row[8])
+
+
+def test_copa_is_the_mean_over_both_of_its_sets(call, trained):
+    by_split = json.loads(call("table2").path.with_suffix(".json").read_text())
+    together = json.loads(call("table4").path.with_suffix(".json").read_text())
+    (apart,) = (row["scores"] for row in by_split["rows"] if row["label"].startswith("MICO, ATOMIC"))
+    (both,) = (row["scores"] for row in together["rows"] if row["label"] == "this encoder, ATOMIC")
+    expected = (4 * apart["copa validation"] + 2 * apart["copa test"]) / 6
+    assert both["copa validation+test"] == pytest.approx(expected)
+
+
+def test_a_row_is_scored_on_its_own_graph_alone(call, trained, measured):
+    table = call("table3")
+    rows = _rows(table)
+    conceptnet = rows["MICO, ConceptNet (paper: BERT-base)"]
+    atomic = rows["MICO, ATOMIC (paper: BERT-base)"]
+    assert (conceptnet[4], conceptnet[6], atomic[0], atomic[2]) == ("–",) * 4
+    assert conceptnet[1:4:2] == ["9.00", "19.06"]
+    assert [run.tasks for run in trained] == [["conceptnet_completion"], ["atomic_completion"]]
+    content = json.loads(table.path.with_suffix(".json").read_text())
+    scores = {row["label"]: row["scores"] for row in content["rows"]}
+    found = scores["MICO, ConceptNet (paper: BERT-base)"]
+    assert 0 < found["conceptnet_completion"] < 100
+    assert found["conceptnet_completion hits_at_10"] % 1 != found["conceptnet_completion"] % 1
+    # Both graphs for what is untrained or no model of ours.
+    assert set(content["untrained"]) == set(scores["ConvE"]) == {column.key for column in _columns("table3")}
+    assert rows["RotatE"][-1].startswith("measured")
+
+
+def test_the_reranked_row_shares_its_run_and_has_its_own_scores(call, trained, measured):
+    content = json.loads(call("table3").path.with_suffix(".json").read_text())
+    of = {(row["folder"], row["rerank"]): row["scores"] for row in content["rows"] if row["overrides"]}
+    assert len(of) == 4
+    assert len({folder for folder, _ in of}) == 2
+    for (folder, rerank), scores in of.items():
+        assert not rerank or scores != of[folder, False]
+    (plain,) = (scores for (_, rerank), scores in of.items() if not rerank and "atomic_completion" in scores)
+    assert content["untrained"]["atomic_completion"] == plain["atomic_completion"]
+
+
+def test_a_baseline_that_cannot_run_costs_no_other_row(call, trained, monkeypatch):
+    def get_baseline(name: str):
+        def measure(*arguments: object, **settings: object) -> None:
+            raise EventformersError("PyKEEN is not installed; run `pip install eventformers[baselines]`")
+
+        return measure
+
+    monkeypatch.setattr(reproduced_rows, "get_baseline", get_baseline)
+    rows = _rows(call("table3"))
+    for label in ("ConvE", "RotatE", "ComplEx (not in the paper)"):
+        assert "pip install eventformers[baselines]" in rows[label][-1]
+    assert rows["MICO, ATOMIC (paper: BERT-base)"][4] != "–"
+
+
+def test_training_data_of_one_graph_cost_the_rows_of_the_other(call, trained, data, tmp_path):
+    folder = tmp_path / "conceptnet"
+    folder.mkdir()
+    for name in ("CN-82K", "CN-82K-Ind"):
+        (folder / name).symlink_to(data / name)
+    table = call("table7", data=folder)
+    rows = _rows(table)
+    assert rows["hard positive, ATOMIC (paper: BERT-base)"][-1].startswith("failed: no raw file")
+    assert rows["hard positive, ConceptNet (paper: BERT-base)"][-1].startswith("trained")
+    assert str(tmp_path) not in table.path.read_text()
+    assert len(trained) == 2
+    with pytest.raises(EventformersError, match="no raw file"):
+        call("table7", data=data / "COPA")
+
+
+def test_columns_that_the_evaluation_data_lack_stay_empty(call, trained, data, caplog):
+    table = call("table4", evaluation_data=f"{data / 'SIQA'}:{data / 'CSQA'}")
+    row = _rows(table)["this encoder, ATOMIC"]
+    assert row[0] == "–"
+    assert "–" not in (row[2], row[4])
+    assert trained[0].tasks == ["siqa", "csqa"]
+    assert "the columns of copa stay empty" in caplog.text
+    assert json.loads(table.path.with_suffix(".json").read_text())["evaluation_data"] == "SIQA CSQA"
+    with pytest.raises(EventformersError, match="no raw file"):
+        call("table4", evaluation_data=data / "CN-82K")
+
+
+def test_rows_are_trained_and_scored(call, monkeypatch):
+    # Cards run their usage examples in fresh processes, which takes longer than all of this.
+    monkeypatch.setattr(
+        reproduced_rows, "train", functools.partial(reproduced_rows.train, create_model_card=False)
+    )
+    settings = ["max_steps=1", "per_device_train_batch_size=4"]
+    rows = _rows(call("table2", recipe="minilm-conceptnet", settings=settings))
+    for graph in ("ConceptNet", "ATOMIC"):
+        row = rows[f"MICO, {graph} (paper: RoBERTa-large)"]
+        assert row[-1].startswith("trained")
+        assert [score == "–" for score in row[:-1:2]] == [False, False, False, True, False]
+
+
+def test_an_unknown_table_lists_the_known_ones(call):
+    with pytest.raises(UnknownNameError, match=r"table2.*table7"):
+        call("table9")
+
+
+def _columns(name: str):
+    return get_table("mico", name).columns
