@@ -13,7 +13,13 @@ from transformers import PreTrainedModel
 
 from eventformers.models import losses
 from eventformers.models.configuration_mico import MicoConfig
-from eventformers.models.modeling_mico import NO_ALTERNATIVE, MicoForPreTraining, MicoModel, _is_known
+from eventformers.models.modeling_mico import (
+    NO_ALTERNATIVE,
+    EarlierAlternatives,
+    MicoForPreTraining,
+    MicoModel,
+    _is_known,
+)
 
 CONTRAST = "contrastive_loss"
 QUEUE = 8
@@ -381,3 +387,12 @@ def test_queue_has_no_gradient(tiny_encoder_without_dropout: Path) -> None:
     for _ in range(2):
         head(**inputs).loss.backward()
         assert not head.earlier_alternatives.vectors.requires_grad
+
+
+def test_queue_gives_what_a_later_batch_does_not_overwrite() -> None:
+    queue = EarlierAlternatives(3, 2)
+    vectors, ids = queue()
+    queue.remember(torch.ones(2, 2), torch.tensor([4, 5]))
+    assert not vectors.any()
+    assert (ids == NO_ALTERNATIVE).all()
+    assert queue()[1].tolist() == [4, 5, NO_ALTERNATIVE]
