@@ -144,7 +144,7 @@ class ModelCard:
         recipe_readings: what the recipe says on choices that the paper leaves open.
         changed_settings: what was set against the recipe.
         views: settings of the collator.
-        training_arguments: the training arguments, as `to_dict()` or `to_sanitized_dict()` gives them.
+        training_arguments: the training arguments, as `to_dict()` gives them.
         seed: the seed.
         lora: whether low-rank adapters were trained and merged, instead of the whole encoder.
         steps: optimizer steps done.

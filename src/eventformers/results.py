@@ -27,6 +27,13 @@ logger = logging.getLogger(__name__)
 RESULT_FORMAT = 1
 """The version of the file's shape."""
 
+_HUB_TASKS = {
+    "event_similarity": "sentence-similarity",
+    "commonsense_graphs": "graph-ml",
+    "commonsense_qa": "multiple-choice",
+}
+"""What the Hub calls the tasks on a dataset."""
+
 UNDEFINED = "the metric is not defined on these predictions and gave no finite number (see its card)"
 """The reason beside a score that is null."""
 
@@ -320,7 +327,7 @@ def eval_results(results: Sequence[TaskResult]) -> list[EvalResult]:
     """
     return [
         EvalResult(
-            task_type="sentence-similarity",
+            task_type=_HUB_TASKS.get(result.dataset.name, "other"),
             task_name=result.task,
             dataset_type=result.dataset.hub_id or result.dataset.name,
             dataset_name=f"{result.dataset.name} ({result.dataset.config}, {result.dataset.origin})",

@@ -203,7 +203,7 @@ def _card(run: TrainingRun, name: str, encoder: str, results: list[TaskResult]) 
         recipe_description=recipe.description,
         changed_settings=recipe.changed,
         views=recipe.views,
-        training_arguments=run.arguments.to_sanitized_dict(),
+        training_arguments=run.arguments.to_dict(),
         seed=run.seed,
         lora=run.adapter is not None,
         steps=run.steps,

@@ -176,13 +176,16 @@ def test_ranks_are_told_with_their_hits_and_ties_of_choices_as_they_count():
         scores={"mrr": 10.917, "hits_at_10": 22.07},
         baseline=BaselineRecord("start", "c" * 40, 3.456, {"mrr": 3.456, "hits_at_10": 8.8}, {}),
     )
-    ranks = replace(ranks, dataset=replace(ranks.dataset, split="validation", rows=19_590))
+    graph = replace(ranks.dataset, name="commonsense_graphs", split="validation", rows=19_590)
+    ranks = replace(ranks, dataset=graph)
     choices = make_result("copa", 70.0, scores={"accuracy": 70.0, "ties": 3})
-    choices = replace(choices, dataset=replace(choices.dataset, split="validation"))
+    questions = replace(choices.dataset, name="commonsense_qa", split="validation")
+    choices = replace(choices, dataset=questions)
     config = MicoConfig().to_dict()
     text = make_card(method="mico", config=config, results=[ranks, choices]).to_markdown()
     results = section(text, "Results")
     assert "| **org/swcc-test** | **10.92** | **70.0** |" in results
+    assert [result.task_type for result in HubCard(text).data.eval_results] == ["graph-ml", "multiple-choice"]
     assert "ConceptNet completion (inductive): Hits@10 22.1 (untrained 8.8)." in results
     assert "in 3 rows the first of several highest scores is taken" in results
     assert "| mean reciprocal rank (%) | – | validation | 19,590 (the published set has 19,592) |" in results

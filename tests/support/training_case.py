@@ -107,6 +107,12 @@ class MethodTrainingCase:
         } <= names
         assert not list(folder.glob(".staging*"))
 
+    def test_the_card_tells_settings_by_their_values(self, finished: FinishedRun) -> None:
+        """A value that was written as text reads as one: `None` for what is off, a mapping as one word."""
+        card = (finished.folder / "README.md").read_text(encoding="utf-8")
+        assert "`None`" not in card
+        assert "`{" not in card
+
     def test_no_pickle_beside_the_model(self, finished: FinishedRun) -> None:
         pickled = [path for path in finished.folder.rglob("*") if path.suffix in PICKLED]
         assert all(path.parent.name.startswith("checkpoint-") for path in pickled)
