@@ -165,9 +165,10 @@ class MicoForPreTraining(MicoPreTrainedModel):
         vectors = self.mico.embed_distinct(
             [(ids.flatten(0, -2), mask.flatten(0, -2)) for ids, mask in groups.values()]
         )
-        views = {name: self.feature_dropout(rows) for name, rows in zip(groups, vectors, strict=True)}
-        views["alternatives"] = views["alternatives"].unflatten(0, alternative_input_ids.shape[:2])
-        return views
+        return {
+            name: self.feature_dropout(rows).unflatten(0, ids.shape[:-1])
+            for (name, (ids, _)), rows in zip(groups.items(), vectors, strict=True)
+        }
 
     def losses_from_views(
         self,

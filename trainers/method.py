@@ -26,7 +26,7 @@ class EventCollator(Protocol):
     epoch: int
     truncated: int
 
-    def __call__(self, rows: Any) -> dict[str, Any]: ...
+    def __call__(self, rows: Any, /) -> dict[str, Any]: ...
 
 
 @dataclass

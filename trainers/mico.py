@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -180,7 +180,7 @@ class MicoCollator:
 
     def _draw(self, row: Mapping[str, Any], count: int, generator: np.random.Generator) -> list[int]:
         known = row["known_alternative_ids"]
-        places = generator.integers(len(known), size=count - 1) if count > 1 else []
+        places: Iterable[int] = generator.integers(len(known), size=count - 1) if count > 1 else ()
         return [row["alternative_id"], *(int(known[place]) for place in places)]
 
     def _known(self, rows: Sequence[Mapping[str, Any]]) -> Codes:
