@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -257,13 +258,14 @@ def test_training_data_of_one_graph_cost_the_rows_of_the_other(call, trained, da
 
 
 def test_columns_that_the_evaluation_data_lack_stay_empty(call, trained, data, caplog):
-    table = call("table4", evaluation_data=f"{data / 'SIQA'}:{data / 'CSQA'}")
+    table = call("table4", evaluation_data=os.pathsep.join([str(data / "SIQA"), str(data / "CSQA")]))
     row = _rows(table)["this encoder, ATOMIC"]
     assert row[0] == "–"
     assert "–" not in (row[2], row[4])
     assert trained[0].tasks == ["siqa", "csqa"]
     assert "the columns of copa stay empty" in caplog.text
     assert json.loads(table.path.with_suffix(".json").read_text())["evaluation_data"] == "SIQA CSQA"
+    assert "| Social IQA | validation | 6 | 1,954 | local |" in table.path.read_text()
     with pytest.raises(EventformersError, match="no raw file"):
         call("table4", evaluation_data=data / "CN-82K")
 

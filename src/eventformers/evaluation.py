@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -335,7 +336,8 @@ def _score(
 
 def describe_data(task: Task, scored_data: ScoredData, data: str | Path | None) -> DatasetRecord:
     """The record of the rows that are scored, for a result."""
-    hub_id = None if data is None or Path(data).expanduser().exists() else str(data)
+    is_local = data is None or os.pathsep in str(data) or Path(data).expanduser().exists()
+    hub_id = None if is_local else str(data)
     report = {} if hub_id else _build_report(task, data)
     rows = scored_data.rows
     licenses = report.get("licenses") or (rows.unique("license") if "license" in rows.column_names else [])
