@@ -87,7 +87,7 @@ def demo(
 
     finished = run_demo(method, output, encoder=encoder, device=device)
     _show_run(finished.run)
-    console.print("\nReloaded with AutoModel.from_pretrained; what the samples have near to it:")
+    console.print("\nReloaded with AutoModel.from_pretrained; what is nearest among the samples:")
     table = Table(finished.showing.query, finished.showing.nearest, "cosine")
     for query, nearest, cosine in finished.neighbours:
         table.add_row(query, nearest, f"{cosine:.2f}")
