@@ -343,8 +343,7 @@ def _event(row: Row, column: str) -> Event:
 
 
 def _rounded(cosines: NDArray[np.float64]) -> NDArray[np.float64]:
-    rounded: NDArray[np.float64] = np.round(np.clip(cosines, -1.0, 1.0), COSINE_DECIMALS)
-    return rounded
+    return np.asarray(np.round(np.clip(cosines, -1.0, 1.0), COSINE_DECIMALS), dtype=np.float64)
 
 
 def _text(row: Row, column: str) -> str:
