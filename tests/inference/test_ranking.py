@@ -68,12 +68,18 @@ def rank(scored, others, premise_vectors, alternative_vectors, **settings) -> Fi
     )
 
 
+def unchanged(_: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    """The cosines as they are: they are made in double precision, as they are for any re-ranking."""
+    return scores
+
+
+@pytest.mark.parametrize("rerank", [None, unchanged], ids=["single first", "double"])
 @pytest.mark.parametrize("values", [None, 2, 1])
 @pytest.mark.parametrize("seed", range(4))
-def test_it_is_the_loop_that_scores_and_sorts(seed, values):
+def test_it_is_the_loop_that_scores_and_sorts(seed, values, rerank):
     graph = random_graph(seed, premises=5, alternatives=30, rows=40, values=values)
     scored, others, premise_vectors, alternative_vectors = graph
-    ranks = rank(*graph, device="cpu")
+    ranks = rank(*graph, device="cpu", rerank=rerank)
     best, worst = slow_ranks(premise_vectors, alternative_vectors, scored, others)
     assert ranks.optimistic.tolist() == best
     assert ranks.pessimistic.tolist() == worst
@@ -98,10 +104,40 @@ def test_blocks_change_nothing(monkeypatch):
         sizes.add(max(blocks))
         assert ranks.optimistic.tolist() == whole.optimistic.tolist()
         assert ranks.pessimistic.tolist() == whole.pessimistic.tolist()
+        single_first = rank(*graph, block_mebibytes=1, device="cpu")
+        assert single_first.optimistic.tolist() == whole.optimistic.tolist()
+        assert single_first.pessimistic.tolist() == whole.pessimistic.tolist()
     assert len(sizes) == 4
 
 
-def test_equal_vectors_tie_whatever_their_place_and_number():
+@pytest.mark.parametrize("spread", [1e-3, 1e-5, 1e-7])
+def test_double_precision_decides_what_single_precision_cannot(spread):
+    """Candidates so near to each other that single precision puts them in another order."""
+    generator = np.random.default_rng(0)
+    centre = generator.normal(size=64)
+    vectors = {f"a{index}": centre + spread * generator.normal(size=64) for index in range(400)}
+    premises = {f"p{index}": generator.normal(size=64) for index in range(5)}
+    scored = [(premise, f"a{index}") for index in range(0, 400, 40) for premise in premises]
+    graph = (scored, [("x", name) for name in vectors], premises, vectors)
+    ranks, double = rank(*graph, device="cpu"), rank(*graph, device="cpu", rerank=unchanged)
+    assert ranks.mean.tolist() == double.mean.tolist()
+    assert len(set(ranks.mean)) > 40
+
+
+def test_the_precision_that_a_process_allows_changes_nothing():
+    allowed = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("medium")
+        graph = random_graph(0, premises=5, alternatives=30, rows=40, values=None)
+        ranks = rank(*graph, device="cpu")
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision(allowed)
+    assert ranks.mean.tolist() == rank(*graph, device="cpu", rerank=unchanged).mean.tolist()
+
+
+@pytest.mark.parametrize("rerank", [None, unchanged], ids=["single first", "double"])
+def test_equal_vectors_tie_whatever_their_place_and_number(rerank):
     """A product in blocks sums in an order that depends on the column; the copies stand everywhere."""
     generator = np.random.default_rng(0)
     vectors = {f"a{index}": generator.normal(size=384).astype(np.float32) for index in range(301)}
@@ -109,7 +145,7 @@ def test_equal_vectors_tie_whatever_their_place_and_number():
         vectors[f"a{index}"] = vectors["a0"] * np.float32(2 ** (index / 50))
     premises = {f"p{index}": generator.normal(size=384).astype(np.float32) for index in range(7)}
     scored = [(premise, "a150") for premise in premises]
-    ranks = rank(scored, [("x", name) for name in vectors], premises, vectors, device="cpu")
+    ranks = rank(scored, [("x", name) for name in vectors], premises, vectors, device="cpu", rerank=rerank)
     assert (ranks.pessimistic - ranks.optimistic).tolist() == [6] * 7
 
 

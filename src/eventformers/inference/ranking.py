@@ -2,12 +2,14 @@
 
 Every alternative of the graph is a candidate, but for the other ones that are known to be right: those are
 left out of the list (Su et al., 2022, section 4; Bordes et al., 2013). Scores are made for a block of
-premises at a time, so that memory does not grow with the number of queries.
+premises at a time, so that memory does not grow with the number of queries. Ranks are those of double
+precision; on a CPU single precision goes first, and double precision decides where it cannot.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from typing import TypeAlias
@@ -29,6 +31,11 @@ The result is a new tensor: its entries are overwritten.
 Rerank: TypeAlias = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """Positions of premises, (B,), and their scores, (B, C), to other scores of that shape; it may overwrite."""
 
+_Pairs: TypeAlias = tuple[Positions, Positions]
+"""Rows of a block and the alternatives that belong to them, (K,) each."""
+_Counter: TypeAlias = Callable[[slice, _Pairs, _Pairs], Positions]
+"""A block of premises, its golds and its known pairs to `_count_better`'s counts."""
+
 TIE_TOLERANCE = 1e-12
 """Scores that differ by no more are equal.
 
@@ -40,6 +47,8 @@ BLOCK_MEBIBYTES = 128
 """Size of a block of scores: enough premises for a fast product, and little beside the vectors."""
 
 _BYTES_PER_SCORE = 8
+_FEW = 16
+"""One in so many candidates is few: more are sooner compared all at once than gathered."""
 
 
 @dataclass(frozen=True)
@@ -140,13 +149,13 @@ def rank_by_cosine(
     device: str | torch.device | None = None,
     rerank: Rerank | None = None,
 ) -> FilteredRanks:
-    """Filtered ranks by the cosine of premise and alternative, in double precision.
+    """Filtered ranks by the cosine of premise and alternative, as double precision has it.
 
     Args:
         premise_vectors: one vector for each of the queries' premises, (P, d); they need not be normalised.
         alternative_vectors: one vector for each candidate, (C, d).
         queries: what is to be ranked.
-        block_mebibytes: size of a block of scores; the vectors in double precision come on top.
+        block_mebibytes: size of a block of scores; the vectors in single and double precision come on top.
         device: where the cosines are computed; None takes an accelerator that has double precision.
         rerank: makes other scores of a block of cosines before they are ranked.
 
@@ -157,8 +166,11 @@ def rank_by_cosine(
     chosen = find_device(device)
     if device is None and chosen.type == "mps":
         chosen = torch.device("cpu")
-    premises = torch.from_numpy(unit_vectors(premise_vectors, queries.premises)).to(chosen)
-    alternatives = torch.from_numpy(unit_vectors(alternative_vectors, queries.alternatives)).to(chosen)
+    premises = torch.from_numpy(unit_vectors(premise_vectors, queries.premises))
+    alternatives = torch.from_numpy(unit_vectors(alternative_vectors, queries.alternatives))
+    if chosen.type == "cpu" and rerank is None:
+        return _in_blocks(_SingleFirst(premises, alternatives), queries, block_mebibytes)
+    premises, alternatives = premises.to(chosen), alternatives.to(chosen)
 
     def score(rows: torch.Tensor) -> torch.Tensor:
         cosines = premises[rows] @ alternatives.T
@@ -186,34 +198,88 @@ def filtered_ranks(
         EventformersError: the block size is no positive number, scores are NaN or of a wrong shape, or the
             score of a gold alternative is infinite.
     """
+
+    def count(block: slice, asked: _Pairs, known: _Pairs) -> Positions:
+        scores = score(torch.arange(block.start, block.stop, device=device))
+        _check_scores(scores, (block.stop - block.start, len(queries.alternatives)))
+        return _count_better(scores, asked, known)
+
+    return _in_blocks(count, queries, block_mebibytes)
+
+
+def _in_blocks(count: _Counter, queries: RankingQueries, block_mebibytes: int) -> FilteredRanks:
+    """The ranks of all queries, from counts for a block of premises at a time."""
     if block_mebibytes < 1:
         raise EventformersError(f"block_mebibytes is {block_mebibytes}; accepted: 1 or more")
-    num_premises, num_candidates = len(queries.premises), len(queries.alternatives)
-    block_rows = max(1, block_mebibytes * 2**20 // (_BYTES_PER_SCORE * num_candidates))
+    num_premises = len(queries.premises)
+    block_rows = max(1, block_mebibytes * 2**20 // (_BYTES_PER_SCORE * len(queries.alternatives)))
     order = np.argsort(queries.premise, kind="stable")
     premise, gold = queries.premise[order], queries.gold[order]
     counts = np.empty((2, len(order)), dtype=np.int64)
     for start in range(0, num_premises, block_rows):
-        stop = min(start + block_rows, num_premises)
-        asked = slice(*np.searchsorted(premise, (start, stop)))
-        known = slice(*np.searchsorted(queries.known_premise, (start, stop)))
-        scores = score(torch.arange(start, stop, device=device))
-        _check_scores(scores, (stop - start, num_candidates))
-        counts[:, asked] = _count_better(
-            scores,
+        block = slice(start, min(start + block_rows, num_premises))
+        ends = (block.start, block.stop)
+        asked = slice(*np.searchsorted(premise, ends))
+        known = slice(*np.searchsorted(queries.known_premise, ends))
+        counts[:, asked] = count(
+            block,
             (premise[asked] - start, gold[asked]),
             (queries.known_premise[known] - start, queries.known_alternative[known]),
         )
-        # Before the next block is made, not after it.
-        del scores
     ranks = np.empty_like(counts)
     ranks[:, order] = 1 + counts
     return FilteredRanks(optimistic=ranks[0], pessimistic=ranks[1])
 
 
-def _count_better(
-    scores: torch.Tensor, asked: tuple[Positions, Positions], known: tuple[Positions, Positions]
-) -> Positions:
+class _SingleFirst:
+    """Counts by products in single precision, and in double precision where their rounding could decide.
+
+    Args:
+        premises: unit vectors in double precision, (P, d).
+        alternatives: unit vectors in double precision, (C, d).
+    """
+
+    def __init__(self, premises: torch.Tensor, alternatives: torch.Tensor) -> None:
+        self._premises, self._alternatives = premises.numpy(), alternatives.numpy()
+        self._single_premises, self._single_alternatives = premises.float(), alternatives.float()
+        # A product of unit vectors, rounded to single precision before, is at most (d + 2) 2⁻²⁴ off, in
+        # whatever order it is summed; two such products are compared.
+        self._margin = np.float32(2 * (alternatives.shape[1] + 4) * 2.0**-24)
+
+    def __call__(self, block: slice, asked: _Pairs, known: _Pairs) -> Positions:
+        with _full_single_precision():
+            scores = (self._single_premises[block] @ self._single_alternatives.T).numpy()
+        golds = scores[asked]
+        scores[known] = -np.inf
+        counts = np.empty((2, len(golds)), dtype=np.int64)
+        for query, (row, gold) in enumerate(zip(*asked, strict=True)):
+            premise = self._premises[block.start + row]
+            above = np.count_nonzero(scores[row] > golds[query] + self._margin)
+            near = np.flatnonzero(np.abs(scores[row] - golds[query]) <= self._margin)
+            exact = self._cosines(near, premise)
+            exact_gold = self._alternatives[gold] @ premise
+            counts[0, query] = above + np.count_nonzero(exact > exact_gold + TIE_TOLERANCE)
+            counts[1, query] = above + np.count_nonzero(exact >= exact_gold - TIE_TOLERANCE)
+        return counts
+
+    def _cosines(self, positions: Positions, premise: NDArray[np.float64]) -> NDArray[np.float64]:
+        if len(positions) * _FEW > len(self._alternatives):
+            return (self._alternatives @ premise)[positions]
+        return self._alternatives[positions] @ premise
+
+
+@contextmanager
+def _full_single_precision() -> Iterator[None]:
+    """Products in single precision whatever the process allows, so that their rounding keeps its bound."""
+    allowed = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(allowed)
+
+
+def _count_better(scores: torch.Tensor, asked: _Pairs, known: _Pairs) -> Positions:
     """Candidates above each gold, and those above or level with it, without the known ones, (2, queries)."""
     rows, gold = (torch.from_numpy(part).to(scores.device) for part in asked)
     gold_scores = scores[rows, gold]
