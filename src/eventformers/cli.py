@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from eventformers import __version__
@@ -413,7 +413,8 @@ def _show_results(results: Iterable[TaskResult]) -> None:
     from eventformers.model_cards.scores import score_text
     from eventformers.tasks import TASKS
 
-    table = Table("task", "score", "model", "untrained", "paper", "rows")
+    # A name that is cut cannot be asked for.
+    table = Table(Column("task", no_wrap=True), "score", "model", "untrained", "paper", "rows")
     for result in results:
         task = TASKS[result.task]
         # On our samples a published score would compare nothing.
