@@ -171,8 +171,8 @@ def _measurements(
         )
     if missing and not any(measurements.values()):
         raise next(iter(missing.values()))
-    for name, error in missing.items():
-        logger.warning("the columns of %s stay empty: %s", name, error)
+    for name, reason in missing.items():
+        logger.warning("the columns of %s stay empty: %s", name, reason)
     return measurements
 
 

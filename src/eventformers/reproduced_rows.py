@@ -158,7 +158,8 @@ def _held_result(
 ) -> TaskResult | None:
     """A row's result on the rows of this call; None where there is none."""
     votes = vote_settings(row.paper.rerank)
-    variant = "-".join(filter(None, ("" if wanted.is_usual else wanted.split, votes and votes.name)))
+    parts = ("" if wanted.is_usual else wanted.split, votes.name if votes else "")
+    variant = "-".join(filter(None, parts))
     for directory in (folder, _other_evaluation(folder, wanted)):
         path = result_path(directory, str(record["model"]), str(record["revision"]), wanted.task, variant)
         try:
