@@ -12,7 +12,7 @@ from pathlib import Path
 from eventformers.datasets_scripts.building import load_built
 from eventformers.encoders import PACKAGED_ENCODER, resolve_encoder
 from eventformers.errors import EventformersError
-from eventformers.evaluation import evaluate
+from eventformers.evaluation import evaluate, tasks_of_data
 from eventformers.files import full_disk, staged_folder
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.loading import find_device
@@ -104,8 +104,11 @@ def train(
     encoder_path = resolve_encoder(encoder)
     find_device(device)
     # Now, not after the training.
-    scored_tasks = resolved_method.tasks_of(resolved) if tasks is None else tasks
-    _check_evaluation_data(scored_tasks, evaluation_data)
+    if tasks is None:
+        scored_tasks = _tasks_with_rows(resolved_method.tasks_of(resolved), evaluation_data)
+    else:
+        scored_tasks = tasks
+        _check_evaluation_data(scored_tasks, evaluation_data)
     with _output_folder(folder):
         run = train_head(
             resolved,
@@ -130,6 +133,24 @@ def train(
         if create_model_card:
             write_card(folder, _card(run, folder.name, encoder or PACKAGED_ENCODER, results))
     return FinishedRun(folder, run, results)
+
+
+def _tasks_with_rows(tasks: Sequence[str], data: str | Path | None) -> Sequence[str]:
+    """Those of a method's tasks that the evaluation data have rows for; says which are left out.
+
+    Raises:
+        EventformersError: there are rows for none of them.
+    """
+    held = tasks_of_data(data)
+    found = [name for name in tasks if name in held]
+    if not found:
+        raise EventformersError(
+            f"{data}: holds the rows of {', '.join(held)}; accepted: data of {', '.join(tasks)}"
+        )
+    if len(found) < len(tasks):
+        missing = ", ".join(name for name in tasks if name not in held)
+        logger.warning("not scored, without rows in the evaluation data: %s", missing)
+    return found
 
 
 def _check_evaluation_data(tasks: Sequence[str], data: str | Path | None) -> None:

@@ -1,0 +1,46 @@
+"""Which tasks a finished training is scored on."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from eventformers.datasets_scripts.base import SAMPLES
+from eventformers.errors import EventformersError
+from eventformers.training import train
+
+QUICK = ("max_steps=1", "per_device_train_batch_size=4")
+
+
+def test_tasks_without_rows_are_left_out_and_told(
+    tiny_encoder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="eventformers"):
+        finished = train(
+            "mico",
+            tmp_path / "model",
+            recipe="demo",
+            encoder=str(tiny_encoder),
+            settings=QUICK,
+            evaluation_data=SAMPLES / "commonsense" / "COPA",
+            device="cpu",
+            create_model_card=False,
+        )
+    assert [result.task for result in finished.results] == ["copa"]
+    assert "not scored, without rows in the evaluation data: conceptnet_completion, siqa, csqa" in caplog.text
+
+
+def test_data_of_other_tasks_are_refused(tiny_encoder: Path, tmp_path: Path) -> None:
+    with pytest.raises(EventformersError, match=r"rows of hard_similarity.*accepted: .*copa"):
+        train(
+            "mico",
+            tmp_path / "model",
+            recipe="demo",
+            encoder=str(tiny_encoder),
+            settings=QUICK,
+            evaluation_data=SAMPLES / "similarity",
+            device="cpu",
+        )
+    assert not (tmp_path / "model").exists()
