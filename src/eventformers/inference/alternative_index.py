@@ -8,9 +8,10 @@ alternatives of each premise; and `index.json`, which tells the model, the graph
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Literal, cast
 
@@ -19,6 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from datasets import Dataset, DatasetDict
+from rich.console import Console
+from rich.progress import Progress
 
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.errors import EventformersError
@@ -166,11 +169,14 @@ def build_alternative_index(
     chosen = choose_splits(pairs, splits)
     with whole_folder(folder) as staging:
         truncated = 0
-        for name, texts in (("alternatives", known.alternatives), ("premises", known.premises)):
-            vectors, cut = _encode_flat(encoder, texts, batch_size, show_progress)
-            faiss.write_index(vectors, str(staging / f"{name}.faiss"))
-            truncated += cut
-            del vectors
+        sides = {"alternatives": known.alternatives, "premises": known.premises}
+        with Progress(console=Console(stderr=True), disable=not show_progress) as progress:
+            task = progress.add_task("building the index", total=sum(map(len, sides.values())))
+            for name, texts in sides.items():
+                vectors, cut = _encode_flat(encoder, texts, batch_size, partial(progress.advance, task))
+                faiss.write_index(vectors, str(staging / f"{name}.faiss"))
+                truncated += cut
+                del vectors
         _write_texts(staging, known)
         record = IndexRecord(
             model=encoder.name,
@@ -303,22 +309,22 @@ def _check_place(folder: Path, overwrite: bool) -> None:
 
 
 def _encode_flat(
-    encoder: EventEncoder, texts: list[str], batch_size: int | Literal["auto"], show_progress: bool
+    encoder: EventEncoder,
+    texts: list[str],
+    batch_size: int | Literal["auto"],
+    advance: Callable[[float], None],
 ) -> tuple[faiss.IndexFlatIP, int]:
     """A flat index of the texts' normalised vectors, and the number of texts that were cut."""
     index = faiss.IndexFlatIP(encoder.dimension)
     truncated = 0
     for start in range(0, len(texts), BLOCK_TEXTS):
-        vectors = encoder.encode(
-            texts[start : start + BLOCK_TEXTS],
-            batch_size=batch_size,
-            normalize=True,
-            show_progress=show_progress,
-        )
+        block = texts[start : start + BLOCK_TEXTS]
+        vectors = encoder.encode(block, batch_size=batch_size, normalize=True)
         if not np.isfinite(vectors).all():
             raise EventformersError(f"the model {encoder.name!r} gives vectors that are not finite")
         index.add(vectors)
         truncated += encoder.truncated
+        advance(len(block))
     return index, truncated
 
 
