@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import os
 import socket
 import tempfile
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -43,6 +46,21 @@ def _no_network():
     socket.socket.connect = guarded  # type: ignore[method-assign]
     yield
     socket.socket.connect = connect  # type: ignore[method-assign]
+
+
+@pytest.fixture
+def kept_process_settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Settings of the process, which a command changes, as they were."""
+    for name in ("TRANSFORMERS_VERBOSITY", "DATASETS_VERBOSITY", "HF_HUB_VERBOSITY"):
+        monkeypatch.setenv(name, "error")
+    monkeypatch.setenv("TQDM_DELAY", "3")
+    logger = logging.getLogger("eventformers")
+    handlers, level = list(logger.handlers), logger.level
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+        yield
+        warnings.showwarning = show
+    logger.handlers, logger.level = handlers, level
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import logging
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -83,19 +82,9 @@ RECIPES = {
 
 
 @pytest.fixture(autouse=True)
-def _surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def _surroundings(kept_process_settings: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """An empty working directory, and settings of the process as they were."""
     monkeypatch.chdir(tmp_path)
-    for name in ("TRANSFORMERS_VERBOSITY", "DATASETS_VERBOSITY", "HF_HUB_VERBOSITY"):
-        monkeypatch.setenv(name, "error")
-    monkeypatch.setenv("TQDM_DELAY", "3")
-    logger = logging.getLogger("eventformers")
-    handlers, level = list(logger.handlers), logger.level
-    with warnings.catch_warnings():
-        show = warnings.showwarning
-        yield
-        warnings.showwarning = show
-    logger.handlers, logger.level = handlers, level
 
 
 def _run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, list[str]]:

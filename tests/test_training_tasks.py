@@ -33,7 +33,7 @@ def test_tasks_without_rows_are_left_out_and_told(
 
 
 def test_data_of_other_tasks_are_refused(tiny_encoder: Path, tmp_path: Path) -> None:
-    with pytest.raises(EventformersError, match=r"rows of hard_similarity.*accepted: .*copa"):
+    with pytest.raises(EventformersError, match=r"no raw file for commonsense_graphs.*train\.txt"):
         train(
             "mico",
             tmp_path / "model",

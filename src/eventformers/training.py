@@ -11,8 +11,8 @@ from pathlib import Path
 
 from eventformers.datasets_scripts.building import load_built
 from eventformers.encoders import PACKAGED_ENCODER, resolve_encoder
-from eventformers.errors import EventformersError
-from eventformers.evaluation import evaluate, tasks_of_data
+from eventformers.errors import DataFormatError, EventformersError
+from eventformers.evaluation import evaluate
 from eventformers.files import full_disk, staged_folder
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.loading import find_device
@@ -139,18 +139,22 @@ def _tasks_with_rows(tasks: Sequence[str], data: str | Path | None) -> Sequence[
     """Those of a method's tasks that the evaluation data have rows for; says which are left out.
 
     Raises:
+        DataFormatError: a raw file cannot be read.
         EventformersError: there are rows for none of them.
     """
-    held = tasks_of_data(data)
-    found = [name for name in tasks if name in held]
-    if not found:
-        raise EventformersError(
-            f"{data}: holds the rows of {', '.join(held)}; accepted: data of {', '.join(tasks)}"
-        )
-    if len(found) < len(tasks):
-        missing = ", ".join(name for name in tasks if name not in held)
-        logger.warning("not scored, without rows in the evaluation data: %s", missing)
-    return found
+    missing: dict[str, EventformersError] = {}
+    for name in tasks:
+        try:
+            _check_evaluation_data([name], data)
+        except DataFormatError:
+            raise
+        except EventformersError as error:
+            missing[name] = error
+    if len(missing) == len(tasks):
+        raise next(iter(missing.values()))
+    if missing:
+        logger.warning("not scored, without rows in the evaluation data: %s", ", ".join(missing))
+    return [name for name in tasks if name not in missing]
 
 
 def _check_evaluation_data(tasks: Sequence[str], data: str | Path | None) -> None:
