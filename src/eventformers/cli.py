@@ -278,8 +278,12 @@ def complete(
     top: Annotated[int, typer.Option(help="Alternatives to show.")] = 10,
     explain: Annotated[int, typer.Option(help="Nearest known premises to show.")] = 3,
     rerank: Annotated[
-        bool, typer.Option(help="Let the nearest known premises vote, or rank by the cosine alone.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--rerank/--no-rerank",
+            help="Let the nearest known premises vote, or not; without it, they do for ConceptNet.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")] = False,
     device: Device = None,
     dtype: Dtype = None,

@@ -108,6 +108,14 @@ def test_nearest_alternatives_and_what_is_known(encoder: EventEncoder, index: Al
     assert complete(encoder, "a free question?", index=index, explain=0).explanation == ()
 
 
+def test_votes_where_they_measured_better(encoder: EventEncoder, tmp_path: Path) -> None:
+    for graph, votes in (("conceptnet_inductive", True), ("atomic", False)):
+        index = build_alternative_index(encoder, pairs_of(), tmp_path / graph, graph=graph)
+        query = "a free question?"
+        assert complete(encoder, query, index=index).reranked is votes
+        assert complete(encoder, query, index=index, rerank=not votes).reranked is not votes
+
+
 def test_own_head_is_no_answer(encoder: EventEncoder, index: AlternativeIndex) -> None:
     everything = complete(encoder, "fire, Causes", index=index, top=1000, rerank=True)
     assert "fire" in index.alternatives.texts.to_pylist()

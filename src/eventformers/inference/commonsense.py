@@ -41,6 +41,9 @@ REVERSE = "~"
 
 DEFAULT_GRAPH = "conceptnet"
 
+VOTING_GRAPHS = ("conceptnet",)
+"""Graphs whose completion gains by votes; that of ATOMIC, whose events are mostly new, loses."""
+
 SHOWN_ALTERNATIVES = 5
 """Known alternatives that an explanation shows of a premise at most."""
 
@@ -160,7 +163,7 @@ def complete(
     splits: Collection[str] | None = None,
     top: int = 10,
     explain: int = 5,
-    rerank: bool | VoteSettings = True,
+    rerank: bool | VoteSettings | None = None,
     batch_size: int | Literal["auto"] = "auto",
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
@@ -189,7 +192,8 @@ def complete(
         top: number of alternatives.
         explain: number of known premises.
         rerank: let the nearest known premises vote for their alternatives: True with the measured settings,
-            or settings of your own; False ranks by the cosine alone.
+            or settings of your own; False ranks by the cosine alone; None does what measured better: votes
+            for ConceptNet, the cosine for ATOMIC.
         batch_size: texts of a batch at most, or `auto`.
         device: a torch device; None takes an accelerator where there is one.
         dtype: `float32`, `bfloat16` or `float16`; None takes the one of the saved weights.
@@ -219,7 +223,7 @@ def complete(
     building = _Building(batch_size=batch_size, overwrite=overwrite, show_progress=show_progress)
     opened = _open_index(encoder, data, config, index, templates, splits, building)
     vector = encoder.encode(understood.text, normalize=True)
-    votes = vote_settings(rerank)
+    votes = vote_settings(_graph_of(config) in VOTING_GRAPHS if rerank is None else rerank)
     return Completion(
         query=understood,
         alternatives=_nearest_alternatives(
@@ -265,8 +269,11 @@ def graph_templates(config: str, file: str | Path | None = None) -> RelationTemp
     Raises:
         EventformersError: the file cannot be read.
     """
-    graph = config.removesuffix("_pairs").removesuffix("_inductive")
-    return relation_templates(graph, None if file is None else Path(file))
+    return relation_templates(_graph_of(config), None if file is None else Path(file))
+
+
+def _graph_of(config: str) -> str:
+    return config.removesuffix("_pairs").removesuffix("_inductive")
 
 
 def read_query(

@@ -36,7 +36,9 @@ class VoteSettings:
     26.3, with the 72,015 candidates of training and validation. What gains are rows whose alternative
     stands in the training split; of the third of the 1,500 rows whose alternative does not, the mean
     reciprocal rank fell from 4.8 to 2.2. The untrained encoder, whose nearest premises have lower cosines,
-    is served better by a temperature of 0.2.
+    is served better by a temperature of 0.2. With the recipes' models and these settings, the mean
+    reciprocal rank of all 19,590 rows of CN-82K-Ind's validation split rose from 13.2 to 16.9, while that of
+    ATOMIC-Ind's 48,710 rows, whose events are mostly new, fell from 5.5 to 4.0.
 
     Attributes:
         neighbours: number of premises that vote.
