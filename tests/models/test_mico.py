@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from method_case import MethodCase, Variant, random_texts
 from mico_inputs import ABSENT, DISTINCT, ROWS, mico_inputs
 from transformers import PreTrainedModel
@@ -51,6 +52,9 @@ class TestMico(MethodCase):
         "known_positives": Variant({"mask_known_positives": True}, (CONTRAST,)),
         "self_negatives": Variant({"self_negatives": True}, (CONTRAST,)),
         "pre_batch_negatives": Variant({"pre_batch_negatives": 4}, (CONTRAST,)),
+        "frequency_correction": Variant(
+            {"frequency_correction": True, "mask_known_positives": True}, (CONTRAST,)
+        ),
         "learned_temperature": Variant({"learnable_temperature": True, "additive_margin": 0.02}, (CONTRAST,)),
     }
     required_inputs = {  # noqa: RUF012
@@ -96,6 +100,33 @@ class TestMico(MethodCase):
         assert (config.learnable_temperature, config.additive_margin) == (False, 0.0)
         assert (config.mask_known_positives, config.self_negatives) == (False, False)
         assert (config.pre_batch_negatives, config.feature_dropout) == (0, 0.0)
+        assert config.frequency_correction is False
+
+    def test_frequencies_reach_the_loss(self, tiny_encoder_without_dropout: Path) -> None:
+        inputs = mico_inputs(100)
+        corrected, plain = (
+            _head(tiny_encoder_without_dropout, frequency_correction=switch).eval()
+            for switch in (True, False)
+        )
+        views = corrected.encode_views(
+            **{name: value for name, value in inputs.items() if name.endswith(("input_ids", "mask"))}
+        )
+        expected = losses.multi_alternative_contrast(
+            views["premise"],
+            views["alternatives"],
+            corrected.config.contrastive_temperature,
+            log_frequency=inputs["log_frequency"],
+        )
+        torch.testing.assert_close(corrected(**inputs).loss, expected)
+        assert not torch.allclose(plain(**inputs).loss, expected)
+        del inputs["log_frequency"]
+        with pytest.raises(ValueError, match="missing: log_frequency"):
+            corrected(**inputs)
+
+    @pytest.mark.parametrize("field", [{"self_negatives": True}, {"pre_batch_negatives": 4}])
+    def test_frequencies_of_other_negatives_are_not_corrected(self, field: dict[str, Any]) -> None:
+        with pytest.raises(StrictDataclassError, match=r"frequency_correction=true.*accepted: with"):
+            MicoConfig(frequency_correction=True, **field)
 
     def test_one_pass_equals_a_pass_for_each_view(self, tiny_encoder_without_dropout: Path) -> None:
         """Loss and gradient, with masks from plain sets and a queue that is not full."""

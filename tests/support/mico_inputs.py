@@ -34,4 +34,5 @@ def mico_inputs(vocabulary: int) -> dict[str, torch.Tensor]:
         # The first entity is an alternative that its row knows, the second one that it does not.
         "entity_ids": torch.tensor([int(known[0, 0]), DISTINCT, -1, -1, -1, -1]),
         "positive_index": torch.tensor([0, 1, 2, 2, 1, 0]),
+        "log_frequency": torch.linspace(0.0, 3.0, ROWS * ALTERNATIVES).view(ROWS, ALTERNATIVES),
     }

@@ -77,6 +77,17 @@ class TestMicoTraining(MethodTrainingCase):
             losses.append(found[0])
         assert len(set(losses)) == 3
 
+    def test_frequency_correction(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
+        """The first loss of a run with it is another one, and it trains on."""
+        others = ("self_negatives=false", "pre_batch_negatives=0")
+        losses = []
+        for switch in ("true", "false"):
+            settings = (*others, f"frequency_correction={switch}")
+            run = self.run(tiny_encoder, raw, tmp_path / switch, settings)
+            losses.append([line["loss"] for line in run.history if "loss" in line])
+        assert all(np.isfinite(losses).ravel())
+        assert losses[0][0] != losses[1][0]
+
     def test_both_directions_of_a_triple_in_one_batch(
         self, tiny_encoder: Path, raw: Path, tmp_path: Path
     ) -> None:

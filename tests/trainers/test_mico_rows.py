@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from pathlib import Path
 
@@ -256,3 +257,30 @@ def test_what_is_cut_is_counted(collator: MicoCollator, train: PremiseRows) -> N
     assert collator.truncated == 2 * sum(len(collator.tokenizer.tokenize(text)) > 1 for text in texts)
     # As it stands in a record of the run.
     assert type(collator.truncated) is int
+
+
+def test_log_frequencies_count_training_rows(train: PremiseRows, validation: PremiseRows) -> None:
+    """Rows, not distinct pairs: a triple that occurs twice is drawn twice. What is new counts as one."""
+    for held in (None, validation):
+        found = train.log_frequencies(held)
+        texts = (validation if held else train).alternatives.to_pylist()
+        rows = Counter(_text(train, train[index][0]["alternative_id"]) for index in range(len(train)))
+        assert rows["city"] == 3
+        expected = [math.log(max(rows[text], 1)) for text in texts]
+        assert found.tolist() == pytest.approx(expected)
+
+
+def test_log_frequency_of_each_drawn_alternative(train: PremiseRows, tiny_encoder: Path) -> None:
+    frequencies = train.log_frequencies(None)
+    collator = MicoCollator(
+        tokenizer=AutoTokenizer.from_pretrained(tiny_encoder),
+        alternatives=train.alternatives,
+        seed=1,
+        num_alternatives=3,
+        log_frequencies=frequencies,
+    )
+    batch = collator([train[index] for index in range(6)])
+    assert batch["log_frequency"].shape == (6, 3)
+    expected = torch.from_numpy(frequencies)[batch["alternative_ids"]]
+    assert torch.equal(batch["log_frequency"], expected)
+    assert len(expected.unique()) > 1
