@@ -144,6 +144,7 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
         self.raw_files = list(dict.fromkeys([*read, *self.setting_files(config)]))
         deciding = {
             **self.deciding_settings(config_name),
+            **self.told_by_place(config_name),
             "config": config_name,
             "sample": self.is_sample,
             "splits": {split: [path.name for path in files] for split, files in self.split_files.items()},
@@ -192,6 +193,10 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
     def examples(self) -> Iterator[Mapping[str, object]]:
         """The rows of `self.split` one by one; fills `self.report` on the way."""
         raise NotImplementedError
+
+    def told_by_place(self, config_name: str) -> dict[str, object]:
+        """What a build tells of its raw files by where they lie, beside their names and bytes."""
+        return {}
 
     def deciding_settings(self, config_name: str | None = None) -> dict[str, object]:
         """The settings that decide on the rows of the config, as JSON can hold them."""

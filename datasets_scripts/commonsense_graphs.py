@@ -16,6 +16,7 @@ from eventformers.datasets_scripts import graph_readers
 from eventformers.datasets_scripts import relation_templates as templates_module
 from eventformers.datasets_scripts.base import SAMPLES, EventDatasetBuilder
 from eventformers.datasets_scripts.graph_readers import Triple, read_triples, split_files
+from eventformers.datasets_scripts.licenses import UNSPECIFIED
 from eventformers.datasets_scripts.relation_templates import DIRECTIONS, RelationTemplates, relation_templates
 
 _PAIRS = "_pairs"
@@ -29,6 +30,8 @@ _FOLDERS: dict[str, tuple[str, ...]] = {
 }
 """The folders of a graph by their published names, the one that is taken first."""
 _SOURCES = {"conceptnet": ("ConceptNet", "CC-BY-SA-4.0"), "atomic": ("ATOMIC", "CC-BY-4.0")}
+_PUBLISHED_FILES = ("v4_atomic_", "train100k.")
+"""How the files begin that a published graph is known by wherever they lie."""
 _TRIPLES_PER_TABLE = 20_000
 
 
@@ -173,7 +176,7 @@ class CommonsenseGraphs(EventDatasetBuilder):
         templates = relation_templates(graph, config.templates)
         make = _pair_columns if config.name.endswith(_PAIRS) else _triple_columns
         schema = self.features(config.name).arrow_schema
-        source, license_name = ("eventformers-samples", "Apache-2.0") if self.is_sample else _SOURCES[graph]
+        source, license_name = self._source(graph, self.split)
         batch: list[Triple] = []
 
         def table() -> pa.Table:
@@ -189,6 +192,25 @@ class CommonsenseGraphs(EventDatasetBuilder):
                 batch.clear()
         if batch:
             yield table()
+
+    def told_by_place(self, config_name: str) -> dict[str, object]:
+        """The source and the licence of each split."""
+        graph = _graph_of(config_name)
+        return {"sources": {split: list(self._source(graph, split)) for split in self.split_files}}
+
+    def _source(self, graph: str, split: str) -> tuple[str, str]:
+        """Where the triples of a split come from, and their licence.
+
+        Files are a published graph's by the name of their folder or their own name; what lies elsewhere is
+        somebody's own, under a licence that only its owner knows.
+        """
+        if self.is_sample:
+            return "eventformers-samples", "Apache-2.0"
+        paths = self.split_files[split]
+        folders = {folder for name, found in _FOLDERS.items() if _graph_of(name) == graph for folder in found}
+        if all(path.parent.name in folders or path.name.startswith(_PUBLISHED_FILES) for path in paths):
+            return _SOURCES[graph]
+        return paths[0].parent.name, UNSPECIFIED
 
 
 def _graph_of(config_name: str) -> str:

@@ -159,3 +159,23 @@ def test_the_published_counts(shared_data: Path, config: str, train: int, valida
         assert splits["train"][0]["premise"] == "John calls a taxi. as a result, Tom or others feel"
         assert splits["train"][1]["premise"] == "Tom or others feel grateful. because John"
         assert splits["train"][1]["alternative"] == "calls a taxi"
+
+
+@pytest.mark.parametrize(
+    ("place", "config", "source", "license_name"),
+    [
+        ("CN-82K/train.txt", "conceptnet", "ConceptNet", "CC-BY-SA-4.0"),
+        ("anywhere/train100k.txt", "conceptnet", "ConceptNet", "CC-BY-SA-4.0"),
+        ("my-graph/train.txt", "conceptnet_pairs", "my-graph", "unspecified"),
+        # A folder of the other graph's name says nothing of this one.
+        ("ATOMIC/train.txt", "conceptnet", "ATOMIC", "unspecified"),
+    ],
+)
+def test_a_graph_of_ones_own_has_no_published_licence(
+    tmp_path: Path, place: str, config: str, source: str, license_name: str
+) -> None:
+    file = tmp_path / place
+    file.parent.mkdir()
+    file.write_text(TRAIN, encoding="utf-8")
+    report = built_report(file.parent, config)
+    assert report["sources"] == {source: {"license": license_name, "triples": 3}}
