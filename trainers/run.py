@@ -192,6 +192,11 @@ def train_head(
         processing_class=tokenizer,
     )
     if arguments.stop_at_relative_change is not None:
+        if not arguments.stop_at_relative_change >= 0:
+            raise EventformersError(
+                f"setting stop_at_relative_change: found {arguments.stop_at_relative_change}; accepted: a "
+                "number of at least 0, or null"
+            )
         if prepared.validation is None:
             raise EventformersError(
                 "stop_at_relative_change needs a validation loss; accepted: with validation_rows above 0"

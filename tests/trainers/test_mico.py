@@ -114,6 +114,7 @@ class TestMicoTraining(MethodTrainingCase):
             ("config=conceptnet_pairs", r"conceptnet_pairs"),
             ("config=conceptnets_pairs", r"conceptnets_pairs"),
             ("templates=missing.yaml", r"missing\.yaml"),
+            ("stop_at_relative_change=-0.5", r"stop_at_relative_change: found -0\.5; accepted"),
             ("stop_at_relative_change=0.01", r"stop_at_relative_change needs a validation loss"),
         ],
     )
