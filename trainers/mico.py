@@ -17,11 +17,13 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphsConfig
+from eventformers.datasets_scripts.known_pairs import grouped
 from eventformers.errors import EventformersError
 from eventformers.models.configuration_mico import MicoConfig
 from eventformers.models.modeling_mico import MicoForPreTraining
 from eventformers.trainers.method import Method, TrainingData
 from eventformers.trainers.recipes import Recipe, check_types
+from eventformers.trainers.tokenising import tokenise
 
 _SETTING_TYPES = {
     "config": str,
@@ -58,7 +60,9 @@ class PremiseRows(TorchDataset):
         self.premise_ids = _codes(premises, self.premises)
         self.alternative_ids = _codes(alternatives, self.alternatives)
         if known is None:
-            self._starts, self._known = self._group()
+            self._starts, self._known = grouped(
+                self.premise_ids, self.alternative_ids, len(self.premises), len(self.alternatives)
+            )
         else:
             # The training rows know nothing of a premise that is new.
             new = len(self.premises) - len(known.premises)
@@ -71,12 +75,6 @@ class PremiseRows(TorchDataset):
         """Log of how many rows have each alternative, by id; 0 for those of the validation rows alone."""
         size = len(self.alternatives if validation is None else validation.alternatives)
         return np.log(np.bincount(self.alternative_ids, minlength=size).clip(min=1)).astype(np.float32)
-
-    def _group(self) -> tuple[Codes, Codes]:
-        """Where each premise's distinct alternatives start, and the alternatives, sorted within a premise."""
-        pairs = np.unique(np.stack([self.premise_ids, self.alternative_ids], axis=1), axis=0)
-        counts = np.bincount(pairs[:, 0], minlength=len(self.premises))
-        return np.concatenate([[0], np.cumsum(counts)]), pairs[:, 1]
 
     def __len__(self) -> int:
         return len(self.premise_ids) // 2 if self.by_triple else len(self.premise_ids)
@@ -196,14 +194,8 @@ class MicoCollator:
 
     def encode(self, texts: Sequence[str]) -> BatchEncoding:
         """Tokenise texts to tensors of equal width; what is cut is counted."""
-        encoded = self.tokenizer(
-            list(texts),
-            padding=True,
-            truncation=True,
-            max_length=self.max_seq_length,
-            return_tensors="pt",
-        )
-        self.truncated += sum(bool(encoding.overflowing) for encoding in encoded.encodings or ())
+        encoded, cut = tokenise(self.tokenizer, texts, self.max_seq_length)
+        self.truncated += cut
         return encoded
 
 

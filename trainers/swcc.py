@@ -29,6 +29,7 @@ from eventformers.trainers.role_substitution import (
     SubstitutionSettings,
     word_stem,
 )
+from eventformers.trainers.tokenising import tokenise
 
 # What the builder reads, the builder checks.
 _SETTING_TYPES = {
@@ -137,15 +138,8 @@ class SwccCollator:
     def encode(self, events: Sequence[Event]) -> BatchEncoding:
         """Tokenise events to tensors of equal width; what is cut is counted."""
         texts = [event_text(event, self.event_order) for event in events]
-        encoded = self.tokenizer(
-            texts,
-            padding=True,
-            truncation=True,
-            max_length=self.max_seq_length,
-            return_special_tokens_mask=True,
-            return_tensors="pt",
-        )
-        self.truncated += sum(bool(encoding.overflowing) for encoding in encoded.encodings or ())
+        encoded, cut = tokenise(self.tokenizer, texts, self.max_seq_length, return_special_tokens_mask=True)
+        self.truncated += cut
         return encoded
 
     def _mask(

@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from eventformers.datasets_scripts.events import Event, event_text
+from eventformers.datasets_scripts.known_pairs import KnownPairs, pairs_of_texts
 from eventformers.errors import EventformersError
-from eventformers.inference.known_pairs import KnownPairs, pairs_of_texts
 from eventformers.inference.neighbour_votes import VoteSettings, voted_ranking
 from eventformers.inference.ranking import FilteredRanks, RankingQueries, rank_by_cosine, ranking_queries
 from eventformers.inference.unit_vectors import unit_vectors

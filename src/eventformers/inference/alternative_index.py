@@ -24,10 +24,10 @@ from rich.console import Console
 from rich.progress import Progress
 
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
+from eventformers.datasets_scripts.known_pairs import KnownPairs, choose_splits, known_pairs
 from eventformers.errors import EventformersError
 from eventformers.files import whole_folder, write_text
 from eventformers.inference.encode import BLOCK_TEXTS, EventEncoder, Vectors
-from eventformers.inference.known_pairs import KnownPairs, choose_splits, known_pairs
 from eventformers.provenance import library_versions
 
 Positions = npt.NDArray[np.int64]

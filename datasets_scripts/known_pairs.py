@@ -64,10 +64,27 @@ def pairs_of_texts(premise_texts: Iterable[str], alternative_texts: Iterable[str
     right = _numbered(alternative_texts, alternatives)
     if not premises:
         raise EventformersError("the graph's splits have no pairs; accepted: at least one row")
-    distinct = np.unique(left * len(alternatives) + right)
-    counts = np.bincount(distinct // len(alternatives), minlength=len(premises))
-    offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
-    return KnownPairs(list(premises), list(alternatives), offsets, distinct % len(alternatives))
+    offsets, positions = grouped(left, right, len(premises), len(alternatives))
+    return KnownPairs(list(premises), list(alternatives), offsets, positions)
+
+
+def grouped(
+    premise: Positions, alternative: Positions, num_premises: int, num_alternatives: int
+) -> tuple[Positions, Positions]:
+    """Group numbered pairs by their premise.
+
+    Args:
+        premise: `(pairs,)`, the number of each pair's premise.
+        alternative: `(pairs,)`, the number of its alternative.
+        num_premises: number of premises.
+        num_alternatives: number of alternatives.
+
+    Returns:
+        `offsets` and `positions`, as `KnownPairs` has them.
+    """
+    distinct = np.unique(premise * num_alternatives + alternative)
+    counts = np.bincount(distinct // num_alternatives, minlength=num_premises)
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)]), distinct % num_alternatives
 
 
 def choose_splits(pairs: Mapping[str, Dataset], splits: Collection[str] | None = None) -> list[str]:
