@@ -42,7 +42,13 @@ print("loaded")
 
 
 def test_the_published_metrics_are_there():
-    assert set(METRICS) >= {"hard_similarity", "mcnc", "ranking", "transitive_similarity"}
+    assert set(METRICS) >= {
+        "hard_similarity",
+        "mcnc",
+        "multistep_inference",
+        "ranking",
+        "transitive_similarity",
+    }
 
 
 def test_an_unknown_metric_suggests_the_nearest():

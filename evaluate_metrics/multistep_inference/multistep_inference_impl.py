@@ -1,0 +1,56 @@
+"""The arithmetic of the metric `multistep_inference`, on numpy alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def multistep_inference(
+    predictions: Sequence[Sequence[int]], references: Sequence[Sequence[int]]
+) -> dict[str, float | int | list[float]]:
+    """Share of the steps of all questions at which the right choice was taken.
+
+    Args:
+        predictions: per question, the index of the choice taken at each scored step; questions may differ in
+            their number of steps.
+        references: per question, the index of the right choice at each of these steps.
+
+    Returns:
+        `accuracy` (percent of all steps of all questions, 0 to 100), `step_accuracy` (percent at the first
+        step, the second and so on, each over the questions that have it) and `count` (questions).
+
+    Raises:
+        ValueError: no questions, lists of unequal length, a question without a step, or an index that is no
+            whole number of at least 0.
+    """
+    if len(predictions) == 0 or len(predictions) != len(references):
+        raise ValueError(
+            f"predictions has {len(predictions)} questions and references {len(references)}; accepted: one "
+            "of each per question, and at least one"
+        )
+    longest = max(len(steps) for steps in references)
+    right, steps_of = np.zeros(longest, dtype=np.int64), np.zeros(longest, dtype=np.int64)
+    for question, (chosen, gold) in enumerate(zip(predictions, references, strict=True)):
+        if len(chosen) != len(gold) or not len(gold):
+            raise ValueError(
+                f"question {question} has {len(chosen)} predictions and {len(gold)} references; accepted: "
+                "one of each per step, and at least one step"
+            )
+        for kind, indices in (("prediction", chosen), ("reference", gold)):
+            wrong = [index for index in indices if index != int(index) or index < 0]
+            if wrong:
+                raise ValueError(
+                    f"a {kind} of question {question} is {wrong[0]}; accepted: the index of a choice, a "
+                    "whole number of at least 0"
+                )
+        right[: len(gold)] += np.asarray(chosen) == np.asarray(gold)
+        steps_of[: len(gold)] += 1
+    return {
+        "accuracy": 100.0 * int(right.sum()) / int(steps_of.sum()),
+        "step_accuracy": [
+            100.0 * int(hits) / int(steps) for hits, steps in zip(right, steps_of, strict=True)
+        ],
+        "count": len(predictions),
+    }
