@@ -5,15 +5,31 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
 from eventformers import __version__
-from eventformers.errors import EventformersError
+from eventformers.command_options import (
+    BatchSize,
+    Device,
+    Dtype,
+    Encoder,
+    EvaluationData,
+    ExcludeSource,
+    Output,
+    Overwrite,
+    RawData,
+    Rerank,
+    Seed,
+    Settings,
+    batch_size_of,
+    console,
+    counts_text,
+    errors,
+)
 from eventformers.terminal import describe_fault, quiet_libraries
 
 if TYPE_CHECKING:
@@ -29,35 +45,6 @@ app = typer.Typer(
 data_app = typer.Typer(help="Build datasets from raw files.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 INTERRUPTED = 130
-console = Console()
-errors = Console(stderr=True)
-
-Output = Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")]
-RawData = Annotated[
-    str | None,
-    typer.Option("--data", help="Raw files, a built dataset or a Hub id; without it the bundled samples."),
-]
-EvaluationData = Annotated[
-    str | None,
-    typer.Option("--evaluation-data", help="Raw files of the evaluation tasks; without it the samples."),
-]
-Encoder = Annotated[
-    str | None, typer.Option("--encoder", help="Hub id or folder; without it the packaged all-MiniLM-L6-v2.")
-]
-Settings = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting; repeatable.")
-]
-ExcludeSource = Annotated[
-    list[str] | None, typer.Option("--exclude-source", help="Leave a source of the data out; repeatable.")
-]
-Device = Annotated[str | None, typer.Option("--device", help="cpu or cuda; without it an accelerator.")]
-Dtype = Annotated[str | None, typer.Option("--dtype", help="float32, bfloat16 or float16.")]
-BatchSize = Annotated[str, typer.Option("--batch-size", help="Texts in a batch, or auto.")]
-Seed = Annotated[int | None, typer.Option("--seed", help="Without it the recipe's, or one that is drawn.")]
-Rerank = Annotated[
-    bool, typer.Option("--rerank", help="Let the nearest known premises vote; for ranking in a graph.")
-]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 
 
 def _show_version(wanted: bool) -> None:
@@ -129,8 +116,8 @@ def data_build(
         table.add_row(
             config_name,
             str(report["rows"]),
-            _counts(report["read"]),
-            _counts(report["skipped"]),
+            counts_text(report["read"]),
+            counts_text(report["skipped"]),
             ", ".join(report["licenses"]),
         )
     console.print(table)
@@ -219,7 +206,7 @@ def evaluate(
             event_order=event_order,
             device=device,
             dtype=dtype,
-            batch_size=_batch_size(batch_size),
+            batch_size=batch_size_of(batch_size),
             rerank=rerank,
             overwrite=overwrite,
         )
@@ -247,7 +234,7 @@ def embed(
         output,
         device=device,
         dtype=dtype,
-        batch_size=_batch_size(batch_size),
+        batch_size=batch_size_of(batch_size),
         normalize=normalize,
         show_progress=True,
     )
@@ -307,7 +294,7 @@ def complete(
         top=top,
         explain=explain,
         rerank=rerank,
-        batch_size=_batch_size(batch_size),
+        batch_size=batch_size_of(batch_size),
         device=device,
         dtype=dtype,
         overwrite=overwrite,
@@ -387,18 +374,6 @@ def reproduce(
         shown.add_row(*row)
     console.print(shown)
     console.print(f"Wrote {finished.path}.")
-
-
-def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items()) or "none"
-
-
-def _batch_size(text: str) -> int | Literal["auto"]:
-    if text == "auto":
-        return "auto"
-    if text.isdigit() and int(text) > 0:
-        return int(text)
-    raise EventformersError(f"--batch-size: received {text!r}; accepted: auto or an integer of at least 1")
 
 
 def _show_run(finished: FinishedRun) -> None:
