@@ -1,0 +1,86 @@
+"""Roles and words of the tokens of events."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from eventformers.datasets_scripts.events import Event, EventOrder
+from eventformers.errors import EventformersError
+from eventformers.trainers.event_tokenising import ROLES, tokenise_events
+
+EVENTS: list[Event] = [
+    {"subject": "the police officer", "predicate": "arrested", "object": "a thief"},
+    {"subject": "", "predicate": "flooded over", "object": ""},
+    {"subject": "Storm", "predicate": "destroyed", "object": ""},
+    {"subject": "", "predicate": "hit", "object": "the storm"},
+]
+
+
+def byte_level(folder: Path, *, trim_offsets: bool) -> PreTrainedTokenizerBase:
+    """A byte-level tokenizer, whose tokens hold the blank before their word."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    texts = [" ".join(event.values()) for event in EVENTS] * 20
+    trainer = trainers.BpeTrainer(
+        vocab_size=400, special_tokens=["<s>", "</s>", "<pad>"], initial_alphabet=["Ġ"], show_progress=False
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.post_processor = processors.RobertaProcessing(
+        ("</s>", 1), ("<s>", 0), trim_offsets=trim_offsets, add_prefix_space=False
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>")
+
+
+@pytest.fixture(params=["word_piece", "byte_level", "byte_level_with_blanks", "padded_in_front"])
+def tokenizer(request: pytest.FixtureRequest, tiny_encoder: Path, tmp_path: Path) -> PreTrainedTokenizerBase:
+    if request.param.startswith("byte_level"):
+        return byte_level(tmp_path, trim_offsets=request.param == "byte_level")
+    loaded = AutoTokenizer.from_pretrained(tiny_encoder)
+    if request.param == "padded_in_front":
+        loaded.padding_side = "left"
+    return loaded
+
+
+@pytest.mark.parametrize("order", ["subject_predicate_object", "predicate_first"])
+def test_a_role_holds_its_own_tokens(tokenizer: PreTrainedTokenizerBase, order: EventOrder) -> None:
+    batch, cut = tokenise_events(tokenizer, EVENTS, 64, order)
+    assert cut == 0
+    for row, event in enumerate(EVENTS):
+        for place, role in enumerate(ROLES):
+            inside = batch["input_ids"][row][batch["role_masks"][row, place]]
+            text = tokenizer.decode(inside).replace(" ", "").lower()
+            assert text == event[role].replace(" ", "").lower()
+    assert not bool((batch["role_masks"].sum(1) > 1).any())
+    outside = (batch["attention_mask"] == 0)[:, None] & batch["role_masks"]
+    assert not bool(outside.any())
+
+
+def test_a_word_has_one_number(tokenizer: PreTrainedTokenizerBase) -> None:
+    batch, _ = tokenise_events(tokenizer, EVENTS, 64)
+    words = batch["word_index"]
+    assert torch.equal(words >= 0, batch["role_masks"].any(1))
+    # the police officer arrested a thief / flooded over / storm destroyed / hit the storm
+    order = [list(dict.fromkeys(row[row >= 0].tolist())) for row in words]
+    assert order == [[0, 1, 2, 3, 4, 5], [6, 7], [8, 9], [10, 0, 8]]
+
+
+def test_what_is_cut_is_counted_and_has_no_role(tiny_encoder: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
+    # Letters of "over" are tokens of their own.
+    batch, cut = tokenise_events(tokenizer, EVENTS, 5)
+    assert cut == 2
+    assert batch["input_ids"].shape[1] == 5
+    assert batch["role_masks"][0].any(1).tolist() == [True, False, False]
+
+
+def test_event_without_a_word(tiny_encoder: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
+    empty: Event = {"subject": "", "predicate": " ", "object": ""}
+    with pytest.raises(EventformersError, match="event 1: found .* with a word"):
+        tokenise_events(tokenizer, [EVENTS[0], empty], 16)

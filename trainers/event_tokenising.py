@@ -1,0 +1,95 @@
+"""Events to tensors: tokens, the roles that they belong to, and the words that they are pieces of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from eventformers.datasets_scripts.events import EVENT_ORDERS, Event, EventOrder, event_text
+from eventformers.errors import EventformersError
+from eventformers.trainers.tokenising import tokenise
+
+ROLES = EVENT_ORDERS["subject_predicate_object"]
+"""The order of the roles in `role_masks`, whatever their order in the text."""
+
+Codes = npt.NDArray[np.int64]
+
+
+def tokenise_events(
+    tokenizer: PreTrainedTokenizerBase,
+    events: Sequence[Event],
+    max_seq_length: int,
+    event_order: EventOrder = "subject_predicate_object",
+) -> tuple[dict[str, torch.Tensor], int]:
+    """Tokenise events, each as a text of its own, and tell the role and the word of every token.
+
+    A token belongs to each role that it shares a character with, so that spans of several words, tokens with
+    their leading blank and words of several pieces are all told. A word is what stands between blanks, without
+    regard to case; its id is the same in every event of the call.
+
+    Args:
+        tokenizer: a fast tokenizer.
+        events: E events; each has a word in at least one role.
+        max_seq_length: tokens of an event beyond this are cut.
+        event_order: order of the roles in the text, a key of `EVENT_ORDERS`.
+
+    Returns:
+        `input_ids` and `attention_mask` `(E, L)`; `role_masks` `(E, 3, L)` bool, in the order of `ROLES`, all
+        false for a role that is absent or was cut; `word_index` `(E, L)`, the word of each token, numbered in
+        the order of their first occurrence, and -1 where there is none. Then the number of events that were cut.
+
+    Raises:
+        EventformersError: the tokenizer is not a fast one, or an event has no word.
+    """
+    if not tokenizer.is_fast:
+        raise EventformersError(
+            f"{type(tokenizer).__name__} does not tell where its tokens stand in the text; accepted: a fast "
+            "tokenizer, one with a tokenizer.json"
+        )
+    texts = [event_text(event, event_order) for event in events]
+    for place, text in enumerate(texts):
+        if not text.strip():
+            raise EventformersError(
+                f"event {place}: found {dict(events[place])!r}; accepted: an event with a word in some role"
+            )
+    encoded, cut = tokenise(tokenizer, texts, max_seq_length, return_offsets_mapping=True)
+    offsets = encoded["offset_mapping"].numpy()
+    starts, ends = offsets[..., 0], offsets[..., 1]
+    role_starts, role_ends = _role_spans(events, event_order)
+    shared = np.minimum(ends[:, None], role_ends[..., None]) > np.maximum(
+        starts[:, None], role_starts[..., None]
+    )
+    role_masks = shared & (ends > starts)[:, None]
+    return {
+        "input_ids": encoded["input_ids"],
+        "attention_mask": encoded["attention_mask"],
+        "role_masks": torch.from_numpy(role_masks),
+        "word_index": torch.from_numpy(_word_index(texts, starts, ends)),
+    }, cut
+
+
+def _role_spans(events: Sequence[Event], event_order: EventOrder) -> tuple[Codes, Codes]:
+    """First character and end of each role in its event's text, each `(E, 3)`; an absent role is empty."""
+    order = EVENT_ORDERS[event_order]
+    lengths = np.array([[len(event[role]) for role in order] for event in events], dtype=np.int64)
+    # One blank after every role that is there.
+    ends = np.cumsum(lengths + (lengths > 0), axis=1) - (lengths > 0)
+    columns = [order.index(role) for role in ROLES]
+    return (ends - lengths)[:, columns], ends[:, columns]
+
+
+def _word_index(texts: Sequence[str], starts: Codes, ends: Codes) -> Codes:
+    """The word of each token, `(E, L)`; -1 for special tokens, padding and blanks."""
+    ids: dict[str, int] = {}
+    words = np.full(starts.shape, -1, dtype=np.int64)
+    for row, text in enumerate(texts):
+        names = np.array([ids.setdefault(word, len(ids)) for word in text.casefold().split(" ")])
+        blanks_before = np.cumsum([0, *(character == " " for character in text)])
+        filled = np.flatnonzero(ends[row] > starts[row])
+        # By its end, since a token may begin with the blank before its word.
+        words[row, filled] = names[blanks_before[ends[row, filled]]]
+    return words
