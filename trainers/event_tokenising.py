@@ -28,8 +28,8 @@ def tokenise_events(
     """Tokenise events, each as a text of its own, and tell the role and the word of every token.
 
     A token belongs to each role that it shares a character with, so that spans of several words, tokens with
-    their leading blank and words of several pieces are all told. A word is what stands between blanks, without
-    regard to case; its id is the same in every event of the call.
+    their leading blank and words of several pieces are all told. A word is what stands between blanks,
+    whatever its case; its id is the same in every event of the call.
 
     Args:
         tokenizer: a fast tokenizer.
@@ -40,7 +40,8 @@ def tokenise_events(
     Returns:
         `input_ids` and `attention_mask` `(E, L)`; `role_masks` `(E, 3, L)` bool, in the order of `ROLES`, all
         false for a role that is absent or was cut; `word_index` `(E, L)`, the word of each token, numbered in
-        the order of their first occurrence, and -1 where there is none. Then the number of events that were cut.
+        the order of their first occurrence, and -1 where there is none. Then the number of events that were
+        cut.
 
     Raises:
         EventformersError: the tokenizer is not a fast one, or an event has no word.

@@ -34,7 +34,7 @@ def byte_level(folder: Path, *, trim_offsets: bool) -> PreTrainedTokenizerBase:
     tokenizer.post_processor = processors.RobertaProcessing(
         ("</s>", 1), ("<s>", 0), trim_offsets=trim_offsets, add_prefix_space=False
     )
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>")
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>")  # noqa: S106
 
 
 @pytest.fixture(params=["word_piece", "byte_level", "byte_level_with_blanks", "padded_in_front"])
@@ -82,5 +82,5 @@ def test_what_is_cut_is_counted_and_has_no_role(tiny_encoder: Path) -> None:
 def test_event_without_a_word(tiny_encoder: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
     empty: Event = {"subject": "", "predicate": " ", "object": ""}
-    with pytest.raises(EventformersError, match="event 1: found .* with a word"):
+    with pytest.raises(EventformersError, match=r"event 1: found .* with a word"):
         tokenise_events(tokenizer, [EVENTS[0], empty], 16)
