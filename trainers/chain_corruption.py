@@ -1,0 +1,227 @@
+"""Corruptions of event chains, as index tensors (MulCL, Eq. 3 to 5).
+
+A chain is a row of event numbers, filled up with -1 at its end. A corrupted chain is another such row, so
+that an event's vector is computed once, however many corruptions it stands in. A corruption that cannot be
+made, such as another order of one event, is a row of -1 alone.
+
+All functions take their random numbers as an argument, a row of them for each chain: what is drawn for a
+chain depends on the chain's own numbers and on nothing else in the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Codes = npt.NDArray[np.int64]
+Uniforms = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+LEAST_EVENTS = 3
+"""Events from which a chain has every kind of corruption: its segments of two are shorter than itself."""
+
+
+class RowDraws:
+    """Random numbers for the rows of a batch, from one generator a row.
+
+    Args:
+        generators: one for each row.
+    """
+
+    def __init__(self, generators: Sequence[np.random.Generator]) -> None:
+        self._generators = generators
+
+    def uniform(self, *shape: int) -> Uniforms:
+        """Numbers from 0 to below 1, `(rows, *shape)`; a row's depend on its own generator alone."""
+        return np.stack([generator.random(shape) for generator in self._generators])
+
+
+def change_order(chains: Codes, draws: Uniforms, probability: float) -> Codes:
+    """Exchange events of a chain: m ~ Binomial(n, probability) of them, at least 2, move to another's place.
+
+    The m events, drawn uniformly, are put in a random circle, and each takes the next one's place. So all of
+    them move, and the chain changes unless they are all equal; then two others that differ are exchanged.
+
+    Args:
+        chains: `(..., n)`.
+        draws: `(..., 2, n)`.
+        probability: share of the events that move.
+
+    Returns:
+        `(..., n)`; -1 alone where a chain has fewer than two different events.
+    """
+    chains = np.broadcast_to(chains, draws.shape[:-2] + chains.shape[-1:])
+    valid = chains >= 0
+    count = valid.sum(-1, keepdims=True)
+    moved = ((draws[..., 0, :] < probability) & valid).sum(-1, keepdims=True)
+    moved = np.minimum(np.maximum(moved, 2), count)
+    # The places in random order, those of the padding last; the first m of them are the circle.
+    circle = np.argsort(np.where(valid, draws[..., 1, :], np.inf), axis=-1, kind="stable")
+    step = np.arange(chains.shape[-1])
+    following = np.where(step < moved, np.where(step == moved - 1, 0, step + 1), step)
+    changed = np.empty_like(chains)
+    taken = np.take_along_axis(chains, np.take_along_axis(circle, following, -1), -1)
+    np.put_along_axis(changed, circle, taken, -1)
+    unchanged = (changed == chains).all(-1)
+    if unchanged.any():
+        changed[unchanged] = _exchange_first_different(chains[unchanged])
+    return changed
+
+
+def _exchange_first_different(chains: Codes) -> Codes:
+    """Exchange the first event of each chain `(rows, n)` with the first that differs from it."""
+    differs = (chains != chains[:, :1]) & (chains >= 0)
+    place = differs.argmax(-1)
+    exchanged = chains.copy()
+    rows = np.arange(len(chains))
+    exchanged[rows, 0], exchanged[rows, place] = chains[rows, place], chains[rows, 0]
+    exchanged[~differs.any(-1)] = -1
+    return exchanged
+
+
+def replace_events(
+    chains: Codes, others: Codes, draws: Uniforms, probability: float, *, only_one: bool = False
+) -> Codes:
+    """Substitute each event of a chain, with a probability, by an event from elsewhere; at least one.
+
+    Args:
+        chains: `(..., n)`.
+        others: `(..., P)`, the events that may come in, none of which stands in the chain.
+        draws: `(..., 2, n)`.
+        probability: chance of each event.
+        only_one: substitute one event alone, drawn uniformly.
+
+    Returns:
+        `(..., n)`; -1 alone where a chain has no event.
+    """
+    shape = draws.shape[:-2]
+    chains = np.broadcast_to(chains, shape + chains.shape[-1:])
+    others = np.broadcast_to(others, shape + others.shape[-1:])
+    valid = chains >= 0
+    chance = np.where(valid, draws[..., 0, :], np.inf)
+    lowest = np.arange(chains.shape[-1]) == chance.argmin(-1)[..., None]
+    chosen = lowest if only_one else lowest | (chance < probability)
+    incoming = np.take_along_axis(others, (draws[..., 1, :] * others.shape[-1]).astype(np.int64), -1)
+    return np.where(chosen & valid, incoming, chains)
+
+
+def draw_segments(chains: Codes, draws: Uniforms) -> Codes:
+    """Draw segments of a chain: length uniform in [2, n - 1], then start uniform.
+
+    Args:
+        chains: `(B, n)`.
+        draws: `(B, S, 2)`.
+
+    Returns:
+        `(B, S, n)`; -1 alone where a chain has fewer than three events.
+    """
+    count = (chains >= 0).sum(-1)[:, None]
+    length = 2 + (draws[..., 0] * (count - 2)).astype(np.int64)
+    start = (draws[..., 1] * (count - length + 1)).astype(np.int64)
+    step = np.arange(chains.shape[-1])
+    inside = (step < length[..., None]) & (count >= LEAST_EVENTS)[..., None]
+    places = np.minimum(start[..., None] + step, chains.shape[-1] - 1).clip(min=0)
+    return np.where(inside, np.take_along_axis(chains[:, None], places, -1), -1)
+
+
+def corrupt_segments(segments: Codes, others: Codes, draws: Uniforms, probability: float) -> Codes:
+    """Corrupt segments: half of the time another order, otherwise one event substituted.
+
+    Args:
+        segments: `(B, S, n)`.
+        others: `(B, P)`, the events that may come in, none of which stands in the chain.
+        draws: `(B, S, N, 5, n)`.
+        probability: share of the events that move in another order.
+
+    Returns:
+        `(B, S, N, n)`; where a segment has no other order an event is substituted; -1 alone where a segment
+        has no event.
+    """
+    segments = segments[:, :, None]
+    ordered = change_order(segments, draws[..., 0:2, :], probability)
+    substituted = replace_events(
+        segments, others[:, None, None], draws[..., 2:4, :], probability, only_one=True
+    )
+    by_order = (draws[..., 4, 0] < 0.5) & (ordered >= 0).any(-1)
+    return np.where(by_order[..., None], ordered, substituted)
+
+
+@dataclass(frozen=True)
+class CorruptionSettings:
+    """How chains are corrupted.
+
+    Args:
+        num_corrupted: corruptions of each kind of a chain, and of each of its segments (N_c).
+        num_segments: segments of a chain (N_s).
+        corruption_probability: chance of each event to move, or to be substituted.
+    """
+
+    num_corrupted: int = 24
+    num_segments: int = 8
+    corruption_probability: float = 0.2
+
+
+@dataclass(frozen=True)
+class CorruptedChains:
+    """Corruptions of a batch of chains; None for a kind that was not asked for.
+
+    Args:
+        order_corrupted: `(B, N, n)`.
+        replacement_corrupted: `(B, N, n)`.
+        segments: `(B, S, n)`.
+        corrupted_segments: `(B, S, N, n)`.
+    """
+
+    order_corrupted: Codes | None
+    replacement_corrupted: Codes | None
+    segments: Codes | None
+    corrupted_segments: Codes | None
+
+
+def corrupt_chains(
+    chains: Codes,
+    others: Codes,
+    draws: RowDraws,
+    settings: CorruptionSettings,
+    *,
+    order: bool = True,
+    replacement: bool = True,
+    composition: bool = True,
+) -> CorruptedChains:
+    """Corrupt chains in every way that is asked for.
+
+    Args:
+        chains: `(B, n)`; n is the same in every batch, since a chain draws numbers for n events.
+        others: `(B, P)`, for each chain the events that may come in, none of which stands in it.
+        draws: random numbers.
+        settings: how many, and how strong.
+        order: make the corruptions of the order (Eq. 3).
+        replacement: make those by substitution (Eq. 4).
+        composition: make segments and their corruptions (Eq. 5).
+
+    Returns:
+        The corruptions.
+    """
+    count, width = settings.num_corrupted, chains.shape[1]
+    probability = settings.corruption_probability
+    # All numbers are drawn, whatever is made of them: leaving out a kind leaves the others as they are.
+    for_order = draws.uniform(count, 2, width)
+    for_replacement = draws.uniform(count, 2, width)
+    for_segments = draws.uniform(settings.num_segments, 2)
+    for_corrupted = draws.uniform(settings.num_segments, count, 5, width)
+    segments = draw_segments(chains, for_segments) if composition else None
+    return CorruptedChains(
+        order_corrupted=change_order(chains[:, None], for_order, probability) if order else None,
+        replacement_corrupted=(
+            replace_events(chains[:, None], others[:, None], for_replacement, probability)
+            if replacement
+            else None
+        ),
+        segments=segments,
+        corrupted_segments=(
+            None if segments is None else corrupt_segments(segments, others, for_corrupted, probability)
+        ),
+    )
