@@ -127,8 +127,8 @@ class EventPreTrainedModel(PreTrainedModel):
         return super().save_pretrained(save_directory, **kwargs)
 
 
-class EventEncoderModel(EventPreTrainedModel):
-    """A pretrained encoder, pooling, and a projection where `projection_dim` asks for one."""
+class EventTextEncoder(EventPreTrainedModel):
+    """A pretrained encoder, and passes of several batches of texts through it."""
 
     def __init__(self, config, encoder=None):
         from transformers import AutoModel
@@ -138,27 +138,6 @@ class EventEncoderModel(EventPreTrainedModel):
         if encoder is None:
             encoder = AutoModel.from_config(text_config, **encoder_arguments(text_config))
         self.encoder = encoder
-        self.projection = (
-            None
-            if config.projection_dim == text_config.hidden_size
-            else nn.Linear(text_config.hidden_size, config.projection_dim)
-        )
-        self.post_init()
-
-    def pool(
-        self, last_hidden_state: torch.Tensor, attention_mask: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """Pool and project token vectors.
-
-        Args:
-            last_hidden_state: `(batch, length, hidden_size)`.
-            attention_mask: `(batch, length)`; None where nothing is padded.
-
-        Returns:
-            `(batch, projection_dim)`, not normalised.
-        """
-        pooled = POOLINGS[self.config.pooling](last_hidden_state, attention_mask)
-        return pooled if self.projection is None else self.projection(pooled)
 
     def encode_together(
         self, groups: Sequence[tuple[torch.Tensor, torch.Tensor]]
@@ -190,6 +169,49 @@ class EventEncoderModel(EventPreTrainedModel):
         sizes = [len(ids) for ids, _ in groups]
         return list(zip(hidden.split(sizes), attention_mask.split(sizes), strict=True))
 
+    def _encode_by_length(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Token vectors `(rows, length, hidden_size)`; zeros where a part had no such position."""
+        # The last token's place, so that nothing is cut where padding stands in front.
+        lengths = (attention_mask * torch.arange(1, attention_mask.shape[1] + 1)).amax(dim=1)
+        order = lengths.argsort(stable=True)
+        parts = []
+        for rows in order.tensor_split(min(LENGTH_PARTS, len(order))):
+            width = int(lengths[rows[-1]].clamp(min=1))
+            mask = attention_mask[rows, :width]
+            hidden = self.encoder(
+                input_ids=input_ids[rows, :width],
+                attention_mask=None if bool(mask.all()) else mask,
+            ).last_hidden_state
+            parts.append(nn.functional.pad(hidden, (0, 0, 0, input_ids.shape[1] - width)))
+        return torch.cat(parts)[order.argsort()]
+
+
+class EventEncoderModel(EventTextEncoder):
+    """A pretrained encoder, pooling, and a projection where `projection_dim` asks for one."""
+
+    def __init__(self, config, encoder=None):
+        super().__init__(config, encoder=encoder)
+        hidden_size = config.encoder_config.hidden_size
+        self.projection = (
+            None if config.projection_dim == hidden_size else nn.Linear(hidden_size, config.projection_dim)
+        )
+        self.post_init()
+
+    def pool(
+        self, last_hidden_state: torch.Tensor, attention_mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Pool and project token vectors.
+
+        Args:
+            last_hidden_state: `(batch, length, hidden_size)`.
+            attention_mask: `(batch, length)`; None where nothing is padded.
+
+        Returns:
+            `(batch, projection_dim)`, not normalised.
+        """
+        pooled = POOLINGS[self.config.pooling](last_hidden_state, attention_mask)
+        return pooled if self.projection is None else self.projection(pooled)
+
     def embed_distinct(self, groups: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> list[torch.Tensor]:
         """Embed several batches of texts together, every distinct text once.
 
@@ -207,22 +229,6 @@ class EventEncoderModel(EventPreTrainedModel):
         distinct, place = torch.stack([texts, masks]).unique(dim=1, return_inverse=True)
         [(hidden, mask)] = self.encode_together([(distinct[0], distinct[1])])
         return list(self.pool(hidden, mask)[place].split([len(ids) for ids, _ in groups]))
-
-    def _encode_by_length(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Token vectors `(rows, length, hidden_size)`; zeros where a part had no such position."""
-        # The last token's place, so that nothing is cut where padding stands in front.
-        lengths = (attention_mask * torch.arange(1, attention_mask.shape[1] + 1)).amax(dim=1)
-        order = lengths.argsort(stable=True)
-        parts = []
-        for rows in order.tensor_split(min(LENGTH_PARTS, len(order))):
-            width = int(lengths[rows[-1]].clamp(min=1))
-            mask = attention_mask[rows, :width]
-            hidden = self.encoder(
-                input_ids=input_ids[rows, :width],
-                attention_mask=None if bool(mask.all()) else mask,
-            ).last_hidden_state
-            parts.append(nn.functional.pad(hidden, (0, 0, 0, input_ids.shape[1] - width)))
-        return torch.cat(parts)[order.argsort()]
 
     def forward(
         self,
