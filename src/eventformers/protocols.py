@@ -19,7 +19,7 @@ from eventformers.datasets_scripts.known_pairs import KnownPairs, pairs_of_texts
 from eventformers.errors import EventformersError
 from eventformers.inference.neighbour_votes import VoteSettings, voted_ranking
 from eventformers.inference.ranking import FilteredRanks, RankingQueries, rank_by_cosine, ranking_queries
-from eventformers.inference.unit_vectors import unit_vectors
+from eventformers.inference.unit_vectors import rounded_cosines, unit_vectors
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 Row: TypeAlias = Mapping[str, object]
@@ -29,9 +29,6 @@ Embed: TypeAlias = Callable[[Sequence[str | Event]], NDArray[np.floating]]
 
 VOTING_SPLIT = "train"
 """The split whose premises vote where alternatives are re-ranked."""
-
-COSINE_DECIMALS = 12
-"""Far below the precision of the vectors: the order of summation must not decide between equal cosines."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +143,7 @@ def choose_alternatives(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:
         raise EventformersError("the dataset has no rows; accepted: at least one")
     vectors = unit_vectors(embed(list(distinct)), list(distinct))
     cosines = [
-        _rounded(vectors[choices] @ vectors[premise]).tolist()
+        rounded_cosines(vectors[choices] @ vectors[premise]).tolist()
         for premise, choices in zip(premises, alternatives, strict=True)
     ]
     return choices_output(cosines, labels, distinct_texts=len(distinct))
@@ -317,7 +314,7 @@ def _pair_cosines(embed: Embed, rows: Iterable[Row], pairs: Sequence[tuple[str, 
     chosen: list[int] = []
     for row in rows:
         for column in (column for pair in pairs for column in pair):
-            event = _event(row, column)
+            event = read_event(row.get(column), row, column)
             key = (event["subject"], event["predicate"], event["object"])
             if key not in position:
                 position[key] = len(distinct)
@@ -328,22 +325,26 @@ def _pair_cosines(embed: Embed, rows: Iterable[Row], pairs: Sequence[tuple[str, 
     vectors = unit_vectors(embed(distinct), [event_text(event) for event in distinct])
     ends = np.asarray(chosen).reshape(-1, len(pairs), 2)
     cosines = np.einsum("rpd,rpd->rp", vectors[ends[..., 0]], vectors[ends[..., 1]])
-    return _PairCosines(_rounded(cosines), len(chosen), len(distinct))
+    return _PairCosines(rounded_cosines(cosines), len(chosen), len(distinct))
 
 
-def _event(row: Row, column: str) -> Event:
-    """The event in a column of a row."""
-    event = row.get(column)
-    if not isinstance(event, Mapping) or not {"subject", "predicate", "object"} <= event.keys():
+def read_event(value: object, row: Row, column: str) -> Event:
+    """An event in a row.
+
+    Args:
+        value: the event.
+        row: the row, to tell its columns in an error.
+        column: the column that holds it.
+
+    Raises:
+        EventformersError: it is no event.
+    """
+    if not isinstance(value, Mapping) or not {"subject", "predicate", "object"} <= value.keys():
         raise EventformersError(
             f"found columns {', '.join(map(str, row))}; accepted: an event with subject, predicate and "
             f"object in the column {column!r}"
         )
-    return {"subject": event["subject"], "predicate": event["predicate"], "object": event["object"]}
-
-
-def _rounded(cosines: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(np.round(np.clip(cosines, -1.0, 1.0), COSINE_DECIMALS), dtype=np.float64)
+    return {"subject": value["subject"], "predicate": value["predicate"], "object": value["object"]}
 
 
 def _text(row: Row, column: str) -> str:

@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from eventformers.errors import EventformersError
 
+COSINE_DECIMALS = 12
+"""Far below the precision of the vectors: the order of summation must not decide between equal cosines."""
+
 
 def unit_vectors(vectors: NDArray[np.floating], texts: Sequence[str]) -> NDArray[np.float64]:
     """The vectors at length one, in double precision.
@@ -38,3 +41,8 @@ def unit_vectors(vectors: NDArray[np.floating], texts: Sequence[str]) -> NDArray
     # In place: for many vectors a second array is the largest thing in memory.
     array /= lengths[:, None]
     return array
+
+
+def rounded_cosines(products: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Products of unit vectors as cosines: within [-1, 1], and equal where only rounding tells them apart."""
+    return np.asarray(np.round(np.clip(products, -1.0, 1.0), COSINE_DECIMALS), dtype=np.float64)
