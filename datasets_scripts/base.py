@@ -32,6 +32,10 @@ SourceCount = dict[str, str | int]
 """How much of a source went into a dataset: its `license`, and counts such as `documents` and `events`."""
 
 
+class NoRowsError(EventformersError):
+    """A split of a dataset is left without rows."""
+
+
 @dataclass
 class BuildReport:
     """What the build of a split read, left out and kept.
@@ -140,6 +144,8 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
             )
         config = self.BUILDER_CONFIG_CLASS(name=config_name, **settings)
         self.settings = settings_of(config)
+        wanted = self.wanted_splits(config)
+        self.split_files = {split: files for split, files in self.split_files.items() if split in wanted}
         read = [path for files in self.split_files.values() for path in files]
         self.raw_files = list(dict.fromkeys([*read, *self.setting_files(config)]))
         deciding = {
@@ -168,6 +174,11 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
         raise NotImplementedError
 
     @classmethod
+    def wanted_splits(cls, config: datasets.BuilderConfig) -> tuple[str, ...]:
+        """The splits that the settings ask for, of those that there are raw files for."""
+        return cls.SPLITS
+
+    @classmethod
     def setting_files(cls, config: datasets.BuilderConfig) -> list[Path]:
         """Files that a setting names and that decide on the rows."""
         return []
@@ -193,6 +204,10 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
     def examples(self) -> Iterator[Mapping[str, object]]:
         """The rows of `self.split` one by one; fills `self.report` on the way."""
         raise NotImplementedError
+
+    def accepted_when_empty(self) -> str:
+        """What a split without rows would need, for the message that tells of it."""
+        return "at least one"
 
     def told_by_place(self, config_name: str) -> dict[str, object]:
         """What a build tells of its raw files by where they lie, beside their names and bytes."""
@@ -266,9 +281,9 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
         if empty:
             skipped = ", ".join(f"{count} {reason}" for reason, count in sorted(self.report.skipped.items()))
             names = ", ".join(path.name for path in self.split_files[split])
-            raise EventformersError(
+            raise NoRowsError(
                 f"{self.NAME}, config {self.config.name}, split {split}: no row is left of"
-                f" {names} (skipped: {skipped or 'nothing'}); accepted: at least one"
+                f" {names} (skipped: {skipped or 'nothing'}); accepted: {self.accepted_when_empty()}"
             )
 
 

@@ -1,4 +1,4 @@
-"""Readers of raw documents of events: extracted events, plain JSON lines, narrative cloze files.
+"""Readers of raw documents of events: JSON lines of documents and of chains, narrative cloze files, tuples.
 
 Each reader yields one `RawDocument` after another with bounded memory, and counts what it had to leave out
 in the `Counter` that it is given.
@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
+from eventformers.datasets_scripts.cloze_readers import read_cloze_items
 from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.raw_files import checked_event, has_word, read_lines
-from eventformers.errors import DataFormatError
+from eventformers.datasets_scripts.tuple_reader import is_tuple_line, read_tuple_lines
+from eventformers.errors import DataFormatError, EventformersError
 
 PREDICATE_FORMS = ("surface", "lemma")
 
@@ -45,9 +49,11 @@ ACCEPTED_DOCUMENT = (
     '{"subject", "predicate", "object"} or of [sentence, offset, subject, predicate, object, lemma, '
     "passive, negated]"
 )
-ACCEPTED_CLOZE = (
-    "subject|predicate|object, or one of HOLDOUT_SEP, NEG_SEP and DOC_SEP in this order for each item"
-)
+RawFileKind = Literal["documents", "chains", "cloze", "tuples"]
+"""What a raw file holds: documents or chains as JSON lines, narrative cloze items, chains as tuples."""
+
+KeepDocument = Callable[[str, str], bool]
+"""Whether a document is wanted, by its id and its source."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +66,23 @@ class RawEvent:
 
 @dataclass(frozen=True)
 class RawDocument:
-    """The events of one text in their order."""
+    """The events of one text in their order, or those of one chain of it.
+
+    Args:
+        document_id: the text.
+        source: the corpus that it is from.
+        license: its terms of use.
+        events: its events.
+        chain_id: "" for a whole text.
+        protagonist: whom a chain is about; "" for a whole text and where the raw file names nobody.
+    """
 
     document_id: str
     source: str
     license: str
     events: list[RawEvent]
+    chain_id: str = ""
+    protagonist: str = ""
 
 
 @dataclass(frozen=True)
@@ -110,24 +127,56 @@ class EventFilter:
 
 
 def read_documents(
-    paths: Iterable[Path], skipped: Counter[str], predicate_form: str = "surface"
+    paths: Iterable[Path],
+    skipped: Counter[str],
+    predicate_form: str = "surface",
+    keep: KeepDocument | None = None,
 ) -> Iterator[RawDocument]:
-    """All documents of the files, in the order of files and lines.
+    """All documents and chains of the files, in the order of files and lines.
 
     Args:
-        paths: `.jsonl` or `.jsonl.gz` files, and narrative cloze files with any other ending.
+        paths: `.jsonl` or `.jsonl.gz` files; with any other ending narrative cloze files or files of tuples.
         skipped: counts of what is left out, by reason; added to.
         predicate_form: `surface` keeps the predicate's own words, particles and prepositions included;
             `lemma` takes the lemma of the verb where the raw file has one.
+        keep: which documents are read; the events of the others are not looked at. None reads all.
 
     Raises:
         DataFormatError: a line cannot be read.
     """
     for path in paths:
         if is_json_lines(path):
-            yield from read_json_lines(path, skipped, predicate_form)
-        else:
-            yield from read_cloze_contexts(path, skipped)
+            yield from read_json_lines(path, skipped, predicate_form, keep)
+            continue
+        read = read_tuple_chains if raw_file_kind(path) == "tuples" else read_cloze_contexts
+        for document in read(path, skipped):
+            if keep is None or keep(document.document_id, document.source):
+                yield document
+
+
+def raw_file_kind(path: Path) -> RawFileKind | None:
+    """What a file holds, by its name and its first line; None for a text file of something else."""
+    status = path.stat()
+    return _kind(path, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _kind(path: Path, size: int, changed: int) -> RawFileKind | None:
+    if not is_json_lines(path) and path.suffix != ".txt":
+        return None
+    try:
+        first = next((text for _, text in read_lines(path) if text.strip()), "")
+    except EventformersError:
+        first = ""
+    if is_json_lines(path):
+        try:
+            record = json.loads(first)
+        except json.JSONDecodeError:
+            record = None
+        return "chains" if isinstance(record, dict) and _is_chain(record) else "documents"
+    if is_tuple_line(first):
+        return "tuples"
+    return "cloze" if "mcnc" in path.name else None
 
 
 def is_json_lines(path: Path) -> bool:
@@ -136,9 +185,13 @@ def is_json_lines(path: Path) -> bool:
 
 
 def read_json_lines(
-    path: Path, skipped: Counter[str], predicate_form: str = "surface"
+    path: Path,
+    skipped: Counter[str],
+    predicate_form: str = "surface",
+    keep: KeepDocument | None = None,
 ) -> Iterator[RawDocument]:
-    """Documents from JSON lines: `{"document_id"?, "source"?, "license"?, "events": [...]}`.
+    """Documents from JSON lines: `{"document_id"?, "source"?, "license"?, "events": [...]}`, and chains:
+    the same with `"protagonist"` or `"chain_id"`, or both.
 
     An event is `{"subject", "predicate", "object"}` (absent keys and nulls are absent roles),
     `[subject, predicate, object]`, or the eight fields `[sentence, character offset, subject, predicate,
@@ -161,59 +214,59 @@ def read_json_lines(
         if not isinstance(record, dict) or not isinstance(record.get("events"), list):
             raise DataFormatError(path, line, 'no "events" list', ACCEPTED_DOCUMENT)
         source = _text_field(record, "source", path, line) or stem
-        yield RawDocument(
-            document_id=_text_field(record, "document_id", path, line)
+        document_id = (
+            _text_field(record, "document_id", path, line)
             or _text_field(record, "id", path, line)
-            or f"{stem}/{line}",
+            or f"{stem}/{line}"
+        )
+        if keep is not None and not keep(document_id, source):
+            continue
+        protagonist = chain_id = ""
+        if _is_chain(record):
+            protagonist = _text_field(record, "protagonist", path, line)
+            chain_id = _text_field(record, "chain_id", path, line) or f"{document_id}/{protagonist or line}"
+        yield RawDocument(
+            document_id=document_id,
             source=source,
             license=license_of_source(source, _text_field(record, "license", path, line)),
             events=[_raw_event(item, predicate_form, path, line) for item in record["events"]],
+            chain_id=chain_id,
+            protagonist=protagonist,
         )
 
 
 def read_cloze_contexts(path: Path, skipped: Counter[str]) -> Iterator[RawDocument]:
     """The context events of each narrative cloze item (Weber et al. 2018), one document an item.
 
-    The held-out event and the wrong candidates are left out: they are the answer and its distractors. A line
-    without its two `|` is a predicate without arguments. The source is the stem of the file name.
+    The held-out event and the wrong candidates are left out: they are the answer and its distractors. The
+    source is the stem of the file name.
 
     Raises:
         DataFormatError: a line has another number of fields, or a separator stands at the wrong place.
     """
-    separators = ("HOLDOUT_SEP", "NEG_SEP", "DOC_SEP")
-    stem = path.stem
-    item, part, last_line = 0, 0, 0
-    context: list[RawEvent] = []
+    for item in read_cloze_items(path):
+        skipped["cloze_held_out_event"] += len(item.held_out)
+        skipped["cloze_wrong_candidate"] += len(item.wrong)
+        context = [RawEvent(event) for event in item.context]
+        yield RawDocument(item.item_id, path.stem, license_of_source(path.stem), context)
 
-    def document() -> RawDocument:
-        return RawDocument(f"{stem}/{item}", stem, license_of_source(stem), context)
 
-    for line, text in read_lines(path):
-        last_line = line
-        stripped = text.strip()
-        if not stripped:
-            continue
-        if stripped in separators:
-            if separators.index(stripped) != part:
-                raise DataFormatError(path, line, f"{stripped} at the wrong place", ACCEPTED_CLOZE)
-            part = (part + 1) % len(separators)
-            if part == 0:
-                yield document()
-                item, context = item + 1, []
-            continue
-        fields = stripped.split("|")
-        if len(fields) not in (1, 3):
-            raise DataFormatError(path, line, f"{len(fields)} fields", ACCEPTED_CLOZE)
-        roles = ("", fields[0], "") if len(fields) == 1 else (fields[0], fields[1], fields[2])
-        event = checked_event(*roles, path, line)
-        if part == 0:
-            context.append(RawEvent(event))
-        else:
-            skipped["cloze_held_out_event" if part == 1 else "cloze_wrong_candidate"] += 1
-    if part == len(separators) - 1:
-        yield document()
-    elif part != 0 or context:
-        raise DataFormatError(path, last_line, "the end of the file inside an item", ACCEPTED_CLOZE)
+def read_tuple_chains(path: Path, skipped: Counter[str]) -> Iterator[RawDocument]:
+    """The chains of a file in the format of HAQAE (Weber et al. 2018), each a document of its own.
+
+    The source is the stem of the file name.
+
+    Raises:
+        DataFormatError: an event has another number of fields.
+    """
+    for line, events in read_tuple_lines(path, skipped):
+        identifier = f"{path.stem}/{line}"
+        raw = [RawEvent(event) for event in events]
+        yield RawDocument(identifier, path.stem, license_of_source(path.stem), raw, chain_id=identifier)
+
+
+def _is_chain(record: dict[str, object]) -> bool:
+    return "protagonist" in record or "chain_id" in record
 
 
 def _text_field(record: dict[str, object], name: str, path: Path, line: int) -> str:
@@ -240,7 +293,7 @@ def _raw_event(item: object, predicate_form: str, path: Path, line: int) -> RawE
 
 
 def _extracted_event(item: list[object], predicate_form: str, path: Path, line: int) -> RawEvent:
-    subject, predicate, object_, lemma = (_role(field or "", path, line) for field in item[2:6])
+    subject, predicate, object_, lemma = [_role(field or "", path, line) for field in item[2:6]]
     event = checked_event(
         subject, lemma if predicate_form == "lemma" and lemma else predicate, object_, path, line
     )

@@ -60,6 +60,23 @@ _HUB_IDENTIFIERS: dict[str, str] = {
     UNSPECIFIED: "unknown",
 }
 
+_OTHER_NAMES: dict[str, str] = {
+    "apache-2.0; texts public domain": "Apache-2.0",
+    "open, commercial use allowed": "unrestricted",
+    "public domain in the usa (project gutenberg licence)": "public-domain-US",
+}
+
+
+def standard_license(stated: str) -> str:
+    """The name that is used here for a licence that a raw row states in other words; else what it states.
+
+    Case and blanks in place of hyphens do not count: `CC BY 2.5` is `CC-BY-2.5`.
+    """
+    plain = " ".join(stated.split())
+    hyphened = plain.lower().replace(" ", "-")
+    known = {name.lower(): name for name in OPEN_LICENSES}
+    return _OTHER_NAMES.get(plain.lower()) or known.get(hyphened, plain)
+
 
 def license_of_source(source: str, stated: str | None = None) -> str:
     """The licence of a document: what its row states, else what is known of its source."""

@@ -1,0 +1,87 @@
+"""The narrative cloze files of Weber et al. 2018: contexts, the event held out, and wrong candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from eventformers.datasets_scripts.events import Event
+from eventformers.datasets_scripts.raw_files import checked_event, read_lines
+from eventformers.errors import DataFormatError
+
+ACCEPTED_CLOZE = (
+    "subject|predicate|object, or one of HOLDOUT_SEP, NEG_SEP and DOC_SEP in this order for each item"
+)
+_SEPARATORS = ("HOLDOUT_SEP", "NEG_SEP", "DOC_SEP")
+
+
+@dataclass
+class ClozeItem:
+    """One item of a file.
+
+    Args:
+        item_id: stem of the file name and number of the item from 0.
+        context: the events that are told.
+        held_out: the event that is asked for.
+        wrong: the wrong candidates.
+        line: the line of the file that the item ends on.
+    """
+
+    item_id: str
+    context: list[Event] = field(default_factory=list)
+    held_out: list[Event] = field(default_factory=list)
+    wrong: list[Event] = field(default_factory=list)
+    line: int = 0
+
+
+def read_cloze_items(path: Path) -> Iterator[ClozeItem]:
+    """The items of a file in their order.
+
+    A line without its two `|` is a predicate without arguments.
+
+    Raises:
+        DataFormatError: a line has another number of fields, or a separator stands at the wrong place.
+    """
+    number, part, line = 0, 0, 0
+    item = ClozeItem(f"{path.stem}/0")
+    for line, text in read_lines(path):
+        stripped = text.strip()
+        if not stripped:
+            continue
+        if stripped in _SEPARATORS:
+            if _SEPARATORS.index(stripped) != part:
+                raise DataFormatError(path, line, f"{stripped} at the wrong place", ACCEPTED_CLOZE)
+            part = (part + 1) % len(_SEPARATORS)
+            if part == 0:
+                item.line = line
+                yield item
+                number += 1
+                item = ClozeItem(f"{path.stem}/{number}")
+            continue
+        fields = stripped.split("|")
+        if len(fields) not in (1, 3):
+            raise DataFormatError(path, line, f"{len(fields)} fields", ACCEPTED_CLOZE)
+        roles = ("", fields[0], "") if len(fields) == 1 else (fields[0], fields[1], fields[2])
+        (item.context, item.held_out, item.wrong)[part].append(checked_event(*roles, path, line))
+    if part == len(_SEPARATORS) - 1:
+        item.line = line
+        yield item
+    elif part != 0 or item.context:
+        raise DataFormatError(path, line, "the end of the file inside an item", ACCEPTED_CLOZE)
+
+
+def checked_question(item: ClozeItem, path: Path) -> ClozeItem:
+    """The item, where it can be asked.
+
+    Raises:
+        DataFormatError: the item has no context, not exactly one event held out, or no wrong candidate.
+    """
+    if not item.context:
+        raise DataFormatError(path, item.line, "an item without context", "at least one event before it")
+    if len(item.held_out) != 1:
+        found = f"an item with {len(item.held_out)} events held out"
+        raise DataFormatError(path, item.line, found, "one event between HOLDOUT_SEP and NEG_SEP")
+    if not item.wrong:
+        raise DataFormatError(path, item.line, "an item of one choice", "at least one event after NEG_SEP")
+    return item

@@ -1,0 +1,161 @@
+"""Multiple-choice questions about chains: narrative cloze with one and with several steps.
+
+The protocol is that of Lee and Goldwasser (ACL 2019), which MulCL is measured by.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Collection, Sequence
+from typing import Literal, TypedDict
+
+import numpy as np
+
+from eventformers.datasets_scripts.cloze_readers import ClozeItem
+from eventformers.datasets_scripts.document_splits import SeededDraws
+from eventformers.datasets_scripts.events import Event
+from eventformers.datasets_scripts.protagonist_chains import event_key
+
+CHOICES = 5
+"""Choices of a question, the true event among them."""
+
+CLOZE_EVENTS = 9
+"""Events of a narrative cloze question: eight of context, and the one that is asked for."""
+
+STEP_EVENTS = 5
+"""Events of a question of several steps: the start, and one for each step."""
+
+_TRIES = 200
+"""Draws for one distractor before a question is given up."""
+
+_SLOTS: tuple[Literal["subject", "object"], ...] = ("subject", "object", "object")
+"""The role by argument slot. The events of the protocol have three arguments: subject, direct object and the
+object of a preposition. Ours hold the latter two in one role, the preposition in the predicate."""
+
+
+class Choices(TypedDict):
+    """Choices for one place, and the index of the true event."""
+
+    choices: list[Event]
+    label: int
+
+
+class EventPool:
+    """Events to draw distractors from, each as often as it occurs.
+
+    Twelve bytes an event, and each distinct text of a role once. Draws depend on the events alone, not on
+    the order in which they were added.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[str, int] = {}
+        self._ids = array("i")
+        self._texts: list[str] = []
+        self._rows = np.empty((0, 3), dtype=np.int32)
+
+    def add(self, event: Event) -> None:
+        """Add an occurrence."""
+        names = self._names
+        for text in (event["subject"], event["predicate"], event["object"]):
+            self._ids.append(names.setdefault(text, len(names)))
+
+    def close(self) -> None:
+        """Bring the events in their order; none can be added afterwards."""
+        self._texts = sorted(self._names)
+        ranks = np.empty(len(self._texts), dtype=np.int32)
+        ranks[[self._names[text] for text in self._texts]] = np.arange(len(self._texts), dtype=np.int32)
+        rows = ranks[np.asarray(self._ids, dtype=np.int32)].reshape(-1, 3)
+        self._rows = rows[np.lexsort(rows.T)]
+        self._names, self._ids = {}, array("i")
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def draw(self, draws: SeededDraws) -> Event:
+        """One occurrence, uniformly; a new event each time."""
+        subject, predicate, object_ = self._rows[draws.below(len(self._rows))]
+        return {
+            "subject": self._texts[subject],
+            "predicate": self._texts[predicate],
+            "object": self._texts[object_],
+        }
+
+
+def window_starts(length: int, size: int, stride: int, first_only: bool) -> range:
+    """Where the windows of a chain start; none for a chain that is too short."""
+    last = min(0, length - size) if first_only else length - size
+    return range(0, last + 1, stride)
+
+
+def argument_texts(events: Sequence[Event]) -> list[str]:
+    """The arguments of the events that are not empty, pronouns too, each as often as it occurs."""
+    return [text for event in events for text in (event["subject"], event["object"]) if text]
+
+
+def draw_choices(
+    true_event: Event,
+    arguments: Sequence[str],
+    chain_keys: Collection[str],
+    pool: EventPool,
+    draws: SeededDraws,
+) -> Choices | None:
+    """The true event at a uniformly drawn place among distractors.
+
+    A distractor is a random event of the pool, one of whose argument slots, empty or not, is overwritten by
+    a random argument of the chain. It is drawn anew while it reads like an event of the chain or like an
+    earlier choice.
+
+    Args:
+        true_event: the event that is asked for.
+        arguments: the arguments of the question's events.
+        chain_keys: `event_key` of all events of the chain.
+        pool: the events to draw from.
+        draws: the draws of this question.
+
+    Returns:
+        None where there is no argument, or where 200 draws gave no new distractor.
+    """
+    if not arguments:
+        return None
+    label = draws.below(CHOICES)
+    taken = set(chain_keys)
+    choices: list[Event] = []
+    while len(choices) < CHOICES - 1:
+        for _ in range(_TRIES):
+            distractor = pool.draw(draws)
+            distractor[_SLOTS[draws.below(len(_SLOTS))]] = arguments[draws.below(len(arguments))]
+            key = event_key(distractor)
+            if key not in taken:
+                break
+        else:
+            return None
+        taken.add(key)
+        choices.append(distractor)
+    choices.insert(label, true_event)
+    return {"choices": choices, "label": label}
+
+
+def draw_steps(
+    events: Sequence[Event],
+    chain_keys: Collection[str],
+    pool: EventPool,
+    draws: SeededDraws,
+) -> list[Choices] | None:
+    """Choices for each event but the first, as `draw_choices` has them; None where one step has none."""
+    arguments = argument_texts(events)
+    steps = []
+    for event in events[1:]:
+        step = draw_choices(event, arguments, chain_keys, pool, draws)
+        if step is None:
+            return None
+        steps.append(step)
+    return steps
+
+
+def place_held_out(item: ClozeItem, draws: SeededDraws) -> Choices:
+    """The held-out event of an item at a uniformly drawn place among its wrong candidates, as many as there
+    are."""
+    label = draws.below(len(item.wrong) + 1)
+    choices = list(item.wrong)
+    choices.insert(label, item.held_out[0])
+    return {"choices": choices, "label": label}

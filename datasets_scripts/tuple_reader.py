@@ -1,0 +1,53 @@
+"""The chain files of HAQAE (Weber et al., EMNLP 2018): one chain of tuples a line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from eventformers.datasets_scripts.events import Event
+from eventformers.datasets_scripts.raw_files import checked_event, read_lines
+from eventformers.errors import DataFormatError
+
+_EVENT_SEPARATOR = "<TUP>"
+_DISTRACTOR_SEPARATOR = "<DIST>"
+_NO_PREPOSITION = "_NULL_"
+_ACCEPTED = (
+    "events of verb, subject, object and preposition (_NULL_ for none), separated by blanks, with <TUP>"
+    " between events"
+)
+
+
+def is_tuple_line(text: str) -> bool:
+    """Whether a line is a chain of tuples, by its separator."""
+    return _EVENT_SEPARATOR in text
+
+
+def read_tuple_lines(path: Path, skipped: Counter[str]) -> Iterator[tuple[int, list[Event]]]:
+    """Line number and events of each chain.
+
+    The preposition becomes the end of the predicate, as `subject|predicate|object` files have it, and
+    underscores within a role become blanks. In the files of its inverse cloze test a chain is followed by
+    wrong continuations after `<DIST>`; these are left out and counted.
+
+    Raises:
+        DataFormatError: an event has another number of fields.
+    """
+    for line, text in read_lines(path):
+        if not text.strip():
+            skipped["blank_line"] += 1
+            continue
+        chain, *wrong = text.split(_DISTRACTOR_SEPARATOR)
+        if wrong:
+            skipped["wrong_continuation"] += len(wrong)
+        yield line, [_event(part, path, line) for part in chain.split(_EVENT_SEPARATOR)]
+
+
+def _event(text: str, path: Path, line: int) -> Event:
+    fields = text.split()
+    if len(fields) != 4:
+        raise DataFormatError(path, line, f"an event of {len(fields)} fields", _ACCEPTED)
+    verb, subject, object_ = (field.replace("_", " ") for field in fields[:3])
+    preposition = "" if fields[3] == _NO_PREPOSITION else fields[3].replace("_", " ")
+    return checked_event(subject, f"{verb} {preposition}", object_, path, line)
