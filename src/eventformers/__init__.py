@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from eventformers.datasets_scripts.building import build_dataset
     from eventformers.evaluate_metrics import load_metric
     from eventformers.evaluation import evaluate
+    from eventformers.extraction.pipeline import extract
     from eventformers.inference.commonsense import complete
     from eventformers.inference.encode import encode
     from eventformers.models.configuration_mico import MicoConfig
@@ -37,6 +38,7 @@ _HOMES = {
     "complete": "eventformers.inference.commonsense",
     "encode": "eventformers.inference.encode",
     "evaluate": "eventformers.evaluation",
+    "extract": "eventformers.extraction.pipeline",
     "load_metric": "eventformers.evaluate_metrics",
     "train": "eventformers.training",
 }
@@ -54,6 +56,7 @@ __all__ = [
     "complete",
     "encode",
     "evaluate",
+    "extract",
     "load_metric",
     "train",
 ]

@@ -11,7 +11,7 @@ import typer
 from rich.table import Column, Table
 from rich.text import Text
 
-from eventformers import __version__
+from eventformers import __version__, cli_chains
 from eventformers.command_options import (
     BatchSize,
     Device,
@@ -44,6 +44,7 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Build datasets from raw files.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
+cli_chains.add_commands(app)
 INTERRUPTED = 130
 
 
@@ -434,7 +435,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             errors.print(f"error: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(2)
     if code == INTERRUPTED:
-        errors.print("interrupted; train goes on from its last checkpoint with --resume", highlight=False)
+        errors.print("interrupted; train and extract go on where they stopped with --resume", highlight=False)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -1,0 +1,1 @@
+"""From raw text to events and chains of one protagonist."""

@@ -1,0 +1,110 @@
+"""Chains: what a text tells of one protagonist, in its order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from eventformers.datasets_scripts.chain_readers import PRONOUNS
+from eventformers.datasets_scripts.protagonist_chains import NO_PROTAGONISTS
+from eventformers.extraction.coreference import Resolver, coreference_clusters
+from eventformers.extraction.events import ExtractedEvent, mention_text
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc, Span
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractedChain:
+    """A protagonist, in lower case, and the numbers of its events among those of the text, in order."""
+
+    protagonist: str
+    events: list[int]
+
+
+def find_chains(
+    doc: Doc,
+    events: Sequence[ExtractedEvent],
+    coreference: str | Resolver = "auto",
+    arguments: str = "heads",
+) -> tuple[list[ExtractedEvent], list[ExtractedChain]]:
+    """The chains of a text, whatever their length.
+
+    With clusters of mentions a chain holds the events with an argument that is, by its head, a mention of
+    one cluster; its protagonist is the first mention that is no pronoun. A pronoun of such a cluster is
+    replaced by the protagonist in the events, so that these can be read alone. Without clusters a chain
+    holds the events with an argument of the same head word, pronouns excepted. An event about two
+    protagonists is in both chains, and one whose subject and object are the same protagonist is in its chain
+    once.
+
+    Args:
+        doc: the parsed text.
+        events: its events (`extract_events`).
+        coreference: as `coreference_clusters` takes it.
+        arguments: `heads` or `spans`, as the events were extracted; decides how a protagonist is written.
+
+    Returns:
+        The events, with pronouns replaced, and the chains in the order of their first events.
+    """
+    clusters = coreference_clusters(doc, coreference)
+    if clusters is None:
+        return list(events), _chains_of_heads(doc, events)
+    names = [_protagonist(cluster, arguments) for cluster in clusters]
+    cluster_of = _clusters_by_head(clusters)
+    named, groups = [], {}
+    for number, event in enumerate(events):
+        found = []
+        replaced: dict[str, str] = {}
+        for role, index in (("subject", event.subject_index), ("object", event.object_index)):
+            cluster = None if index is None else cluster_of.get(index)
+            if cluster is None:
+                continue
+            found.append(cluster)
+            if getattr(event, role) in PRONOUNS:
+                replaced[role] = names[cluster]
+        for cluster in dict.fromkeys(found):
+            groups.setdefault(cluster, []).append(number)
+        named.append(replace(event, **replaced) if replaced else event)
+    return named, [ExtractedChain(names[cluster], numbers) for cluster, numbers in groups.items()]
+
+
+def _chains_of_heads(doc: Doc, events: Sequence[ExtractedEvent]) -> list[ExtractedChain]:
+    groups: dict[str, list[int]] = {}
+    for number, event in enumerate(events):
+        indexes = [index for index in (event.subject_index, event.object_index) if index is not None]
+        heads = dict.fromkeys(" ".join(doc[index].lower_.split()) for index in indexes)
+        for head in heads:
+            if head not in NO_PROTAGONISTS and any(map(str.isalnum, head)):
+                groups.setdefault(head, []).append(number)
+    return [ExtractedChain(head, numbers) for head, numbers in groups.items()]
+
+
+def _clusters_by_head(clusters: Sequence[Sequence[Span]]) -> dict[int, int]:
+    """The cluster of each token that is the head of a mention; of two mentions the shorter one decides."""
+    heads: dict[int, tuple[int, int]] = {}
+    for number, cluster in enumerate(clusters):
+        for span in cluster:
+            head = span.root.i
+            if head not in heads or len(span) < heads[head][0]:
+                heads[head] = (len(span), number)
+    return {head: number for head, (_, number) in heads.items()}
+
+
+def _protagonist(cluster: Sequence[Span], arguments: str) -> str:
+    heads = [span.root for span in cluster]
+    head = next((head for head in heads if head.lower_ not in PRONOUNS), heads[0])
+    return mention_text(head) if arguments == "spans" else " ".join(head.lower_.split())
+
+
+def chain_ids(document_id: str, chains: Sequence[ExtractedChain]) -> list[str]:
+    """An id for each chain: that of the document and the protagonist; a namesake gets a number behind."""
+    seen: Counter[str] = Counter()
+    identifiers = []
+    for chain in chains:
+        seen[chain.protagonist] += 1
+        number = seen[chain.protagonist]
+        name = chain.protagonist if number == 1 else f"{chain.protagonist}~{number}"
+        identifiers.append(f"{document_id}/{name}")
+    return identifiers

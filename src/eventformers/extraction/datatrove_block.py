@@ -1,0 +1,180 @@
+"""Extraction as steps of a datatrove pipeline, for one machine, Slurm or Ray.
+
+A task of datatrove is a shard: each reads its share of the files, and a finished one is not run again.
+`docs/extract.md` has a worked example.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+
+from eventformers.datasets_scripts.licenses import license_of_source, standard_license
+from eventformers.datasets_scripts.raw_files import DataDir
+from eventformers.errors import EventformersError
+from eventformers.extraction.coreference import Resolver
+from eventformers.extraction.counts import ExtractionCounts
+from eventformers.extraction.extractor import EventExtractor, ExtractionSettings
+from eventformers.extraction.texts import TextDocument, find_text_files, read_texts
+
+try:
+    from datatrove.data import Document
+    from datatrove.io import DataFolderLike, get_datafolder
+    from datatrove.pipeline.base import PipelineStep
+except ModuleNotFoundError as missing:
+    raise EventformersError(
+        "steps of a datatrove pipeline need datatrove; install it with"
+        " `pip install 'eventformers[distributed]'`"
+    ) from missing
+
+_EVENTS, _CHAINS = "event_row", "chain_rows"
+
+
+class ReadTexts(PipelineStep):
+    """Reads SGML, JSON lines and plain text; each task reads every `world_size`-th file.
+
+    Ids are made distinct within a task. Across tasks they are as distinct as the files have them.
+
+    Args:
+        texts: files and folders, which every task must find.
+        document_types: types of SGML documents that are read; empty reads all.
+        source: the source of texts that state none.
+        license_name: the licence of texts that state none.
+    """
+
+    name = "events: texts"
+    type = "READER"
+
+    def __init__(
+        self,
+        texts: DataDir,
+        document_types: Sequence[str] = ("story",),
+        source: str | None = None,
+        license_name: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.texts = texts
+        self.document_types = tuple(document_types)
+        self.source, self.license_name = source, license_name
+
+    def run(
+        self, data: Iterable[Document] | None = None, rank: int = 0, world_size: int = 1
+    ) -> Iterator[Document]:
+        """The documents of earlier steps, then those of this task's files."""
+        yield from data or ()
+        read: Counter[str] = Counter()
+        skipped: Counter[str] = Counter()
+        files = find_text_files(self.texts, skipped)[rank::world_size]
+        options = (self.document_types, self.source, self.license_name)
+        for text in read_texts(files, read, skipped, *options):
+            metadata = {"source": text.source, "license": text.license}
+            yield Document(text=text.text, id=text.document_id, metadata=metadata)
+        _tell(self, ExtractionCounts(read, skipped))
+
+
+class ExtractEvents(PipelineStep):
+    """Gives each document its events and chains in `metadata`; one without events goes.
+
+    `metadata["event_row"]` and `metadata["chain_rows"]` are the rows that `eventformers.extract` writes. The
+    source and licence are those of `metadata`, where it has `source` and `license` (or `licence`).
+
+    Args:
+        pipeline: name or folder of a spaCy pipeline, which every task must find.
+        arguments: `heads` or `spans`.
+        coreference: as in `eventformers.extract`.
+        exclude_predicates: events left out by predicate.
+        drop_pronoun_only: whether events go whose arguments are all pronouns.
+        min_chain_length: chains of fewer distinct events are left out.
+
+    Raises:
+        EventformersError: a value is not accepted.
+    """
+
+    name = "events: extraction"
+    type = "EXTRACTOR"
+
+    def __init__(
+        self,
+        pipeline: str,
+        arguments: str = "heads",
+        coreference: str | Resolver = "auto",
+        exclude_predicates: Sequence[str] = (),
+        drop_pronoun_only: bool = False,
+        min_chain_length: int = 5,
+    ) -> None:
+        super().__init__()
+        self.settings = ExtractionSettings(
+            pipeline, arguments, coreference, tuple(exclude_predicates), drop_pronoun_only, min_chain_length
+        )
+
+    def run(self, data: Iterable[Document], rank: int = 0, world_size: int = 1) -> Iterator[Document]:
+        """The documents with events, in their order."""
+        # Built in the task: steps are copied and sent to processes before they run.
+        extractor = EventExtractor(self.settings)
+        counts = ExtractionCounts()
+        waiting: deque[tuple[TextDocument, Document]] = deque()
+
+        def texts() -> Iterator[TextDocument]:
+            for document in data:
+                waiting.append((_text_of(document), document))
+                yield waiting[-1][0]
+
+        for extracted in extractor.extract(texts(), counts):
+            text, document = waiting.popleft()
+            # Those before it gave no events.
+            while text is not extracted.document:
+                text, document = waiting.popleft()
+            document.metadata[_EVENTS] = extracted.event_row
+            document.metadata[_CHAINS] = extracted.chain_rows
+            yield document
+        _tell(self, counts)
+
+
+class WriteEvents(PipelineStep):
+    """Writes `events/RANK.jsonl.gz` and `chains/RANK.jsonl.gz`; a file has its name when it is whole.
+
+    Args:
+        output_folder: a folder, or whatever datatrove can write to.
+    """
+
+    name = "events: rows"
+    type = "WRITER"
+
+    def __init__(self, output_folder: DataFolderLike) -> None:
+        super().__init__()
+        self.output_folder = get_datafolder(output_folder)
+
+    def run(self, data: Iterable[Document], rank: int = 0, world_size: int = 1) -> Iterator[Document]:
+        """The documents as they come."""
+        folder = self.output_folder
+        name = f"{rank:05d}.jsonl.gz"
+        unfinished = f"unfinished/{rank:05d}"
+        for part in ("events", "chains", "unfinished"):
+            folder.makedirs(part, exist_ok=True)
+        with (
+            folder.open(f"{unfinished}.events", "wt", encoding="utf-8", compression="gzip") as events,
+            folder.open(f"{unfinished}.chains", "wt", encoding="utf-8", compression="gzip") as chains,
+        ):
+            for document in data:
+                events.write(json.dumps(document.metadata[_EVENTS], ensure_ascii=False) + "\n")
+                for row in document.metadata[_CHAINS]:
+                    chains.write(json.dumps(row, ensure_ascii=False) + "\n")
+                self.stat_update("documents")
+                yield document
+        for part in ("chains", "events"):
+            folder.mv(f"{unfinished}.{part}", f"{part}/{name}")
+
+
+def _text_of(document: Document) -> TextDocument:
+    metadata = document.metadata
+    source = str(metadata.get("source") or "")
+    stated = metadata.get("license") or metadata.get("licence")
+    license_name = license_of_source(source, standard_license(str(stated)) if stated else None)
+    return TextDocument(document.id, document.text, source, license_name)
+
+
+def _tell(step: PipelineStep, counts: ExtractionCounts) -> None:
+    for part, named in counts.to_dict().items():
+        for name, count in named.items():
+            step.stat_update(f"{part}: {name}", value=count)

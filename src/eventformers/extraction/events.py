@@ -1,0 +1,383 @@
+"""Events of a parsed text: who did what to whom, with the place where it stands.
+
+Reads the dependency labels of spaCy's English pipelines (ClearNLP) and those of Universal Dependencies, which
+its pipelines of most other languages have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from eventformers.errors import EventformersError, UnknownNameError
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc, Token
+
+ARGUMENT_FORMS = ("heads", "spans")
+
+# fmt: off
+_HELPERS = frozenset({"aux", "auxpass", "aux:pass", "cop"})
+_NO_CLAUSES = _HELPERS | {
+    "amod", "compound", "nmod", "prep", "case", "mark", "det", "punct", "prt", "compound:prt", "poss", "expl",
+}
+_SUBJECTS = frozenset({"nsubj", "nsubjpass", "nsubj:pass"})
+_PASSIVE_MARKS = frozenset(
+    {"nsubjpass", "auxpass", "csubjpass", "nsubj:pass", "aux:pass", "csubj:pass"}
+)
+_DIRECT_OBJECTS = frozenset({"dobj", "obj"})
+_INDIRECT_OBJECTS = frozenset({"dative", "iobj"})
+_PARTICLES = frozenset({"prt", "compound:prt"})
+_RELATIVE_CLAUSES = frozenset({"relcl", "acl:relcl", "acl"})
+_RELATIVE_PRONOUNS = frozenset({"who", "whom", "which", "that"})
+_NEGATIONS = frozenset({"not", "n't", "n’t", "never"})
+_OUTSIDE_SPANS = _HELPERS | _SUBJECTS | _RELATIVE_CLAUSES | {
+    "appos", "advcl", "punct", "mark", "expl", "neg", "csubj", "parataxis", "agent", "ccomp",
+}
+# fmt: on
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractedEvent:
+    """An event, in lower case, and where it stands.
+
+    Args:
+        sentence: number of the sentence in its text, from 0.
+        offset: character in the text at which the verb begins.
+        subject: who does it; "" where nobody is named.
+        predicate: the verb as it stands, its particles, its open complements, a predicative adjective, and
+            the preposition of an object that has one.
+        object: whom or what it is done to.
+        lemma: lemma of the verb.
+        passive: whether the verb stands in the passive; the roles are exchanged already.
+        negated: whether the text denies the event.
+        subject_index: token of the subject's head in the text; None without a subject.
+        object_index: token of the object's head; None without an object.
+    """
+
+    sentence: int
+    offset: int
+    subject: str
+    predicate: str
+    object: str
+    lemma: str
+    passive: bool
+    negated: bool
+    subject_index: int | None = None
+    object_index: int | None = None
+
+    def fields(self) -> list[int | str]:
+        """The eight fields of a row of extracted events, as `EventChains` reads them."""
+        return [
+            self.sentence,
+            self.offset,
+            self.subject,
+            self.predicate,
+            self.object,
+            self.lemma,
+            int(self.passive),
+            int(self.negated),
+        ]
+
+
+def extract_events(doc: Doc, arguments: str = "heads") -> list[ExtractedEvent]:
+    """The events of a parsed text, in the order of their verbs.
+
+    - Passive: the agent becomes the subject and the grammatical subject the object; without an agent the
+      subject is absent.
+    - A verb without a subject of its own takes that of the verb it is joined to or depends on; a participle
+      behind a noun takes the noun; a relative pronoun stands for the noun before its clause.
+    - An open complement ("wants to buy cars") joins the predicate: `wants buy` in heads, `wants to buy` in
+      spans. Behind an object ("asked him to leave") or a passive it is an event of its own, and the object or
+      the grammatical subject is its subject.
+    - Without a direct object the object is an indirect one, else the noun of a copula, else that of the first
+      preposition behind the verb, which then ends the predicate (`sat on`). An adjective behind a copula
+      belongs to the predicate (`was angry at`).
+
+    Args:
+        doc: a text with dependencies, sentences, and parts of speech or English (Penn Treebank) tags.
+        arguments: `heads` for head words; `spans` for whole mentions without the clauses they carry.
+
+    Returns:
+        The events; those with neither subject nor object included.
+
+    Raises:
+        UnknownNameError: `arguments` is neither.
+        EventformersError: the text is not parsed or not tagged.
+    """
+    if arguments not in ARGUMENT_FORMS:
+        raise UnknownNameError("form of arguments", arguments, ARGUMENT_FORMS)
+    check_annotation(doc)
+    return list(_Clauses(doc, arguments == "spans").events())
+
+
+def check_annotation(doc: Doc) -> None:
+    """Refuse a text without what events are read from; a text of white space alone passes.
+
+    Raises:
+        EventformersError: the text is not parsed or not tagged.
+    """
+    if all(token.is_space for token in doc):
+        return
+    if not doc.has_annotation("DEP"):
+        raise EventformersError(
+            "the spaCy pipeline gives no dependencies; accepted: a pipeline with a parser, such as"
+            " en_core_web_sm"
+        )
+    if not (doc.has_annotation("POS") or doc.has_annotation("TAG")):
+        raise EventformersError(
+            "the spaCy pipeline gives no parts of speech; accepted: a pipeline with a tagger or a"
+            " morphologizer, such as en_core_web_sm"
+        )
+
+
+class _Clauses:
+    """The clauses of one text; what several questions about a verb need is found once."""
+
+    def __init__(self, doc: Doc, spans: bool) -> None:
+        self.doc, self.spans = doc, spans
+        self._subject_of: dict[int, Token | None] = {}
+        self._passive: dict[int, bool] = {}
+
+    def events(self) -> Iterator[ExtractedEvent]:
+        """One event for each clause."""
+        for number, sentence in enumerate(self.doc.sents):
+            for token in sentence:
+                if token.dep_ == "cop":
+                    yield self._copula(number, token)
+                elif is_clause_head(token) and not self._joins_its_head(token):
+                    yield self._event(number, token)
+
+    def _event(self, sentence: int, verb: Token) -> ExtractedEvent:
+        words, last = [verb.lower_, *_particles(verb)], verb
+        negated = _is_negated(verb)
+        while (complement := self._joined_complement(last)) is not None:
+            if self.spans:
+                words += [child.lower_ for child in complement.lefts if child.lower_ == "to"]
+            words += [complement.lower_, *_particles(complement)]
+            negated = negated or _is_negated(complement)
+            last = complement
+        subject = self._grammatical_subject(verb)
+        passive = self._is_passive(verb)
+        if passive:
+            agent = _agent(last)
+            subject, target = (agent[1] if agent else None), subject
+        elif last is not verb and self._is_passive(last):
+            target = None
+            if (agent := _agent(last)) is not None:
+                words.append(agent[0])
+                target = agent[1]
+        else:
+            target = self._object(last, words)
+        return self._made(sentence, verb, subject, words, target, passive, negated)
+
+    def _copula(self, sentence: int, copula: Token) -> ExtractedEvent:
+        """The event of a copula that depends on what it links, as in Universal Dependencies."""
+        linked = copula.head
+        words, target = [copula.lower_], None
+        if linked.pos_ in ("ADJ", "ADV", "VERB"):
+            words.append(linked.lower_)
+            target = _prepositional(linked, words)
+        else:
+            words += [child.lower_ for child in linked.lefts if child.dep_ == "case"]
+            target = linked
+        negated = _is_negated(linked)
+        subject = self._grammatical_subject(linked)
+        return self._made(sentence, copula, subject, words, target, False, negated)
+
+    def _made(
+        self,
+        sentence: int,
+        verb: Token,
+        subject: Token | None,
+        words: list[str],
+        target: Token | None,
+        passive: bool,
+        negated: bool,
+    ) -> ExtractedEvent:
+        return ExtractedEvent(
+            sentence=sentence,
+            offset=verb.idx,
+            subject=self._text(subject),
+            predicate=" ".join(" ".join(words).split()),
+            object=self._text(target),
+            lemma=(verb.lemma_ or verb.lower_).lower(),
+            passive=passive,
+            negated=negated,
+            subject_index=None if subject is None else subject.i,
+            object_index=None if target is None else target.i,
+        )
+
+    def _text(self, head: Token | None) -> str:
+        if head is None:
+            return ""
+        return mention_text(head) if self.spans else " ".join(head.lower_.split())
+
+    def _grammatical_subject(self, verb: Token) -> Token | None:
+        if verb.i not in self._subject_of:
+            self._subject_of[verb.i] = self._find_subject(verb)
+        return self._subject_of[verb.i]
+
+    def _find_subject(self, verb: Token) -> Token | None:
+        own = _child(verb, _SUBJECTS)
+        if own is not None:
+            return self._antecedent(own, verb)
+        dependency, head = verb.dep_, verb.head
+        if dependency == "pcomp":
+            while head.dep_ in ("prep", "pcomp") and head.head.i != head.i and not is_clause_head(head):
+                head = head.head
+        if dependency in ("conj", "xcomp", "advcl", "pcomp") and _governs(head):
+            target = _child(head, _DIRECT_OBJECTS) if dependency == "xcomp" else None
+            return target if target is not None else self._grammatical_subject(head)
+        if dependency == "acl" and _is_participle(verb):
+            return head
+        return None
+
+    def _antecedent(self, argument: Token, verb: Token) -> Token:
+        """The noun that a relative pronoun stands for; any other argument is itself."""
+        if argument.lower_ in _RELATIVE_PRONOUNS:
+            clause = verb
+            while clause.dep_ in ("conj", "xcomp") and clause.head.i != clause.i:
+                clause = clause.head
+            if clause.dep_ in _RELATIVE_CLAUSES:
+                return clause.head
+        return argument
+
+    def _is_passive(self, verb: Token) -> bool:
+        if verb.i not in self._passive:
+            self._passive[verb.i] = self._find_passive(verb)
+        return self._passive[verb.i]
+
+    def _find_passive(self, verb: Token) -> bool:
+        labels = {child.dep_ for child in verb.children}
+        if labels & _PASSIVE_MARKS:
+            return True
+        if labels & _HELPERS or labels & _SUBJECTS or not _is_past_participle(verb):
+            return False
+        if verb.dep_ == "conj":
+            return self._is_passive(verb.head)
+        return verb.dep_ in ("acl", "advcl")
+
+    def _joins_its_head(self, verb: Token) -> bool:
+        """Whether a verb is an open complement that belongs to the predicate of its head."""
+        return verb.dep_ == "xcomp" and is_clause_head(verb.head) and self._takes_complements(verb.head)
+
+    def _joined_complement(self, verb: Token) -> Token | None:
+        complement = _child(verb, {"xcomp"})
+        if complement is None or not is_clause_head(complement) or not self._takes_complements(verb):
+            return None
+        return complement
+
+    def _takes_complements(self, verb: Token) -> bool:
+        return _child(verb, _DIRECT_OBJECTS) is None and not self._is_passive(verb)
+
+    def _object(self, verb: Token, words: list[str]) -> Token | None:
+        """The object of an active verb; what goes with it into the predicate is added to `words`."""
+        for labels in (_DIRECT_OBJECTS, _INDIRECT_OBJECTS):
+            found = _child(verb, labels)
+            if found is not None and found.pos_ != "ADP" and found.tag_ not in ("IN", "TO"):
+                return self._antecedent(found, verb)
+        linked = _child(verb, {"attr", "acomp", "oprd", "xcomp"})
+        if linked is None or is_clause_head(linked):
+            return _prepositional(verb, words)
+        if _is_adjective(linked):
+            words.append(linked.lower_)
+            found = _prepositional(linked, words)
+            return found if found is not None else _prepositional(verb, words)
+        return linked
+
+
+def is_clause_head(token: Token) -> bool:
+    """Whether a token is a verb that is the head of a clause, copulas included."""
+    if token.dep_ in _NO_CLAUSES:
+        return False
+    return token.pos_ in ("VERB", "AUX") if token.pos else token.tag_.startswith("VB")
+
+
+def mention_text(head: Token) -> str:
+    """The words of a mention by its head, in lower case, without the clauses and appositions it carries."""
+    start, end = head.i, head.i + 1
+    for child in sorted(head.lefts, key=lambda child: -child.i):
+        if child.dep_ in _OUTSIDE_SPANS and child.dep_ != "punct":
+            break
+        start = child.left_edge.i
+    for child in head.rights:
+        if child.dep_ in _OUTSIDE_SPANS:
+            break
+        end = child.right_edge.i + 1
+    return " ".join(head.doc[start:end].text.lower().split())
+
+
+def _governs(head: Token) -> bool:
+    return is_clause_head(head) or _child(head, {"cop"}) is not None
+
+
+def _child(token: Token, labels: frozenset[str] | set[str]) -> Token | None:
+    return next((child for child in token.children if child.dep_ in labels), None)
+
+
+def _particles(verb: Token) -> list[str]:
+    return [child.lower_ for child in verb.rights if child.dep_ in _PARTICLES]
+
+
+def _is_negated(verb: Token) -> bool:
+    for child in verb.children:
+        if child.dep_ == "neg" or (child.dep_ == "advmod" and child.lower_ in _NEGATIONS):
+            return True
+        # "no longer"
+        if child.dep_ == "advmod" and any(inner.dep_ == "neg" for inner in child.lefts):
+            return True
+        if child.dep_ == "advmod" and "Neg" in child.morph.get("Polarity"):
+            return True
+    return False
+
+
+def _is_past_participle(verb: Token) -> bool:
+    return verb.tag_ == "VBN" or (
+        "Part" in verb.morph.get("VerbForm") and "Pres" not in verb.morph.get("Tense")
+    )
+
+
+def _is_participle(verb: Token) -> bool:
+    return verb.tag_ in ("VBG", "VBN") or "Part" in verb.morph.get("VerbForm")
+
+
+def _is_adjective(token: Token) -> bool:
+    return token.pos_ in ("ADJ", "ADV") if token.pos else token.tag_.startswith(("JJ", "RB"))
+
+
+def _agent(verb: Token) -> tuple[str, Token] | None:
+    """The preposition and the noun that name who does what a passive tells."""
+    agent = _child(verb, {"agent"})
+    if agent is not None:
+        noun = _child(agent, {"pobj"})
+        return None if noun is None else (agent.lower_, noun)
+    for child in verb.rights:
+        if child.dep_ in ("obl:agent", "obl"):
+            case = _child(child, {"case"})
+            if child.dep_ == "obl:agent" or (case is not None and case.lower_ == "by"):
+                return ("by" if case is None else case.lower_, child)
+    return None
+
+
+def _prepositional(governor: Token, words: list[str]) -> Token | None:
+    """The noun of the first preposition behind a verb or adjective; the prepositions join `words`."""
+    for child in governor.rights:
+        if child.dep_ in ("obl", "obl:arg", "nmod"):
+            cases = [inner.lower_ for inner in child.lefts if inner.dep_ == "case"]
+            if cases:
+                words += cases
+                return child
+        if child.dep_ not in ("prep", "dative"):
+            continue
+        prepositions, noun = [child.lower_], _child(child, {"pobj"})
+        inner = child
+        # "out of the house"
+        while noun is None and (following := _child(inner, {"prep"})) is not None:
+            prepositions.append(following.lower_)
+            inner, noun = following, _child(following, {"pobj"})
+        if noun is not None:
+            words += prepositions
+            return noun
+    return None

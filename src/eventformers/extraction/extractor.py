@@ -1,0 +1,242 @@
+"""Texts in, events and chains out: what one process does, on one machine or on many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eventformers.datasets_scripts.chain_readers import REPORTING_PREDICATES, EventFilter, RawEvent
+from eventformers.datasets_scripts.events import Event
+from eventformers.datasets_scripts.protagonist_chains import distinct_events
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.extraction.chains import ExtractedChain, chain_ids, find_chains
+from eventformers.extraction.coreference import Resolver, resolver_of
+from eventformers.extraction.counts import ExtractionCounts
+from eventformers.extraction.events import (
+    ARGUMENT_FORMS,
+    ExtractedEvent,
+    check_annotation,
+    extract_events,
+)
+from eventformers.extraction.language import is_in_another_language
+from eventformers.extraction.texts import TextDocument
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+
+GET_A_PIPELINE = (
+    "get one with `python -m spacy download en_core_web_sm` and give its name, or give the folder of one"
+)
+GET_SPACY = "extracting events needs spaCy; install it with `pip install 'eventformers[extract]'`"
+_TEXTS_AT_ONCE = 64
+# What spaCy itself brings and events do not need. A component of somebody else may need any of them.
+_NOT_NEEDED = frozenset(
+    {"ner", "entity_linker", "entity_ruler", "span_ruler", "spancat", "textcat", "textcat_multilabel"}
+)
+_SPACY_FACTORIES = _NOT_NEEDED | {
+    *("tok2vec", "transformer", "curated_transformer", "tagger", "morphologizer", "parser", "senter"),
+    *("sentencizer", "attribute_ruler", "lemmatizer", "trainable_lemmatizer", "merge_noun_chunks"),
+}
+_SPACY_COREFERENCE = "experimental_coref"
+
+
+@dataclass(frozen=True)
+class ExtractionSettings:
+    """How events and chains are extracted.
+
+    Args:
+        pipeline: name or folder of a spaCy pipeline with a tagger and a parser.
+        arguments: `heads` for head words; `spans` for whole mentions.
+        coreference: `auto` takes the clusters that the pipeline leaves in a text, and equal head words where
+            it leaves none; `heads` takes head words; `spacy`, `fastcoref` and `coreferee` insist on that
+            resolver's; `module:function`, or a function, gives them for a spaCy Doc.
+        exclude_predicates: events left out by their predicate, its first word or its lemma. The word
+            `reporting` stands for `REPORTING_PREDICATES`.
+        drop_pronoun_only: whether events go whose arguments are all pronouns, after coreference.
+        min_chain_length: chains of fewer distinct events are left out.
+
+    Raises:
+        EventformersError: a value is not accepted.
+    """
+
+    pipeline: str
+    arguments: str = "heads"
+    coreference: str | Resolver = "auto"
+    exclude_predicates: tuple[str, ...] = ()
+    drop_pronoun_only: bool = False
+    min_chain_length: int = 5
+
+    def __post_init__(self) -> None:
+        if self.arguments not in ARGUMENT_FORMS:
+            raise UnknownNameError("form of arguments", self.arguments, ARGUMENT_FORMS)
+        if self.min_chain_length < 1:
+            raise EventformersError(f"min_chain_length: found {self.min_chain_length}; accepted: 1 or more")
+        resolver_of(self.coreference)
+
+    @property
+    def event_filter(self) -> EventFilter:
+        """The filter of single events."""
+        excluded = {name.lower() for name in self.exclude_predicates}
+        if "reporting" in excluded:
+            excluded |= set(REPORTING_PREDICATES)
+        return EventFilter(frozenset(excluded), self.drop_pronoun_only)
+
+
+@dataclass(frozen=True)
+class ExtractedDocument:
+    """What was kept of a text: a row of events, and the chains that are long enough.
+
+    Args:
+        document: the text.
+        event_row: `id, source, license, n_sent, events`, with the eight fields of each event.
+        chain_rows: `chain_id, document_id, source, license, protagonist, events`, with distinct events as
+            `subject, predicate, object`.
+    """
+
+    document: TextDocument
+    event_row: dict[str, Any]
+    chain_rows: list[dict[str, Any]]
+
+
+class EventExtractor:
+    """A spaCy pipeline and what is made of its parses.
+
+    Args:
+        settings: how events and chains are extracted.
+
+    Raises:
+        EventformersError: spaCy or the pipeline is absent, or the pipeline has no parser or no tagger.
+    """
+
+    def __init__(self, settings: ExtractionSettings) -> None:
+        self.settings = settings
+        self.pipeline = load_pipeline(settings.pipeline)
+        self._filter = settings.event_filter
+        self._resolver = resolver_of(settings.coreference)
+        factories = self.pipeline.pipe_factories
+        if self._resolver == "auto" and _SPACY_COREFERENCE in factories.values():
+            # In a text without clusters it leaves nothing that a text by itself could tell it from.
+            self._resolver = "spacy"
+        if isinstance(self._resolver, str) and _SPACY_FACTORIES.issuperset(factories.values()):
+            for name, factory in factories.items():
+                if factory in _NOT_NEEDED:
+                    self.pipeline.disable_pipe(name)
+
+    def extract(
+        self, documents: Iterable[TextDocument], counts: ExtractionCounts
+    ) -> Iterator[ExtractedDocument]:
+        """The events and chains of texts, in their order.
+
+        A text that gives no event has no row and is counted, and so are one in another language than the
+        pipeline's and one that is longer than the pipeline takes.
+
+        Args:
+            documents: the texts.
+            counts: what was left out and written; added to.
+        """
+        pairs = ((document.text, document) for document in self._accepted(documents, counts))
+        for doc, document in self.pipeline.pipe(pairs, as_tuples=True, batch_size=_TEXTS_AT_ONCE):
+            extracted = self.extract_parsed(doc, document, counts)
+            if extracted is not None:
+                yield extracted
+
+    def extract_parsed(
+        self, doc: Doc, document: TextDocument, counts: ExtractionCounts
+    ) -> ExtractedDocument | None:
+        """The events and chains of a parsed text; None where none of its events is kept."""
+        found = extract_events(doc, self.settings.arguments)
+        if not found:
+            counts.skipped["document_without_events"] += 1
+            return None
+        found, chains = find_chains(doc, found, self._resolver, self.settings.arguments)
+        kept: dict[int, Event] = {}
+        for number, event in enumerate(found):
+            raw = RawEvent(plain_event(event), event.lemma)
+            reason = self._filter.reason_to_drop(raw)
+            if reason is None and not (event.subject or event.object):
+                reason = "event_without_argument"
+            if reason is None:
+                kept[number] = raw.event
+            else:
+                counts.skipped[reason] += 1
+        if not kept:
+            counts.skipped["document_without_kept_events"] += 1
+            return None
+        sentences = sum(1 for _ in doc.sents)
+        origin = {"source": document.source, "license": document.license}
+        event_row = {
+            "id": document.document_id,
+            **origin,
+            "n_sent": sentences,
+            "events": [found[number].fields() for number in kept],
+        }
+        counts.written.update(documents=1, sentences=sentences, events=len(kept))
+        chain_rows = [
+            {
+                "chain_id": chain_id,
+                "document_id": document.document_id,
+                **origin,
+                "protagonist": chain.protagonist,
+                "events": events,
+            }
+            for chain_id, chain in zip(chain_ids(document.document_id, chains), chains, strict=True)
+            if (events := self._long_enough(chain, kept, counts))
+        ]
+        return ExtractedDocument(document, event_row, chain_rows)
+
+    def _long_enough(
+        self, chain: ExtractedChain, kept: dict[int, Event], counts: ExtractionCounts
+    ) -> list[Event]:
+        """The distinct events of a chain that are kept; none of a chain that is too short."""
+        events = [kept[number] for number in chain.events if number in kept]
+        distinct = distinct_events(events)
+        if len(distinct) < self.settings.min_chain_length:
+            if events:
+                counts.skipped["chain_below_min_chain_length"] += 1
+            return []
+        counts.skipped["repeated_event_in_chain"] += len(events) - len(distinct)
+        counts.written.update(chains=1, chain_events=len(distinct))
+        return distinct
+
+    def _accepted(
+        self, documents: Iterable[TextDocument], counts: ExtractionCounts
+    ) -> Iterator[TextDocument]:
+        for document in documents:
+            if len(document.text) > self.pipeline.max_length:
+                counts.skipped[f"document_over_{self.pipeline.max_length}_characters"] += 1
+            elif is_in_another_language(document.text, self.pipeline.lang):
+                counts.skipped["document_in_another_language"] += 1
+            else:
+                yield document
+
+
+def plain_event(event: ExtractedEvent) -> Event:
+    """The three roles of an event; a negated one has the predicate `not …`, as `EventChains` reads it."""
+    predicate = f"not {event.predicate}" if event.negated else event.predicate
+    return {"subject": event.subject, "predicate": predicate, "object": event.object}
+
+
+def load_pipeline(name: str | Path) -> Language:
+    """A spaCy pipeline by the name of its package or by its folder.
+
+    Raises:
+        EventformersError: spaCy or the pipeline is absent, or it has no parser or no tagger.
+    """
+    try:
+        import spacy
+    except ModuleNotFoundError as error:
+        raise EventformersError(GET_SPACY) from error
+    if not str(name):
+        raise EventformersError(f"no spaCy pipeline is named; {GET_A_PIPELINE}")
+    try:
+        pipeline = spacy.load(name)
+    except (OSError, ValueError, ImportError) as error:
+        reason = " ".join(str(error).split())
+        known = f": {reason}" if Path(name).exists() else ""
+        raise EventformersError(f"no spaCy pipeline {str(name)!r}{known}; {GET_A_PIPELINE}") from error
+    # The components tell less than a parse: a tokenizer may tag and parse by itself.
+    check_annotation(pipeline("A man opened the door."))
+    return pipeline

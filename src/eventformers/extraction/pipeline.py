@@ -1,0 +1,265 @@
+"""From files of raw text to a folder of events and chains, in several processes, resumed where it stopped."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import datasets
+
+from eventformers.datasets_scripts.raw_files import DataDir, file_digest
+from eventformers.errors import EventformersError
+from eventformers.extraction.coreference import Resolver
+from eventformers.extraction.counts import ExtractionCounts
+from eventformers.extraction.extractor import GET_A_PIPELINE, EventExtractor, ExtractionSettings
+from eventformers.extraction.shards import extract_shard, is_extracted, merge_shards, write_texts
+from eventformers.extraction.texts import TextFile, find_text_files, read_texts
+from eventformers.files import staged_folder, write_text
+
+EVENTS_FILE = Path("events") / "events.jsonl.gz"
+CHAINS_FILE = Path("chains") / "chains.jsonl"
+REPORT_FILE = Path("report.json")
+_WORK_FOLDER = ".extraction"
+_logger = logging.getLogger("eventformers")
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """A finished extraction.
+
+    Args:
+        folder: its folder.
+        counts: what was read, left out and written.
+    """
+
+    folder: Path
+    counts: ExtractionCounts
+
+    @property
+    def events(self) -> Path:
+        """The file of events, one document a line, as the dataset `event_chains` reads it."""
+        return self.folder / EVENTS_FILE
+
+    @property
+    def chains(self) -> Path:
+        """The file of chains, one a line."""
+        return self.folder / CHAINS_FILE
+
+
+def extract(
+    texts: DataDir,
+    output: str | Path,
+    *,
+    pipeline: str | Path | None,
+    coreference: str | Resolver = "auto",
+    arguments: str = "heads",
+    exclude_predicates: Sequence[str] = (),
+    drop_pronoun_only: bool = False,
+    min_chain_length: int = 5,
+    document_types: Sequence[str] = ("story",),
+    source: str | None = None,
+    license_name: str | None = None,
+    processes: int = 1,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> Extraction:
+    """Extract events, and chains of one protagonist, from raw text.
+
+    Writes `events/events.jsonl.gz` (the raw format of the dataset `event_chains`), `chains/chains.jsonl` (one
+    chain a line) and `report.json` into the output folder when all texts are done. Until then finished parts
+    wait in a hidden folder there, from which `resume` goes on.
+
+    Args:
+        texts: files and folders: SGML, JSON lines with `text`, or plain text with one document a file.
+        output: the folder to write.
+        pipeline: name or folder of a spaCy pipeline with a tagger and a parser.
+        coreference: `auto`, `heads`, `spacy`, `fastcoref`, `coreferee`, `module:function`, or a function of a
+            spaCy Doc (`ExtractionSettings`).
+        arguments: `heads` or `spans`.
+        exclude_predicates: events left out by predicate; `reporting` stands for verbs of reporting.
+        drop_pronoun_only: whether events go whose arguments are all pronouns.
+        min_chain_length: chains of fewer distinct events are left out.
+        document_types: types of SGML documents that are read; empty reads all.
+        source: the source of texts that state none; without it the name of the folder or file given.
+        license_name: the licence of texts that state none; without it what is known of their source.
+        processes: processes that parse.
+        resume: go on with an unfinished extraction of the same texts with the same settings.
+        overwrite: replace what is there.
+
+    Raises:
+        DataFormatError: a file cannot be read.
+        EventformersError: a setting is wrong, spaCy or the pipeline is absent, the folder is taken, what is
+            to be resumed was made otherwise, or nothing is there to be read.
+    """
+    if processes < 1:
+        raise EventformersError(f"processes: found {processes}; accepted: 1 or more")
+    if not pipeline:
+        raise EventformersError(f"no spaCy pipeline is named; {GET_A_PIPELINE}")
+    settings = ExtractionSettings(
+        pipeline=str(pipeline),
+        arguments=arguments,
+        coreference=coreference,
+        exclude_predicates=tuple(exclude_predicates),
+        drop_pronoun_only=drop_pronoun_only,
+        min_chain_length=min_chain_length,
+    )
+    folder = Path(output)
+    work = folder / _WORK_FOLDER
+    _check_free(folder, resume, overwrite)
+    counts = ExtractionCounts()
+    files = find_text_files(texts, counts.skipped)
+    reading = {
+        "document_types": sorted(kind.lower() for kind in document_types),
+        "source": source,
+        "license": license_name,
+    }
+    # The pipeline of an earlier call may lie in the same folder and be another one.
+    _extractor.cache_clear()
+    extractor = _extractor(settings)
+    made_of = _made_of(settings, reading, extractor, files)
+    if resume and (finished := _finished(folder, made_of)) is not None:
+        return finished
+    if not (resume and _is_of(work, made_of)):
+        shutil.rmtree(work, ignore_errors=True)
+        documents = read_texts(
+            files, counts.read, counts.skipped, reading["document_types"], source, license_name
+        )
+        number = write_texts(documents, work / "texts")
+        read = {"made_of": made_of, "shards": number, "counts": counts.to_dict()}
+        write_text(work / "read.json", json.dumps(read))
+    read = json.loads((work / "read.json").read_text(encoding="utf-8"))
+    counts = ExtractionCounts.from_dict(read["counts"])
+    if not read["shards"]:
+        shutil.rmtree(work)
+        raise EventformersError(
+            f"no document with text among {counts.read['files']} files; accepted: files that hold text"
+        )
+    _extract_shards(settings, work, read["shards"], processes)
+    with staged_folder(folder) as staging:
+        merged = merge_shards(work / "results", read["shards"], staging / EVENTS_FILE, staging / CHAINS_FILE)
+        counts.add(merged)
+        report = {**counts.to_dict(), "made_of": made_of}
+        write_text(staging / REPORT_FILE, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+    shutil.rmtree(work)
+    _tell_of_empty_documents(counts, extractor)
+    return Extraction(folder, counts)
+
+
+def _check_free(folder: Path, resume: bool, overwrite: bool) -> None:
+    if resume and overwrite:
+        raise EventformersError("--resume and --overwrite exclude each other")
+    if resume or overwrite:
+        return
+    if (folder / REPORT_FILE).exists():
+        raise EventformersError(f"{folder} holds an extraction; --overwrite replaces it")
+    if (folder / _WORK_FOLDER).exists():
+        raise EventformersError(
+            f"{folder} holds an unfinished extraction; --resume goes on with it, --overwrite starts anew"
+        )
+
+
+def _made_of(
+    settings: ExtractionSettings,
+    reading: Mapping[str, Any],
+    extractor: EventExtractor,
+    files: Sequence[TextFile],
+) -> dict[str, Any]:
+    """What decides on the result, so that parts of another one are never taken for it."""
+    import spacy
+
+    chosen = dataclasses.asdict(settings)
+    if not isinstance(settings.coreference, str):
+        function = settings.coreference
+        chosen["coreference"] = f"{function.__module__}:{getattr(function, '__qualname__', repr(function))}"
+    meta = extractor.pipeline.meta
+    chosen["pipeline"] = f"{meta['lang']}_{meta['name']} {meta['version']}, spaCy {spacy.__version__}"
+    digests = "".join(f"{file.name}\0{file_digest(file.path)}\0" for file in files)
+    made_of = {
+        **chosen,
+        **reading,
+        "components": list(extractor.pipeline.pipe_names),
+        "texts": f"{len(files)} files, SHA-256 {sha256(digests.encode()).hexdigest()}",
+    }
+    return json.loads(json.dumps(made_of))
+
+
+def _finished(folder: Path, made_of: Mapping[str, Any]) -> Extraction | None:
+    path = folder / REPORT_FILE
+    if not path.exists():
+        return None
+    report = json.loads(path.read_text(encoding="utf-8"))
+    _refuse_other(folder, report.pop("made_of"), made_of)
+    return Extraction(folder, ExtractionCounts.from_dict(report))
+
+
+def _is_of(work: Path, made_of: Mapping[str, Any]) -> bool:
+    """Whether the texts of an unfinished extraction are all read, from the same files for the same end."""
+    path = work / "read.json"
+    if not path.exists():
+        return False
+    _refuse_other(work.parent, json.loads(path.read_text(encoding="utf-8"))["made_of"], made_of)
+    return True
+
+
+def _refuse_other(folder: Path, there: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    differing = [name for name in wanted if there.get(name) != wanted[name]]
+    if differing:
+        raise EventformersError(
+            f"{folder} was extracted with other {', '.join(differing)}; take the same, or --overwrite"
+        )
+
+
+def _extract_shards(settings: ExtractionSettings, work: Path, shards: int, processes: int) -> None:
+    results = work / "results"
+    waiting = [shard for shard in range(shards) if not is_extracted(results, shard)]
+    if not waiting:
+        return
+    try:
+        datasets.Dataset.from_dict({"shard": waiting}).map(
+            _extract_row,
+            fn_kwargs={"settings": settings, "work": str(work)},
+            num_proc=min(processes, len(waiting)) if processes > 1 else None,
+            keep_in_memory=True,
+            load_from_cache_file=False,
+            new_fingerprint=uuid4().hex,
+            desc=f"Extracting from {len(waiting)} parts",
+        )
+    except RuntimeError as error:
+        if "abruptly died" not in str(error):
+            raise
+        raise EventformersError(
+            "a process was ended from outside, as for want of memory; run again with --resume and fewer"
+            " --processes"
+        ) from error
+
+
+def _extract_row(row: dict[str, int], settings: ExtractionSettings, work: str) -> dict[str, int]:
+    extract_shard(_extractor(settings), Path(work) / "texts", Path(work) / "results", row["shard"])
+    return row
+
+
+@lru_cache(maxsize=1)
+def _extractor(settings: ExtractionSettings) -> EventExtractor:
+    """One pipeline a process; a process that is forked has that of its parent."""
+    return EventExtractor(settings)
+
+
+def _tell_of_empty_documents(counts: ExtractionCounts, extractor: EventExtractor) -> None:
+    documents = counts.read["documents"]
+    if 2 * counts.written["documents"] < documents:
+        _logger.warning(
+            "%d of %d documents gave no event that is kept; is the text in the language of the pipeline"
+            " (%s), and running text?",
+            documents - counts.written["documents"],
+            documents,
+            extractor.pipeline.lang,
+        )

@@ -1,0 +1,115 @@
+"""Parts of an extraction on disk: texts that wait, results that are whole, and how both become one."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from eventformers.extraction.counts import ExtractionCounts
+from eventformers.extraction.extractor import EventExtractor, ExtractedDocument
+from eventformers.extraction.texts import TextDocument
+from eventformers.files import temporary_beside, write_text
+
+SHARD_CHARACTERS = 1_000_000
+"""Of text in a shard: some twenty seconds of work for a small pipeline."""
+
+
+def write_texts(documents: Iterable[TextDocument], folder: Path) -> int:
+    """Write texts as shards of about `SHARD_CHARACTERS`, in their order.
+
+    Returns:
+        The number of shards.
+    """
+    folder.mkdir(parents=True)
+    lines: list[str] = []
+    number, characters = 0, 0
+    for document in documents:
+        record = [document.document_id, document.text, document.source, document.license]
+        lines.append(json.dumps(record, ensure_ascii=False))
+        characters += len(document.text)
+        if characters >= SHARD_CHARACTERS:
+            _write_gzip(_texts_path(folder, number), lines)
+            lines, number, characters = [], number + 1, 0
+    if lines:
+        _write_gzip(_texts_path(folder, number), lines)
+        number += 1
+    return number
+
+
+def is_extracted(folder: Path, shard: int) -> bool:
+    """Whether a shard's results are whole: its counts are written last."""
+    return _counts_path(folder, shard).exists()
+
+
+def extract_shard(extractor: EventExtractor, texts: Path, results: Path, shard: int) -> None:
+    """Extract the texts of a shard and write what was found, its counts last."""
+    counts = ExtractionCounts()
+    extracted = list(extractor.extract(_read_texts(_texts_path(texts, shard)), counts))
+    _write_gzip(_events_path(results, shard), event_lines(extracted))
+    _write_gzip(_chains_path(results, shard), chain_lines(extracted))
+    write_text(_counts_path(results, shard), json.dumps(counts.to_dict()))
+
+
+def merge_shards(results: Path, shards: int, events: Path, chains: Path) -> ExtractionCounts:
+    """Write the results of all shards into one file of events and one of chains, and add up their counts."""
+    events.parent.mkdir(parents=True, exist_ok=True)
+    chains.parent.mkdir(parents=True, exist_ok=True)
+    counts = ExtractionCounts()
+    with open(events, "wb") as event_file, open(chains, "wb") as chain_file:
+        for shard in range(shards):
+            # Parts that are gzip files make a gzip file when they stand one after the other.
+            with open(_events_path(results, shard), "rb") as part:
+                shutil.copyfileobj(part, event_file)
+            with gzip.open(_chains_path(results, shard), "rb") as part:
+                shutil.copyfileobj(part, chain_file)
+            recorded = json.loads(_counts_path(results, shard).read_text(encoding="utf-8"))
+            counts.add(ExtractionCounts.from_dict(recorded))
+    return counts
+
+
+def event_lines(extracted: Iterable[ExtractedDocument]) -> list[str]:
+    """The rows of events as JSON, one a line."""
+    return [json.dumps(document.event_row, ensure_ascii=False) for document in extracted]
+
+
+def chain_lines(extracted: Iterable[ExtractedDocument]) -> list[str]:
+    """The rows of chains as JSON, one a line."""
+    rows: Iterator[dict[str, Any]] = (row for document in extracted for row in document.chain_rows)
+    return [json.dumps(row, ensure_ascii=False) for row in rows]
+
+
+def _read_texts(path: Path) -> Iterator[TextDocument]:
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            yield TextDocument(*json.loads(line))
+
+
+def _write_gzip(path: Path, lines: Iterable[str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = temporary_beside(path)
+    try:
+        text = "".join(f"{line}\n" for line in lines)
+        temporary.write_bytes(gzip.compress(text.encode(), compresslevel=6, mtime=0))
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _texts_path(folder: Path, shard: int) -> Path:
+    return folder / f"{shard:06d}.jsonl.gz"
+
+
+def _events_path(folder: Path, shard: int) -> Path:
+    return folder / f"{shard:06d}.events.jsonl.gz"
+
+
+def _chains_path(folder: Path, shard: int) -> Path:
+    return folder / f"{shard:06d}.chains.jsonl.gz"
+
+
+def _counts_path(folder: Path, shard: int) -> Path:
+    return folder / f"{shard:06d}.counts.json"

@@ -1,0 +1,241 @@
+"""Readers of raw text: newswire in SGML, JSON lines, and plain text with one document a file."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Literal
+
+from eventformers.datasets_scripts.chain_readers import is_json_lines
+from eventformers.datasets_scripts.licenses import license_of_source, standard_license
+from eventformers.datasets_scripts.raw_files import DataDir, raw_paths, read_lines
+from eventformers.errors import DataFormatError, EventformersError
+from eventformers.extraction.sgml import read_sgml
+
+ACCEPTED_LINE = 'one JSON object a line with "text", and "id", "source", "license" where they are known'
+ACCEPTED_FILES = "SGML, .jsonl or .txt files, plain or .gz, and folders of them"
+
+_TextKind = Literal["sgml", "json", "plain"]
+_SGML_ENDINGS = (".sgml", ".sgm", ".xml")
+_PLAIN_ENDINGS = (".txt", ".text")
+_JSON_ENDINGS = (".jsonl", ".json", ".ndjson")
+
+
+@dataclass(frozen=True)
+class TextDocument:
+    """A text to extract events from.
+
+    Args:
+        document_id: its name, distinct among all texts that are read together.
+        text: the text.
+        source: the corpus that it is from.
+        license: its terms of use.
+    """
+
+    document_id: str
+    text: str
+    source: str
+    license: str
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """A file to read.
+
+    Args:
+        path: the file.
+        name: its name among the files that were given, without endings: the id of a plain text.
+        source: the name of the folder or file that was given: the source of a text that states none.
+    """
+
+    path: Path
+    name: str
+    source: str
+
+
+def find_text_files(texts: DataDir, skipped: Counter[str]) -> list[TextFile]:
+    """The files that paths name, in their order; those of a folder, and of the folders in it, by name.
+
+    A file that is given by itself is read whatever its ending. In folders, files with an ending that is not
+    known are left out and counted; hidden ones are no data.
+
+    Raises:
+        EventformersError: a path does not exist, or nothing is there to be read.
+    """
+    found: dict[Path, TextFile] = {}
+    for given in raw_paths(texts):
+        if not given.is_dir():
+            found.setdefault(given, TextFile(given, _stem(given), _stem(given)))
+            continue
+        for path in sorted(given.rglob("*")):
+            inside = path.relative_to(given)
+            if not path.is_file() or any(part.startswith(".") for part in inside.parts):
+                continue
+            if not _is_text_name(path):
+                skipped["file_with_unknown_ending"] += 1
+                continue
+            name = (inside.parent / _stem(path)).as_posix()
+            found.setdefault(path, TextFile(path, name, given.name))
+    if not found:
+        raise EventformersError(f"no text in {texts}; accepted: {ACCEPTED_FILES}")
+    return list(found.values())
+
+
+def read_texts(
+    files: Sequence[TextFile],
+    read: Counter[str],
+    skipped: Counter[str],
+    document_types: Sequence[str] = ("story",),
+    source: str | None = None,
+    license_name: str | None = None,
+) -> Iterator[TextDocument]:
+    """The documents of the files, in their order, each with an id of its own.
+
+    A second document with the id and the text of an earlier one is left out; one with the id of an earlier
+    one and another text gets a number behind its id. Both are counted, like empty files and documents
+    without text.
+
+    Args:
+        files: what `find_text_files` found.
+        read: counts of what was read; added to.
+        skipped: counts of what was left out, by reason; added to.
+        document_types: the types of SGML documents that are read, in lower case; those without a type are
+            read too. Empty reads all.
+        source: the source of texts that state none, in place of the name of their file or folder.
+        license_name: the licence of texts that state none, in place of what is known of their source.
+
+    Raises:
+        DataFormatError: a file cannot be read.
+    """
+    identifiers = _Identifiers()
+    for file in files:
+        read["files"] += 1
+        if _is_empty(file.path):
+            skipped["empty_file"] += 1
+            continue
+        for document in _documents(file, skipped, document_types):
+            read["documents"] += 1
+            if not document.text.strip():
+                skipped["document_without_text"] += 1
+                continue
+            identifier = identifiers.of(document)
+            if identifier is None:
+                skipped["repeated_document"] += 1
+                continue
+            if identifier != document.document_id:
+                read["document_with_id_of_another"] += 1
+            known = document.source or source or file.source
+            stated = standard_license(document.license) if document.license else license_name
+            yield TextDocument(identifier, document.text, known, license_of_source(known, stated))
+
+
+class _Identifiers:
+    """Gives every text an id of its own; the texts themselves are not kept."""
+
+    def __init__(self) -> None:
+        self._texts: set[bytes] = set()
+        self._numbers: dict[str, int] = {}
+
+    def of(self, document: TextDocument) -> str | None:
+        """The id of a document; None where its id and text came before."""
+        identifier = document.document_id
+        digest = blake2b(f"{identifier}\0{document.text}".encode(), digest_size=12).digest()
+        if digest in self._texts:
+            return None
+        self._texts.add(digest)
+        if identifier not in self._numbers:
+            self._numbers[identifier] = 1
+            return identifier
+        distinct = identifier
+        while distinct in self._numbers:
+            self._numbers[identifier] += 1
+            distinct = f"{identifier}~{self._numbers[identifier]}"
+        self._numbers[distinct] = 1
+        return distinct
+
+
+def _documents(
+    file: TextFile, skipped: Counter[str], document_types: Sequence[str]
+) -> Iterator[TextDocument]:
+    """The documents of a file as they stand in it; source and licence are "" where it states none."""
+    kind = _kind(file.path)
+    if kind == "json":
+        yield from _read_json_lines(file, skipped)
+    elif kind == "plain":
+        text = "\n".join(line for _, line in read_lines(file.path))
+        yield TextDocument(file.name, text, "", "")
+    else:
+        for document in read_sgml(file.path):
+            if document_types and document.kind and document.kind not in document_types:
+                skipped[f"document_of_type_{document.kind}"] += 1
+                continue
+            identifier = document.document_id or f"{file.name}/{document.line}"
+            yield TextDocument(identifier, document.text, "", "")
+
+
+def _read_json_lines(file: TextFile, skipped: Counter[str]) -> Iterator[TextDocument]:
+    path = file.path
+    for line, text in read_lines(path):
+        if not text.strip():
+            skipped["blank_line"] += 1
+            continue
+        try:
+            record = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise DataFormatError(path, line, f"no JSON ({error.msg})", ACCEPTED_LINE) from error
+        if not isinstance(record, dict) or not isinstance(record.get("text"), str):
+            raise DataFormatError(path, line, 'no "text"', ACCEPTED_LINE)
+        values = {}
+        for names in (("id", "document_id"), ("source",), ("license", "licence")):
+            value = next((record[name] for name in names if record.get(name) is not None), "")
+            if not isinstance(value, (str, int)) or isinstance(value, bool):
+                raise DataFormatError(path, line, f'"{names[0]}" that is {type(value).__name__}', "a text")
+            values[names[0]] = _writable(str(value))
+        identifier = values["id"] or f"{file.name}/{line}"
+        yield TextDocument(identifier, _writable(record["text"]), values["source"], values["license"])
+
+
+def _writable(text: str) -> str:
+    """Text without halves of surrogate pairs, which JSON can name and UTF-8 cannot hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _kind(path: Path) -> _TextKind:
+    name = path.name.lower().removesuffix(".gz")
+    if is_json_lines(Path(name)):
+        return "json"
+    if name.endswith(_SGML_ENDINGS):
+        return "sgml"
+    if name.endswith(_PLAIN_ENDINGS):
+        return "plain"
+    first = next((text for _, text in read_lines(path) if text.strip()), "").lstrip().upper()
+    return "sgml" if first.startswith(("<DOC", "<!DOCTYPE", "<?XML")) else "plain"
+
+
+def _is_text_name(path: Path) -> bool:
+    name = path.name.lower().removesuffix(".gz")
+    known = is_json_lines(Path(name)) or name.endswith((*_SGML_ENDINGS, *_PLAIN_ENDINGS))
+    # Newswire is published in files such as nyt_eng_199407.gz.
+    return known or (path.suffix.lower() == ".gz" and "." not in name)
+
+
+def _stem(path: Path) -> str:
+    name = path.name
+    for ending in (".gz", *_SGML_ENDINGS, *_PLAIN_ENDINGS, *_JSON_ENDINGS):
+        if name.lower().endswith(ending) and len(name) > len(ending):
+            name = name[: -len(ending)]
+    return name
+
+
+def _is_empty(path: Path) -> bool:
+    try:
+        next(read_lines(path), None)
+    except DataFormatError as error:
+        if error.line is None:
+            return True
+        raise
+    return False

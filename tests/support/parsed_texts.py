@@ -1,0 +1,42 @@
+"""Parsed texts that are written by hand, so that what is read from a parse is tested without a parser.
+
+A sentence is one text: its tokens separated by blanks, each `word/TAG/head/dependency`, where `head` counts
+the tokens of the sentence from 1 and the root has its own number.
+"""
+
+from __future__ import annotations
+
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
+
+_PARTS_OF_SPEECH = {
+    **{"DT": "DET", "IN": "ADP", "MD": "AUX", "PRP": "PRON", "PRP$": "PRON", "WP": "PRON", "WDT": "PRON"},
+    **{"RB": "ADV", "RP": "ADP", "TO": "PART", "CC": "CCONJ", ".": "PUNCT", ",": "PUNCT", "EX": "PRON"},
+    **{"JJ": "ADJ", "NN": "NOUN", "NNS": "NOUN", "NNP": "PROPN", "CD": "NUM"},
+}
+_BE = {"was", "is", "were", "been", "are", "be"}
+
+
+def tokens_of(sentence: str) -> list[tuple[str, str, int, str]]:
+    """Word, tag, head (from 0) and dependency of each token."""
+    rows = []
+    for token in sentence.split():
+        word, tag, head, dependency = token.rsplit("/", 3)
+        rows.append((word, tag, int(head) - 1, dependency))
+    return rows
+
+
+def parsed_text(*sentences: str, lemmas: dict[str, str] | None = None) -> Doc:
+    """The text of the sentences, with tags, parts of speech, heads and dependencies."""
+    words, tags, heads, dependencies, parts = [], [], [], [], []
+    for sentence in sentences:
+        start = len(words)
+        for word, tag, head, dependency in tokens_of(sentence):
+            words.append(word)
+            tags.append(tag)
+            heads.append(start + head)
+            dependencies.append(dependency)
+            helper = dependency.startswith("aux") or dependency == "cop" or word.lower() in _BE
+            parts.append(_PARTS_OF_SPEECH[tag] if not tag.startswith("VB") else "AUX" if helper else "VERB")
+    found = [(lemmas or {}).get(word.lower(), word.lower()) for word in words]
+    return Doc(Vocab(), words=words, tags=tags, heads=heads, deps=dependencies, pos=parts, lemmas=found)
