@@ -26,6 +26,7 @@ from eventformers.datasets_scripts.base import (
     BuildReport,
     EventDatasetBuilder,
     JsonValue,
+    NoRowsError,
     check_config,
     check_settings,
     config_names,
@@ -68,14 +69,14 @@ def list_datasets() -> list[DatasetEntry]:
     return [
         {
             "name": name,
-            "config": config,
-            "columns": list(builder.features(config)),
-            "splits": list(builder.SPLITS),
-            "raw_files": builder.RAW_FILES[config],
+            "config": config.name,
+            "columns": list(builder.features(config.name)),
+            "splits": list(builder.wanted_splits(config)),
+            "raw_files": builder.RAW_FILES[config.name],
             "settings": setting_names(builder.BUILDER_CONFIG_CLASS),
         }
         for name, builder in sorted(BUILDERS.items())
-        for config in config_names(builder)
+        for config in builder.BUILDER_CONFIGS
     ]
 
 
@@ -94,7 +95,8 @@ def build_dataset(
 
     Args:
         name: a key of `BUILDERS`.
-        config: one config; None builds every config that the raw files can feed.
+        config: one config; None builds every config that the raw files can feed. Of these, one that has a
+            split without rows is left out with a warning.
         data_dir: folder or file with the raw data, several of them, or a text that joins several by the
             path separator of the system; None takes the bundled samples.
         output: the folder to write; None takes one in the cache of `datasets` that goes by the fingerprint,
@@ -124,10 +126,7 @@ def build_dataset(
                 _clear_leftovers(folder, one)
             if output is not None:
                 _check_target(builder_class, folder)
-            for builder in builders:
-                if output is None and (folder / builder.config.name / REPORT_NAME).is_file():
-                    continue
-                _build_config(builder, folder)
+            _build_configs(builders, folder, in_cache=output is None)
             _write_readme(builder_class, folder)
     return folder
 
@@ -286,6 +285,25 @@ def _check_target(builder: type[EventDatasetBuilder], folder: Path) -> None:
     readme = folder / "README.md"
     if readme.exists() and not build_reports(folder):
         raise EventformersError(f"{readme} is not ours to overwrite; accepted: a folder without a README")
+
+
+def _build_configs(builders: list[EventDatasetBuilder], folder: Path, in_cache: bool) -> None:
+    """Write the configs. Of several, one without rows is left out with a warning.
+
+    Raises:
+        NoRowsError: none has rows.
+    """
+    empty: list[NoRowsError] = []
+    for builder in builders:
+        if in_cache and (folder / builder.config.name / REPORT_NAME).is_file():
+            continue
+        try:
+            _build_config(builder, folder)
+        except NoRowsError as error:
+            empty.append(error)
+            if len(empty) == len(builders):
+                raise
+            warnings.warn(f"left out: {error}", stacklevel=3)
 
 
 def _build_config(builder: EventDatasetBuilder, folder: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -19,20 +18,15 @@ from eventformers.datasets_scripts import (
     chain_settings,
     cloze_readers,
     cooccurrence,
+    document_filters,
     document_splits,
     licenses,
     narrative_cloze,
     protagonist_chains,
     tuple_reader,
 )
-from eventformers.datasets_scripts.base import BuildReport, EventDatasetBuilder, JsonValue
-from eventformers.datasets_scripts.chain_readers import (
-    EventFilter,
-    RawDocument,
-    RawFileKind,
-    raw_file_kind,
-    read_documents,
-)
+from eventformers.datasets_scripts.base import BuildReport, EventDatasetBuilder
+from eventformers.datasets_scripts.chain_readers import RawDocument, RawFileKind, raw_file_kind
 from eventformers.datasets_scripts.chain_settings import (
     CHAIN_SETTINGS,
     COUNTING_SETTINGS,
@@ -43,30 +37,21 @@ from eventformers.datasets_scripts.chain_settings import (
 )
 from eventformers.datasets_scripts.cloze_readers import checked_question, read_cloze_items
 from eventformers.datasets_scripts.cooccurrence import CooccurrenceCounter
-from eventformers.datasets_scripts.document_splits import (
-    SPLITS,
-    DocumentSplits,
-    RepeatedDocuments,
-    SeededDraws,
-)
+from eventformers.datasets_scripts.document_filters import document_splits_of, kept_documents
+from eventformers.datasets_scripts.document_splits import SPLITS, RepeatedDocuments, SeededDraws
 from eventformers.datasets_scripts.events import EVENT_FEATURE, Event
-from eventformers.datasets_scripts.licenses import is_open, license_of_source
+from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.narrative_cloze import (
-    CLOZE_EVENTS,
-    STEP_EVENTS,
+    QUESTION_EVENTS,
     EventPool,
-    argument_texts,
-    draw_choices,
-    draw_steps,
     place_held_out,
+    question_columns,
     window_starts,
 )
 from eventformers.datasets_scripts.protagonist_chains import Chain, document_chains, event_key
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError
 
-_QUESTION_EVENTS = {"mcnc": CLOZE_EVENTS, "multistep": STEP_EVENTS}
-"""Events that a question of each config is made of."""
-_SPLIT_CONFIGS = ("chains", *_QUESTION_EVENTS)
+_SPLIT_CONFIGS = ("chains", *QUESTION_EVENTS)
 _CLOZE_CONFIGS = ("variable_mcnc", "coherent_mcnc")
 
 Row = Mapping[str, object]
@@ -122,6 +107,7 @@ class EventChains(EventDatasetBuilder):
         chain_settings,
         cloze_readers,
         cooccurrence,
+        document_filters,
         document_splits,
         licenses,
         narrative_cloze,
@@ -132,7 +118,7 @@ class EventChains(EventDatasetBuilder):
         "documents": COUNTING_SETTINGS | RESOURCE_SETTINGS | CHAIN_SETTINGS | QUESTION_SETTINGS,
         "cooccurrence": RESOURCE_SETTINGS | CHAIN_SETTINGS | QUESTION_SETTINGS,
         "chains": COUNTING_SETTINGS | RESOURCE_SETTINGS | QUESTION_SETTINGS,
-        **dict.fromkeys(_QUESTION_EVENTS, COUNTING_SETTINGS | RESOURCE_SETTINGS),
+        **dict.fromkeys(QUESTION_EVENTS, COUNTING_SETTINGS | RESOURCE_SETTINGS),
         **dict.fromkeys(
             _CLOZE_CONFIGS,
             FILTER_SETTINGS
@@ -177,8 +163,11 @@ class EventChains(EventDatasetBuilder):
 
     @classmethod
     def wanted_splits(cls, config: datasets.BuilderConfig) -> tuple[str, ...]:
-        """The splits with a share above 0."""
-        return _splits(config).names if config.name in _SPLIT_CONFIGS else cls.SPLITS
+        """Train of documents and co-occurrence, the splits with a share above 0 of chains and of questions
+        about them, validation and test of the files of Weber et al."""
+        if config.name in _CLOZE_CONFIGS:
+            return ("validation", "test")
+        return document_splits_of(config).names if config.name in _SPLIT_CONFIGS else ("train",)
 
     @classmethod
     def features(cls, config_name: str) -> datasets.Features:
@@ -201,9 +190,8 @@ class EventChains(EventDatasetBuilder):
             return datasets.Features({**chain, "protagonist": text, "events": events})
         if config_name == "mcnc":
             return datasets.Features({**chain, "context": events, **choices})
-        return datasets.Features(
-            {**chain, "start": EVENT_FEATURE, "steps": List(events), "labels": List(Value("int32"))}
-        )
+        steps = {"start": EVENT_FEATURE, "steps": List(events), "labels": List(Value("int32"))}
+        return datasets.Features({**chain, **steps})
 
     def tables(self) -> Iterator[pa.Table]:
         """The rows as tables; fills `self.report` on the way.
@@ -218,7 +206,8 @@ class EventChains(EventDatasetBuilder):
         settings = {name: getattr(self.config, name) for name in COUNTING_SETTINGS | RESOURCE_SETTINGS}
         try:
             with CooccurrenceCounter(**settings) as counter:
-                for _, kept in self._documents(None, self.report):
+                for document, kept in self._documents(self.report):
+                    self.report.add_source(document.source, document.license, documents=1, events=len(kept))
                     counter.add(kept)
                 yield from counter.tables()
                 self.report.statistics.update(dataclasses.asdict(counter.statistics))
@@ -238,7 +227,8 @@ class EventChains(EventDatasetBuilder):
         if self.config.name in _CLOZE_CONFIGS:
             yield from self._cloze_rows()
         elif self.config.name == "documents":
-            for document, kept in self._documents(None, self.report):
+            for document, kept in self._documents(self.report):
+                self.report.add_source(document.source, document.license, documents=1, events=len(kept))
                 yield {**_origin(document), "events": kept}
         elif self.config.name == "chains":
             for chain in self._chains():
@@ -256,67 +246,22 @@ class EventChains(EventDatasetBuilder):
             " validation_share=0 or test_share=0"
         )
 
-    def _documents(self, split: str | None, report: BuildReport) -> Iterator[tuple[RawDocument, list[Event]]]:
-        """The documents and chains of a split that are kept, with the events that are kept of each.
-
-        Args:
-            split: the split; None for the documents of all.
-            report: counts of what is read and left out; added to.
-        """
-        config = self.config
-        excluded = {name.lower() for name in config.exclude_predicates}
-        if "reporting" in excluded:
-            excluded |= set(chain_readers.REPORTING_PREDICATES)
-        event_filter = EventFilter(frozenset(excluded), config.drop_pronoun_only)
-        splits = _splits(config)
-        sources: set[str] = set()
-        longest = 0
-
-        def keep(document_id: str, source: str) -> bool:
-            sources.add(source)
-            return split is None or splits.split_of(document_id) == split
-
+    def _documents(
+        self, report: BuildReport, split: str | None = None
+    ) -> Iterator[tuple[RawDocument, list[Event]]]:
         # What is no document is in no split: it is counted with the first.
         is_first = split in (None, next(iter(self.split_files)))
-        skipped_lines = report.skipped if is_first else Counter[str]()
-        for document in read_documents(self.raw_files, skipped_lines, config.predicate_form, keep):
-            report.read["chains" if document.chain_id else "documents"] += 1
-            report.read["events"] += len(document.events)
-            if not document.events:
-                report.skipped["document_without_events"] += 1
-                continue
-            if document.source in config.exclude_source:
-                report.skipped["document_of_excluded_source"] += 1
-                continue
-            if config.open_licenses_only and not is_open(document.license):
-                report.skipped["document_without_open_license"] += 1
-                continue
-            kept = event_filter.apply(document, report.skipped)
-            if not kept:
-                report.skipped["document_without_kept_events"] += 1
-                continue
-            longest = max(longest, len(kept))
-            if config.name not in _SPLIT_CONFIGS:
-                report.add_source(document.source, document.license, documents=1, events=len(kept))
-            yield document, kept
-        for name in config.exclude_source:
-            if name not in sources:
-                raise UnknownNameError("source in exclude_source", name, sources)
-        statistics: dict[str, JsonValue] = {"longest_document_events": longest}
-        report.statistics.update(statistics)
+        return kept_documents(self.raw_files, self.config, report, split, counts_lines=is_first)
 
-    def _unrepeated_documents(
-        self, split: str | None, report: BuildReport
-    ) -> Iterator[tuple[RawDocument, list[Event]]]:
-        """As `_documents`, without those whose events another document has."""
-        repeats = self._repeats
-        if repeats is None:
-            repeats = RepeatedDocuments()
-            for document, kept in self._documents(None, BuildReport()):
+    def _unrepeated_documents(self, report: BuildReport) -> Iterator[tuple[RawDocument, list[Event]]]:
+        """The documents of `self.split` without those whose events another document has."""
+        if self._repeats is None:
+            self._repeats = repeats = RepeatedDocuments()
+            for document, kept in self._documents(BuildReport()):
                 if len(kept) >= self.config.min_chain_length:
                     repeats.add(document.document_id, kept)
-            self._repeats = repeats
-        for document, kept in self._documents(split, report):
+        repeats = self._repeats
+        for document, kept in self._documents(report, self.split):
             if repeats.is_repeat(document.document_id, kept):
                 report.skipped["document_repeated"] += 1
             else:
@@ -324,22 +269,14 @@ class EventChains(EventDatasetBuilder):
 
     def _chains(self) -> Iterator[Chain]:
         """The chains of `self.split` that are long enough."""
-        for document, kept in self._unrepeated_documents(self.split, self.report):
+        for document, kept in self._unrepeated_documents(self.report):
             yield from document_chains(document, kept, self.config.min_chain_length, self.report.skipped)
-
-    def _pool(self) -> EventPool:
-        """The events of the documents of `self.split`."""
-        pool = EventPool()
-        for _, kept in self._unrepeated_documents(self.split, BuildReport()):
-            for event in kept:
-                pool.add(event)
-        pool.close()
-        return pool
 
     def _question_rows(self) -> Iterator[Row]:
         config, report = self.config, self.report
-        size = _QUESTION_EVENTS[config.name]
-        pool = self._pool()
+        size = QUESTION_EVENTS[config.name]
+        documents = self._unrepeated_documents(BuildReport())
+        pool = EventPool(event for _, kept in documents for event in kept)
         report.statistics["events_to_draw_from"] = len(pool)
         for chain in self._chains():
             starts = window_starts(
@@ -351,7 +288,7 @@ class EventChains(EventDatasetBuilder):
             for start in starts:
                 events = chain.events[start : start + size]
                 draws = SeededDraws(config.distractor_seed, config.name, chain.chain_id, start)
-                question = _question(config.name, events, keys, pool, draws)
+                question = question_columns(config.name, events, keys, pool, draws)
                 if question is None:
                     report.skipped["question_without_distractors"] += 1
                     continue
@@ -360,32 +297,20 @@ class EventChains(EventDatasetBuilder):
 
     def _cloze_rows(self) -> Iterator[Row]:
         report = self.report
-        count, random_picks = 0, 0.0
+        count, random_picks, ambiguous = 0, 0.0, 0
         for path in self.split_files[self.split]:
-            license_name = license_of_source(path.stem)
+            origin = {"source": path.stem, "license": license_of_source(path.stem)}
             for item in read_cloze_items(path):
                 checked_question(item, path)
                 count += 1
                 random_picks += 1 / (len(item.wrong) + 1)
-                if item.held_out[0] in item.wrong:
-                    report.statistics["items_with_true_event_among_wrong"] = (
-                        int(str(report.statistics.get("items_with_true_event_among_wrong", 0))) + 1
-                    )
-                report.add_source(path.stem, license_name, items=1)
-                draws = SeededDraws(self.config.distractor_seed, item.item_id)
-                yield {
-                    "item_id": item.item_id,
-                    "source": path.stem,
-                    "license": license_name,
-                    "context": item.context,
-                    **place_held_out(item, draws),
-                }
+                ambiguous += item.held_out[0] in item.wrong
+                report.add_source(origin["source"], origin["license"], items=1)
+                choices = place_held_out(item, SeededDraws(self.config.distractor_seed, item.item_id))
+                yield {"item_id": item.item_id, **origin, "context": item.context, **choices}
         report.read["items"] = count
-        report.statistics["random_pick_percent"] = round(100 * random_picks / count, 1) if count else 0.0
-
-
-def _splits(config: datasets.BuilderConfig) -> DocumentSplits:
-    return DocumentSplits(config.validation_share, config.test_share, config.split_seed)
+        report.statistics["items_with_true_event_among_wrong"] = ambiguous
+        report.statistics["random_pick_percent"] = round(100 * random_picks / max(count, 1), 1)
 
 
 def _wanted_kinds(config_name: str, found: Iterable[RawFileKind | None]) -> tuple[RawFileKind, ...]:
@@ -403,21 +328,3 @@ def _origin(item: RawDocument | Chain) -> dict[str, object]:
 
 def _chain_origin(chain: Chain) -> dict[str, object]:
     return {"chain_id": chain.chain_id, **_origin(chain)}
-
-
-def _question(
-    config_name: str, events: list[Event], keys: set[str], pool: EventPool, draws: SeededDraws
-) -> dict[str, object] | None:
-    """The columns of a question about these events; None where its distractors cannot be drawn."""
-    if config_name == "multistep":
-        steps = draw_steps(events, keys, pool, draws)
-        if steps is None:
-            return None
-        return {
-            "start": events[0],
-            "steps": [step["choices"] for step in steps],
-            "labels": [step["label"] for step in steps],
-        }
-    *context, true_event = events
-    choices = draw_choices(true_event, argument_texts(events), keys, pool, draws)
-    return None if choices is None else {"context": context, **choices}

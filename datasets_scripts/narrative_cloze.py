@@ -1,12 +1,12 @@
 """Multiple-choice questions about chains: narrative cloze with one and with several steps.
 
-The protocol is that of Lee and Goldwasser (ACL 2019), which MulCL is measured by.
+The questions are made as the code of Lee and Goldwasser (ACL 2019) makes them, by which MulCL is measured.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, TypedDict
 
 import numpy as np
@@ -19,11 +19,9 @@ from eventformers.datasets_scripts.protagonist_chains import event_key
 CHOICES = 5
 """Choices of a question, the true event among them."""
 
-CLOZE_EVENTS = 9
-"""Events of a narrative cloze question: eight of context, and the one that is asked for."""
-
-STEP_EVENTS = 5
-"""Events of a question of several steps: the start, and one for each step."""
+QUESTION_EVENTS = {"mcnc": 9, "multistep": 5}
+"""Events that a question is made of: eight of context and the one that is asked for, or the start and one for
+each of four steps."""
 
 _TRIES = 200
 """Draws for one distractor before a question is given up."""
@@ -44,29 +42,20 @@ class EventPool:
     """Events to draw distractors from, each as often as it occurs.
 
     Twelve bytes an event, and each distinct text of a role once. Draws depend on the events alone, not on
-    the order in which they were added.
+    their order.
     """
 
-    def __init__(self) -> None:
-        self._names: dict[str, int] = {}
-        self._ids = array("i")
-        self._texts: list[str] = []
-        self._rows = np.empty((0, 3), dtype=np.int32)
-
-    def add(self, event: Event) -> None:
-        """Add an occurrence."""
-        names = self._names
-        for text in (event["subject"], event["predicate"], event["object"]):
-            self._ids.append(names.setdefault(text, len(names)))
-
-    def close(self) -> None:
-        """Bring the events in their order; none can be added afterwards."""
-        self._texts = sorted(self._names)
-        ranks = np.empty(len(self._texts), dtype=np.int32)
-        ranks[[self._names[text] for text in self._texts]] = np.arange(len(self._texts), dtype=np.int32)
-        rows = ranks[np.asarray(self._ids, dtype=np.int32)].reshape(-1, 3)
+    def __init__(self, events: Iterable[Event]) -> None:
+        names: dict[str, int] = {}
+        ids = array("i")
+        for event in events:
+            for text in (event["subject"], event["predicate"], event["object"]):
+                ids.append(names.setdefault(text, len(names)))
+        self._texts = sorted(names)
+        ranks = np.empty(len(names), dtype=np.int32)
+        ranks[[names[text] for text in self._texts]] = np.arange(len(names), dtype=np.int32)
+        rows = ranks[np.asarray(ids, dtype=np.int32)].reshape(-1, 3)
         self._rows = rows[np.lexsort(rows.T)]
-        self._names, self._ids = {}, array("i")
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -99,14 +88,41 @@ def draw_choices(
     pool: EventPool,
     draws: SeededDraws,
 ) -> Choices | None:
-    """The true event at a uniformly drawn place among distractors.
-
-    A distractor is a random event of the pool, one of whose argument slots, empty or not, is overwritten by
-    a random argument of the chain. It is drawn anew while it reads like an event of the chain or like an
-    earlier choice.
+    """The true event at a uniformly drawn place among distractors (`draw_distractors`).
 
     Args:
         true_event: the event that is asked for.
+        arguments: the arguments of the question's events.
+        chain_keys: `event_key` of all events of the chain.
+        pool: the events to draw from.
+        draws: the draws of this question.
+
+    Returns:
+        None where there are not enough distractors.
+    """
+    label = draws.below(CHOICES)
+    choices = draw_distractors(CHOICES - 1, arguments, chain_keys, pool, draws)
+    if choices is None:
+        return None
+    choices.insert(label, true_event)
+    return {"choices": choices, "label": label}
+
+
+def draw_distractors(
+    number: int,
+    arguments: Sequence[str],
+    chain_keys: Collection[str],
+    pool: EventPool,
+    draws: SeededDraws,
+) -> list[Event] | None:
+    """Draw wrong choices.
+
+    A distractor is a random event of the pool, one of whose argument slots, empty or not, is overwritten by
+    a random argument of the chain. It is drawn anew while it reads like an event of the chain or like an
+    earlier distractor.
+
+    Args:
+        number: how many.
         arguments: the arguments of the question's events.
         chain_keys: `event_key` of all events of the chain.
         pool: the events to draw from.
@@ -117,10 +133,9 @@ def draw_choices(
     """
     if not arguments:
         return None
-    label = draws.below(CHOICES)
     taken = set(chain_keys)
-    choices: list[Event] = []
-    while len(choices) < CHOICES - 1:
+    distractors: list[Event] = []
+    while len(distractors) < number:
         for _ in range(_TRIES):
             distractor = pool.draw(draws)
             distractor[_SLOTS[draws.below(len(_SLOTS))]] = arguments[draws.below(len(arguments))]
@@ -130,26 +145,44 @@ def draw_choices(
         else:
             return None
         taken.add(key)
-        choices.append(distractor)
-    choices.insert(label, true_event)
-    return {"choices": choices, "label": label}
+        distractors.append(distractor)
+    return distractors
 
 
-def draw_steps(
+def question_columns(
+    kind: str,
     events: Sequence[Event],
     chain_keys: Collection[str],
     pool: EventPool,
     draws: SeededDraws,
-) -> list[Choices] | None:
-    """Choices for each event but the first, as `draw_choices` has them; None where one step has none."""
+) -> dict[str, object] | None:
+    """The columns of a question: `context, choices, label` of `mcnc`, `start, steps, labels` of `multistep`.
+
+    Args:
+        kind: a key of `QUESTION_EVENTS`.
+        events: the events that the question is made of.
+        chain_keys: `event_key` of all events of the chain.
+        pool: the events to draw distractors from.
+        draws: the draws of this question.
+
+    Returns:
+        None where the distractors of one place cannot be drawn.
+    """
     arguments = argument_texts(events)
-    steps = []
-    for event in events[1:]:
-        step = draw_choices(event, arguments, chain_keys, pool, draws)
-        if step is None:
+    context, asked = (events[:-1], events[-1:]) if kind == "mcnc" else (events[:1], events[1:])
+    places: list[Choices] = []
+    for true_event in asked:
+        choices = draw_choices(true_event, arguments, chain_keys, pool, draws)
+        if choices is None:
             return None
-        steps.append(step)
-    return steps
+        places.append(choices)
+    if kind == "mcnc":
+        return {"context": list(context), **places[0]}
+    return {
+        "start": context[0],
+        "steps": [choices["choices"] for choices in places],
+        "labels": [choices["label"] for choices in places],
+    }
 
 
 def place_held_out(item: ClozeItem, draws: SeededDraws) -> Choices:

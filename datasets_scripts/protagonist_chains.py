@@ -23,7 +23,7 @@ class Chain:
         document_id: the document.
         source: the corpus that it is from.
         license: its terms of use.
-        protagonist: whom the events are about, in lower case.
+        protagonist: whom the events are about; in lower case where it is found by an equal argument.
         events: the distinct events in the order of the text; a repeated one stands where it comes first.
     """
 
