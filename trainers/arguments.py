@@ -20,6 +20,10 @@ class EventTrainingArguments(TrainingArguments):
         frozen_modules: modules, by name, whose parameters do not train.
         stop_at_relative_change: stop where the validation loss changes by less than this share of the one
             before; None goes on to the last step.
+        early_stopping_patience: stop where `metric_for_best_model` has not got better for this many
+            validations; None goes on to the last step.
+        learning_rate_decay: what every learning rate is multiplied by from epoch to epoch, a little at each
+            step; None takes the rates of `lr_scheduler_type`.
         start_weight_share: share of the start's weights in the final encoder, whose weights are the average
             of start and end (Wortsman et al., 2022); 0 takes the end alone.
     """
@@ -28,4 +32,6 @@ class EventTrainingArguments(TrainingArguments):
     gradient_cache_chunk_size: int | None = field(default=None)
     frozen_modules: list[str] | None = field(default=None)
     stop_at_relative_change: float | None = field(default=None)
+    early_stopping_patience: int | None = field(default=None)
+    learning_rate_decay: float | None = field(default=None)
     start_weight_share: float = field(default=0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,12 @@ from typing import Any
 import torch
 from huggingface_hub import HfApi
 from torch import nn
+from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 from transformers import Trainer, TrainerCallback, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME, TRAINING_ARGS_NAME
-from transformers.trainer_utils import HubStrategy
+from transformers.trainer_utils import EvalLoopOutput, HubStrategy, has_length
 
-from eventformers.errors import UnknownNameError
+from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.gradient_cache import backward_in_chunks
 
@@ -48,6 +50,7 @@ class EventTrainer(Trainer):
         self.can_return_loss = True
         self._term_sums: dict[str, torch.Tensor] = {}
         self._term_counts: dict[str, int] = defaultdict(int)
+        self._validated: dict[str, list[torch.Tensor]] = defaultdict(list)
         if hasattr(self.data_collator, "epoch"):
             self.add_callback(_EpochCallback(self.data_collator))
 
@@ -65,6 +68,8 @@ class EventTrainer(Trainer):
         output = model(**inputs)
         if model.training:
             self._remember_terms(output)
+        else:
+            self._remember_accuracies(output)
         return (output.loss, output) if return_outputs else output.loss
 
     def _remember_terms(self, output: Any) -> None:
@@ -72,6 +77,21 @@ class EventTrainer(Trainer):
             if name.endswith("_loss"):
                 self._term_sums[name] = self._term_sums.get(name, 0.0) + value.detach().float()
                 self._term_counts[name] += 1
+
+    def _remember_accuracies(self, output: Any) -> None:
+        for name, value in output.items():
+            if name.endswith("_correct"):
+                self._validated[name].append(self.accelerator.gather_for_metrics(value).float().cpu())
+
+    def evaluation_loop(self, *args: Any, **kwargs: Any) -> EvalLoopOutput:
+        """Validate; each output field `x_correct`, a truth value a row, gives the metric `x_accuracy`."""
+        self._validated.clear()
+        output = super().evaluation_loop(*args, **kwargs)
+        prefix = kwargs.get("metric_key_prefix", "eval")
+        for name, parts in self._validated.items():
+            key = f"{prefix}_{name.removesuffix('_correct')}_accuracy"
+            output.metrics[key] = torch.cat(parts).mean().item()
+        return output
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log, with the mean of every loss term since the last training log line."""
@@ -150,14 +170,39 @@ class EventTrainer(Trainer):
         self.optimizer = optimizer
         return optimizer
 
+    def create_scheduler(
+        self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
+    ) -> LRScheduler:
+        """Create the scheduler; `learning_rate_decay` makes it an exponential one."""
+        decay = self.args.learning_rate_decay
+        if decay is None or self.lr_scheduler is not None:
+            return super().create_scheduler(num_training_steps, optimizer)
+        if not has_length(self.train_dataset):
+            raise EventformersError(
+                "learning_rate_decay needs to know how long an epoch is; accepted: null with streaming=true"
+            )
+        batches = len(self.get_train_dataloader())
+        steps = max(1, math.ceil(batches / self.args.gradient_accumulation_steps))
+        chosen = self.optimizer if optimizer is None else optimizer
+        self.lr_scheduler = LambdaLR(chosen, lambda step: decay ** (step / steps))
+        # As the base class does, so that the state is saved and loaded.
+        self._created_lr_scheduler = True
+        return self.lr_scheduler
+
     def load_finished(self, checkpoint: str) -> None:
         """Take weights and log of a checkpoint after which no step is left.
 
         Args:
-            checkpoint: the checkpoint's folder.
+            checkpoint: the checkpoint's folder; where the best model is asked for and its checkpoint is still
+                beside this one, the weights are the best ones.
         """
-        self._load_from_checkpoint(checkpoint)
         self.state = TrainerState.load_from_json(str(Path(checkpoint) / TRAINER_STATE_NAME))
+        best = self.state.best_model_checkpoint
+        if self.args.load_best_model_at_end and best is not None:
+            # By its name, since the run may have moved.
+            beside = Path(checkpoint).with_name(Path(best).name)
+            checkpoint = str(beside) if beside.is_dir() else checkpoint
+        self._load_from_checkpoint(checkpoint)
 
     def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
         super()._save(output_dir, state_dict)

@@ -1,8 +1,17 @@
-"""The end of a training whose validation loss has settled."""
+"""The end of a training whose validation shows that it has settled, or gets no better."""
 
 from __future__ import annotations
 
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import (
+    EarlyStoppingCallback,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
+
+from eventformers.errors import EventformersError
+from eventformers.trainers.arguments import EventTrainingArguments
 
 
 class SettledLossCallback(TrainerCallback):
@@ -25,3 +34,37 @@ class SettledLossCallback(TrainerCallback):
         losses = [line["eval_loss"] for line in state.log_history if "eval_loss" in line]
         if len(losses) > 1 and abs(losses[-1] - losses[-2]) < self.relative_change * losses[-2]:
             control.should_training_stop = True
+
+
+def stopping_callbacks(arguments: EventTrainingArguments, has_validation: bool) -> list[TrainerCallback]:
+    """The callbacks that end a training early.
+
+    Args:
+        arguments: the training arguments.
+        has_validation: whether rows are validated on.
+
+    Returns:
+        None, one or two callbacks.
+
+    Raises:
+        EventformersError: a setting is not accepted, or there is nothing to validate on.
+    """
+    callbacks: list[TrainerCallback] = []
+    change, patience = arguments.stop_at_relative_change, arguments.early_stopping_patience
+    if change is not None:
+        if not change >= 0:
+            raise EventformersError(
+                f"setting stop_at_relative_change: found {change}; accepted: a number of at least 0, or null"
+            )
+        callbacks.append(SettledLossCallback(change))
+    if patience is not None:
+        if patience < 1:
+            raise EventformersError(
+                f"setting early_stopping_patience: found {patience}; accepted: a whole number of 1 or more, "
+                "or null"
+            )
+        callbacks.append(EarlyStoppingCallback(patience))
+    if callbacks and not has_validation:
+        name = "stop_at_relative_change" if change is not None else "early_stopping_patience"
+        raise EventformersError(f"{name} needs a validation loss; accepted: with validation_rows above 0")
+    return callbacks

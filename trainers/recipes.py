@@ -20,7 +20,7 @@ SECTIONS = ("model", "data", "views", "training")
 
 @dataclass
 class Recipe:
-    """Settings of one training run.
+    """Settings of one training run, or of one of its stages.
 
     Args:
         method: the `model_type`.
@@ -31,6 +31,8 @@ class Recipe:
         data: settings of the dataset builder.
         views: settings of the method's collator.
         training: fields of `EventTrainingArguments`.
+        stages: stages that follow each other, each a mapping with its `name` and the sections that it
+            overrides; empty where there is one stage, that of the sections above.
         seed: seed of the run; None draws one.
         expected: scores by task that the paper, or our own runs, report.
         expected_source: where these scores stand.
@@ -46,6 +48,7 @@ class Recipe:
     data: dict[str, Any] = field(default_factory=dict)
     views: dict[str, Any] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
+    stages: list[dict[str, Any]] = field(default_factory=list)
     seed: int | None = None
     expected: dict[str, float] = field(default_factory=dict)
     expected_source: str = ""
@@ -72,13 +75,30 @@ def _read(method: str, name: str) -> dict[str, Any]:
     for key in content:
         if key not in known:
             raise UnknownNameError(f"key in {path.name}:", str(key), known)
+    _check_sections(content, str(path))
+    stages = content.get("stages", [])
+    if not isinstance(stages, list) or not all(
+        isinstance(stage, dict) and isinstance(stage.get("name"), str) for stage in stages
+    ):
+        raise EventformersError(f"{path}, stages: found {stages!r}; accepted: a list of mappings with a name")
+    names = [stage["name"] for stage in stages]
+    if len(set(names)) < len(names):
+        raise EventformersError(f"{path}, stages: found {', '.join(names)}; accepted: each name once")
+    for stage in stages:
+        for key in stage:
+            if key not in ("name", *SECTIONS):
+                raise UnknownNameError(f"key of stage {stage['name']}:", str(key), ("name", *SECTIONS))
+        _check_sections(stage, f"{path}, stage {stage['name']}")
+    return content
+
+
+def _check_sections(content: Mapping[str, Any], place: str) -> None:
     for section in SECTIONS:
         value = content.get(section, {})
         if not isinstance(value, dict):
             raise EventformersError(
-                f"{path}, section {section}: found {value!r}; accepted: a mapping of settings"
+                f"{place}, section {section}: found {value!r}; accepted: a mapping of settings"
             )
-    return content
 
 
 def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,6 +106,9 @@ def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
     for key, value in changes.items():
         if key in SECTIONS and isinstance(value, Mapping):
             merged[key] = {**merged.get(key, {}), **value}
+        elif key == "stages":
+            earlier = {stage["name"]: stage for stage in base.get("stages", ())}
+            merged[key] = [_merge(earlier.get(stage["name"], {}), stage) for stage in value]
         else:
             merged[key] = value
     return merged
@@ -93,6 +116,8 @@ def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 
 def load_recipe(method: str, name: str) -> Recipe:
     """Load a recipe by name or by the path of a YAML file; `extends: other` starts from another recipe.
+
+    A recipe that names stages runs those alone, in its order, with the settings that they have in the other.
 
     Args:
         method: the `model_type`.
@@ -122,6 +147,8 @@ def load_recipe(method: str, name: str) -> Recipe:
 def apply_settings(recipe: Recipe, settings: Sequence[str], accepted: Mapping[str, Iterable[str]]) -> Recipe:
     """Override single settings, given as `key=value` or `section.key=value`.
 
+    Of a recipe with stages the setting is every stage's; `stage.key=value` is that of the named stage.
+
     Args:
         recipe: where to start.
         settings: the overrides; values are read as YAML.
@@ -136,12 +163,16 @@ def apply_settings(recipe: Recipe, settings: Sequence[str], accepted: Mapping[st
     """
     changed = deepcopy(recipe)
     keys = {section: set(names) for section, names in accepted.items()}
+    stages = {stage["name"]: stage for stage in changed.stages}
     for setting in settings:
         path, text = _split(setting)
         value = _read_value(text)
+        first, _, rest = path.partition(".")
+        stage = stages.get(first) if rest else None
+        path = path if stage is None else rest
         section, _, key = path.rpartition(".")
         homes = [section] if section else [name for name, known in keys.items() if key in known]
-        if key == "seed" and not section:
+        if key == "seed" and not section and stage is None:
             changed.seed = value
         elif len(homes) > 1:
             choices = " or ".join(f"{home}.{key}" for home in homes)
@@ -149,9 +180,14 @@ def apply_settings(recipe: Recipe, settings: Sequence[str], accepted: Mapping[st
         elif not homes or key not in keys.get(homes[0], set()):
             known_keys = [known for home in (homes or keys) for known in keys.get(home, set())]
             raise UnknownNameError("recipe key", key if known_keys else path, known_keys or SECTIONS)
+        elif stage is not None:
+            stage.setdefault(homes[0], {})[key] = value
+            changed.changed[f"{first}.{homes[0]}.{key}"] = value
         else:
             getattr(changed, homes[0])[key] = value
             changed.changed[f"{homes[0]}.{key}"] = value
+            for other in stages.values():
+                other.get(homes[0], {}).pop(key, None)
     return changed
 
 

@@ -6,13 +6,11 @@ from __future__ import annotations
 import json
 import logging
 import re
-import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from filelock import FileLock
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from eventformers.baselines import get_baseline
 from eventformers.baselines.knowledge_graph_embeddings import METHODS as EMBEDDINGS
@@ -24,7 +22,7 @@ from eventformers.inference.neighbour_votes import vote_settings
 from eventformers.protocols import JsonValue
 from eventformers.reproduced_table import Measurement, ReproducedRow, Reproduction
 from eventformers.results import TaskResult, read_result, result_path
-from eventformers.trainers.run import RUN_FILE, last_whole_checkpoint
+from eventformers.trainers.checkpoints import can_resume, remove_checkpoints
 from eventformers.training import train
 
 ROW_FILE = "reproduction.json"
@@ -110,7 +108,7 @@ def _train_or_read(call: Reproduction, row: ReproducedRow) -> None:
 
 def _train(call: Reproduction, row: ReproducedRow, folder: Path) -> str:
     """Train a row, or go on where it was killed; says what was done."""
-    resume = _can_resume(folder)
+    resume = can_resume(folder)
     finished = train(
         call.method.name,
         folder,
@@ -134,15 +132,9 @@ def _train(call: Reproduction, row: ReproducedRow, folder: Path) -> str:
         "seconds": round(finished.run.seconds, 2),
     }
     write_text(folder / ROW_FILE, json.dumps(record, indent=2) + "\n")
-    for checkpoint in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*"):
-        # Nothing is left to resume, and a table of large encoders would fill the disk with them.
-        shutil.rmtree(checkpoint)
+    # Nothing is left to resume, and a table of large encoders would fill the disk with them.
+    remove_checkpoints(folder)
     return f"{'resumed' if resume else 'trained'}, {finished.run.seconds:.0f} s"
-
-
-def _can_resume(folder: Path) -> bool:
-    """Whether a killed run left a whole checkpoint; those that were cut in mid-write are removed."""
-    return (folder / RUN_FILE).is_file() and last_whole_checkpoint(folder) is not None
 
 
 def _finished_folder(folder: Path, digest: str) -> Path | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,16 +20,9 @@ from eventformers.inference.loading import find_device
 from eventformers.model_cards import ModelCard, TrainedOn, write_card
 from eventformers.results import TaskResult, write_eval_results
 from eventformers.tasks import TASKS
+from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER, can_resume, recorded_seed
 from eventformers.trainers.method import load_method
-from eventformers.trainers.run import (
-    RUN_FILE,
-    TrainingRun,
-    recorded_seed,
-    remove_half_checkpoints,
-    resolve_recipe,
-    save_run,
-    train_head,
-)
+from eventformers.trainers.run import TrainingRun, resolve_recipe, save_run, train_head
 
 logger = logging.getLogger(__name__)
 
@@ -176,10 +170,10 @@ def _output_folder(folder: Path) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        remove_half_checkpoints(folder)
-        trained = any(folder.glob("checkpoint-*"))
+        trained = can_resume(folder)
         if not existed and not trained:
             (folder / RUN_FILE).unlink(missing_ok=True)
+            shutil.rmtree(folder / STAGES_FOLDER, ignore_errors=True)
             with suppress(OSError):
                 folder.rmdir()
         if full_disk(error) is not None:

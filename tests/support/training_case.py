@@ -20,10 +20,11 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
 
 from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.trainers.checkpoints import RUN_FILE
 from eventformers.trainers.gradient_cache import backward_in_chunks
 from eventformers.trainers.method import load_method
 from eventformers.trainers.recipes import list_recipes, load_recipe
-from eventformers.trainers.run import RUN_FILE, TrainingRun, accepted_keys, resolve_recipe, train_head
+from eventformers.trainers.run import TrainingRun, accepted_keys, resolve_recipe, train_head
 from eventformers.training import FinishedRun, train
 
 WORKER = Path(__file__).with_name("two_processes.py")

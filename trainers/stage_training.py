@@ -1,0 +1,269 @@
+"""Training of one stage: the head it starts from, its data, its arguments, its end."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence, Sized
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from peft import PeftModel
+from safetensors import SafetensorError
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers.trainer_utils import set_seed
+
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.models.modeling_base import EventPreTrainedModel
+from eventformers.trainers.arguments import EventTrainingArguments
+from eventformers.trainers.base import EventTrainer
+from eventformers.trainers.checkpoints import is_finished, last_whole_checkpoint
+from eventformers.trainers.early_stopping import stopping_callbacks
+from eventformers.trainers.lora import add_lora
+from eventformers.trainers.method import Method
+from eventformers.trainers.recipes import Recipe
+from eventformers.trainers.stages import FinishedStage, Stage
+from eventformers.trainers.weight_averaging import StartWeights
+
+_DTYPES = ("float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True)
+class StageOptions:
+    """What a run is asked for beside its recipe, the same for all its stages.
+
+    Args:
+        seed: the seed.
+        encoder: folder or Hub id of the pretrained encoder.
+        encoder_name: how the encoder is called in records.
+        data: built dataset, folder of raw files, or None for the bundled samples.
+        lora: train low-rank adapters instead of the whole encoder.
+        resume: go on from the stage's last checkpoint, where it has one.
+        device: `cpu` or `cuda`; None takes an accelerator where there is one.
+        dtype: `bfloat16` or `float16` computes in mixed precision; None in float32.
+    """
+
+    seed: int
+    encoder: str
+    encoder_name: str
+    data: str | None
+    lora: bool
+    resume: bool
+    device: str | None
+    dtype: str | None
+
+
+@dataclass
+class StageRun:
+    """What the training of a stage leaves behind.
+
+    Args:
+        model: the trained head; adapters are merged.
+        adapter: the head with its adapters, before the merge; None without `lora`.
+        tokenizer: the encoder's tokenizer.
+        arguments: the training arguments.
+        data: what the card tells of the data.
+        validation_rows: rows of the validation loss.
+        finished: how the stage went.
+        is_main_process: False in all but one of several processes.
+    """
+
+    model: EventPreTrainedModel
+    adapter: PeftModel | None
+    tokenizer: PreTrainedTokenizerBase
+    arguments: EventTrainingArguments
+    data: dict[str, Any]
+    validation_rows: int
+    finished: FinishedStage
+    is_main_process: bool
+
+
+def check_settings(method: Method, stage: Stage, options: StageOptions) -> None:
+    """Refuse a stage whose configuration or training arguments are not accepted.
+
+    Raises:
+        EventformersError: says which.
+    """
+    with _accepted_fields():
+        method.config_class(**stage.recipe.model)
+    _make_arguments(stage.recipe, stage.folder, options, has_validation=True)
+
+
+def train_stage(
+    method: Method,
+    stage: Stage,
+    options: StageOptions,
+    *,
+    earlier: Path | None,
+    on_ready: Callable[[], None],
+) -> StageRun:
+    """Train one stage.
+
+    Args:
+        method: the method.
+        stage: the stage.
+        options: what the run is asked for.
+        earlier: folder of the stage before, from whose head this one starts; None starts from the encoder.
+        on_ready: called when all is ready to train.
+
+    Returns:
+        The stage, with the trained model in evaluation mode.
+
+    Raises:
+        EventformersError: a setting is not accepted, or memory ran out.
+    """
+    recipe = stage.recipe
+    checkpoint = last_whole_checkpoint(stage.folder) if options.resume else None
+    set_seed(options.seed)
+    if earlier is None:
+        model = _build_head(method, options.encoder, recipe)
+    else:
+        model = _continue_head(method, earlier, recipe)
+    tokenizer = AutoTokenizer.from_pretrained(options.encoder)
+    prepared = method.prepare(recipe, options.data, tokenizer, model, options.seed)
+    has_validation = prepared.validation is not None
+    arguments = _make_arguments(recipe, stage.folder, options, has_validation)
+    _freeze(model, arguments.frozen_modules or [])
+    start = _start_weights(model, arguments.start_weight_share, options.lora)
+    trained = add_lora(model, method.trained_whole, options.encoder_name) if options.lora else model
+    trainer = EventTrainer(
+        model=trained,
+        args=arguments,
+        train_dataset=prepared.train,
+        eval_dataset=prepared.validation,
+        data_collator=prepared.collator,
+        processing_class=tokenizer,
+        callbacks=stopping_callbacks(arguments, has_validation),
+    )
+    on_ready()
+    started = time.monotonic()
+    try:
+        if checkpoint is not None and is_finished(Path(checkpoint)):
+            # Trainer would do one step more.
+            trainer.load_finished(checkpoint)
+        else:
+            trainer.train(resume_from_checkpoint=checkpoint)
+    except torch.OutOfMemoryError as error:
+        raise EventformersError(
+            f"out of memory with {arguments.per_device_train_batch_size} rows a batch; lower "
+            "per_device_train_batch_size, or set gradient_cache_chunk_size to encode that many rows at a time"
+        ) from error
+    merged = trained.merge_and_unload() if options.lora else trained
+    if start is not None:
+        start.average_into(merged.base_model.encoder, arguments.start_weight_share)
+    return StageRun(
+        model=merged.eval(),
+        adapter=trained if options.lora else None,
+        tokenizer=tokenizer,
+        arguments=arguments,
+        data=prepared.description,
+        validation_rows=0 if prepared.validation is None else len(cast(Sized, prepared.validation)),
+        finished=FinishedStage(
+            name=stage.name,
+            steps=trainer.state.global_step,
+            seconds=time.monotonic() - started,
+            truncated=prepared.collator.truncated,
+            history=trainer.state.log_history,
+        ),
+        is_main_process=trainer.is_world_process_zero(),
+    )
+
+
+@contextmanager
+def _accepted_fields() -> Iterator[None]:
+    """Tell a configuration's reason for refusing a field in one line."""
+    try:
+        yield
+    except (StrictDataclassError, ValueError) as error:
+        # A configuration wraps the reason twice: "Validation error for field 'x': TypeError: the reason".
+        reason = re.sub(r"^.*?validation error for .*?Error: ", "", " ".join(str(error).split()), flags=re.I)
+        raise EventformersError(f"model: {reason}") from error
+
+
+def _build_head(method: Method, encoder: str, recipe: Recipe) -> EventPreTrainedModel:
+    try:
+        with _accepted_fields():
+            return method.head_class.from_encoder(encoder, **recipe.model)
+    except (OSError, SafetensorError) as error:
+        raise EventformersError(
+            f"cannot load the encoder {encoder!r}: {' '.join(str(error).split())[:300]}"
+        ) from error
+
+
+def _continue_head(method: Method, folder: Path, recipe: Recipe) -> EventPreTrainedModel:
+    """The head that a stage left, under the configuration of the next."""
+    with _accepted_fields():
+        config = method.config_class.from_pretrained(folder, **recipe.model)
+        try:
+            return method.head_class.from_pretrained(folder, config=config, dtype=torch.float32).train()
+        except RuntimeError as error:
+            raise EventformersError(
+                f"{folder} holds weights of other sizes; accepted: the same sizes in every stage: "
+                f"{' '.join(str(error).split())[:300]}"
+            ) from error
+
+
+def _freeze(model: EventPreTrainedModel, names: Sequence[str]) -> None:
+    for name in names:
+        found = [parameter for key, parameter in model.named_parameters() if name in key.split(".")]
+        if not found:
+            modules = {part for key, _ in model.named_parameters() for part in key.split(".")[:-1]}
+            raise UnknownNameError("module in frozen_modules:", name, modules)
+        for parameter in found:
+            parameter.requires_grad_(False)
+
+
+def _start_weights(model: EventPreTrainedModel, share: float, lora: bool) -> StartWeights | None:
+    """The start's weights where the final encoder is to have a share of them."""
+    if not 0 <= share < 1:
+        raise EventformersError(
+            f"setting start_weight_share: found {share}; accepted: a number from 0 to below 1"
+        )
+    if share and lora:
+        raise EventformersError("start_weight_share needs whole weights; accepted: 0 with --lora")
+    return StartWeights(model.base_model.encoder) if share else None
+
+
+def _make_arguments(
+    recipe: Recipe, folder: Path, options: StageOptions, has_validation: bool
+) -> EventTrainingArguments:
+    """The training arguments of a stage.
+
+    Raises:
+        EventformersError: an argument is not accepted.
+    """
+    settings: dict[str, Any] = {
+        "dataloader_drop_last": True,
+        "logging_steps": 10,
+        "save_total_limit": 2,
+        # Each process reads its own part of a stream; batches sent by one process would need equal widths.
+        "accelerator_config": {"dispatch_batches": False},
+        **recipe.training,
+    }
+    if has_validation:
+        settings.setdefault("eval_strategy", settings.get("save_strategy", "steps"))
+        # The best model is chosen among those saved; evaluating more often would be time lost.
+        settings.setdefault("eval_steps", settings.get("save_steps"))
+        settings.setdefault("load_best_model_at_end", True)
+    if options.dtype not in (None, *_DTYPES):
+        raise UnknownNameError("dtype", options.dtype, _DTYPES)
+    try:
+        return EventTrainingArguments(
+            output_dir=str(folder),
+            seed=options.seed,
+            use_cpu=options.device == "cpu",
+            bf16=options.dtype == "bfloat16",
+            fp16=options.dtype == "float16",
+            remove_unused_columns=False,
+            label_names=[],
+            report_to="none",
+            **settings,
+        )
+    except (TypeError, ValueError) as error:
+        raise EventformersError(
+            f"a training setting is not accepted: {' '.join(str(error).split())}"
+        ) from error

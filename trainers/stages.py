@@ -1,0 +1,174 @@
+"""The stages of a run: what each trains, where it is kept, and what a resume finds of it.
+
+A recipe without stages is a run of one stage. Every stage but the last leaves a model in a folder of its own,
+complete with configuration, code and tokenizer, from which the next one starts; the last stage is trained in
+the run's own folder.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, get_args
+
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.files import write_text
+from eventformers.models.configuration_base import EventConfig
+from eventformers.trainers.checkpoints import (
+    RUN_FILE,
+    STAGE_FILE,
+    STAGES_FOLDER,
+    can_resume,
+    last_whole_checkpoint,
+)
+from eventformers.trainers.recipes import SECTIONS, Recipe
+
+# What decides on the rows, the draws and the loss; other training arguments may change on the way.
+_KEPT_BY_A_RESUME = ("seed", "model", "data", "views")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a run.
+
+    Args:
+        name: its name; empty where a run has but one.
+        recipe: its settings: the recipe's, with those that the stage overrides.
+        folder: where its checkpoints go, and its model.
+    """
+
+    name: str
+    recipe: Recipe
+    folder: Path
+
+    @property
+    def record(self) -> FinishedStage | None:
+        """How the stage went; None where it has not finished, or is the last one."""
+        path = self.folder / STAGE_FILE
+        return FinishedStage(**json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+
+
+@dataclass(frozen=True)
+class FinishedStage:
+    """How a stage went.
+
+    Args:
+        name: its name; empty where a run has but one.
+        steps: optimizer steps.
+        seconds: training time.
+        truncated: how many texts were cut.
+        history: the log, one mapping a line.
+    """
+
+    name: str
+    steps: int
+    seconds: float
+    truncated: int = 0
+    history: list[dict[str, float]] = field(default_factory=list)
+
+    def write(self, folder: Path) -> None:
+        """Write what `Stage.record` reads."""
+        write_text(folder / STAGE_FILE, json.dumps(asdict(self), indent=2) + "\n")
+
+
+def stage_recipes(recipe: Recipe) -> list[Recipe]:
+    """The settings of each stage of a recipe, in order; of one without stages its own.
+
+    The stage's name is the configuration's field `stage`.
+    """
+    if not recipe.stages:
+        return [recipe]
+    recipes = []
+    for stage in recipe.stages:
+        sections = {name: {**getattr(recipe, name), **stage.get(name, {})} for name in SECTIONS}
+        sections["model"]["stage"] = stage["name"]
+        recipes.append(replace(recipe, stages=[], **sections))
+    return recipes
+
+
+def check_stages(recipe: Recipe, config_class: type[EventConfig]) -> None:
+    """Refuse stages that a method does not have.
+
+    Args:
+        recipe: the recipe.
+        config_class: the method's configuration, which knows its stages.
+
+    Raises:
+        EventformersError: the method has no stages.
+        UnknownNameError: it has none of this name.
+    """
+    known = [name for entry in fields(config_class) if entry.name == "stage" for name in get_args(entry.type)]
+    for stage in recipe.stages:
+        if not known:
+            raise EventformersError(
+                f"stages: found {stage['name']!r}, but {recipe.method} has one stage alone; accepted: a "
+                "recipe without stages"
+            )
+        if stage["name"] not in known:
+            raise UnknownNameError(f"stage of {recipe.method}", stage["name"], known)
+
+
+def plan_stages(recipe: Recipe, output: Path) -> list[Stage]:
+    """The stages of a run, in order.
+
+    Args:
+        recipe: the recipe.
+        output: folder of the run.
+    """
+    recipes = stage_recipes(recipe)
+    names = [stage["name"] for stage in recipe.stages] or [""]
+    folders = [output / STAGES_FOLDER / f"{number}-{name}" for number, name in enumerate(names[:-1], start=1)]
+    return [Stage(*parts) for parts in zip(names, recipes, [*folders, output], strict=True)]
+
+
+def check_resume(record: Mapping[str, Any], output: Path, stages: Sequence[Stage]) -> None:
+    """Refuse to resume where there is nothing, or where what there is was made with other settings.
+
+    A stage that has not begun may have other settings than before.
+
+    Args:
+        record: what the run is asked for.
+        output: its folder.
+        stages: its stages.
+
+    Raises:
+        EventformersError: there is nothing to go on from, or it is of another run.
+    """
+    if not can_resume(output):
+        raise EventformersError(f"{output}: found no checkpoint to resume; run without --resume")
+    path = output / RUN_FILE
+    earlier = json.loads(path.read_text(encoding="utf-8"))
+    different = [key for key in ("encoder", "lora") if earlier[key] != record[key]]
+    before = {stage.folder: stage for stage in plan_stages(Recipe(**earlier["recipe"]), output)}
+    for stage in stages:
+        is_finished = stage.record is not None
+        if not is_finished and last_whole_checkpoint(stage.folder) is None:
+            continue
+        if stage.folder not in before or before[stage.folder].name != stage.name:
+            different.append("stages")
+            continue
+        was, now = (json.loads(json.dumps(asdict(each.recipe))) for each in (before[stage.folder], stage))
+        keys = (*_KEPT_BY_A_RESUME, "training") if is_finished else _KEPT_BY_A_RESUME
+        different += [key for key in keys if was[key] != now[key]]
+    if different:
+        raise EventformersError(
+            f"{output}: the run to resume has another {' and '.join(dict.fromkeys(different))}; pass the "
+            f"settings of {path}, or another -o"
+        )
+
+
+def continuous_history(stages: Sequence[FinishedStage]) -> list[dict[str, float]]:
+    """The log of all stages as of one training: steps and epochs count on from stage to stage."""
+    lines: list[dict[str, float]] = []
+    steps, epochs = 0, 0.0
+    for stage in stages:
+        for line in stage.history:
+            counted = {"step": line["step"] + steps} if "step" in line else {}
+            if "epoch" in line:
+                counted["epoch"] = line["epoch"] + epochs
+            lines.append({**line, **counted})
+        steps += stage.steps
+        epochs += max((line.get("epoch", 0.0) for line in stage.history), default=0.0)
+    return lines
