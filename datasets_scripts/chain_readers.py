@@ -49,6 +49,9 @@ ACCEPTED_DOCUMENT = (
     '{"subject", "predicate", "object"} or of [sentence, offset, subject, predicate, object, lemma, '
     "passive, negated]"
 )
+EXTRACTION_REPORT = "report.json"
+"""What `eventformers.extract` writes beside events and chains: no raw file."""
+
 RawFileKind = Literal["documents", "chains", "cloze", "tuples"]
 """What a raw file holds: documents or chains as JSON lines, narrative cloze items, chains as tuples."""
 
@@ -162,7 +165,7 @@ def raw_file_kind(path: Path) -> RawFileKind | None:
 
 @lru_cache(maxsize=256)
 def _kind(path: Path, size: int, changed: int) -> RawFileKind | None:
-    if not is_json_lines(path) and path.suffix != ".txt":
+    if path.name == EXTRACTION_REPORT or not (is_json_lines(path) or path.suffix == ".txt"):
         return None
     try:
         first = next((text for _, text in read_lines(path) if text.strip()), "")

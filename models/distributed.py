@@ -3,6 +3,8 @@
 import torch
 from torch import distributed
 
+_NO_KEY = -1
+
 
 class _GatherRows(torch.autograd.Function):
     """All-gather along the first dimension; backward sums the gradient over ranks and keeps the own rows.
@@ -34,8 +36,44 @@ def gather_rows(rows: torch.Tensor) -> torch.Tensor:
     Returns:
         `(processes * B, ...)`; the same tensor where there is one process.
     """
+    return rows if _num_processes() == 1 else _GatherRows.apply(rows)
+
+
+def _num_processes() -> int:
     if not distributed.is_available() or not distributed.is_initialized():
-        return rows
-    if distributed.get_world_size() == 1:
-        return rows
-    return _GatherRows.apply(rows)
+        return 1
+    return distributed.get_world_size()
+
+
+def apart_from_other_processes(numbers: torch.Tensor) -> torch.Tensor:
+    """Numbers from 0 to below 2^40, changed so that no other process has them."""
+    return numbers + ((distributed.get_rank() if _num_processes() > 1 else 0) << 40)
+
+
+def gather_distinct(rows: torch.Tensor, keys: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Gather rows of any number from all processes, one for each key.
+
+    Args:
+        rows: `(R, d)`; R may differ between processes.
+        keys: numbers from 0 to below 2^63, `(R,)`, equal where rows are.
+
+    Returns:
+        The first row of each key `(U, d)`, and the keys in ascending order `(U,)`.
+    """
+    if _num_processes() > 1:
+        longest = torch.tensor(len(rows), device=rows.device)
+        distributed.all_reduce(longest, distributed.ReduceOp.MAX)
+        missing = int(longest) - len(rows)
+        keys = gather_rows(torch.nn.functional.pad(keys, (0, missing), value=_NO_KEY))
+        there = keys != _NO_KEY
+        keys = keys[there]
+        rows = gather_rows(torch.nn.functional.pad(rows, (0, 0, 0, missing)))[there]
+    distinct, inverse = keys.unique(return_inverse=True)
+    numbers = torch.arange(len(inverse), device=rows.device)
+    first = torch.full_like(distinct, len(inverse)).scatter_reduce(0, inverse, numbers, "amin")
+    return rows[first], distinct
+
+
+def places_of(keys: torch.Tensor, sorted_keys: torch.Tensor) -> torch.Tensor:
+    """Places of keys among distinct ones in ascending order, where all of them are: `(...)` to the same."""
+    return torch.searchsorted(sorted_keys, keys)

@@ -6,46 +6,40 @@ Half precision inputs are raised to float32 and autocast is switched off inside:
 temperatures need it.
 """
 
-import functools
-from collections.abc import Callable
-
 import torch
 from torch.nn import functional
 
+from .chain_losses import (
+    chain_contrast,
+    composition_contrast,
+    corrupted_corrupted_contrast,
+    event_prediction,
+    mean_cosine,
+    normal_corrupted_contrast,
+    word_prediction,
+)
+from .similarities import cosine, in_full_precision, rows_as_classes, without
 
-def _in_full_precision(loss: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """Run a function of tensors in at least float32, under autocast too."""
-
-    def raised(value):
-        is_half = isinstance(value, torch.Tensor) and value.dtype in (torch.float16, torch.bfloat16)
-        return value.float() if is_half else value
-
-    @functools.wraps(loss)
-    def wrapper(*args, **kwargs) -> torch.Tensor:
-        values = (*args, *kwargs.values())
-        device = next(value.device for value in values if isinstance(value, torch.Tensor))
-        with torch.autocast(device.type, enabled=False):
-            return loss(
-                *(raised(value) for value in args),
-                **{name: raised(value) for name, value in kwargs.items()},
-            )
-
-    return wrapper
-
-
-def _cosine(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """Cosines of all pairs: `(..., n, d)` and `(..., m, d)` to `(..., n, m)`."""
-    return functional.normalize(left, dim=-1) @ functional.normalize(right, dim=-1).transpose(-1, -2)
-
-
-def _rows_as_classes(logits: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy by row, where the right class of row i is column i: `(B, B)` to `(B,)`."""
-    return functional.cross_entropy(
-        logits, torch.arange(logits.shape[0], device=logits.device), reduction="none"
-    )
+__all__ = [
+    "chain_contrast",
+    "cluster_prediction",
+    "composition_contrast",
+    "corrupted_corrupted_contrast",
+    "event_prediction",
+    "info_nce",
+    "margin_contrast",
+    "mean_cosine",
+    "multi_alternative_contrast",
+    "normal_corrupted_contrast",
+    "prototype_entropy",
+    "shared_word_contrast",
+    "sinkhorn",
+    "weakly_supervised_contrastive",
+    "word_prediction",
+]
 
 
-@_in_full_precision
+@in_full_precision
 def info_nce(
     anchor: torch.Tensor,
     positive: torch.Tensor,
@@ -65,17 +59,17 @@ def info_nce(
         Mean over the batch, a scalar.
     """
     if negatives is None:
-        return _rows_as_classes(_cosine(anchor, positive) / temperature).mean()
+        return rows_as_classes(cosine(anchor, positive) / temperature).mean()
     positive_logits = functional.cosine_similarity(anchor, positive, dim=-1).unsqueeze(-1)
     if negatives.dim() == 2:
-        negative_logits = _cosine(anchor, negatives)
+        negative_logits = cosine(anchor, negatives)
     else:
-        negative_logits = _cosine(anchor.unsqueeze(1), negatives).squeeze(1)
+        negative_logits = cosine(anchor.unsqueeze(1), negatives).squeeze(1)
     logits = torch.cat([positive_logits, negative_logits], dim=-1) / temperature
     return -functional.log_softmax(logits, dim=-1)[:, 0].mean()
 
 
-@_in_full_precision
+@in_full_precision
 def margin_contrast(
     anchor: torch.Tensor, positive: torch.Tensor, negative: torch.Tensor, margin: float
 ) -> torch.Tensor:
@@ -96,7 +90,7 @@ def margin_contrast(
     return (margin - lead).clamp(min=0).mean()
 
 
-@_in_full_precision
+@in_full_precision
 def weakly_supervised_contrastive(
     anchor: torch.Tensor,
     view_1: torch.Tensor,
@@ -122,16 +116,16 @@ def weakly_supervised_contrastive(
     Returns:
         Mean over the batch, a scalar.
     """
-    view_1_logits = _cosine(anchor, view_1) / temperature
-    view_2_logits = _cosine(anchor, view_2) / temperature
+    view_1_logits = cosine(anchor, view_1) / temperature
+    view_2_logits = cosine(anchor, view_2) / temperature
     co_event_logits = functional.cosine_similarity(anchor, co_event, dim=-1) / temperature
     diagonal = torch.eye(len(anchor), dtype=torch.bool, device=anchor.device)
     against_view_1 = torch.where(diagonal, co_event_logits.unsqueeze(-1), view_1_logits)
-    dropout_terms = (_rows_as_classes(view_1_logits) + _rows_as_classes(view_2_logits)) / 2
-    return (dropout_terms + co_event_weight * _rows_as_classes(against_view_1)).mean()
+    dropout_terms = (rows_as_classes(view_1_logits) + rows_as_classes(view_2_logits)) / 2
+    return (dropout_terms + co_event_weight * rows_as_classes(against_view_1)).mean()
 
 
-@_in_full_precision
+@in_full_precision
 def shared_word_contrast(
     anchor: torch.Tensor,
     positive: torch.Tensor,
@@ -155,14 +149,14 @@ def shared_word_contrast(
     """
     own = functional.cosine_similarity(anchor, positive, dim=-1).unsqueeze(-1)
     diagonal = torch.eye(len(anchor), dtype=torch.bool, device=anchor.device)
-    others = _cosine(anchor, anchor).masked_fill(diagonal, float("-inf"))
-    logits = torch.cat([own, others, _cosine(anchor, negatives.flatten(0, 1))], dim=-1) / temperature
+    others = cosine(anchor, anchor).masked_fill(diagonal, float("-inf"))
+    logits = torch.cat([own, others, cosine(anchor, negatives.flatten(0, 1))], dim=-1) / temperature
     row_losses = -functional.log_softmax(logits, dim=-1)[:, 0]
     return (row_losses if weight is None else weight * row_losses).mean()
 
 
 @torch.no_grad()
-@_in_full_precision
+@in_full_precision
 def sinkhorn(scores: torch.Tensor, num_iterations: int = 3, epsilon: float = 0.05) -> torch.Tensor:
     """Soft assignment of samples to prototypes in equal shares (Sinkhorn-Knopp; SWCC section 3.2).
 
@@ -184,7 +178,7 @@ def sinkhorn(scores: torch.Tensor, num_iterations: int = 3, epsilon: float = 0.0
     return log_assignment.exp()
 
 
-@_in_full_precision
+@in_full_precision
 def cluster_prediction(
     view_1: torch.Tensor,
     view_2: torch.Tensor,
@@ -206,8 +200,8 @@ def cluster_prediction(
     Returns:
         Both directions summed, summed over prototypes, mean over the batch, a scalar.
     """
-    logits_1 = _cosine(view_1, prototypes) / temperature
-    logits_2 = _cosine(view_2, prototypes) / temperature
+    logits_1 = cosine(view_1, prototypes) / temperature
+    logits_2 = cosine(view_2, prototypes) / temperature
     assignment_1 = sinkhorn(logits_1, num_iterations, epsilon)
     assignment_2 = sinkhorn(logits_2, num_iterations, epsilon)
     agreement = assignment_1 * functional.log_softmax(
@@ -216,7 +210,7 @@ def cluster_prediction(
     return -agreement.sum(dim=-1).mean()
 
 
-@_in_full_precision
+@in_full_precision
 def prototype_entropy(vectors: torch.Tensor, prototypes: torch.Tensor, temperature: float) -> torch.Tensor:
     """Entropy of each sample's distribution over prototypes, a term of SWCC's released code only.
 
@@ -228,11 +222,11 @@ def prototype_entropy(vectors: torch.Tensor, prototypes: torch.Tensor, temperatu
     Returns:
         Mean over the batch in nats, a scalar.
     """
-    log_probabilities = functional.log_softmax(_cosine(vectors, prototypes) / temperature, dim=-1)
+    log_probabilities = functional.log_softmax(cosine(vectors, prototypes) / temperature, dim=-1)
     return -(log_probabilities.exp() * log_probabilities).sum(dim=-1).mean()
 
 
-@_in_full_precision
+@in_full_precision
 def multi_alternative_contrast(
     premise: torch.Tensor,
     alternatives: torch.Tensor,
@@ -275,7 +269,7 @@ def multi_alternative_contrast(
         Mean over the batch, a scalar.
     """
     num_rows, num_alternatives, _ = alternatives.shape
-    cosines = _cosine(premise, alternatives.flatten(0, 1)).unflatten(1, (num_rows, num_alternatives))
+    cosines = cosine(premise, alternatives.flatten(0, 1)).unflatten(1, (num_rows, num_alternatives))
     rows = torch.arange(num_rows, device=premise.device)
     own = cosines[rows, rows]
     if chosen is None:
@@ -292,13 +286,8 @@ def multi_alternative_contrast(
     if own_alternatives == "zero_logit":
         logits.append(torch.zeros_like(own[:, 1:]))
     if row_negatives is not None:
-        row_logits = _cosine(premise.unsqueeze(1), row_negatives).squeeze(1) / temperature
-        logits.append(_without(row_logits, row_negatives_mask))
+        row_logits = cosine(premise.unsqueeze(1), row_negatives).squeeze(1) / temperature
+        logits.append(without(row_logits, row_negatives_mask))
     if shared_negatives is not None:
-        logits.append(_without(_cosine(premise, shared_negatives) / temperature, shared_negatives_mask))
+        logits.append(without(cosine(premise, shared_negatives) / temperature, shared_negatives_mask))
     return -functional.log_softmax(torch.cat(logits, dim=1), dim=1)[:, 0].mean()
-
-
-def _without(logits: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-    """Logits with minus infinity where the mask is true."""
-    return logits if mask is None else logits.masked_fill(mask, float("-inf"))

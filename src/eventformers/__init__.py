@@ -18,8 +18,14 @@ if TYPE_CHECKING:
     from eventformers.extraction.pipeline import extract
     from eventformers.inference.commonsense import complete
     from eventformers.inference.encode import encode
+    from eventformers.models.configuration_heterevent import HeterEventConfig
     from eventformers.models.configuration_mico import MicoConfig
     from eventformers.models.configuration_swcc import SwccConfig
+    from eventformers.models.modeling_heterevent import (
+        HeterEventForMultipleChoice,
+        HeterEventForPreTraining,
+        HeterEventModel,
+    )
     from eventformers.models.modeling_mico import MicoForMultipleChoice, MicoForPreTraining, MicoModel
     from eventformers.models.modeling_swcc import SwccForPreTraining, SwccModel
     from eventformers.training import train
@@ -27,6 +33,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "HeterEventConfig": "eventformers.models.configuration_heterevent",
+    "HeterEventForMultipleChoice": "eventformers.models.modeling_heterevent",
+    "HeterEventForPreTraining": "eventformers.models.modeling_heterevent",
+    "HeterEventModel": "eventformers.models.modeling_heterevent",
     "MicoConfig": "eventformers.models.configuration_mico",
     "MicoForMultipleChoice": "eventformers.models.modeling_mico",
     "MicoForPreTraining": "eventformers.models.modeling_mico",
@@ -44,6 +54,10 @@ _HOMES = {
 }
 
 __all__ = [
+    "HeterEventConfig",
+    "HeterEventForMultipleChoice",
+    "HeterEventForPreTraining",
+    "HeterEventModel",
     "MicoConfig",
     "MicoForMultipleChoice",
     "MicoForPreTraining",

@@ -19,6 +19,7 @@ MODELING_AUTO = "transformers.models.auto.modeling_auto"
 CONFIGURATIONS = {
     "swcc": "configuration_swcc.SwccConfig",
     "mico": "configuration_mico.MicoConfig",
+    "heterevent": "configuration_heterevent.HeterEventConfig",
 }
 """The configuration class of each `model_type`, as `file.Class` in `eventformers.models`."""
 

@@ -1,0 +1,126 @@
+"""The Bi-GRU over the events of a chain (HeterEvent Eq. 2), without running any prefix twice.
+
+A recurrent state depends on the events before it alone. The corruptions of a chain share most of their
+prefixes, with the chain and with one another, so each distinct prefix of a batch is run once. The backward
+half runs over suffixes in the same way, and the state at the appended chain token is the same for all
+chains there, since nothing stands behind it.
+"""
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+PADDING = -1
+"""Fills up a chain at its end."""
+
+
+class ChainEncoder(nn.Module):
+    """Bi-GRU over event vectors, with a learned event appended to each chain.
+
+    The weights are those of `torch.nn.GRU`; a chain's states are what it would give for the chain alone,
+    without padding.
+
+    Args:
+        event_dim: size d of an event's vector.
+        chain_dim: size D of a state, half of it for each direction.
+    """
+
+    def __init__(self, event_dim: int, chain_dim: int):
+        super().__init__()
+        self.gru = nn.GRU(event_dim, chain_dim // 2, batch_first=True, bidirectional=True)
+        self.chain_token = nn.Parameter(torch.empty(event_dim))
+
+    def forward(self, events: torch.Tensor, chains: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Run chains in both directions.
+
+        Args:
+            events: vectors of the distinct events, `(E, d)`.
+            chains: rows of `events`, `(C, n)`; -1 fills up at the end.
+
+        Returns:
+            States of the events `(C, n, D)`, zeros at padding, and of the chain token `(C, D)`.
+        """
+        sequences = self._with_chain_token(chains, len(events))
+        lengths = (sequences != PADDING).sum(dim=1, keepdim=True)
+        inputs = self._inputs(events)
+        forward = self._run(inputs[0], sequences, "l0")
+        # The event at place i from the front stands at place length - 1 - i from the back.
+        from_back = lengths - 1 - torch.arange(sequences.shape[1], device=chains.device)
+        mirror = from_back.clamp(min=0)
+        reversed_sequences = sequences.gather(1, mirror).masked_fill(from_back < 0, PADDING)
+        states, places = self._run(inputs[1], reversed_sequences, "l0_reverse")
+        backward = states, places.gather(1, mirror)
+        joined = torch.cat([states[place] for states, place in (forward, backward)], dim=-1)
+        joined = joined * (sequences != PADDING).unsqueeze(-1)
+        last = (lengths - 1).unsqueeze(-1).expand(-1, -1, joined.shape[-1])
+        of_events = joined[:, :-1] * (chains != PADDING).unsqueeze(-1)
+        return of_events, joined.gather(1, last).squeeze(1)
+
+    def chain_states(self, events: torch.Tensor, chains: torch.Tensor) -> torch.Tensor:
+        """States of the chain token alone, of many chains over few events.
+
+        Args:
+            events: vectors of the distinct events, `(E, d)`.
+            chains: rows of `events`, `(..., n)`; -1 fills up at the end.
+
+        Returns:
+            `(..., D)`.
+        """
+        sequences = self._with_chain_token(chains.flatten(0, -2), len(events))
+        inputs = self._inputs(events)
+        states, places = self._run(inputs[0], sequences, "l0")
+        lengths = (sequences != PADDING).sum(dim=1, keepdim=True)
+        forward = states[places.gather(1, lengths - 1).squeeze(1)]
+        token = torch.full((1, 1), len(events), dtype=torch.long, device=chains.device)
+        backward, _ = self._run(inputs[1], token, "l0_reverse")
+        return torch.cat([forward, backward.expand_as(forward)], dim=-1).unflatten(0, chains.shape[:-1])
+
+    def _with_chain_token(self, chains: torch.Tensor, token: int) -> torch.Tensor:
+        """Chains with the number of the chain token behind their last event, `(C, n + 1)`."""
+        lengths = (chains != PADDING).sum(dim=1, keepdim=True)
+        return functional.pad(chains, (0, 1), value=PADDING).scatter(1, lengths, token)
+
+    def _inputs(self, events: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The inputs' part of the gates of each direction, for each event and the token, `(E + 1, 3D/2)`."""
+        gru = self.gru
+        dtype = gru.weight_ih_l0.dtype
+        with torch.autocast(events.device.type, enabled=False):
+            rows = torch.cat([events.to(dtype), self.chain_token.to(dtype).unsqueeze(0)])
+            return (
+                functional.linear(rows, gru.weight_ih_l0, gru.bias_ih_l0),
+                functional.linear(rows, gru.weight_ih_l0_reverse, gru.bias_ih_l0_reverse),
+            )
+
+    def _run(
+        self, inputs: torch.Tensor, sequences: torch.Tensor, direction: str
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """States `(N, D/2)` of the distinct prefixes, and the prefix at each place `(C, T)`; 0 at padding."""
+        weight, bias = (getattr(self.gru, f"{name}_hh_{direction}") for name in ("weight", "bias"))
+        num_inputs = len(inputs)
+        state = inputs.new_zeros(1, weight.shape[1])
+        prefix = sequences.new_zeros(len(sequences))
+        states, places, before = [], [], 0
+        with torch.autocast(inputs.device.type, enabled=False):
+            for events in sequences.unbind(dim=1):
+                running = events != PADDING
+                codes, prefix_of_row = (prefix[running] * num_inputs + events[running]).unique(
+                    return_inverse=True
+                )
+                shorter = torch.div(codes, num_inputs, rounding_mode="floor")
+                state = _gru_cell(inputs[codes % num_inputs], state[shorter], weight, bias)
+                prefix = prefix.masked_scatter(running, prefix_of_row)
+                states.append(state)
+                places.append(torch.where(running, prefix + before, 0))
+                before += len(state)
+        return torch.cat(states), torch.stack(places, dim=1)
+
+
+def _gru_cell(
+    inputs: torch.Tensor, state: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
+) -> torch.Tensor:
+    """One step of a GRU in the order of torch's gates: reset, update, new."""
+    from_state = functional.linear(state, weight, bias)
+    reset_in, update_in, new_in = inputs.chunk(3, dim=-1)
+    reset_state, update_state, new_state = from_state.chunk(3, dim=-1)
+    new = (new_in + (reset_in + reset_state).sigmoid() * new_state).tanh()
+    return torch.lerp(new, state, (update_in + update_state).sigmoid())

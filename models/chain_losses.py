@@ -1,0 +1,260 @@
+"""MulCL's losses: contrasts of event chains and of their graphs, and prediction.
+
+Pure functions of tensors, like all losses; `losses.py` gives them to the rest.
+"""
+
+import torch
+from torch.nn import functional
+
+from .similarities import cosine, far_below, in_full_precision, masked_mean, without
+
+
+def _minus_log(log_share: torch.Tensor, literal_ratio: bool) -> torch.Tensor:
+    """Minus the log of a share, or minus the share itself, as MulCL prints Eq. 3 to 5, 12 and 13."""
+    return -log_share.exp() if literal_ratio else -log_share
+
+
+def _log_share_of_positive(
+    anchor: torch.Tensor,
+    positive: torch.Tensor,
+    corrupted: torch.Tensor,
+    temperature: float,
+    corrupted_mask: torch.Tensor | None,
+) -> torch.Tensor:
+    """Log softmax of a positive among itself and its corruptions: `(..., D)` and `(..., N, D)` to `(...)`."""
+    own = functional.cosine_similarity(anchor, positive, dim=-1).unsqueeze(-1) / temperature
+    others = cosine(anchor.unsqueeze(-2), corrupted).squeeze(-2) / temperature
+    absent = None if corrupted_mask is None else ~corrupted_mask
+    return functional.log_softmax(torch.cat([own, without(others, absent)], dim=-1), dim=-1)[..., 0]
+
+
+@in_full_precision
+def chain_contrast(
+    anchor: torch.Tensor,
+    positive: torch.Tensor,
+    corrupted: torch.Tensor,
+    temperature: float,
+    corrupted_mask: torch.Tensor | None = None,
+    *,
+    literal_ratio: bool = False,
+) -> torch.Tensor:
+    """MulCL's order and replacement contrast (Eq. 3 and 4), with the log that the paper leaves out.
+
+    Args:
+        anchor: chains, `(B, D)`.
+        positive: the same chains under another dropout mask, `(B, D)`.
+        corrupted: N corruptions of each chain, `(B, N, D)`.
+        temperature: divides every cosine.
+        corrupted_mask: `(B, N)`, true where there is such a corruption; None where all are there. A chain
+            without any adds 0.
+        literal_ratio: leave the log out, as printed.
+
+    Returns:
+        Mean over the batch, a scalar.
+    """
+    log_share = _log_share_of_positive(anchor, positive, corrupted, temperature, corrupted_mask)
+    return _minus_log(log_share, literal_ratio).mean()
+
+
+@in_full_precision
+def composition_contrast(
+    anchor: torch.Tensor,
+    segments: torch.Tensor,
+    corrupted: torch.Tensor,
+    temperature: float,
+    segment_mask: torch.Tensor | None = None,
+    corrupted_mask: torch.Tensor | None = None,
+    *,
+    literal_ratio: bool = False,
+) -> torch.Tensor:
+    """MulCL's composition contrast (Eq. 5), with the log, averaged over the segments of a chain.
+
+    Args:
+        anchor: chains, `(B, D)`.
+        segments: S segments of each chain, `(B, S, D)`.
+        corrupted: N corruptions of each segment, `(B, S, N, D)`.
+        temperature: divides every cosine.
+        segment_mask: `(B, S)`, true where there is such a segment; None where all are there. A chain without
+            any adds 0.
+        corrupted_mask: `(B, S, N)`, true where there is such a corruption; None where all are there.
+        literal_ratio: leave the log out, as printed.
+
+    Returns:
+        Mean over the batch, a scalar.
+    """
+    log_share = _log_share_of_positive(
+        anchor.unsqueeze(1).expand_as(segments), segments, corrupted, temperature, corrupted_mask
+    )
+    return masked_mean(_minus_log(log_share, literal_ratio), segment_mask, dims=(-1,)).mean()
+
+
+@in_full_precision
+def normal_corrupted_contrast(
+    readout: torch.Tensor,
+    nodes: torch.Tensor,
+    corrupted: torch.Tensor,
+    temperature: float,
+    node_mask: torch.Tensor | None = None,
+    *,
+    literal_ratio: bool = False,
+) -> torch.Tensor:
+    """MulCL's normal-corrupted contrast (Eq. 12), with the log: the share of a graph's own nodes in the sum.
+
+    Any leading dimensions are graphs of a batch, padded to V nodes each.
+
+    Args:
+        readout: the graph's vector, `(..., D)`.
+        nodes: its nodes, `(..., V, D)`.
+        corrupted: the nodes of G corrupted views of it, `(..., G, V, D)`.
+        temperature: divides every cosine.
+        node_mask: `(..., V)`, true for a node and false for padding; None where nothing is padded.
+        literal_ratio: leave the log out, as printed.
+
+    Returns:
+        Mean over the graphs, a scalar; log(G + 1) where all similarities are equal.
+    """
+    own = cosine(readout.unsqueeze(-2), nodes).squeeze(-2) / temperature
+    others = cosine(readout.unsqueeze(-2).unsqueeze(-2), corrupted).squeeze(-2) / temperature
+    if node_mask is not None:
+        own = own.masked_fill(~node_mask, float("-inf"))
+        others = others.masked_fill(~node_mask.unsqueeze(-2), float("-inf"))
+    own_sum = own.logsumexp(dim=-1)
+    total = torch.logaddexp(own_sum, others.flatten(-2).logsumexp(dim=-1))
+    return _minus_log(own_sum - total, literal_ratio).mean()
+
+
+@in_full_precision
+def corrupted_corrupted_contrast(
+    views: torch.Tensor,
+    temperature: float,
+    node_mask: torch.Tensor | None = None,
+    *,
+    literal_ratio: bool = False,
+) -> torch.Tensor:
+    """MulCL's corrupted-corrupted contrast (Eq. 13), read as GCA's loss over every pair of views.
+
+    A node of one view should be near itself in another view, and far from the other nodes of both. Any
+    leading dimensions are graphs of a batch, padded to V nodes each.
+
+    Args:
+        views: the nodes of G corrupted views of a graph, `(..., G, V, D)`.
+        temperature: divides every cosine.
+        node_mask: `(..., V)`, true for a node and false for padding; None where nothing is padded.
+        literal_ratio: leave the log out, as printed.
+
+    Returns:
+        Mean over nodes, pairs of views and both directions, then over the graphs, a scalar;
+        log(2V - 1) where all similarities are equal, 0 for a graph of one node.
+
+    Raises:
+        ValueError: there are fewer than two views.
+    """
+    num_views, num_nodes = views.shape[-3:-1]
+    if num_views < 2:
+        raise ValueError(f"found {num_views} corrupted view(s) of a graph; accepted: at least 2")
+    flat = views.flatten(-3, -2)
+    # (..., i, k, j, l): node k of view i beside node l of view j.
+    logits = (cosine(flat, flat) / temperature).unflatten(-1, (num_views, num_nodes))
+    logits = logits.unflatten(-3, (num_views, num_nodes))
+    lowest = far_below(logits)
+    if node_mask is not None:
+        logits = logits.masked_fill(~node_mask[..., None, None, None, :], lowest)
+    same_node = torch.eye(num_nodes, dtype=torch.bool, device=views.device)[:, None, :]
+    same_view = torch.eye(num_views, dtype=torch.bool, device=views.device)
+    positive = torch.diagonal(logits, dim1=-3, dim2=-1).transpose(-1, -2)
+    others = logits.masked_fill(same_node, lowest).logsumexp(dim=-1)
+    within = torch.diagonal(others, dim1=-3, dim2=-1).transpose(-1, -2).unsqueeze(-1)
+    total = torch.logaddexp(torch.logaddexp(positive, others), within)
+    terms = _minus_log(positive - total, literal_ratio).transpose(-1, -2)
+    # Now (..., i, j, k).
+    counted = ~same_view.unsqueeze(-1)
+    if node_mask is not None:
+        counted = counted & node_mask[..., None, None, :]
+    return masked_mean(terms, counted.expand_as(terms), dims=(-3, -2, -1)).mean()
+
+
+@in_full_precision
+def word_prediction(
+    queries: torch.Tensor,
+    vocabulary: torch.Tensor,
+    words: torch.Tensor,
+    temperature: float,
+    predicts: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Prediction of an event's words, a factor of MulCL's word-level loss (Eq. 15).
+
+    Each query of an event is to tell each word of the event from the vocabulary. The event's other words are
+    no negatives of it.
+
+    Args:
+        queries: the nodes that predict, `(B, Q, D)`: the event, or its words.
+        vocabulary: vectors of all words, `(U, D)`.
+        words: the event's words, places in the vocabulary, `(B, W)`; -1 where there is none.
+        temperature: divides every cosine.
+        predicts: `(B, Q, W)`, true where that query predicts that word; None where each predicts all.
+
+    Returns:
+        For each event the mean over its pairs of query and word, `(B,)`; 0 for an event without any.
+    """
+    present = words >= 0
+    places = words.clamp(min=0)
+    logits = cosine(queries, vocabulary) / temperature
+    is_own = torch.zeros(len(words), len(vocabulary) + 1, dtype=torch.bool, device=words.device)
+    is_own = is_own.scatter(1, torch.where(present, places, len(vocabulary)), value=True)[:, :-1]
+    others = logits.masked_fill(is_own.unsqueeze(1), far_below(logits)).logsumexp(dim=-1, keepdim=True)
+    own = logits.gather(2, places.unsqueeze(1).expand(-1, queries.shape[1], -1))
+    predicts = present.unsqueeze(1).expand_as(own) if predicts is None else predicts & present.unsqueeze(1)
+    return masked_mean(functional.softplus(others - own), predicts, dims=(-2, -1))
+
+
+@in_full_precision
+def mean_cosine(
+    nodes: torch.Tensor, candidates: torch.Tensor, node_mask: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Mean over the nodes of a context of their cosines with each candidate.
+
+    Args:
+        nodes: `(B, n, D)`.
+        candidates: `(B, k, D)`, or `(U, D)` for all contexts alike.
+        node_mask: `(B, n)`, true for a node and false for padding; None where nothing is padded.
+
+    Returns:
+        `(B, k)` or `(B, U)`; 0 for a context without nodes.
+    """
+    mask = None if node_mask is None else node_mask.unsqueeze(-1)
+    mean = masked_mean(functional.normalize(nodes, dim=-1), mask, dims=(-2,))
+    unit = functional.normalize(candidates, dim=-1)
+    return mean @ unit.T if candidates.dim() == 2 else (unit @ mean.unsqueeze(-1)).squeeze(-1)
+
+
+@in_full_precision
+def event_prediction(
+    context: torch.Tensor,
+    candidates: torch.Tensor,
+    target: torch.Tensor,
+    temperature: float,
+    context_mask: torch.Tensor | None = None,
+    left_out: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Prediction of an event from nodes of its context, a factor of MulCL's event-level loss (Eq. 16).
+
+    Args:
+        context: the nodes that predict, `(B, n, D)`: a neighbour, or the whole context.
+        candidates: vectors of events, `(U, D)`.
+        target: which candidate is right, `(B,)`.
+        temperature: divides every mean cosine of a candidate with the nodes.
+        context_mask: `(B, n)`, true for a node and false for padding; None where nothing is padded.
+        left_out: `(B, U)`, true leaves a candidate out of a row's negatives; the target always stays.
+
+    Returns:
+        Minus the log softmax of each row's target, `(B,)`; 0 for a row without context, as the paper's
+        border factors of 1 say.
+    """
+    logits = mean_cosine(context, candidates, context_mask) / temperature
+    if left_out is not None:
+        is_target = functional.one_hot(target, len(candidates)).bool()
+        logits = logits.masked_fill(left_out & ~is_target, float("-inf"))
+    losses = functional.cross_entropy(logits, target, reduction="none")
+    if context_mask is None:
+        return losses
+    return torch.where(context_mask.any(dim=1), losses, torch.zeros_like(losses))

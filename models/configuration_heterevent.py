@@ -1,0 +1,152 @@
+"""Configuration of HeterEvent and MulCL (Zheng et al., 2020 and 2023)."""
+
+from typing import ClassVar, Literal
+
+from huggingface_hub.dataclasses import strict
+
+from .configuration_base import EventConfig
+
+
+@strict
+class HeterEventConfig(EventConfig):
+    """Configuration of HeterEvent, a graph over the events and words of a chain, and of MulCL's pretraining.
+
+    Defaults are the paper's where it states them. Where it is silent or misprinted, the first reading named
+    is the default.
+
+    Args:
+        event_dim: size d of an event's vector and of the projected tokens that it is composed of; the paper
+            states none, and without a projection its tensor would have billions of entries.
+        chain_dim: size D of the states, nodes and `embeddings`, an even number; `projection_dim` is the same.
+        composition: `tensor` is Eq. 1; `low_rank` gives its slices a diagonal and a sum of outer products.
+        composition_rank: number of those outer products.
+        event_dropout: dropout of the event vectors; two draws of it are the two views of a chain in Eq. 3
+            and 4, where the paper prints one vector twice.
+        num_graph_layers: message-passing layers K; the paper has 3 for inference and 1 for similarity.
+        share_layers: one set of weights for all layers, instead of one for each; the paper does not say.
+        value_projection: pass projected vectors as messages; as printed, Eq. 7 passes them as they are.
+        edge_type_bias: a learned attention bias for each type of edge, beyond the paper.
+        readout: `mean` follows the text of the paper, `sum` its Eq. 11.
+        stage: which losses a training step computes: `sequence` is SeqCL (Eq. 6), `graph` GraCL (Eq. 14),
+            `supervised` the prediction of a left-out event (Eq. 15 and 16).
+        contrast_temperature: temperature of every contrast and prediction; the paper states none.
+        order_weight: lambda_1 of Eq. 6; a term of weight 0 is not computed.
+        replacement_weight: lambda_2 of Eq. 6.
+        composition_weight: lambda_3 of Eq. 6.
+        normal_corrupted_weight: alpha_1 of Eq. 14.
+        corrupted_corrupted_weight: alpha_2 of Eq. 14.
+        edge_drop: probability of an edge to be left out of a corrupted graph.
+        feature_mask: probability of a feature dimension to be masked in a corrupted graph.
+        literal_ratio: leave the log out of Eq. 3 to 5, 12 and 13, as they are printed.
+        training_level: what the supervised stage predicts: `words` is the paper's [W], `events` [E],
+            `words_and_events` [W+E].
+        predict_from: nodes that predict a left-out event: `mean` takes the mean cosine over all events of the
+            context, as inference does; `neighbours` the events before and after it, through a matrix for each
+            direction (Eq. 16).
+        literal_first: predict the words of an event from its first word alone, as printed in Eq. 15, and not
+            from each of its other words.
+        freeze_encoder: run the text encoder without gradient and without dropout.
+    """
+
+    model_type = "heterevent"
+    full_auto_map: ClassVar[dict[str, str]] = {
+        "AutoConfig": "configuration_heterevent.HeterEventConfig",
+        "AutoModel": "modeling_heterevent.HeterEventModel",
+        "AutoModelForPreTraining": "modeling_heterevent.HeterEventForPreTraining",
+        "AutoModelForMultipleChoice": "modeling_heterevent.HeterEventForMultipleChoice",
+    }
+
+    event_dim: int = 128
+    chain_dim: int = 256
+    composition: Literal["tensor", "low_rank"] = "tensor"
+    composition_rank: int = 10
+    event_dropout: float | int = 0.1
+    num_graph_layers: int = 3
+    share_layers: bool = False
+    value_projection: bool = False
+    edge_type_bias: bool = False
+    readout: Literal["mean", "sum"] = "mean"
+    stage: Literal["sequence", "graph", "supervised"] = "sequence"
+    contrast_temperature: float | int = 0.1
+    order_weight: float | int = 0.4
+    replacement_weight: float | int = 0.4
+    composition_weight: float | int = 0.2
+    normal_corrupted_weight: float | int = 0.7
+    corrupted_corrupted_weight: float | int = 0.3
+    edge_drop: float | int = 0.2
+    feature_mask: float | int = 0.2
+    literal_ratio: bool = False
+    training_level: Literal["words", "events", "words_and_events"] = "words_and_events"
+    predict_from: Literal["mean", "neighbours"] = "mean"
+    literal_first: bool = False
+    freeze_encoder: bool = False
+
+    def __post_init__(self, **kwargs):
+        if self.projection_dim is None:
+            self.projection_dim = self.chain_dim
+        super().__post_init__(**kwargs)
+
+    def validate_sizes(self):
+        """Refuse sizes and counts that no model could have.
+
+        Raises:
+            ValueError: a size or count is below 1, `chain_dim` is odd, or `projection_dim` is another size.
+        """
+        for name in ("event_dim", "composition_rank", "num_graph_layers"):
+            value = getattr(self, name)
+            if value < 1:
+                raise ValueError(f"{name} is {value}; accepted: an integer of at least 1")
+        if self.chain_dim < 2 or self.chain_dim % 2:
+            raise ValueError(
+                f"chain_dim is {self.chain_dim}; accepted: an even number of at least 2, half of it for each "
+                "direction"
+            )
+        if self.projection_dim != self.chain_dim:
+            raise ValueError(
+                f"projection_dim is {self.projection_dim} and chain_dim {self.chain_dim}; accepted: "
+                "chain_dim alone, since the states of a chain are not projected"
+            )
+
+    def validate_temperature(self):
+        """Refuse a temperature that is not positive.
+
+        Raises:
+            ValueError: it is 0 or below.
+        """
+        if not self.contrast_temperature > 0:
+            raise ValueError(
+                f"contrast_temperature is {self.contrast_temperature}; accepted: a number above 0"
+            )
+
+    def validate_weights(self):
+        """Refuse negative weights, and a stage whose every term is switched off.
+
+        Raises:
+            ValueError: a weight is below 0, or all weights of the configured stage are 0.
+        """
+        weights = {
+            "sequence": ("order_weight", "replacement_weight", "composition_weight"),
+            "graph": ("normal_corrupted_weight", "corrupted_corrupted_weight"),
+        }
+        for names in weights.values():
+            for name in names:
+                # Written so that NaN is refused, too.
+                if not getattr(self, name) >= 0:
+                    raise ValueError(f"{name} is {getattr(self, name)}; accepted: a number of at least 0")
+        names = weights.get(self.stage, ())
+        if names and not any(getattr(self, name) for name in names):
+            raise ValueError(f"{', '.join(names)} are all 0; accepted: at least one above 0")
+
+    def validate_probabilities(self):
+        """Refuse what is no probability.
+
+        Raises:
+            ValueError: one is below 0, or 1 or above.
+        """
+        for name in ("event_dropout", "edge_drop", "feature_mask"):
+            value = getattr(self, name)
+            if not 0 <= value < 1:
+                raise ValueError(f"{name} is {value}; accepted: a number from 0 to below 1")
+
+
+HeterEventConfig.register_for_auto_class()

@@ -1,0 +1,177 @@
+"""From token vectors to event vectors (HeterEvent): roles pooled, then composed by a tensor (Eq. 1)."""
+
+import torch
+from torch import nn
+
+NO_WORD = -1
+"""Number of the word of a token that belongs to none."""
+NUM_ROLES = 3
+"""Subject, predicate, object, in this order."""
+SUBJECT, PREDICATE, OBJECT = range(NUM_ROLES)
+
+
+def content_mask(attention_mask: torch.Tensor) -> torch.Tensor:
+    """Mask of the tokens between a text's first and last one, which are the encoder's special tokens.
+
+    Args:
+        attention_mask: `(E, L)`.
+
+    Returns:
+        `(E, L)`, bool.
+    """
+    is_token = attention_mask.bool()
+    number = is_token.cumsum(dim=1)
+    return is_token & (number > 1) & (number < number[:, -1:])
+
+
+def predicate_alone(attention_mask: torch.Tensor) -> torch.Tensor:
+    """Role masks of events whose tokens are all predicate, `(E, L)` to `(E, 3, L)`."""
+    roles = torch.arange(NUM_ROLES, device=attention_mask.device).unsqueeze(-1)
+    return content_mask(attention_mask).unsqueeze(1) & (roles == PREDICATE)
+
+
+def words_of_tokens(token_numbers: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+    """Take each distinct token for a word: numbers `(E, L)`, -1 for special tokens and padding."""
+    return token_numbers.masked_fill(~content_mask(attention_mask), NO_WORD)
+
+
+def pool_roles(tokens: torch.Tensor, role_masks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Pool the tokens of each role by maximum and mean.
+
+    Args:
+        tokens: `(E, L, d)`.
+        role_masks: `(E, 3, L)`, true for a token of the role.
+
+    Returns:
+        Maximum and mean joined, `(E, 3, 2d)`, and which roles are there, `(E, 3)`; an absent one gives zeros.
+    """
+    weights = role_masks.to(tokens.dtype)
+    mean = weights @ tokens / weights.sum(dim=-1, keepdim=True).clamp(min=1)
+    lowest = torch.finfo(tokens.dtype).min
+    highest = tokens.unsqueeze(1).masked_fill(~role_masks.unsqueeze(-1), lowest).amax(dim=2)
+    present = role_masks.any(dim=-1)
+    return torch.cat([highest.masked_fill(~present.unsqueeze(-1), 0), mean], dim=-1), present
+
+
+def pool_words(tokens: torch.Tensor, word_index: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Average the tokens of each word of each event.
+
+    Args:
+        tokens: `(E, L, h)`.
+        word_index: the word of each token, `(E, L)`; -1 for a token of none.
+
+    Returns:
+        Vectors `(E, W, h)`, zeros where an event has fewer than W distinct words, and the words `(E, W)` in
+        the order of their first token, -1 where there is none; W is at least 1.
+    """
+    num_events, length = word_index.shape
+    positions = torch.arange(length, device=word_index.device)
+    is_word = word_index >= 0
+    # The place of the first token of the same word, and from it the number of the word in its event.
+    same = word_index.unsqueeze(1) == word_index.unsqueeze(2)
+    first = torch.where(same, positions, length).amin(dim=2)
+    is_first = (first == positions) & is_word
+    slot = (is_first.cumsum(dim=1) - 1).gather(1, first)
+    width = max(int(is_first.sum(dim=1).max()), 1) if num_events else 1
+    # Tokens of no word go to a last slot, which is cut off.
+    slot = torch.where(is_word, slot, width)
+    words = torch.full((num_events, width + 1), NO_WORD, device=word_index.device)
+    words = words.scatter(1, slot, word_index)[:, :width]
+    weights = (slot.unsqueeze(1) == torch.arange(width, device=slot.device).unsqueeze(-1)).to(tokens.dtype)
+    return weights @ tokens / weights.sum(dim=-1, keepdim=True).clamp(min=1), words
+
+
+class TensorComposition(nn.Module):
+    """The bilinear tensor T of Eq. 1: `T(a, p)_i = sum_jk T_ijk a_j p_k`.
+
+    Args:
+        event_dim: size d of an event's vector; roles have 2d.
+    """
+
+    def __init__(self, event_dim: int):
+        super().__init__()
+        self.tensor = nn.Parameter(torch.empty(event_dim, 2 * event_dim, 2 * event_dim))
+
+    def forward(self, arguments: torch.Tensor, predicate: torch.Tensor) -> torch.Tensor:
+        """Compose arguments with the predicate, which is contracted once for all of them.
+
+        Args:
+            arguments: `(E, A, 2d)`.
+            predicate: `(E, 2d)`.
+
+        Returns:
+            `(E, A, d)`.
+        """
+        matrices = nn.functional.linear(predicate, self.tensor.flatten(0, 1))
+        matrices = matrices.unflatten(1, self.tensor.shape[:2])
+        return arguments.to(matrices.dtype) @ matrices.transpose(1, 2)
+
+
+class LowRankComposition(nn.Module):
+    """The tensor of Eq. 1 with slices of low rank: `T_i = diag(d_i) + sum_r u_ir v_ir^T` (Ding et al., 2015).
+
+    Args:
+        event_dim: size d of an event's vector; roles have 2d.
+        rank: number of outer products of a slice.
+    """
+
+    def __init__(self, event_dim: int, rank: int):
+        super().__init__()
+        self.diagonal = nn.Linear(2 * event_dim, event_dim, bias=False)
+        self.left = nn.Linear(2 * event_dim, event_dim * rank, bias=False)
+        self.right = nn.Linear(2 * event_dim, event_dim * rank, bias=False)
+        self.rank = rank
+
+    def forward(self, arguments: torch.Tensor, predicate: torch.Tensor) -> torch.Tensor:
+        """Compose arguments with the predicate.
+
+        Args:
+            arguments: `(E, A, 2d)`.
+            predicate: `(E, 2d)`.
+
+        Returns:
+            `(E, A, d)`.
+        """
+        predicate = predicate.unsqueeze(1)
+        products = self.left(arguments) * self.right(predicate)
+        return self.diagonal(arguments * predicate) + products.unflatten(-1, (-1, self.rank)).sum(dim=-1)
+
+
+class EventComposition(nn.Module):
+    """Token vectors to one vector for each event.
+
+    Tokens are projected to d dimensions, since a tensor over an encoder's own would have billions of entries.
+    A role that an event lacks is one learned vector.
+
+    Args:
+        hidden_size: size of the encoder's token vectors.
+        event_dim: size d of an event's vector.
+        composition: `tensor` or `low_rank`.
+        rank: number of outer products of a slice, for `low_rank`.
+    """
+
+    def __init__(self, hidden_size: int, event_dim: int, composition: str, rank: int):
+        super().__init__()
+        self.token_projection = nn.Linear(hidden_size, event_dim)
+        self.absent_role = nn.Parameter(torch.empty(2 * event_dim))
+        self.interaction = (
+            TensorComposition(event_dim) if composition == "tensor" else LowRankComposition(event_dim, rank)
+        )
+        self.subject_weight = nn.Linear(event_dim, event_dim, bias=False)
+        self.object_weight = nn.Linear(event_dim, event_dim, bias=False)
+
+    def forward(self, tokens: torch.Tensor, role_masks: torch.Tensor) -> torch.Tensor:
+        """Compose events (Eq. 1).
+
+        Args:
+            tokens: the encoder's token vectors, `(E, L, hidden_size)`.
+            role_masks: `(E, 3, L)`: subject, predicate, object.
+
+        Returns:
+            `(E, d)`; an event without any token is composed of three absent roles.
+        """
+        roles, present = pool_roles(self.token_projection(tokens), role_masks)
+        roles = torch.where(present.unsqueeze(-1), roles, self.absent_role.to(roles.dtype))
+        arguments = roles[:, [SUBJECT, OBJECT]]
+        composed = self.interaction(arguments, roles[:, PREDICATE])
+        return self.subject_weight(composed[:, 0]) + self.object_weight(composed[:, 1])

@@ -1,0 +1,288 @@
+"""The heterogeneous event graph of a chain (HeterEvent), as index tensors, in plain torch.
+
+The graphs of all chains of a batch stand side by side in one graph without edges between them.
+"""
+
+from typing import NamedTuple
+
+import torch
+
+WORD_WORD, WORD_EVENT, EVENT_EVENT, SELF_LOOP = range(4)
+NUM_EDGE_TYPES = 4
+NO_NODE = -1
+"""Stands where a chain, or an event, has no such event, word or node."""
+_EDGE_DRAWS, _FEATURE_DRAWS = 1, 2
+_DRAW_BITS = 53
+
+
+class EventGraph(NamedTuple):
+    """The graphs of C chains, of V nodes and M directed edges together.
+
+    The nodes of a chain follow one another: its events in order, then its words in the order in which they
+    first occur. A chain's own graph is therefore the same whatever else is in the batch.
+
+    Args:
+        edge_index: source and target of each edge, `(2, M)`; both directions of every edge, and a self-loop
+            at every node.
+        edge_type: `WORD_WORD`, `WORD_EVENT`, `EVENT_EVENT` or `SELF_LOOP`, `(M,)`.
+        node_chain: the chain of each node, `(V,)`.
+        node_position: the node's place in its chain's own graph, `(V,)`.
+        node_word: the word of each node, `(V,)`; -1 for an event.
+        event_nodes: the node of each event of each chain, `(C, n)`; -1 for padding.
+        word_nodes: the nodes of each event's words, `(C, n, W)`; -1 where an event has fewer.
+        nodes_of_chain: number of nodes of each chain, `(C,)`.
+    """
+
+    edge_index: torch.Tensor
+    edge_type: torch.Tensor
+    node_chain: torch.Tensor
+    node_position: torch.Tensor
+    node_word: torch.Tensor
+    event_nodes: torch.Tensor
+    word_nodes: torch.Tensor
+    nodes_of_chain: torch.Tensor
+
+    def repeat(self, times: int) -> "EventGraph":
+        """The graph several times over, the copies of the whole batch one after another."""
+        num_nodes, num_chains = len(self.node_chain), len(self.nodes_of_chain)
+
+        def shifted(values: torch.Tensor, step: int) -> torch.Tensor:
+            """Copies along the first dimension, each with its numbers moved on; -1 stays."""
+            shifts = step * torch.arange(times, device=values.device).view(-1, *[1] * values.dim())
+            return torch.where(values >= 0, values + shifts, values.expand(times, *values.shape)).flatten(
+                0, 1
+            )
+
+        edges = shifted(self.edge_index.T, num_nodes).T
+        return EventGraph(
+            edge_index=edges,
+            edge_type=self.edge_type.repeat(times),
+            node_chain=shifted(self.node_chain, num_chains),
+            node_position=self.node_position.repeat(times),
+            node_word=self.node_word.repeat(times),
+            event_nodes=shifted(self.event_nodes, num_nodes),
+            word_nodes=shifted(self.word_nodes, num_nodes),
+            nodes_of_chain=self.nodes_of_chain.repeat(times),
+        )
+
+
+def chains_of_rows(chain_index: torch.Tensor) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Gather rows to chains.
+
+    Args:
+        chain_index: the chain of each row, `(R,)`, any numbers; the rows of a chain in its order.
+
+    Returns:
+        Chains of row numbers, `(C, n)`, -1 at the end of the shorter ones, and chain and place of each row,
+        `(R,)` each.
+    """
+    _, chain, counts = chain_index.unique(return_inverse=True, return_counts=True)
+    order = chain.argsort(stable=True)
+    start = counts.cumsum(0) - counts
+    place = torch.empty_like(order)
+    place[order] = torch.arange(len(order), device=order.device) - start[chain[order]]
+    longest = int(counts.max()) if len(counts) else 0
+    chains = torch.full((len(counts), longest), NO_NODE, dtype=torch.long, device=order.device)
+    chains[chain, place] = torch.arange(len(order), device=order.device)
+    return chains, (chain, place)
+
+
+def build_event_graph(chains: torch.Tensor, event_words: torch.Tensor) -> EventGraph:
+    """Build the graph of every chain: its events and distinct words, joined by three types of edges.
+
+    Two words of one event are joined, a word and an event that holds it, and two events that follow one
+    another in the chain.
+
+    Args:
+        chains: rows of `event_words`, `(C, n)`; -1 fills up at the end.
+        event_words: the distinct words of each event, `(E, W)`; -1 where an event has fewer.
+
+    Returns:
+        The graphs.
+
+    Raises:
+        ValueError: a chain has an event after padding, or a number that is no row of `event_words`.
+    """
+    device = chains.device
+    is_event = chains >= 0
+    if bool((is_event[:, 1:] & ~is_event[:, :-1]).any()):
+        raise ValueError("a chain has an event after -1; accepted: -1 at the end of a chain alone")
+    if bool((chains >= len(event_words)).any()):
+        raise ValueError(
+            f"a chain names the event {int(chains.max())}; accepted: 0 to {len(event_words) - 1}, the rows "
+            "of the batch"
+        )
+    num_chains, length = chains.shape
+    words = event_words[chains.clamp(min=0)].masked_fill(~is_event.unsqueeze(-1), NO_NODE)
+    is_word = words >= 0
+
+    # Words of a chain, numbered by their first occurrence.
+    occurrence_chain = torch.arange(num_chains, device=device).view(-1, 1, 1).expand_as(words)[is_word]
+    span = int(words.max()) + 1 if words.numel() and bool(is_word.any()) else 1
+    distinct, inverse = (occurrence_chain * span + words[is_word]).unique(return_inverse=True)
+    occurrences = torch.arange(len(inverse), device=device)
+    first = torch.full_like(distinct, len(inverse)).scatter_reduce(0, inverse, occurrences, "amin")
+    by_occurrence = first.argsort()
+    rank = torch.empty_like(by_occurrence)
+    rank[by_occurrence] = torch.arange(len(distinct), device=device)
+    word_chain = torch.div(distinct, span, rounding_mode="floor")[by_occurrence]
+    word_ids = (distinct % span)[by_occurrence]
+
+    num_events = is_event.sum(dim=1)
+    num_words = torch.bincount(word_chain, minlength=num_chains)
+    nodes_of_chain = num_events + num_words
+    offset = nodes_of_chain.cumsum(0) - nodes_of_chain
+    words_before = num_words.cumsum(0) - num_words
+    positions = torch.arange(length, device=device)
+    event_nodes = torch.where(is_event, offset.unsqueeze(1) + positions, NO_NODE)
+    node_of_word = (offset + num_events - words_before)[word_chain] + torch.arange(
+        len(word_chain), device=device
+    )
+    word_nodes = torch.full_like(words, NO_NODE)
+    word_nodes[is_word] = node_of_word[rank[inverse]]
+
+    num_nodes = int(nodes_of_chain.sum())
+    node_chain = torch.arange(num_chains, device=device).repeat_interleave(nodes_of_chain)
+    node_word = torch.full((num_nodes,), NO_NODE, dtype=torch.long, device=device)
+    node_word[node_of_word] = word_ids
+    edge_index, edge_type = _edges(event_nodes, word_nodes, num_nodes)
+    return EventGraph(
+        edge_index=edge_index,
+        edge_type=edge_type,
+        node_chain=node_chain,
+        node_position=torch.arange(num_nodes, device=device) - offset[node_chain],
+        node_word=node_word,
+        event_nodes=event_nodes,
+        word_nodes=word_nodes,
+        nodes_of_chain=nodes_of_chain,
+    )
+
+
+def _edges(
+    event_nodes: torch.Tensor, word_nodes: torch.Tensor, num_nodes: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Edges in both directions with their types, and self-loops: `(2, M)` and `(M,)`."""
+    device = event_nodes.device
+    width = word_nodes.shape[-1]
+    left, right = torch.triu_indices(width, width, offset=1, device=device)
+    pairs = torch.stack([word_nodes[..., left], word_nodes[..., right]], dim=-1).flatten(0, -2)
+    pairs = pairs[(pairs >= 0).all(dim=-1)].sort(dim=-1).values
+    # Two words that meet in several events of a chain are joined once.
+    codes = (pairs[:, 0] * num_nodes + pairs[:, 1]).unique()
+    pairs = torch.stack(
+        [torch.div(codes, max(num_nodes, 1), rounding_mode="floor"), codes % max(num_nodes, 1)]
+    )
+    containing = torch.stack([event_nodes.unsqueeze(-1).expand_as(word_nodes), word_nodes])
+    containing = containing[:, word_nodes >= 0]
+    following = torch.stack([event_nodes[:, :-1], event_nodes[:, 1:]])[:, event_nodes[:, 1:] >= 0]
+    loops = torch.arange(num_nodes, device=device).expand(2, -1)
+    groups = ((pairs, WORD_WORD), (containing, WORD_EVENT), (following, EVENT_EVENT))
+    edges = [part for group, _ in groups for part in (group, group.flip(0))]
+    kinds = torch.tensor([*(kind for _, kind in groups), SELF_LOOP], device=device)
+    counts = torch.tensor([*(2 * group.shape[1] for group, _ in groups), num_nodes], device=device)
+    edge_type = kinds.repeat_interleave(counts)
+    return torch.cat([*edges, loops], dim=1), edge_type
+
+
+def start_nodes(
+    states: torch.Tensor, chains: torch.Tensor, words: torch.Tensor, graph: EventGraph
+) -> torch.Tensor:
+    """Vectors of all nodes before the first layer.
+
+    An event node starts from the event's state, a word node from the mean vector of the word in the events of
+    its chain.
+
+    Args:
+        states: states of the events, `(C, n, D)`.
+        chains: rows of `words`, `(C, n)`; -1 fills up at the end.
+        words: vectors of the words of each event, `(E, W, D)`.
+        graph: the graphs of the chains.
+
+    Returns:
+        `(V, D)`.
+    """
+    is_event, is_word = graph.event_nodes >= 0, graph.word_nodes >= 0
+    nodes = states.new_zeros(len(graph.node_chain), states.shape[-1])
+    places = graph.word_nodes[is_word]
+    occurrences = words[chains.clamp(min=0)][is_word].to(states.dtype)
+    summed = nodes.index_put((places,), occurrences, accumulate=True)
+    times = torch.bincount(places, minlength=len(nodes)).clamp(min=1)
+    means = summed / times.unsqueeze(1).to(summed.dtype)
+    return means.index_put((graph.event_nodes[is_event],), states[is_event])
+
+
+def pad_nodes(nodes: torch.Tensor, graph: EventGraph) -> tuple[torch.Tensor, torch.Tensor]:
+    """Put the nodes of each chain into a row of its own.
+
+    Args:
+        nodes: `(V, D)`.
+        graph: the graphs of the C chains.
+
+    Returns:
+        Nodes `(C, longest, D)`, zeros where a chain has fewer, and a mask `(C, longest)`, true for a node.
+    """
+    longest = int(graph.nodes_of_chain.max()) if len(graph.nodes_of_chain) else 0
+    padded = nodes.new_zeros(len(graph.nodes_of_chain), longest, nodes.shape[-1])
+    padded = padded.index_put((graph.node_chain, graph.node_position), nodes)
+    mask = torch.arange(longest, device=nodes.device) < graph.nodes_of_chain.unsqueeze(1)
+    return padded, mask
+
+
+def draw_kept_edges(graph: EventGraph, seeds: torch.Tensor, drop: float) -> torch.Tensor:
+    """Draw which edges of corrupted views stay (GCA's edge dropping).
+
+    Both directions of an edge stay or go together, and self-loops stay. A draw depends on the seed and the
+    edge's place in its chain's own graph alone.
+
+    Args:
+        graph: the graphs of the C chains.
+        seeds: one whole number for each view of each chain, `(C, G)`.
+        drop: probability of an edge to go.
+
+    Returns:
+        `(G, M)`, true for an edge that stays.
+    """
+    source, target = graph.node_position[graph.edge_index]
+    # Places in one graph are far below 2^31, so no two edges of a graph share a number.
+    edge = (torch.minimum(source, target) << 31) + torch.maximum(source, target)
+    seed = seeds[graph.node_chain[graph.edge_index[0]]].T
+    return _kept(seed, edge, drop, _EDGE_DRAWS) | (graph.edge_type == SELF_LOOP)
+
+
+def draw_kept_features(seeds: torch.Tensor, dimension: int, masked: float) -> torch.Tensor:
+    """Draw which dimensions of the nodes' features stay in corrupted views (GCA's feature masking).
+
+    Args:
+        seeds: one whole number for each view of each chain, `(C, G)`.
+        dimension: number D of dimensions.
+        masked: probability of a dimension to be masked.
+
+    Returns:
+        `(G, C, D)`, true for a dimension that stays.
+    """
+    places = torch.arange(dimension, device=seeds.device)
+    return _kept(seeds.T.unsqueeze(-1), places, masked, _FEATURE_DRAWS)
+
+
+def _kept(seeds: torch.Tensor, counters: torch.Tensor, drop: float, purpose: int) -> torch.Tensor:
+    """True with probability 1 - drop, by a hash of seed, purpose and counter: the same on every device."""
+    draws = _mixed(_mixed(seeds.long() * 4 + purpose) + counters)
+    return _shifted_right(draws, 64 - _DRAW_BITS) >= int(drop * 2**_DRAW_BITS)
+
+
+def _mixed(values: torch.Tensor) -> torch.Tensor:
+    """The mixing function of SplitMix64 (Steele et al., 2014) on 64 bits, which wrap around."""
+    values = values + _signed(0x9E3779B97F4A7C15)
+    values = (values ^ _shifted_right(values, 30)) * _signed(0xBF58476D1CE4E5B9)
+    values = (values ^ _shifted_right(values, 27)) * _signed(0x94D049BB133111EB)
+    return values ^ _shifted_right(values, 31)
+
+
+def _shifted_right(values: torch.Tensor, bits: int) -> torch.Tensor:
+    """Shift as if the numbers had no sign."""
+    return (values >> bits) & ((1 << (64 - bits)) - 1)
+
+
+def _signed(value: int) -> int:
+    """A number of 64 bits as the signed one of the same bits."""
+    return value - 2**64 if value >= 2**63 else value

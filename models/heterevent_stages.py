@@ -1,0 +1,246 @@
+"""The losses of MulCL's three stages, from the vectors of a batch's events to the terms of the loss.
+
+Each function takes the training head, whose configuration, encoder and own layers it uses.
+"""
+
+import torch
+from torch.nn import functional
+
+from .chain_encoder import PADDING
+from .distributed import apart_from_other_processes, gather_distinct, gather_rows, places_of
+from .event_composition import pool_words
+from .event_graph import build_event_graph, draw_kept_edges, draw_kept_features, pad_nodes, start_nodes
+from .heterevent_outputs import EventVectors
+from .losses import (
+    chain_contrast,
+    composition_contrast,
+    corrupted_corrupted_contrast,
+    event_prediction,
+    normal_corrupted_contrast,
+    word_prediction,
+)
+from .similarities import masked_mean
+
+
+def sequence_terms(
+    head, vectors: EventVectors, chains: torch.Tensor, corrupted: dict[str, torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    """SeqCL (Eq. 3 to 5): all chains, segments and corruptions run through the Bi-GRU together.
+
+    Args:
+        vectors: what `encode_events` returns.
+        chains: `(C, n)`.
+        corrupted: `order_corrupted` `(C, N, n)`, `replacement_corrupted` `(C, N, n)`, `segments`
+            `(C, S, n)` and `corrupted_segments` `(C, S, N, n)`, as far as their weights are not 0.
+
+    Returns:
+        The terms by name.
+    """
+    config = head.config
+    events, shift = vectors.events, 0
+    if head.training and head.event_dropout.p:
+        # The anchors see one draw of dropout, all that they are compared with another.
+        events, shift = head.event_dropout(events.repeat(2, 1)), len(events)
+    groups = {"anchor": chains, "positive": chains, **corrupted}
+    length = max(rows.shape[-1] for rows in groups.values())
+    rows = [
+        functional.pad(
+            chain if name == "anchor" else torch.where(chain >= 0, chain + shift, chain),
+            (0, length - chain.shape[-1]),
+            value=PADDING,
+        ).flatten(0, -2)
+        for name, chain in groups.items()
+    ]
+    states = head.heterevent.chain_encoder.chain_states(events, torch.cat(rows))
+    view = {
+        name: part.unflatten(0, chain.shape[:-1])
+        for (name, chain), part in zip(
+            groups.items(), states.split([len(part) for part in rows]), strict=True
+        )
+    }
+    present = {name: (chain >= 0).any(dim=-1) for name, chain in groups.items()}
+    temperature, literal_ratio = config.contrast_temperature, config.literal_ratio
+    terms = {
+        f"{name.removesuffix('_corrupted')}_loss": chain_contrast(
+            view["anchor"],
+            view["positive"],
+            view[name],
+            temperature,
+            present[name],
+            literal_ratio=literal_ratio,
+        )
+        for name in ("order_corrupted", "replacement_corrupted")
+        if name in view
+    }
+    if "segments" in view:
+        terms["composition_loss"] = composition_contrast(
+            view["anchor"],
+            view["segments"],
+            view["corrupted_segments"],
+            temperature,
+            present["segments"],
+            present["corrupted_segments"],
+            literal_ratio=literal_ratio,
+        )
+    return terms
+
+
+def graph_terms(
+    head, vectors: EventVectors, chains: torch.Tensor, view_seeds: torch.Tensor
+) -> dict[str, torch.Tensor]:
+    """GraCL (Eq. 12 and 13): all corrupted views of all graphs are one graph.
+
+    Args:
+        vectors: what `encode_events` returns.
+        chains: `(C, n)`.
+        view_seeds: one whole number for each corrupted view of each chain's graph, `(C, G)`; what a view
+            drops depends on it and on the graph alone.
+
+    Returns:
+        The terms by name.
+    """
+    config, model = head.config, head.heterevent
+    graph = build_event_graph(chains, vectors.event_words)
+    states, _ = model.encode_chains(head.event_dropout(vectors.events), chains)
+    start = start_nodes(states, chains, vectors.words, graph)
+    num_views = view_seeds.shape[1]
+    kept_edges = draw_kept_edges(graph, view_seeds, config.edge_drop)
+    kept_features = draw_kept_features(view_seeds, start.shape[1], config.feature_mask)
+    views_graph = graph.repeat(num_views)
+    views = model.pass_messages(
+        (start * kept_features[:, graph.node_chain]).flatten(0, 1), views_graph, kept_edges.flatten()
+    )
+    views, _ = pad_nodes(views, views_graph)
+    views = views.unflatten(0, (num_views, -1)).transpose(0, 1)
+    terms = {}
+    temperature, literal_ratio = config.contrast_temperature, config.literal_ratio
+    nodes, node_mask = pad_nodes(model.pass_messages(start, graph), graph)
+    if config.normal_corrupted_weight:
+        readout = nodes.sum(dim=1)
+        if config.readout == "mean":
+            readout = readout / graph.nodes_of_chain.unsqueeze(1)
+        terms["normal_corrupted_loss"] = normal_corrupted_contrast(
+            readout.sigmoid(), nodes, views, temperature, node_mask, literal_ratio=literal_ratio
+        )
+    if config.corrupted_corrupted_weight:
+        terms["corrupted_corrupted_loss"] = corrupted_corrupted_contrast(
+            views, temperature, node_mask, literal_ratio=literal_ratio
+        )
+    return terms
+
+
+def supervised_terms(
+    head,
+    vectors: EventVectors,
+    chains: torch.Tensor,
+    target_events: torch.Tensor,
+    target_position: torch.Tensor,
+    tokens: tuple[torch.Tensor, torch.Tensor],
+    keys: tuple[torch.Tensor | None, torch.Tensor | None] = (None, None),
+) -> dict[str, torch.Tensor]:
+    """Prediction of a left-out event and of words (Eq. 15 and 16), on the events of all processes.
+
+    Args:
+        vectors: what `encode_events` returns.
+        chains: contexts, without the left-out event, `(C, n)`.
+        target_events: row of the left-out event, `(C,)`.
+        target_position: how many events of the context stand before it, `(C,)`.
+        tokens: token ids and words of the events, each `(E, L)`.
+        keys: a number of each event, `(E,)`, and of each word, `(words,)`, which equal ones share on every
+            process; None takes none for equal to another.
+
+    Returns:
+        The terms by name.
+    """
+    config, model = head.config, head.heterevent
+    event_keys, word_keys = keys
+    graph = build_event_graph(chains, vectors.event_words)
+    events = head.event_dropout(vectors.events)
+    states, _ = model.encode_chains(events, chains)
+    nodes = model.encode_graphs(states, chains, vectors.words, vectors.event_words, graph)
+    candidates = model.encode_candidates(events)
+    context = nodes[graph.event_nodes.clamp(min=0)]
+    terms = {}
+    if config.training_level != "events":
+        losses = _word_losses(
+            head, vectors, chains, target_events, graph, nodes, context, candidates, tokens, word_keys
+        )
+        terms["word_loss"] = gather_rows(losses).mean()
+    if config.training_level != "words":
+        losses = _event_losses(head, context, chains, target_events, target_position, candidates, event_keys)
+        terms["event_loss"] = gather_rows(losses).mean()
+    return terms
+
+
+def _event_losses(head, context, chains, target_events, target_position, candidates, event_keys):
+    """Eq. 16 for each chain, `(C,)`."""
+    temperature = head.config.contrast_temperature
+    if event_keys is None:
+        event_keys = apart_from_other_processes(torch.arange(len(candidates), device=chains.device))
+    rivals, keys = gather_distinct(candidates, event_keys)
+    target = places_of(event_keys[target_events], keys)
+    # Events of the chain itself follow it as well as any other: they are no negatives.
+    own = places_of(event_keys[chains.clamp(min=0)], keys)
+    own = torch.where(chains >= 0, own, target.unsqueeze(1))
+    left_out = torch.zeros(len(chains), len(rivals), dtype=torch.bool, device=chains.device)
+    left_out = left_out.scatter(1, own, value=True)
+    if head.next_event is None:
+        return event_prediction(context, rivals, target, temperature, chains >= 0, left_out)
+    rows = torch.arange(len(chains), device=chains.device)
+    num_events = (chains >= 0).sum(dim=1)
+    before, after = target_position - 1, target_position
+    losses = []
+    for layer, place, exists in (
+        (head.next_event, before, before >= 0),
+        (head.previous_event, after, after < num_events),
+    ):
+        neighbour = layer(context[rows, place.clamp(0, chains.shape[1] - 1)]).unsqueeze(1)
+        losses.append(event_prediction(neighbour, rivals, target, temperature, exists.unsqueeze(1), left_out))
+    return losses[0] + losses[1]
+
+
+def _word_losses(head, vectors, chains, target_events, graph, nodes, context, candidates, tokens, word_keys):
+    """Eq. 15 for each chain, `(C,)`.
+
+    The sum of three means: words from the other words of their event, words from their event, and, as
+    Algorithm 3 asks, the left-out event's words from the context.
+    """
+    temperature = head.config.contrast_temperature
+    input_ids, word_index = tokens
+    embeddings, _ = pool_words(head.get_input_embeddings()(input_ids), word_index)
+    event_words = vectors.event_words
+    is_word = event_words >= 0
+    own_words = event_words[is_word]
+    own_keys = apart_from_other_processes(own_words) if word_keys is None else word_keys[own_words]
+    # A word's vector among those to choose from is that of its tokens, without any context.
+    vocabulary, keys = gather_distinct(head.word_output(embeddings[is_word]), own_keys)
+    columns = torch.full_like(event_words, PADDING)
+    columns[is_word] = places_of(own_keys, keys)
+
+    is_event = chains >= 0
+    of_context = columns[chains.clamp(min=0)].masked_fill(~is_event.unsqueeze(-1), PADDING)
+    of_target = columns[target_events]
+    word_nodes = nodes[graph.word_nodes.clamp(min=0)]
+    slots = torch.arange(columns.shape[1], device=chains.device)
+    pairs = slots.unsqueeze(1) != slots
+    if head.config.literal_first:
+        pairs = pairs & (slots == 0).unsqueeze(1)
+    pairs = pairs & (graph.word_nodes >= 0).unsqueeze(-1)
+    from_words = word_prediction(
+        word_nodes.flatten(0, 1), vocabulary, of_context.flatten(0, 1), temperature, pairs.flatten(0, 1)
+    ).unflatten(0, chains.shape)
+    several = (of_context >= 0).sum(dim=-1) > 1
+    # The left-out event is no node; its vector as a candidate takes the place of one.
+    events = torch.cat([context, candidates[target_events].unsqueeze(1)], dim=1)
+    words = torch.cat([of_context, of_target.unsqueeze(1)], dim=1)
+    from_events = word_prediction(
+        events.flatten(0, 1).unsqueeze(1), vocabulary, words.flatten(0, 1), temperature
+    ).unflatten(0, words.shape[:2])
+    from_context = word_prediction(
+        context, vocabulary, of_target, temperature, is_event.unsqueeze(-1).expand(-1, -1, words.shape[2])
+    )
+    return (
+        masked_mean(from_words, several, dims=(1,))
+        + masked_mean(from_events, (words >= 0).any(dim=-1), dims=(1,))
+        + from_context
+    )

@@ -1,0 +1,504 @@
+"""HeterEvent: a heterogeneous graph over the events and words of a chain, and MulCL's pretraining of it."""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional
+from transformers import initialization as init
+
+from .chain_encoder import ChainEncoder
+from .configuration_heterevent import HeterEventConfig
+from .event_composition import (
+    EventComposition,
+    TensorComposition,
+    pool_words,
+    predicate_alone,
+    words_of_tokens,
+)
+from .event_graph import EventGraph, build_event_graph, chains_of_rows, start_nodes
+from .graph_layers import GatedAttentionLayer
+from .heterevent_outputs import (
+    EventVectors,
+    HeterEventForMultipleChoiceOutput,
+    HeterEventForPreTrainingOutput,
+    HeterEventModelOutput,
+)
+from .heterevent_stages import graph_terms, sequence_terms, supervised_terms
+from .losses import mean_cosine
+from .modeling_base import EventPreTrainedModel, EventTextEncoder
+
+_OF_TRAINING = (r"^(next_event|previous_event|word_output)\.weight$",)
+"""The training head's own weights, which the other classes leave out. Any other without a place is told."""
+STAGE_INPUTS = {
+    "sequence": {
+        "order_weight": ("order_corrupted",),
+        "replacement_weight": ("replacement_corrupted",),
+        "composition_weight": ("segments", "corrupted_segments"),
+    },
+    "graph": {"normal_corrupted_weight": ("view_seeds",), "corrupted_corrupted_weight": ("view_seeds",)},
+    "supervised": {"predict_from": ("target_events", "target_position")},
+}
+"""By stage, the inputs beside `chains` that each field of the configuration needs where it is not 0."""
+
+
+class HeterEventPreTrainedModel(EventPreTrainedModel):
+    """Base class of the HeterEvent models."""
+
+    config: HeterEventConfig
+    base_model_prefix = "heterevent"
+
+    @torch.no_grad()
+    def _init_weights(self, module):
+        super()._init_weights(module)
+        if isinstance(module, nn.Linear):
+            init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            init.zeros_(module.weight)
+        elif isinstance(module, nn.GRU):
+            for name, parameter in module.named_parameters(recurse=False):
+                if name.startswith("bias"):
+                    init.zeros_(parameter)
+                else:
+                    # Xavier's bound for one of the three gates that the matrix holds.
+                    bound = math.sqrt(6 / (parameter.shape[0] // 3 + parameter.shape[1]))
+                    init.uniform_(parameter, -bound, bound)
+        elif isinstance(module, TensorComposition):
+            init.xavier_uniform_(module.tensor)
+        elif isinstance(module, EventComposition):
+            init.normal_(module.absent_role, std=0.02)
+        elif isinstance(module, ChainEncoder):
+            init.normal_(module.chain_token)
+        elif isinstance(module, HeterEventForPreTraining):
+            # The identity: at first the nodes predict by their cosine, as inference scores them.
+            for head in (module.next_event, module.previous_event):
+                if head is not None:
+                    init.eye_(head.weight)
+
+
+class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
+    """HeterEvent: events from token vectors, a Bi-GRU over a chain, a graph over its events and words."""
+
+    config: HeterEventConfig
+    _keys_to_ignore_on_load_unexpected = _OF_TRAINING
+
+    def __init__(self, config, encoder=None):
+        super().__init__(config, encoder=encoder)
+        hidden_size = config.encoder_config.hidden_size
+        self.composition = EventComposition(
+            hidden_size, config.event_dim, config.composition, config.composition_rank
+        )
+        self.chain_encoder = ChainEncoder(config.event_dim, config.chain_dim)
+        self.word_projection = nn.Linear(hidden_size, config.chain_dim)
+        self.graph_layers = nn.ModuleList(
+            GatedAttentionLayer(config.chain_dim, config.value_projection, config.edge_type_bias)
+            for _ in range(1 if config.share_layers else config.num_graph_layers)
+        )
+        if config.freeze_encoder:
+            self.encoder.requires_grad_(False)
+            self.encoder.eval()
+        self.post_init()
+
+    def train(self, mode: bool = True):
+        """Switch training mode; a frozen encoder stays in evaluation mode, without dropout."""
+        super().train(mode)
+        if self.config.freeze_encoder:
+            self.encoder.eval()
+        return self
+
+    def encode_together(self, groups):
+        """As every encoder's; without gradient where the encoder is frozen."""
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.config.freeze_encoder):
+            return super().encode_together(groups)
+
+    def encode_events(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        role_masks: torch.Tensor | None = None,
+        word_index: torch.Tensor | None = None,
+    ) -> EventVectors:
+        """Encode events, each alone.
+
+        Args:
+            input_ids: `(E, L)`.
+            attention_mask: `(E, L)`; None where nothing is padded.
+            role_masks: tokens of subject, predicate and object, `(E, 3, L)`, bool; None takes all tokens but
+                the special ones, the first and the last, for the predicate.
+            word_index: the word of each token, `(E, L)`, equal numbers for equal words of any event, -1 for
+                none; None takes each distinct token but the special ones for a word.
+
+        Returns:
+            Vectors of the events and their words.
+        """
+        if attention_mask is None:
+            attention_mask = torch.ones_like(input_ids)
+        [(hidden, _)] = self.encode_together([(input_ids, attention_mask)])
+        return self._compose(hidden, attention_mask, role_masks, word_index, input_ids)
+
+    def _compose(self, hidden, attention_mask, role_masks, word_index, token_numbers) -> EventVectors:
+        if role_masks is None:
+            role_masks = predicate_alone(attention_mask)
+        if word_index is None:
+            word_index = words_of_tokens(token_numbers, attention_mask)
+        words, event_words = pool_words(hidden, word_index)
+        return EventVectors(self.composition(hidden, role_masks), self.word_projection(words), event_words)
+
+    def encode_chains(
+        self, event_vectors: torch.Tensor, chains: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Run the Bi-GRU over chains (Eq. 2).
+
+        Args:
+            event_vectors: `(E, event_dim)`.
+            chains: rows of `event_vectors`, `(C, n)`; -1 fills up at the end.
+
+        Returns:
+            States of the events, `(C, n, chain_dim)`, and of the chain token, `(C, chain_dim)`.
+        """
+        return self.chain_encoder(event_vectors, chains)
+
+    def encode_candidates(self, event_vectors: torch.Tensor) -> torch.Tensor:
+        """The state of each event as a chain of its own: a candidate is never a node of a graph.
+
+        Args:
+            event_vectors: `(E, event_dim)`.
+
+        Returns:
+            `(E, chain_dim)`.
+        """
+        alone = torch.arange(len(event_vectors), device=event_vectors.device).unsqueeze(1)
+        states, _ = self.encode_chains(event_vectors, alone)
+        return states[:, 0]
+
+    def encode_graphs(
+        self,
+        states: torch.Tensor,
+        chains: torch.Tensor,
+        words: torch.Tensor,
+        event_words: torch.Tensor,
+        graph: EventGraph | None = None,
+        kept_edges: torch.Tensor | None = None,
+        kept_features: torch.Tensor | None = None,
+        num_layers: int | None = None,
+    ) -> torch.Tensor:
+        """Pass messages over the graphs of all chains at once.
+
+        An event node starts from the event's state, a word node from the mean vector of the word in the
+        events of the chain.
+
+        Args:
+            states: states of the events, `(C, n, chain_dim)`.
+            chains: rows of `words`, `(C, n)`; -1 fills up at the end.
+            words: vectors of the words of each event, `(E, W, chain_dim)`.
+            event_words: which words they are, `(E, W)`.
+            graph: the graphs, where they are built already.
+            kept_edges: edges that stay, `(M,)`; None keeps all.
+            kept_features: feature dimensions that stay in each chain's graph, `(C, chain_dim)`; None keeps
+                all.
+            num_layers: layers to run; None takes all.
+
+        Returns:
+            Nodes of all graphs, `(V, chain_dim)`, in the order of the graph.
+
+        Raises:
+            ValueError: there are fewer layers than asked for.
+        """
+        if graph is None:
+            graph = build_event_graph(chains, event_words)
+        nodes = start_nodes(states, chains, words, graph)
+        if kept_features is not None:
+            nodes = nodes * kept_features[graph.node_chain]
+        return self.pass_messages(nodes, graph, kept_edges, num_layers)
+
+    def pass_messages(
+        self,
+        nodes: torch.Tensor,
+        graph: EventGraph,
+        kept_edges: torch.Tensor | None = None,
+        num_layers: int | None = None,
+    ) -> torch.Tensor:
+        """Run the layers on the nodes of graphs, `(V, chain_dim)` to the same; see `encode_graphs`."""
+        depth = self.config.num_graph_layers
+        num_layers = depth if num_layers is None else num_layers
+        if not 1 <= num_layers <= depth:
+            raise ValueError(f"num_layers is {num_layers}; accepted: 1 to {depth}, the layers of this model")
+        edge_index, edge_type = graph.edge_index, graph.edge_type
+        if kept_edges is not None:
+            edge_index, edge_type = edge_index[:, kept_edges], edge_type[kept_edges]
+        for number in range(num_layers):
+            nodes = self.graph_layers[number % len(self.graph_layers)](nodes, edge_index, edge_type)
+        return nodes
+
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        role_masks: torch.Tensor | None = None,
+        chain_index: torch.Tensor | None = None,
+        word_index: torch.Tensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
+        return_dict: bool | None = None,
+        **kwargs,
+    ) -> HeterEventModelOutput | tuple:
+        """Encode events, in chains or each alone.
+
+        Args:
+            input_ids: one event a row, `(batch, length)`.
+            attention_mask: `(batch, length)`; None where nothing is padded.
+            role_masks: tokens of subject, predicate and object, `(batch, 3, length)`, bool; None takes all
+                tokens but the first and the last, which are special, for the predicate.
+            chain_index: the chain of each row, `(batch,)`, the rows of a chain in its order; None takes each
+                row for a chain of its own.
+            word_index: the word of each token, `(batch, length)`, -1 for none; None takes each distinct token
+                for a word.
+            token_type_ids: `(batch, length)`, for encoders that know segments.
+            inputs_embeds: token embeddings instead of ids, `(batch, length, hidden_size)`.
+            output_hidden_states: also return the token vectors of every layer.
+            output_attentions: also return the encoder's attention weights.
+            return_dict: False gives a tuple.
+            **kwargs: passed on to the encoder.
+
+        Returns:
+            `HeterEventModelOutput`.
+        """
+        if token_type_ids is not None:
+            kwargs["token_type_ids"] = token_type_ids
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.config.freeze_encoder):
+            output = self.encoder(
+                input_ids=input_ids,
+                attention_mask=attention_mask,
+                inputs_embeds=inputs_embeds,
+                output_hidden_states=output_hidden_states,
+                output_attentions=output_attentions,
+                return_dict=True,
+                **kwargs,
+            )
+        hidden = output.last_hidden_state
+        if attention_mask is None:
+            attention_mask = torch.ones(hidden.shape[:2], dtype=torch.long, device=hidden.device)
+        token_numbers = input_ids
+        if input_ids is None and word_index is None:
+            _, numbers = inputs_embeds.flatten(0, 1).unique(dim=0, return_inverse=True)
+            token_numbers = numbers.view(hidden.shape[:2])
+        vectors = self._compose(hidden, attention_mask, role_masks, word_index, token_numbers)
+        chains, places = chains_of_rows(
+            torch.arange(len(hidden), device=hidden.device) if chain_index is None else chain_index
+        )
+        graph = build_event_graph(chains, vectors.event_words)
+        states, chain_embeddings = self.encode_chains(vectors.events, chains)
+        nodes = self.encode_graphs(states, chains, vectors.words, vectors.event_words, graph)
+        result = HeterEventModelOutput(
+            embeddings=nodes[graph.event_nodes[places]],
+            candidates=self.encode_candidates(vectors.events),
+            chain_embeddings=chain_embeddings,
+            last_hidden_state=hidden,
+            hidden_states=output.hidden_states,
+            attentions=output.attentions,
+        )
+        return result.to_tuple() if return_dict is False else result
+
+
+class HeterEventForPreTraining(HeterEventPreTrainedModel):
+    """The training head: SeqCL, GraCL and the supervised losses, one stage at a time.
+
+    Every distinct event of a batch goes through the encoder once; chains and their corruptions are numbers of
+    its rows.
+    """
+
+    def __init__(self, config, encoder=None):
+        super().__init__(config)
+        self.heterevent = HeterEventModel(config, encoder=encoder)
+        self.event_dropout = nn.Dropout(config.event_dropout)
+        size = config.chain_dim
+        by_neighbours = config.predict_from == "neighbours"
+        self.next_event = nn.Linear(size, size, bias=False) if by_neighbours else None
+        self.previous_event = nn.Linear(size, size, bias=False) if by_neighbours else None
+        self.word_output = (
+            None
+            if config.training_level == "events"
+            else nn.Linear(config.encoder_config.hidden_size, size, bias=False)
+        )
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        role_masks: torch.Tensor | None = None,
+        word_index: torch.Tensor | None = None,
+        chains: torch.Tensor | None = None,
+        stage: str | None = None,
+        order_corrupted: torch.Tensor | None = None,
+        replacement_corrupted: torch.Tensor | None = None,
+        segments: torch.Tensor | None = None,
+        corrupted_segments: torch.Tensor | None = None,
+        view_seeds: torch.Tensor | None = None,
+        target_events: torch.Tensor | None = None,
+        target_position: torch.Tensor | None = None,
+        event_keys: torch.Tensor | None = None,
+        word_keys: torch.Tensor | None = None,
+        chain_index: torch.Tensor | None = None,
+        return_dict: bool | None = None,
+        **kwargs,
+    ) -> HeterEventForPreTrainingOutput | tuple:
+        """Compute the losses of a stage, or only the vectors where no chains are given.
+
+        Args:
+            input_ids: the distinct events of the batch, `(E, L)`.
+            attention_mask: `(E, L)`; None where nothing is padded.
+            role_masks: tokens of subject, predicate and object, `(E, 3, L)`, bool; None takes all tokens but
+                the first and the last for the predicate.
+            word_index: the word of each token, `(E, L)`, -1 for none; None takes each distinct token for a
+                word.
+            chains: rows of `input_ids`, `(C, n)`, -1 fills up at the end; in the supervised stage without the
+                left-out event.
+            stage: the stage whose losses are computed; None takes the configuration's.
+            order_corrupted: `(C, N, n)`; a row of -1 alone is no corruption, here as in the next three.
+            replacement_corrupted: `(C, N, n)`.
+            segments: `(C, S, n)`.
+            corrupted_segments: `(C, S, N, n)`.
+            view_seeds: a whole number for each corrupted view of each chain's graph, `(C, G)`.
+            target_events: row of the left-out event, `(C,)`.
+            target_position: how many events of the chain stand before it, `(C,)`.
+            event_keys: a number from 0 of each event, `(E,)`, equal for equal events on every process; None
+                takes no two rows for equal.
+            word_keys: a number from 0 of each word, `(words,)`, equal for equal words on every process; None
+                takes no word for equal to another process's.
+            chain_index: the chain of each row, `(E,)`, where only vectors are asked for.
+            return_dict: False gives a tuple.
+            **kwargs: passed on to the encoder where only vectors are computed.
+
+        Returns:
+            `HeterEventForPreTrainingOutput`.
+
+        Raises:
+            ValueError: an input that the stage needs is missing, or a chain has no event.
+        """
+        views = {
+            "order_corrupted": order_corrupted,
+            "replacement_corrupted": replacement_corrupted,
+            "segments": segments,
+            "corrupted_segments": corrupted_segments,
+            "view_seeds": view_seeds,
+            "target_events": target_events,
+            "target_position": target_position,
+        }
+        if chains is None and all(view is None for view in views.values()):
+            output = self.heterevent(input_ids, attention_mask, role_masks, chain_index, word_index, **kwargs)
+            result = HeterEventForPreTrainingOutput(embeddings=output.embeddings)
+            return result.to_tuple() if return_dict is False else result
+        stage = self.config.stage if stage is None else stage
+        needed = self._needed(stage, {"chains": chains, **views})
+        del needed["chains"]
+        if stage != "supervised" and bool((chains < 0).all(dim=1).any()):
+            raise ValueError("a chain has no event; accepted: chains of at least one event")
+        if attention_mask is None:
+            attention_mask = torch.ones_like(input_ids)
+        if word_index is None:
+            word_index = words_of_tokens(input_ids, attention_mask)
+        vectors = self.heterevent.encode_events(input_ids, attention_mask, role_masks, word_index)
+        if stage == "sequence":
+            terms = sequence_terms(self, vectors, chains, needed)
+        elif stage == "graph":
+            terms = graph_terms(self, vectors, chains, **needed)
+        else:
+            tokens = input_ids, word_index
+            terms = supervised_terms(
+                self, vectors, chains, **needed, tokens=tokens, keys=(event_keys, word_keys)
+            )
+        loss = sum(self.term_weight(name) * term for name, term in terms.items())
+        result = HeterEventForPreTrainingOutput(loss=loss, **terms)
+        return result.to_tuple() if return_dict is False else result
+
+    def term_weight(self, name: str) -> float:
+        """Weight of a loss term by the name of its output field; the terms of Eq. 15 and 16 weigh 1."""
+        return getattr(self.config, f"{name.removesuffix('_loss')}_weight", 1.0)
+
+    def _needed(self, stage: str, given: dict[str, torch.Tensor | None]) -> dict[str, torch.Tensor]:
+        """The inputs of a stage; those of terms that are switched off are left out."""
+        if stage not in STAGE_INPUTS:
+            raise ValueError(f"unknown stage {stage!r}; accepted: {', '.join(STAGE_INPUTS)}")
+        names = ["chains"]
+        for field, inputs in STAGE_INPUTS[stage].items():
+            if getattr(self.config, field):
+                names.extend(name for name in inputs if name not in names)
+        if missing := [name for name in names if given[name] is None]:
+            raise ValueError(
+                f"the stage {stage!r} with these weights needs {', '.join(names)}; "
+                f"missing: {', '.join(missing)}"
+            )
+        return {name: given[name] for name in names}
+
+
+class HeterEventForMultipleChoice(HeterEventPreTrainedModel):
+    """Choice of a chain's next event: the choice of highest mean cosine with the events of the context."""
+
+    _keys_to_ignore_on_load_unexpected = _OF_TRAINING
+
+    def __init__(self, config, encoder=None):
+        super().__init__(config)
+        self.heterevent = HeterEventModel(config, encoder=encoder)
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        role_masks: torch.Tensor | None = None,
+        word_index: torch.Tensor | None = None,
+        chains: torch.Tensor | None = None,
+        choices: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+        return_dict: bool | None = None,
+        **kwargs,
+    ) -> HeterEventForMultipleChoiceOutput | tuple:
+        """Score the choices of each chain; only vectors are given without chains and choices.
+
+        Args:
+            input_ids: the distinct events of contexts and choices, `(E, L)`.
+            attention_mask: `(E, L)`; None where nothing is padded.
+            role_masks: tokens of subject, predicate and object, `(E, 3, L)`, bool; None takes all tokens but
+                the first and the last for the predicate.
+            word_index: the word of each token, `(E, L)`, -1 for none; None takes each distinct token for a
+                word.
+            chains: contexts, rows of `input_ids`, `(C, n)`, -1 fills up at the end.
+            choices: rows of `input_ids`, `(C, k)`; -1 where a question has fewer.
+            labels: index of the right choice, `(C,)`.
+            return_dict: False gives a tuple.
+            **kwargs: passed on to the encoder where only vectors are computed.
+
+        Returns:
+            `HeterEventForMultipleChoiceOutput`; a context without events gives all its choices 0.
+
+        Raises:
+            ValueError: only one of chains and choices is given.
+        """
+        if chains is None and choices is None:
+            output = self.heterevent(input_ids, attention_mask, role_masks, word_index=word_index, **kwargs)
+            result = HeterEventForMultipleChoiceOutput(embeddings=output.embeddings)
+            return result.to_tuple() if return_dict is False else result
+        if chains is None or choices is None:
+            missing = "chains" if chains is None else "choices"
+            raise ValueError(f"a choice needs chains, choices; missing: {missing}")
+        model = self.heterevent
+        vectors = model.encode_events(input_ids, attention_mask, role_masks, word_index)
+        graph = build_event_graph(chains, vectors.event_words)
+        states, _ = model.encode_chains(vectors.events, chains)
+        nodes = model.encode_graphs(states, chains, vectors.words, vectors.event_words, graph)
+        candidates = model.encode_candidates(vectors.events)[choices.clamp(min=0)]
+        cosines = mean_cosine(nodes[graph.event_nodes.clamp(min=0)], candidates, chains >= 0)
+        logits = (cosines / self.config.contrast_temperature).masked_fill(choices < 0, float("-inf"))
+        loss = None if labels is None else functional.cross_entropy(logits, labels)
+        result = HeterEventForMultipleChoiceOutput(loss=loss, logits=logits)
+        return result.to_tuple() if return_dict is False else result
+
+
+HeterEventModel.register_for_auto_class("AutoModel")
+HeterEventForPreTraining.register_for_auto_class("AutoModelForPreTraining")
+HeterEventForMultipleChoice.register_for_auto_class("AutoModelForMultipleChoice")

@@ -1,0 +1,62 @@
+"""What the losses share: cosines of all pairs, masked means, and full precision.
+
+Half precision inputs are raised to float32 and autocast is switched off inside: similarities divided by small
+temperatures need it.
+"""
+
+import functools
+from collections.abc import Callable
+
+import torch
+from torch.nn import functional
+
+
+def in_full_precision(loss: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """Run a function of tensors in at least float32, under autocast too."""
+
+    def raised(value):
+        is_half = isinstance(value, torch.Tensor) and value.dtype in (torch.float16, torch.bfloat16)
+        return value.float() if is_half else value
+
+    @functools.wraps(loss)
+    def wrapper(*args, **kwargs) -> torch.Tensor:
+        values = (*args, *kwargs.values())
+        device = next(value.device for value in values if isinstance(value, torch.Tensor))
+        with torch.autocast(device.type, enabled=False):
+            return loss(
+                *(raised(value) for value in args),
+                **{name: raised(value) for name, value in kwargs.items()},
+            )
+
+    return wrapper
+
+
+def cosine(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Cosines of all pairs: `(..., n, d)` and `(..., m, d)` to `(..., n, m)`."""
+    return functional.normalize(left, dim=-1) @ functional.normalize(right, dim=-1).transpose(-1, -2)
+
+
+def rows_as_classes(logits: torch.Tensor) -> torch.Tensor:
+    """Cross-entropy by row, where the right class of row i is column i: `(B, B)` to `(B,)`."""
+    return functional.cross_entropy(
+        logits, torch.arange(logits.shape[0], device=logits.device), reduction="none"
+    )
+
+
+def without(logits: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """Logits with minus infinity where the mask is true."""
+    return logits if mask is None else logits.masked_fill(mask, float("-inf"))
+
+
+def masked_mean(values: torch.Tensor, mask: torch.Tensor | None, dims: tuple[int, ...]) -> torch.Tensor:
+    """Mean over dimensions of the entries whose mask is true; 0 where none is."""
+    if mask is None:
+        return values.mean(dim=dims)
+    # Chosen, not multiplied: what stands at a masked place may be infinite.
+    kept = torch.where(mask, values, torch.zeros_like(values))
+    return kept.sum(dim=dims) / mask.expand_as(values).sum(dim=dims).clamp(min=1)
+
+
+def far_below(logits: torch.Tensor) -> float:
+    """A logit without weight beside any other, whose softmax alone with its like is still a number."""
+    return torch.finfo(logits.dtype).min / 4
