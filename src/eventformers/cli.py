@@ -190,7 +190,7 @@ def evaluate(
 ) -> None:
     """Score a model on tasks, beside its untrained encoder."""
     from eventformers.evaluation import evaluate as run_evaluation
-    from eventformers.evaluation import tasks_of_data
+    from eventformers.evaluation_data import tasks_of_data
     from eventformers.tasks import TASKS
 
     names = tasks_of_data(data) if task == ["all"] else task

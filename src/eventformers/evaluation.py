@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-import json
-import os
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, cast
 
 import torch
-from datasets import Dataset, DatasetDict
-from huggingface_hub import hf_hub_download
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-from eventformers.datasets_scripts.building import build_dataset, build_reports, load_built
+from eventformers.chain_protocols import ChainProtocol, ChainSettings
 from eventformers.datasets_scripts.events import Event
-from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
-from eventformers.encoders import PACKAGED_ENCODER, resolve_encoder
-from eventformers.errors import DataFormatError, EventformersError
+from eventformers.errors import EventformersError
 from eventformers.evaluate_metrics import load_metric
-from eventformers.inference.encode import EventEncoder, Vectors, load_encoder
+from eventformers.evaluated_model import (
+    TRAINING_RECORD,
+    encoder_settings,
+    start_encoder,
+    task_encoder,
+    training_record,
+    training_seed,
+)
+from eventformers.evaluation_data import ScoredData, describe_data, load_data
+from eventformers.inference.chain_scorers import ChainScorer, EncoderChainScorer
+from eventformers.inference.chains import chain_scorer
+from eventformers.inference.encode import EventEncoder, Vectors
 from eventformers.inference.neighbour_votes import VoteSettings, vote_settings
 from eventformers.protocols import Embed, GraphProtocol, JsonValue, Protocol, ProtocolOutput, Row
 from eventformers.provenance import git_commit, library_versions
@@ -36,10 +40,7 @@ from eventformers.results import (
     result_path,
     write_result,
 )
-from eventformers.tasks import TASKS, Task, get_task, reranked
-
-TRAINING_RECORD = "run.json"
-"""The file beside a trained model's weights that tells its start encoder and its recipe with the seed."""
+from eventformers.tasks import Task, get_task, reranked, with_chain_settings
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ def evaluate(
     batch_size: int | Literal["auto"] = "auto",
     seed: int | None = None,
     rerank: bool | VoteSettings = False,
+    chains: ChainSettings | None = None,
     overwrite: bool = False,
 ) -> TaskResult:
     """Score a model, or a plain encoder, on a task.
@@ -101,6 +103,8 @@ def evaluate(
         seed: the seed to record; None takes the one of the model's training record. No task draws anything.
         rerank: let training premises vote, in a task that ranks in a graph; their settings, or True for the
             measured ones. The untrained encoder is re-ranked alike.
+        chains: how chains are read, in a task that reads them; None takes the default. The untrained encoder
+            reads them alike.
         overwrite: replace a result on other rows.
 
     Returns:
@@ -114,14 +118,15 @@ def evaluate(
     """
     votes = vote_settings(rerank)
     chosen = get_task(task) if votes is None else reranked(get_task(task), votes)
+    chosen = chosen if chains is None else with_chain_settings(chosen, chains)
     scored_data = load_data(chosen, data, split)
     record = describe_data(chosen, scored_data, data)
     started = time.perf_counter()
-    encoder = _encoder(chosen, model, pooling, event_order, device, dtype)
+    encoder = task_encoder(chosen, model, pooling, event_order, device, dtype)
     load_seconds = time.perf_counter() - started
     usual = record.split == chosen.choose_split(scored_data.splits)
-    other_split, voted = None if usual else record.split, None if votes is None else votes.name
-    variant = "-".join(filter(None, (pooling, event_order, other_split, voted)))
+    chosen_ways = (votes and votes.name, chains and chains.name)
+    variant = "-".join(filter(None, (pooling, event_order, None if usual else record.split, *chosen_ways)))
     if output is not None and encoder.revision is None:
         raise EventformersError(
             f"the encoder {encoder.name!r} has no revision, so its result has no place; accepted: a model "
@@ -131,7 +136,7 @@ def evaluate(
     if output is not None and not overwrite:
         # Before the work, not after it.
         check_same_data(result_path(output, encoder.name, revision, chosen.name, variant), record.fingerprint)
-    training = _training_record(model, encoder.revision)
+    training = training_record(model, encoder.revision)
     scored = _score(chosen, encoder, scored_data, batch_size)
     baseline, baseline_missing = _baseline(
         chosen,
@@ -152,35 +157,14 @@ def evaluate(
         variant=variant,
         baseline=baseline,
         baseline_missing=baseline_missing,
-        settings=_settings(encoder, batch_size),
+        settings=encoder_settings(encoder, batch_size) | _chain_settings(chosen),
         truncated=encoder.truncated,
-        seed=_training_seed(training) if seed is None else seed,
+        seed=training_seed(training) if seed is None else seed,
         load_seconds=load_seconds,
     )
     if output is not None:
         write_result(result, output, overwrite=overwrite)
     return result
-
-
-def tasks_of_data(data: str | Path | None) -> list[str]:
-    """The tasks whose rows a folder of raw files, a built folder or a Hub dataset holds.
-
-    Raises:
-        DataFormatError: a raw file cannot be read.
-        EventformersError: it holds the rows of no task.
-    """
-    names = []
-    for name, task in TASKS.items():
-        try:
-            load_built(data, task.config, builder=task.dataset)
-        except DataFormatError:
-            raise
-        except EventformersError:
-            continue
-        names.append(name)
-    if not names:
-        raise EventformersError(f"{data}: holds the rows of no task; accepted: data of {', '.join(TASKS)}")
-    return names
 
 
 def score(
@@ -189,8 +173,9 @@ def score(
     rows: Iterable[Row],
     other_splits: Mapping[str, Iterable[Row]] | None = None,
     device: torch.device | None = None,
+    scorer: ChainScorer | None = None,
 ) -> Scored:
-    """Score an embedding function on a task's rows.
+    """Score an embedding function, or a scorer of chains, on a task's rows.
 
     Args:
         task: the task.
@@ -198,13 +183,17 @@ def score(
         rows: the rows of the task's dataset that are scored.
         other_splits: the rows of its other splits by name, for a task that ranks in a graph.
         device: where the ranks of such a task are computed; None takes an accelerator where there is one.
+        scorer: scores a task that reads chains; None takes the embedding function for it.
 
     Raises:
         EventformersError: no rows, a column is missing, a vector is not finite, or the metric refuses the
             values.
     """
     started = time.perf_counter()
-    if task.ranks_in_graph:
+    if task.chain_settings is not None:
+        chosen = scorer or EncoderChainScorer(embed, aggregation=task.chain_settings.aggregation)
+        output = cast(ChainProtocol, task.protocol)(chosen, rows)
+    elif task.ranks_in_graph:
         output = cast(GraphProtocol, task.protocol)(embed, rows, other_splits or {}, device)
     else:
         output = cast(Protocol, task.protocol)(embed, rows)
@@ -288,122 +277,20 @@ def make_result(
     )
 
 
-def scored_fingerprint(task: Task, splits: DatasetDict, split: str) -> str:
-    """SHA-256 of all that decides the score: the rows, and for a ranking in a graph those of every split."""
-    return dataset_fingerprint(splits if task.ranks_in_graph else splits[split])
-
-
-@dataclass(frozen=True)
-class ScoredData:
-    """The splits of a task's dataset, and which of them is scored."""
-
-    splits: DatasetDict
-    split: str
-
-    @property
-    def rows(self) -> Dataset:
-        """The rows of the scored split."""
-        return self.splits[self.split]
-
-    @property
-    def other_splits(self) -> dict[str, Dataset]:
-        """The other splits by name."""
-        return {name: rows for name, rows in self.splits.items() if name != self.split}
-
-
-def load_data(task: Task, data: str | Path | None, split: str | None) -> ScoredData:
-    """The splits of a task's dataset, with the one to score chosen.
-
-    Raises:
-        DataFormatError: a raw file cannot be read.
-        EventformersError: the data cannot be loaded, or the split is not there or has no rows.
-    """
-    splits = load_built(data, task.config, builder=task.dataset)
-    loaded = ScoredData(splits, task.choose_split(splits, split))
-    if not len(loaded.rows):
-        raise EventformersError(f"{data}: the split {loaded.split!r} of {task.config} has no rows")
-    return loaded
-
-
 def _score(
     task: Task, encoder: EventEncoder, scored_data: ScoredData, batch_size: int | Literal["auto"]
 ) -> Scored:
     def embed(items: Sequence[str | Event]) -> Vectors:
         return encoder.encode(items, batch_size=batch_size)
 
-    return score(task, embed, scored_data.rows, scored_data.other_splits, encoder.model.device)
+    scorer = None
+    if task.chain_settings is not None:
+        scorer = chain_scorer(encoder, aggregation=task.chain_settings.aggregation, batch_size=batch_size)
+    return score(task, embed, scored_data.rows, scored_data.other_splits, encoder.model.device, scorer)
 
 
-def describe_data(task: Task, scored_data: ScoredData, data: str | Path | None) -> DatasetRecord:
-    """The record of the rows that are scored, for a result."""
-    is_local = data is None or os.pathsep in str(data) or Path(data).expanduser().exists()
-    hub_id = None if is_local else str(data)
-    report = {} if hub_id else _build_report(task, data)
-    rows = scored_data.rows
-    licenses = report.get("licenses") or (rows.unique("license") if "license" in rows.column_names else [])
-    return DatasetRecord(
-        name=task.dataset,
-        config=task.config,
-        split=scored_data.split,
-        rows=len(rows),
-        fingerprint=scored_fingerprint(task, scored_data.splits, scored_data.split),
-        origin="hub" if hub_id else "samples" if report.get("sample") else "local",
-        hub_id=hub_id,
-        revision=_hub_commit(hub_id) if hub_id else None,
-        licenses=sorted(map(str, licenses)) if isinstance(licenses, list) else [],
-    )
-
-
-def _build_report(task: Task, data: str | Path | None) -> Mapping[str, object]:
-    """What the build said of the rows; empty for a built folder whose report was left behind."""
-    if data is not None and (report := build_reports(data).get(task.config)):
-        return report
-    try:
-        # The rows are loaded, so this finds them in the cache.
-        folder = build_dataset(task.dataset, task.config, data)
-    except EventformersError:
-        return {}
-    return build_reports(folder)[task.config]
-
-
-def _hub_commit(hub_id: str) -> str | None:
-    """The commit of a dataset on the Hub, or of its copy in the cache; None where neither can be had."""
-    try:
-        return Path(hf_hub_download(hub_id, "README.md", repo_type="dataset")).parent.name
-    except (HfHubHTTPError, HFValidationError, OSError):
-        return None
-
-
-def _encoder(
-    task: Task,
-    model: str | Path | EventEncoder | None,
-    pooling: str | None,
-    event_order: str | None,
-    device: str | None,
-    dtype: str | None,
-) -> EventEncoder:
-    if isinstance(model, EventEncoder):
-        if pooling or event_order or device or dtype:
-            raise EventformersError(
-                "the encoder is loaded already; accepted: pooling, event order, device and dtype only with "
-                "the name of a model"
-            )
-        encoder = model
-    else:
-        encoder = load_encoder(model, pooling=pooling, event_order=event_order, device=device, dtype=dtype)
-    # A copy, so that the encoder of the caller keeps its own length.
-    return replace(encoder, max_length=min(encoder.max_length, task.max_length or encoder.max_length))
-
-
-def _settings(encoder: EventEncoder, batch_size: int | Literal["auto"]) -> dict[str, JsonValue]:
-    return {
-        "pooling": encoder.model.config.pooling,
-        "event_order": encoder.event_order,
-        "dtype": str(encoder.model.dtype).removeprefix("torch."),
-        "device": encoder.model.device.type,
-        "batch_size": batch_size,
-        "max_length": encoder.max_length,
-    }
+def _chain_settings(task: Task) -> dict[str, JsonValue]:
+    return {} if task.chain_settings is None else asdict(task.chain_settings)
 
 
 def _baseline(
@@ -426,13 +313,13 @@ def _baseline(
             return None, "the model has no training record: it is a plain encoder, or its start is unknown"
         if "encoder" not in training:
             return None, f"the model's {TRAINING_RECORD} names no start encoder"
-        baseline_encoder = _start_encoder(str(training["encoder"]))
+        baseline_encoder = start_encoder(str(training["encoder"]))
     try:
         if isinstance(baseline_encoder, EventEncoder):
-            untrained = _encoder(task, baseline_encoder, None, None, None, None)
+            untrained = task_encoder(task, baseline_encoder, None, None, None, None)
         else:
             pooling, event_order = encoder.model.config.pooling, encoder.event_order
-            untrained = _encoder(task, baseline_encoder, pooling, event_order, device, dtype)
+            untrained = task_encoder(task, baseline_encoder, pooling, event_order, device, dtype)
     except (EventformersError, OSError) as error:
         if named:
             raise
@@ -447,47 +334,7 @@ def _baseline(
             model_revision=untrained.revision or "unknown",
             main_value=scored.main_value,
             scores=scored.scores,
-            settings=_settings(untrained, batch_size),
+            settings=encoder_settings(untrained, batch_size) | _chain_settings(task),
         ),
         None,
     )
-
-
-def _start_encoder(recorded: str) -> str | None:
-    """What `load_encoder` takes for a recorded start encoder: the package goes before the Hub."""
-    if recorded != PACKAGED_ENCODER:
-        return recorded
-    try:
-        resolve_encoder(None)
-    except EventformersError:
-        return recorded
-    return None
-
-
-def _training_record(
-    model: str | Path | EventEncoder | None, revision: str | None
-) -> Mapping[str, object] | None:
-    """What the training wrote beside the weights of a folder or of a Hub repository; None without it."""
-    if model is None or isinstance(model, EventEncoder):
-        return None
-    folder = Path(model).expanduser()
-    if folder.is_dir():
-        path = folder / TRAINING_RECORD
-    else:
-        try:
-            path = Path(hf_hub_download(str(model), TRAINING_RECORD, revision=revision))
-        except (HfHubHTTPError, HFValidationError, OSError):
-            return None
-    if not path.is_file():
-        return None
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise EventformersError(f"{path}: no JSON: {error}; accepted: a training record") from error
-    return content if isinstance(content, dict) else None
-
-
-def _training_seed(training: Mapping[str, object] | None) -> int | None:
-    recipe = training.get("recipe") if training else None
-    seed = recipe.get("seed") if isinstance(recipe, Mapping) else None
-    return seed if isinstance(seed, int) else None

@@ -18,7 +18,7 @@ from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.encoders import resolve_encoder
 from eventformers.errors import DataFormatError, EventformersError
-from eventformers.evaluation import scored_fingerprint
+from eventformers.evaluation_data import scored_fingerprint
 from eventformers.inference.loading import folder_revision
 from eventformers.paper_tables import get_table
 from eventformers.reproduced_rows import fill_row, read_record

@@ -7,7 +7,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from eventformers.evaluation import ScoredData, describe_data, load_data, make_result, measure
+from eventformers.evaluation import make_result, measure
+from eventformers.evaluation_data import ScoredData, describe_data, load_data
 from eventformers.protocols import JsonValue, ProtocolOutput
 from eventformers.results import DatasetRecord, TaskResult, check_same_data, result_path, write_result
 from eventformers.tasks import Task

@@ -1,0 +1,99 @@
+"""The model of an evaluation: loading it for a task, and what its training recorded beside its weights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from huggingface_hub import hf_hub_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+from eventformers.encoders import PACKAGED_ENCODER, resolve_encoder
+from eventformers.errors import EventformersError
+from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.protocols import JsonValue
+from eventformers.tasks import Task
+
+TRAINING_RECORD = "run.json"
+"""The file beside a trained model's weights that tells its start encoder and its recipe with the seed."""
+
+
+def task_encoder(
+    task: Task,
+    model: str | Path | EventEncoder | None,
+    pooling: str | None,
+    event_order: str | None,
+    device: str | None,
+    dtype: str | None,
+) -> EventEncoder:
+    """The encoder that a task is scored with: loaded where a name is given, cut to the task's length.
+
+    Raises:
+        EventformersError: it cannot be loaded, or settings of loading are given for one that is loaded.
+    """
+    if isinstance(model, EventEncoder):
+        if pooling or event_order or device or dtype:
+            raise EventformersError(
+                "the encoder is loaded already; accepted: pooling, event order, device and dtype only with "
+                "the name of a model"
+            )
+        encoder = model
+    else:
+        encoder = load_encoder(model, pooling=pooling, event_order=event_order, device=device, dtype=dtype)
+    # A copy, so that the encoder of the caller keeps its own length.
+    return replace(encoder, max_length=min(encoder.max_length, task.max_length or encoder.max_length))
+
+
+def encoder_settings(encoder: EventEncoder, batch_size: int | Literal["auto"]) -> dict[str, JsonValue]:
+    """What an encoder runs under, for a result."""
+    return {
+        "pooling": encoder.model.config.pooling,
+        "event_order": encoder.event_order,
+        "dtype": str(encoder.model.dtype).removeprefix("torch."),
+        "device": encoder.model.device.type,
+        "batch_size": batch_size,
+        "max_length": encoder.max_length,
+    }
+
+
+def start_encoder(recorded: str) -> str | None:
+    """What `load_encoder` takes for a recorded start encoder: the package goes before the Hub."""
+    if recorded != PACKAGED_ENCODER:
+        return recorded
+    try:
+        resolve_encoder(None)
+    except EventformersError:
+        return recorded
+    return None
+
+
+def training_record(
+    model: str | Path | EventEncoder | None, revision: str | None
+) -> Mapping[str, object] | None:
+    """What the training wrote beside the weights of a folder or of a Hub repository; None without it."""
+    if model is None or isinstance(model, EventEncoder):
+        return None
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        path = folder / TRAINING_RECORD
+    else:
+        try:
+            path = Path(hf_hub_download(str(model), TRAINING_RECORD, revision=revision))
+        except (HfHubHTTPError, HFValidationError, OSError):
+            return None
+    if not path.is_file():
+        return None
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise EventformersError(f"{path}: no JSON: {error}; accepted: a training record") from error
+    return content if isinstance(content, dict) else None
+
+
+def training_seed(training: Mapping[str, object] | None) -> int | None:
+    recipe = training.get("recipe") if training else None
+    seed = recipe.get("seed") if isinstance(recipe, Mapping) else None
+    return seed if isinstance(seed, int) else None

@@ -1,0 +1,74 @@
+"""The evaluation task: dataset, protocol and metric under one name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from eventformers.chain_protocols import ChainProtocol, ChainSettings
+from eventformers.errors import EventformersError
+from eventformers.protocols import GraphProtocol, Protocol
+
+
+@dataclass(frozen=True)
+class Task:
+    """One evaluation task.
+
+    Attributes:
+        name: its name in `TASKS`, on the command line and in the paths of results.
+        title: its name in tables and cards.
+        dataset: the dataset builder, in snake_case.
+        config: the builder's config.
+        splits: the splits that can be scored; of those that the data has, the first is the usual one.
+        protocol: makes the metric's inputs from rows and vectors.
+        metric: a name that `load_metric` takes.
+        main_score: the key of the metric's scores that stands for the task.
+        description: what the score means, in one sentence.
+        paper_reference: where the task was published.
+        published_scores: main scores from papers, by model.
+        published_split: the split that the published scores were measured on.
+        max_length: tokens of a text at most; None leaves it to the encoder.
+        ranks_in_graph: whether the protocol looks at the dataset's other splits, too.
+        chain_settings: how chains are read, for a protocol that takes a scorer of chains; None for one that
+            takes vectors.
+    """
+
+    name: str
+    title: str
+    dataset: str
+    config: str
+    splits: tuple[str, ...]
+    protocol: Protocol | GraphProtocol | ChainProtocol
+    metric: str
+    main_score: str
+    description: str
+    paper_reference: str
+    published_scores: Mapping[str, float] = field(default_factory=dict)
+    published_split: str = "test"
+    max_length: int | None = None
+    ranks_in_graph: bool = False
+    chain_settings: ChainSettings | None = None
+
+    @property
+    def reads_chains(self) -> bool:
+        """Whether the protocol takes a scorer of chains."""
+        return self.chain_settings is not None
+
+    def choose_split(self, found: Iterable[str], wanted: str | None = None) -> str:
+        """The split to score: the one that is wanted, or else the usual one.
+
+        Args:
+            found: the splits that the data has.
+            wanted: one of them; None takes the first of `splits` that is there.
+
+        Raises:
+            EventformersError: the data lacks it.
+        """
+        names = list(found)
+        for split in (wanted,) if wanted is not None else self.splits:
+            if split in names:
+                return split
+        accepted = f"{wanted!r}, which was asked for" if wanted is not None else " or ".join(self.splits)
+        raise EventformersError(
+            f"{self.config}: found the splits {', '.join(names)}; accepted: data with {accepted}"
+        )

