@@ -74,7 +74,8 @@ def extract(
     counts = finished.counts.to_dict()
     table.add_row(*(counts_text(counts[part]) for part in ("read", "skipped", "written")))
     console.print(table)
-    console.print(f"Wrote {finished.events}, {finished.chains} and {finished.folder / 'report.json'}.")
+    console.print(f"Wrote {', '.join(map(str, finished.files))}.", soft_wrap=True)
     console.print(
-        f"Build datasets with eventformers data build event_chains --data-dir {finished.events.parent} -o DIR"
+        f"Build datasets with: eventformers data build event_chains --data-dir {finished.folder} -o DIR",
+        soft_wrap=True,
     )

@@ -6,14 +6,15 @@ the tokens of the sentence from 1 and the root has its own number.
 
 from __future__ import annotations
 
+import spacy
 from spacy.tokens import Doc
-from spacy.vocab import Vocab
 
 _PARTS_OF_SPEECH = {
     **{"DT": "DET", "IN": "ADP", "MD": "AUX", "PRP": "PRON", "PRP$": "PRON", "WP": "PRON", "WDT": "PRON"},
     **{"RB": "ADV", "RP": "ADP", "TO": "PART", "CC": "CCONJ", ".": "PUNCT", ",": "PUNCT", "EX": "PRON"},
     **{"JJ": "ADJ", "NN": "NOUN", "NNS": "NOUN", "NNP": "PROPN", "CD": "NUM"},
 }
+_VOCABULARY = spacy.blank("en").vocab
 _BE = {"was", "is", "were", "been", "are", "be"}
 
 
@@ -39,4 +40,4 @@ def parsed_text(*sentences: str, lemmas: dict[str, str] | None = None) -> Doc:
             helper = dependency.startswith("aux") or dependency == "cop" or word.lower() in _BE
             parts.append(_PARTS_OF_SPEECH[tag] if not tag.startswith("VB") else "AUX" if helper else "VERB")
     found = [(lemmas or {}).get(word.lower(), word.lower()) for word in words]
-    return Doc(Vocab(), words=words, tags=tags, heads=heads, deps=dependencies, pos=parts, lemmas=found)
+    return Doc(_VOCABULARY, words=words, tags=tags, heads=heads, deps=dependencies, pos=parts, lemmas=found)

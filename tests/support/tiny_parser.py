@@ -36,8 +36,8 @@ _WORDS = {
     "b": ("open", "close", "sell", "clean", "paint", "buy"),
     "i": ("went", "ran", "walked", "left", "returned", "drove"),
 }
-_TEXTS = 144
-_ROUNDS = 6
+_TEXTS = 240
+_ROUNDS = 8
 
 
 def save_tiny_parser(folder: Path) -> Path:

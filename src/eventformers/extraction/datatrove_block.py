@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import IO, Any
 
 from eventformers.datasets_scripts.licenses import license_of_source, standard_license
 from eventformers.datasets_scripts.raw_files import DataDir
@@ -132,7 +134,9 @@ class ExtractEvents(PipelineStep):
 
 
 class WriteEvents(PipelineStep):
-    """Writes `events/RANK.jsonl.gz` and `chains/RANK.jsonl.gz`; a file has its name when it is whole.
+    """Writes `RANK.events.jsonl.gz` and `RANK.chains.jsonl.gz`; the dataset `event_chains` reads the folder.
+
+    A file has its name when it is whole, and one without a line is not written.
 
     Args:
         output_folder: a folder, or whatever datatrove can write to.
@@ -148,22 +152,27 @@ class WriteEvents(PipelineStep):
     def run(self, data: Iterable[Document], rank: int = 0, world_size: int = 1) -> Iterator[Document]:
         """The documents as they come."""
         folder = self.output_folder
-        name = f"{rank:05d}.jsonl.gz"
-        unfinished = f"unfinished/{rank:05d}"
-        for part in ("events", "chains", "unfinished"):
-            folder.makedirs(part, exist_ok=True)
-        with (
-            folder.open(f"{unfinished}.events", "wt", encoding="utf-8", compression="gzip") as events,
-            folder.open(f"{unfinished}.chains", "wt", encoding="utf-8", compression="gzip") as chains,
-        ):
+        names = {part: f"{rank:05d}.{part}.jsonl.gz" for part in ("events", "chains")}
+        files: dict[str, IO[str]] = {}
+        with ExitStack() as stack:
+
+            def write(part: str, row: dict[str, Any]) -> None:
+                if part not in files:
+                    folder.makedirs("unfinished", exist_ok=True)
+                    opened = folder.open(
+                        f"unfinished/{names[part]}", "wt", encoding="utf-8", compression="gzip"
+                    )
+                    files[part] = stack.enter_context(opened)
+                files[part].write(json.dumps(row, ensure_ascii=False) + "\n")
+
             for document in data:
-                events.write(json.dumps(document.metadata[_EVENTS], ensure_ascii=False) + "\n")
+                write("events", document.metadata[_EVENTS])
                 for row in document.metadata[_CHAINS]:
-                    chains.write(json.dumps(row, ensure_ascii=False) + "\n")
+                    write("chains", row)
                 self.stat_update("documents")
                 yield document
-        for part in ("chains", "events"):
-            folder.mv(f"{unfinished}.{part}", f"{part}/{name}")
+        for part in files:
+            folder.mv(f"unfinished/{names[part]}", names[part])
 
 
 def _text_of(document: Document) -> TextDocument:

@@ -144,7 +144,7 @@ class _Clauses:
         """One event for each clause."""
         for number, sentence in enumerate(self.doc.sents):
             for token in sentence:
-                if token.dep_ == "cop":
+                if token.dep_ == "cop" and not is_clause_head(token.head):
                     yield self._copula(number, token)
                 elif is_clause_head(token) and not self._joins_its_head(token):
                     yield self._event(number, token)

@@ -195,7 +195,7 @@ class EventExtractor:
         distinct = distinct_events(events)
         if len(distinct) < self.settings.min_chain_length:
             if events:
-                counts.skipped["chain_below_min_chain_length"] += 1
+                counts.skipped["chain_below_minimum_length"] += 1
             return []
         counts.skipped["repeated_event_in_chain"] += len(events) - len(distinct)
         counts.written.update(chains=1, chain_events=len(distinct))

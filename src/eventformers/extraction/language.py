@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 from functools import lru_cache
 
-_LANGUAGES = ("da", "de", "en", "es", "fi", "fr", "it", "nl", "pl", "pt", "sv")
+# Without French, whose import takes seconds; Spanish, Italian and Portuguese tell it from English.
+_LANGUAGES = ("da", "de", "en", "es", "fi", "it", "nl", "pl", "pt", "sv")
 _FEWEST_WORDS = 50
 _MOST_WORDS = 1000
 _SMALLEST_SHARE = 0.03
@@ -16,7 +17,7 @@ def is_in_another_language(text: str, language: str) -> bool:
     """Whether another language's stop words are more frequent in a text, or its own hardly occur.
 
     A text of fewer than 50 words is never told to be in another language, and neither is one where spaCy has
-    no stop words for `language`. Nearby languages are told apart only where both have a list among the eleven
+    no stop words for `language`. Nearby languages are told apart only where both have a list among the ten
     that are looked at.
 
     Args:

@@ -16,6 +16,7 @@ from uuid import uuid4
 
 import datasets
 
+from eventformers.datasets_scripts.chain_readers import EXTRACTION_REPORT
 from eventformers.datasets_scripts.raw_files import DataDir, file_digest
 from eventformers.errors import EventformersError
 from eventformers.extraction.coreference import Resolver
@@ -25,9 +26,8 @@ from eventformers.extraction.shards import extract_shard, is_extracted, merge_sh
 from eventformers.extraction.texts import TextFile, find_text_files, read_texts
 from eventformers.files import staged_folder, write_text
 
-EVENTS_FILE = Path("events") / "events.jsonl.gz"
-CHAINS_FILE = Path("chains") / "chains.jsonl"
-REPORT_FILE = Path("report.json")
+EVENTS_FILE = "events.jsonl.gz"
+CHAINS_FILE = "chains.jsonl"
 _WORK_FOLDER = ".extraction"
 _logger = logging.getLogger("eventformers")
 
@@ -45,14 +45,10 @@ class Extraction:
     counts: ExtractionCounts
 
     @property
-    def events(self) -> Path:
-        """The file of events, one document a line, as the dataset `event_chains` reads it."""
-        return self.folder / EVENTS_FILE
-
-    @property
-    def chains(self) -> Path:
-        """The file of chains, one a line."""
-        return self.folder / CHAINS_FILE
+    def files(self) -> list[Path]:
+        """The files that were written: events and chains, where there are any, and the report."""
+        names = (EVENTS_FILE, CHAINS_FILE, EXTRACTION_REPORT)
+        return [self.folder / name for name in names if (self.folder / name).exists()]
 
 
 def extract(
@@ -74,9 +70,9 @@ def extract(
 ) -> Extraction:
     """Extract events, and chains of one protagonist, from raw text.
 
-    Writes `events/events.jsonl.gz` (the raw format of the dataset `event_chains`), `chains/chains.jsonl` (one
-    chain a line) and `report.json` into the output folder when all texts are done. Until then finished parts
-    wait in a hidden folder there, from which `resume` goes on.
+    Writes `events.jsonl.gz` (one document a line), `chains.jsonl` (one chain a line) and `report.json` into
+    the output folder when all texts are done; the dataset `event_chains` reads the folder. A file without a
+    line is not written. Until then finished parts wait in a hidden folder there, from which `resume` goes on.
 
     Args:
         texts: files and folders: SGML, JSON lines with `text`, or plain text with one document a file.
@@ -148,7 +144,10 @@ def extract(
         merged = merge_shards(work / "results", read["shards"], staging / EVENTS_FILE, staging / CHAINS_FILE)
         counts.add(merged)
         report = {**counts.to_dict(), "made_of": made_of}
-        write_text(staging / REPORT_FILE, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+        for name in (EVENTS_FILE, CHAINS_FILE):
+            if not (staging / name).exists():
+                (folder / name).unlink(missing_ok=True)
+        write_text(staging / EXTRACTION_REPORT, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
     shutil.rmtree(work)
     _tell_of_empty_documents(counts, extractor)
     return Extraction(folder, counts)
@@ -159,7 +158,7 @@ def _check_free(folder: Path, resume: bool, overwrite: bool) -> None:
         raise EventformersError("--resume and --overwrite exclude each other")
     if resume or overwrite:
         return
-    if (folder / REPORT_FILE).exists():
+    if (folder / EXTRACTION_REPORT).exists():
         raise EventformersError(f"{folder} holds an extraction; --overwrite replaces it")
     if (folder / _WORK_FOLDER).exists():
         raise EventformersError(
@@ -193,7 +192,7 @@ def _made_of(
 
 
 def _finished(folder: Path, made_of: Mapping[str, Any]) -> Extraction | None:
-    path = folder / REPORT_FILE
+    path = folder / EXTRACTION_REPORT
     if not path.exists():
         return None
     report = json.loads(path.read_text(encoding="utf-8"))

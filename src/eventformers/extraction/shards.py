@@ -55,19 +55,25 @@ def extract_shard(extractor: EventExtractor, texts: Path, results: Path, shard: 
 
 
 def merge_shards(results: Path, shards: int, events: Path, chains: Path) -> ExtractionCounts:
-    """Write the results of all shards into one file of events and one of chains, and add up their counts."""
-    events.parent.mkdir(parents=True, exist_ok=True)
-    chains.parent.mkdir(parents=True, exist_ok=True)
+    """Write the results of all shards into one file of events and one of chains, and add up their counts.
+
+    A file that would be empty is not written.
+    """
     counts = ExtractionCounts()
-    with open(events, "wb") as event_file, open(chains, "wb") as chain_file:
-        for shard in range(shards):
-            # Parts that are gzip files make a gzip file when they stand one after the other.
-            with open(_events_path(results, shard), "rb") as part:
-                shutil.copyfileobj(part, event_file)
-            with gzip.open(_chains_path(results, shard), "rb") as part:
-                shutil.copyfileobj(part, chain_file)
-            recorded = json.loads(_counts_path(results, shard).read_text(encoding="utf-8"))
-            counts.add(ExtractionCounts.from_dict(recorded))
+    for shard in range(shards):
+        recorded = json.loads(_counts_path(results, shard).read_text(encoding="utf-8"))
+        counts.add(ExtractionCounts.from_dict(recorded))
+    if counts.written["documents"]:
+        with open(events, "wb") as merged:
+            for shard in range(shards):
+                # Parts that are gzip files make a gzip file when they stand one after the other.
+                with open(_events_path(results, shard), "rb") as part:
+                    shutil.copyfileobj(part, merged)
+    if counts.written["chains"]:
+        with open(chains, "wb") as merged:
+            for shard in range(shards):
+                with gzip.open(_chains_path(results, shard), "rb") as part:
+                    shutil.copyfileobj(part, merged)
     return counts
 
 

@@ -1,0 +1,322 @@
+"""From files of text to files that the dataset reads: results, resuming, and what goes wrong."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import eventformers
+from eventformers import cli
+from eventformers.datasets_scripts import build_dataset
+from eventformers.datasets_scripts.raw_files import read_lines
+from eventformers.errors import EventformersError
+from eventformers.extraction import extractor as extractor_module
+from eventformers.extraction import pipeline as pipeline_module
+from eventformers.extraction import shards
+from eventformers.extraction.counts import ExtractionCounts
+from eventformers.extraction.extractor import EventExtractor, ExtractionSettings
+from eventformers.extraction.language import is_in_another_language
+from eventformers.extraction.texts import TextDocument
+
+FRENCH = (
+    "La femme a vu le voleur et elle a appelé la police, mais il était déjà parti de la ville avec la"
+    " voiture. Le soir, son frère est rentré à la maison et elle a parlé avec lui de ce qui se passait. Il a"
+    " dit que les voisins avaient vu un homme près de la porte, mais que personne ne savait qui il était."
+)
+STORY = (
+    "The thief was seen by Anna. Anna called Police. The thief did not close the door. Anna watched the"
+    " thief. Anna opened the door. Anna opened the door. Anna went to the shop. He closed it."
+)
+ANNA = ["seen", "called", "watched", "opened", "went to"]
+GERMAN = (
+    "Die Frau sah den Dieb und rief die Polizei, aber der Dieb war schon mit dem Wagen aus der Stadt"
+    " gefahren. Am Abend kam ihr Bruder nach Hause und sie sprach mit ihm über das, was sie gesehen hatte."
+    " Er sagte, dass er auch einen Mann bei dem Haus gesehen habe, doch nicht wisse, wer das gewesen sei."
+)
+
+
+def texts_in(folder: Path, number: int = 1) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for place in range(number):
+        story = STORY.replace("shop", ("shop", "house", "table", "window", "car")[place])
+        (folder / f"story-{place}.txt").write_text(story, encoding="utf-8")
+    return folder
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(text) for _, text in read_lines(path)]
+
+
+@pytest.fixture
+def messages(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    with caplog.at_level(logging.INFO, logger="eventformers"):
+        yield caplog
+
+
+def test_files_that_are_written(tiny_parser: Path, tmp_path: Path) -> None:
+    texts, output = texts_in(tmp_path / "stories"), tmp_path / "out"
+    finished = eventformers.extract(texts, output, pipeline=tiny_parser, license_name="CC0-1.0")
+    assert finished.files == [output / name for name in ("events.jsonl.gz", "chains.jsonl", "report.json")]
+    assert {path.name for path in output.iterdir()} == {path.name for path in finished.files}
+    (row,) = rows_of(output / "events.jsonl.gz")
+    assert [row[name] for name in ("id", "source", "license", "n_sent")] == [
+        "story-0",
+        "stories",
+        "CC0-1.0",
+        8,
+    ]
+    assert row["events"][0] == [0, STORY.index("seen"), "anna", "seen", "thief", "seen", 1, 0]
+    assert row["events"][2] == [2, STORY.index("close "), "thief", "close", "door", "close", 0, 1]
+    (chain,) = rows_of(output / "chains.jsonl")
+    assert chain.pop("events")[1:3] == [
+        {"subject": "anna", "predicate": "called", "object": "police"},
+        {"subject": "anna", "predicate": "watched", "object": "thief"},
+    ]
+    assert chain == {
+        "chain_id": "story-0/anna",
+        "document_id": "story-0",
+        "source": "stories",
+        "license": "CC0-1.0",
+        "protagonist": "anna",
+    }
+    report = json.loads((output / "report.json").read_text(encoding="utf-8"))
+    assert report["read"] == {"files": 1, "documents": 1}
+    assert report["written"] == {"documents": 1, "sentences": 8, "events": 8, "chains": 1, "chain_events": 5}
+    assert report["skipped"]["repeated_event_in_chain"] == 1
+    assert str(tmp_path) not in json.dumps(report)
+
+
+def test_the_dataset_reads_the_folder(tiny_parser: Path, tmp_path: Path) -> None:
+    import datasets
+
+    finished = eventformers.extract(texts_in(tmp_path / "stories", 3), tmp_path / "out", pipeline=tiny_parser)
+    settings = {"validation_share": 0.0, "test_share": 0.0}
+    built = build_dataset("event_chains", "chains", finished.folder, tmp_path / "built", **settings)
+    rows = datasets.load_dataset(str(built), "chains", split="train", cache_dir=str(tmp_path / "cache"))
+    assert rows["chain_id"] == [f"story-{place}/anna" for place in range(3)]
+    assert [event["predicate"] for event in rows[0]["events"]] == ANNA
+    built = build_dataset("event_chains", "documents", finished.folder, tmp_path / "documents")
+    rows = datasets.load_dataset(str(built), "documents", split="train", cache_dir=str(tmp_path / "cache"))
+    assert rows[0]["events"][2] == {"subject": "thief", "predicate": "not close", "object": "door"}
+
+
+def test_filters_are_counted(tiny_parser: Path, tmp_path: Path) -> None:
+    finished = eventformers.extract(
+        texts_in(tmp_path / "stories"),
+        tmp_path / "out",
+        pipeline=tiny_parser,
+        exclude_predicates=["called", "reporting"],
+        drop_pronoun_only=True,
+        min_chain_length=4,
+    )
+    skipped = finished.counts.skipped
+    assert (skipped["event_with_excluded_predicate"], skipped["event_with_pronouns_only"]) == (1, 1)
+    (chain,) = rows_of(finished.folder / "chains.jsonl")
+    assert [event["predicate"] for event in chain["events"]] == [name for name in ANNA if name != "called"]
+    assert skipped["chain_below_minimum_length"] == 3
+
+
+def clusters(doc: Any) -> list[list[tuple[int, int]]]:
+    """Anna everywhere, and the last "He"."""
+    anna = [token.i for token in doc if token.text in ("Anna", "He")]
+    return [[(index, index + 1) for index in anna]]
+
+
+def test_coreference_by_a_function(tiny_parser: Path, tmp_path: Path) -> None:
+    texts = texts_in(tmp_path / "stories")
+    finished = eventformers.extract(texts, tmp_path / "out", pipeline=tiny_parser, coreference=clusters)
+    (row,) = rows_of(finished.folder / "events.jsonl.gz")
+    assert row["events"][-1][2:5] == ["anna", "closed", "it"], "the pronoun is replaced by whom it names"
+    (chain,) = rows_of(finished.folder / "chains.jsonl")
+    assert [event["predicate"] for event in chain["events"]] == [*ANNA, "closed"]
+
+
+def test_processes_and_resuming_change_nothing(
+    tiny_parser: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards, "SHARD_CHARACTERS", len(STORY))
+    texts = texts_in(tmp_path / "stories", 5)
+
+    def run(name: str, **options: Any) -> list[bytes]:
+        finished = eventformers.extract(texts, tmp_path / name, pipeline=tiny_parser, **options)
+        return [path.read_bytes() for path in finished.files]
+
+    whole = run("whole")
+    assert run("parallel", processes=2) == whole
+
+    done: list[int] = []
+    extract_shard = shards.extract_shard
+
+    def counted(extractor: EventExtractor, *places: Any) -> None:
+        done.append(places[-1])
+        if len(done) == 3:
+            raise KeyboardInterrupt
+        extract_shard(extractor, *places)
+
+    monkeypatch.setattr(pipeline_module, "extract_shard", counted)
+    with pytest.raises(KeyboardInterrupt):
+        run("stopped")
+    assert not (tmp_path / "stopped" / "report.json").exists()
+    with pytest.raises(EventformersError, match="unfinished extraction; --resume goes on"):
+        run("stopped")
+    with pytest.raises(EventformersError, match="extracted with other min_chain_length; take the same"):
+        run("stopped", resume=True, min_chain_length=2)
+    assert run("stopped", resume=True) == whole
+    assert done == [0, 1, 2, 2, 3, 4], "finished parts are not run again"
+    assert run("stopped", resume=True) == whole
+    assert len(done) == 6, "a finished extraction is not run again"
+    with pytest.raises(EventformersError, match="holds an extraction; --overwrite replaces it"):
+        run("stopped")
+    (texts / "story-0.txt").write_text(STORY.replace("Anna", "Maria"), encoding="utf-8")
+    with pytest.raises(EventformersError, match="extracted with other texts"):
+        run("stopped", resume=True)
+    assert run("stopped", overwrite=True) != whole
+    with pytest.raises(EventformersError, match="exclude each other"):
+        run("stopped", overwrite=True, resume=True)
+
+
+def test_reading_that_was_stopped_begins_anew(
+    tiny_parser: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = texts_in(tmp_path / "stories", 2)
+
+    def stopped(*arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shards, "_write_gzip", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            eventformers.extract(texts, tmp_path / "out", pipeline=tiny_parser)
+    finished = eventformers.extract(texts, tmp_path / "out", pipeline=tiny_parser, resume=True)
+    assert len(rows_of(finished.folder / "chains.jsonl")) == 2
+
+
+def test_texts_without_events(tiny_parser: Path, tmp_path: Path, messages: pytest.LogCaptureFixture) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    contents = {"german": GERMAN, "blank": " \n", "empty": "", "no-verb": "...", "story": STORY}
+    for name, text in contents.items():
+        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+    finished = eventformers.extract(folder, tmp_path / "out", pipeline=tiny_parser)
+    assert finished.counts.written["documents"] == 1
+    skipped = finished.counts.skipped
+    reasons = ("document_in_another_language", "document_without_text", "empty_file")
+    assert [skipped[reason] for reason in reasons] == [1, 1, 1]
+    assert skipped["document_without_events"] + skipped["document_without_kept_events"] == 1
+    assert "3 of 4 documents gave no event" in messages.text
+    assert "language of the pipeline (en)" in messages.text
+
+    (folder / "story.txt").unlink()
+    finished = eventformers.extract(folder, tmp_path / "out", pipeline=tiny_parser, overwrite=True)
+    assert [path.name for path in finished.files] == ["report.json"], "no file without a line"
+
+    (folder / "german.txt").write_text("\n", encoding="utf-8")
+    (folder / "no-verb.txt").write_text("\n", encoding="utf-8")
+    with pytest.raises(EventformersError, match="no document with text among 4 files"):
+        eventformers.extract(folder, tmp_path / "none", pipeline=tiny_parser)
+    assert not list((tmp_path / "none").iterdir())
+
+
+def test_a_text_longer_than_the_pipeline_takes(tiny_parser: Path) -> None:
+    extractor = EventExtractor(ExtractionSettings(str(tiny_parser)))
+    extractor.pipeline.max_length = 50
+    counts = ExtractionCounts()
+    assert list(extractor.extract([TextDocument("a", STORY, "s", "MIT")], counts)) == []
+    assert dict(counts.skipped) == {"document_over_50_characters": 1}
+
+
+def test_components_that_are_not_needed_rest(tiny_parser: Path, tmp_path: Path) -> None:
+    import spacy
+
+    pipeline = spacy.load(tiny_parser)
+    pipeline.add_pipe("entity_ruler")
+    pipeline.to_disk(tmp_path / "with-entities")
+    settings = ExtractionSettings(str(tmp_path / "with-entities"))
+    assert EventExtractor(settings).pipeline.pipe_names == ["tok2vec", "tagger", "parser"]
+    with_function = ExtractionSettings(str(tmp_path / "with-entities"), coreference=clusters)
+    assert "entity_ruler" in EventExtractor(with_function).pipeline.pipe_names
+
+
+def test_languages() -> None:
+    pytest.importorskip("spacy", reason="spaCy is not installed")
+    english = "When the old man had gone, she took what was left of the bread and gave it to me. " * 4
+    assert is_in_another_language(GERMAN, "en")
+    assert not is_in_another_language(GERMAN, "de")
+    assert is_in_another_language(FRENCH, "en")
+    assert is_in_another_language(english, "de")
+    assert not is_in_another_language(english, "en")
+    assert is_in_another_language("猫 が 魚 を 食べ た 。 " * 20, "en")
+    assert not is_in_another_language(GERMAN[:60], "en"), "too short to tell"
+    assert not is_in_another_language(GERMAN, "xx"), "no stop words are known"
+
+
+def test_public_documents_are_english(shared_data: Path) -> None:
+    with gzip.open(shared_data / "text" / "docs.jsonl.gz", "rt", encoding="utf-8") as lines:
+        texts = [json.loads(line)["text"] for _, line in zip(range(300), lines, strict=False)]
+    assert not any(is_in_another_language(text, "en") for text in texts)
+
+
+COMMANDS = {
+    "no pipeline": ((), "no spaCy pipeline is named; get one with `python -m spacy download en_core_web_sm`"),
+    "unknown": (("--pipeline", "no_such"), "no spaCy pipeline 'no_such'; get one with"),
+    "no parser": (("--pipeline", "blank"), "gives no dependencies; accepted: a pipeline with a parser"),
+    "no pipeline folder": (("--pipeline", "stories"), "no spaCy pipeline 'stories': "),
+    "arguments": (("--pipeline", "x", "--arguments", "span"), "Did you mean 'spans'"),
+    "coreference": (("--pipeline", "x", "--coreference", "spac"), "Did you mean 'spacy'"),
+    "processes": (("--pipeline", "x", "--processes", "0"), "processes: found 0; accepted: 1 or more"),
+    "length": (("--pipeline", "x", "--min-chain-length", "0"), "min_chain_length: found 0"),
+}
+
+
+@pytest.mark.usefixtures("kept_process_settings")
+@pytest.mark.parametrize("name", COMMANDS)
+def test_commands_that_are_wrong(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
+    monkeypatch.chdir(tmp_path)
+    texts_in(tmp_path / "stories")
+    spacy.blank("en").to_disk("blank")
+    options, message = COMMANDS[name]
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["extract", "stories", "-o", "out", *options])
+    printed = capsys.readouterr().err.strip()
+    assert stop.value.code == 2
+    assert printed.startswith("error: ")
+    assert len(printed.splitlines()) == 1
+    assert message in printed
+    assert not Path("out").exists()
+
+
+@pytest.mark.usefixtures("kept_process_settings")
+def test_command(tiny_parser: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts_in(tmp_path / "stories")
+    line = ["extract", str(tmp_path / "stories"), "-o", str(tmp_path / "out"), "--pipeline", str(tiny_parser)]
+    with pytest.raises(SystemExit) as stop:
+        cli.main(
+            [*line, "--arguments", "spans", "--exclude-predicate", "reporting", "--document-type", "all"]
+        )
+    assert stop.value.code == 0
+    assert "data build event_chains --data-dir" in capsys.readouterr().out
+    (row,) = rows_of(tmp_path / "out" / "events.jsonl.gz")
+    assert row["events"][0][2:5] == ["anna", "seen", "the thief"]
+
+
+def test_without_spacy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "spacy", None)
+    with pytest.raises(EventformersError, match=r"install it with `pip install 'eventformers\[extract\]'`"):
+        extractor_module.load_pipeline("en_core_web_sm")
+
+
+def test_english_pipeline(english_pipeline: str, tmp_path: Path) -> None:
+    texts = texts_in(tmp_path / "stories")
+    finished = eventformers.extract(texts, tmp_path / "out", pipeline=english_pipeline)
+    (row,) = rows_of(finished.folder / "events.jsonl.gz")
+    assert row["events"][0][2:] == ["anna", "seen", "thief", "see", 1, 0]
+    assert any(chain["protagonist"] == "anna" for chain in rows_of(finished.folder / "chains.jsonl"))
