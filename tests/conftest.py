@@ -81,6 +81,14 @@ def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def tiny_heterevent(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> Path:
+    """Folder of a tiny random HeterEvent model with its tokenizer."""
+    from tiny import save_tiny_heterevent
+
+    return save_tiny_heterevent(tiny_encoder, tmp_path_factory.mktemp("tiny") / "heterevent")
+
+
+@pytest.fixture(scope="session")
 def tiny_encoder_without_dropout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same encoder with dropout off, for exact comparisons."""
     from tiny import save_tiny_encoder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import blake2b
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,8 @@ def tokenise_events(
     events: Sequence[Event],
     max_seq_length: int,
     event_order: EventOrder = "subject_predicate_object",
+    *,
+    words: dict[str, int] | None = None,
 ) -> tuple[dict[str, torch.Tensor], int]:
     """Tokenise events, each as a text of its own, and tell the role and the word of every token.
 
@@ -36,6 +39,7 @@ def tokenise_events(
         events: E events; each has a word in at least one role.
         max_seq_length: tokens of an event beyond this are cut.
         event_order: order of the roles in the text, a key of `EVENT_ORDERS`.
+        words: ids of words from earlier calls, to which new words are added; None starts from 0.
 
     Returns:
         `input_ids` and `attention_mask` `(E, L)`; `role_masks` `(E, 3, L)` bool, in the order of `ROLES`, all
@@ -69,7 +73,7 @@ def tokenise_events(
         "input_ids": encoded["input_ids"],
         "attention_mask": encoded["attention_mask"],
         "role_masks": torch.from_numpy(role_masks),
-        "word_index": torch.from_numpy(_word_index(texts, starts, ends)),
+        "word_index": torch.from_numpy(_word_index(texts, starts, ends, {} if words is None else words)),
     }, cut
 
 
@@ -83,12 +87,40 @@ def _role_spans(events: Sequence[Event], event_order: EventOrder) -> tuple[Codes
     return (ends - lengths)[:, columns], ends[:, columns]
 
 
-def _word_index(texts: Sequence[str], starts: Codes, ends: Codes) -> Codes:
-    """The word of each token, `(E, L)`; -1 for special tokens, padding and blanks."""
-    ids: dict[str, int] = {}
+def event_keys(
+    events: Sequence[Event], event_order: EventOrder = "subject_predicate_object"
+) -> dict[str, torch.Tensor]:
+    """Numbers by which several processes know equal events and equal words.
+
+    Args:
+        events: E events.
+        event_order: order of the roles in the text, a key of `EVENT_ORDERS`.
+        words: ids of words from earlier calls, to which new words are added; None starts from 0.
+
+    Returns:
+        `event_keys` `(E,)`, and `word_keys` `(W,)` in the numbering of `tokenise_events`: 63 bits of a hash.
+    """
+    texts = [event_text(event, event_order) for event in events]
+    words = dict.fromkeys(word for text in texts for word in _words(text))
+    return {
+        "event_keys": torch.tensor([_key("\x1f".join(event[role] for role in ROLES)) for event in events]),
+        "word_keys": torch.tensor([_key(word) for word in words]),
+    }
+
+
+def _key(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
+
+
+def _words(text: str) -> list[str]:
+    return text.casefold().split(" ")
+
+
+def _word_index(texts: Sequence[str], starts: Codes, ends: Codes, ids: dict[str, int]) -> Codes:
+    """The word of each token, `(E, L)`; -1 for special tokens, padding and blanks. New words are added."""
     words = np.full(starts.shape, -1, dtype=np.int64)
     for row, text in enumerate(texts):
-        names = np.array([ids.setdefault(word, len(ids)) for word in text.casefold().split(" ")])
+        names = np.array([ids.setdefault(word, len(ids)) for word in _words(text)])
         blanks_before = np.cumsum([0, *(character == " " for character in text)])
         filled = np.flatnonzero(ends[row] > starts[row])
         # By its end, since a token may begin with the blank before its word.

@@ -61,9 +61,9 @@ def test_distinct_texts_are_encoded_once_in_batches_of_one_length(
     batches: list[list[list[int]]] = []
     forward = encode_module._forward
 
-    def counting(model: torch.nn.Module, token_ids: list[list[int]]) -> np.ndarray:
-        batches.append(token_ids)
-        return forward(model, token_ids)
+    def counting(model: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> np.ndarray:
+        batches.append(tensors["input_ids"].tolist())
+        return forward(model, tensors)
 
     monkeypatch.setattr(encode_module, "_forward", counting)
     monkeypatch.setattr(encode_module, "BLOCK_TEXTS", 16)
@@ -81,7 +81,9 @@ def test_texts_of_the_same_tokens_have_the_same_vector_to_the_last_bit(
     counted: list[int] = []
     forward = encode_module._forward
     monkeypatch.setattr(
-        encode_module, "_forward", lambda model, ids: (counted.append(len(ids)), forward(model, ids))[1]
+        encode_module,
+        "_forward",
+        lambda model, tensors: (counted.append(len(tensors["input_ids"])), forward(model, tensors))[1],
     )
     monkeypatch.setattr(encode_module, "BLOCK_TEXTS", 7)
     texts = sorted(set(texts_of_words(40)))
@@ -97,7 +99,9 @@ def test_batch_size_bounds_the_rows(encoder: EventEncoder, monkeypatch: pytest.M
     sizes: list[int] = []
     forward = encode_module._forward
     monkeypatch.setattr(
-        encode_module, "_forward", lambda model, ids: (sizes.append(len(ids)), forward(model, ids))[1]
+        encode_module,
+        "_forward",
+        lambda model, tensors: (sizes.append(len(tensors["input_ids"])), forward(model, tensors))[1],
     )
     encoder.encode(texts_of_words(50), batch_size=4)
     assert max(sizes) == 4
@@ -116,7 +120,7 @@ def test_threads_change_nothing_and_stay_as_they_were(encoder: EventEncoder, thr
 
 
 def test_error_in_a_worker_reaches_the_caller(encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(model: torch.nn.Module, token_ids: list[list[int]]) -> np.ndarray:
+    def fail(model: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> np.ndarray:
         raise EventformersError("out of memory")
 
     monkeypatch.setattr(encode_module, "_forward", fail)
@@ -125,17 +129,13 @@ def test_error_in_a_worker_reaches_the_caller(encoder: EventEncoder, monkeypatch
         encoder.encode(texts_of_words(100), batch_size=2)
 
 
-def test_out_of_memory_is_told_in_one_line() -> None:
-    class Hungry(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.zeros(1))
+def test_out_of_memory_is_told_in_one_line(encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(model: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> np.ndarray:
+        raise torch.OutOfMemoryError("a page of numbers")
 
-        def forward(self, input_ids: torch.Tensor) -> None:
-            raise torch.OutOfMemoryError("a page of numbers")
-
-    with pytest.raises(EventformersError, match=r"2 texts of 3 tokens; lower the batch size"):
-        encode_module._forward(Hungry(), [[1, 2, 3], [1, 2, 3]])
+    monkeypatch.setattr(encode_module, "_forward", fail)
+    with pytest.raises(EventformersError, match=r"2 texts of 4 tokens; lower the batch size"):
+        encoder.encode(["police arrested", "storm flooded"])
 
 
 def test_a_model_in_training_stays_as_it_is(encoder: EventEncoder) -> None:

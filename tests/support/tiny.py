@@ -16,6 +16,17 @@ hit saved rescued fired hired announced elected burned repaired crossed visited 
 WORDS = _WORDS.split()
 
 
+def save_tiny_heterevent(encoder: Path, folder: Path, *, seed: int = 0) -> Path:
+    """Write a random HeterEvent model over a tiny encoder, with the tokenizer."""
+    # Imported late: its module registers with transformers.
+    from eventformers import HeterEventModel
+
+    torch.manual_seed(seed)
+    HeterEventModel.from_encoder(encoder, event_dim=16, chain_dim=24).save_pretrained(folder)
+    BertTokenizerFast.from_pretrained(encoder).save_pretrained(folder)
+    return folder
+
+
 def save_tiny_encoder(folder: Path, *, dropout: float = 0.1, seed: int = 0) -> Path:
     """Write a random two-layer BERT with its tokenizer; letters are word pieces, so every word has tokens."""
     folder.mkdir(parents=True, exist_ok=True)

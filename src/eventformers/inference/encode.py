@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -19,8 +20,9 @@ from rich.progress import Progress
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from eventformers.datasets_scripts.events import Event, EventOrder, event_text
+from eventformers.datasets_scripts.events import Event, EventOrder
 from eventformers.errors import EventformersError
+from eventformers.inference.event_inputs import EventInputs, RoleInputs, TextInputs, TokenRow
 from eventformers.inference.length_batches import equal_length_batches
 from eventformers.inference.loading import load_model_and_tokenizer
 from eventformers.inference.packed_linear import inference_copy
@@ -74,7 +76,18 @@ class EventEncoder:
         Raises:
             EventformersError: an item is neither, lacks a role or has no word.
         """
-        return [self._text(item, position) for position, item in enumerate(items)]
+        inputs = self.inputs()
+        return [inputs.text(item, position) for position, item in enumerate(items)]
+
+    @property
+    def reads_chains(self) -> bool:
+        """Whether the model reads an event by its roles, and within a chain."""
+        return hasattr(self.model, "encode_chains")
+
+    def inputs(self) -> EventInputs:
+        """What turns texts and events into what the model reads."""
+        kind = RoleInputs if self.reads_chains else TextInputs
+        return kind(self.tokenizer, self.event_order, self.max_length)
 
     def encode(
         self,
@@ -107,12 +120,48 @@ class EventEncoder:
         if isinstance(items, (str, Mapping)):
             alone = cast("str | Event", items)
             return self.encode([alone], batch_size=batch_size, normalize=normalize)[0]
+        inputs = self.inputs()
+        rows = DistinctRows([inputs.key(item, position) for position, item in enumerate(items)])
+        vectors = np.empty((rows.number, self.dimension), dtype=np.float32)
+
+        def apply(model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions) -> None:
+            encoded = _forward(model, tensors)
+            if normalize:
+                encoded /= np.maximum(np.linalg.norm(encoded, axis=1, keepdims=True), 1e-12)
+            rows.scatter(positions, encoded, vectors)
+
+        self.pass_distinct(rows, inputs, apply, batch_size=batch_size, show_progress=show_progress)
+        rows.copy_known(vectors)
+        return vectors
+
+    def pass_distinct(
+        self,
+        rows: DistinctRows,
+        inputs: EventInputs,
+        apply: Callable[[nn.Module, dict[str, torch.Tensor], Positions], None],
+        *,
+        batch_size: int | Literal["auto"] = "auto",
+        show_progress: bool = False,
+    ) -> None:
+        """Pass every distinct input once through the model; sets `truncated`, and warns of what was cut.
+
+        Args:
+            rows: the inputs. Of those with equal tokens only the first is passed; `rows.known` tells the
+                others.
+            inputs: turns them into what the model reads.
+            apply: gets a copy of the model, its arguments for a batch, and the positions of the batch among
+                `rows.distinct`; it may be called from several threads.
+            batch_size: inputs of a batch at most; `auto` fills batches by their number of tokens.
+            show_progress: draw a progress bar on standard error.
+
+        Raises:
+            EventformersError: the batch size is no positive integer, or memory ran out.
+        """
         if batch_size != "auto" and (not isinstance(batch_size, int) or batch_size < 1):
             raise EventformersError(f"batch_size is {batch_size!r}; accepted: a positive integer or 'auto'")
-        rows = _RowsOfTexts(self.texts(items))
-        vectors = np.empty((rows.number, self.dimension), dtype=np.float32)
         self.truncated = 0
-        on_cpu = self.model.device.type == "cpu"
+        device = self.model.device
+        on_cpu = device.type == "cpu"
         model = inference_copy(self.model, pack=on_cpu and len(rows.distinct) >= PACKING_PAYS_FROM_TEXTS)
         with (
             _Workers(torch.get_num_threads() if on_cpu else 1) as workers,
@@ -121,67 +170,31 @@ class EventEncoder:
             task = progress.add_task("encoding", total=len(rows.distinct))
             for start in range(0, len(rows.distinct), BLOCK_TEXTS):
                 block = rows.distinct[start : start + BLOCK_TEXTS]
-                token_ids, is_cut = self._tokenize(block)
+                token_rows, is_cut = inputs.token_rows(block)
                 self.truncated += sum(int(rows.counts[start + position]) for position in is_cut)
 
-                def encode_batch(
-                    positions: Positions, start: int = start, ids: list[list[int]] = token_ids
+                def pass_batch(
+                    positions: Positions, start: int = start, token_rows: list[TokenRow] = token_rows
                 ) -> None:
-                    encoded = _forward(model, [ids[position] for position in positions])
-                    if normalize:
-                        encoded /= np.maximum(np.linalg.norm(encoded, axis=1, keepdims=True), 1e-12)
-                    rows.scatter(positions + start, encoded, vectors)
+                    batch = [token_rows[position] for position in positions]
+                    with (
+                        _memory_fault_told(device, len(batch), inputs.length(batch[0])),
+                        torch.inference_mode(),
+                    ):
+                        apply(model, inputs.tensors(batch, device), positions + start)
                     progress.advance(task, len(positions))
 
-                new = rows.with_new_tokens(start, token_ids)
-                batches = self._batches([token_ids[position] for position in new], batch_size)
-                workers.run(encode_batch, [new[batch] for batch in batches])
-        rows.copy_known(vectors)
+                new = rows.with_new_tokens(start, token_rows)
+                lengths = [inputs.length(token_rows[position]) for position in new]
+                workers.run(pass_batch, [new[batch] for batch in self._batches(lengths, batch_size)])
         if self.truncated:
             warnings.warn(
                 f"{self.truncated:,} of {rows.number:,} texts have more than {self.max_length} tokens and "
                 "were cut there",
-                stacklevel=2,
+                stacklevel=3,
             )
-        return vectors
 
-    def _text(self, item: str | Event, position: int) -> str:
-        if isinstance(item, str):
-            text = item
-        elif isinstance(item, Mapping):
-            if any(not isinstance(item.get(role), str) for role in ("subject", "predicate", "object")):
-                raise EventformersError(
-                    f"item {position}: found {dict(item)!r}; accepted: an event with the strings subject, "
-                    "predicate and object, '' for an absent one"
-                )
-            text = event_text(item, self.event_order)
-        else:
-            raise EventformersError(
-                f"item {position}: found {type(item).__name__}; accepted: a string or an event with subject, "
-                "predicate and object"
-            )
-        if not text.strip():
-            raise EventformersError(f"item {position}: found a text without any word; accepted: at least one")
-        return text
-
-    def _tokenize(self, texts: list[str]) -> tuple[list[list[int]], list[int]]:
-        """Token ids of each text, cut to `max_length`, and the positions of those that were cut."""
-        settings = {"return_attention_mask": False, "return_token_type_ids": False, "verbose": False}
-        encoded = self.tokenizer(texts, truncation=True, max_length=self.max_length, **settings)
-        token_ids = cast("list[list[int]]", encoded["input_ids"])
-        full = [position for position, ids in enumerate(token_ids) if len(ids) >= self.max_length]
-        if not full:
-            return token_ids, []
-        whole = self.tokenizer([texts[position] for position in full], **settings)["input_ids"]
-        cut = [
-            position
-            for position, ids in zip(full, cast("list[list[int]]", whole), strict=True)
-            if len(ids) > self.max_length
-        ]
-        return token_ids, cut
-
-    def _batches(self, token_ids: list[list[int]], batch_size: int | Literal["auto"]) -> list[Positions]:
-        lengths = [len(ids) for ids in token_ids]
+    def _batches(self, lengths: list[int], batch_size: int | Literal["auto"]) -> list[Positions]:
         if batch_size != "auto":
             return equal_length_batches(lengths, max_rows=batch_size)
         on_cpu = self.model.device.type == "cpu"
@@ -286,38 +299,48 @@ def encode(
     return encoder.encode(texts, batch_size=batch_size, normalize=normalize, show_progress=show_progress)
 
 
-class _RowsOfTexts:
-    """The distinct texts of a list, and the rows where each stands."""
+class DistinctRows:
+    """The distinct inputs of a list, and the rows where each stands.
 
-    def __init__(self, texts: list[str]) -> None:
-        index: dict[str, int] = {}
+    Args:
+        keys: what tells an input from others, for each row.
+
+    Attributes:
+        number: number of rows.
+        distinct: the distinct keys, in the order of their first occurrence.
+        counts: number of rows of each.
+        known: pairs of positions among `distinct`: a key, and an earlier one with the same tokens.
+    """
+
+    def __init__(self, keys: Sequence[Hashable]) -> None:
+        index: dict[Hashable, int] = {}
         inverse = np.fromiter(
-            (index.setdefault(text, len(index)) for text in texts), dtype=np.int64, count=len(texts)
+            (index.setdefault(key, len(index)) for key in keys), dtype=np.int64, count=len(keys)
         )
-        self.number = len(texts)
+        self.number = len(keys)
         self.distinct = list(index)
         self.counts = np.bincount(inverse, minlength=len(index))
+        self.known: list[tuple[int, int]] = []
         self._rows = np.argsort(inverse, kind="stable")
         self._starts = np.cumsum(self.counts) - self.counts
         self._first_with_tokens: dict[bytes, int] = {}
-        self._known: list[tuple[int, int]] = []
 
-    def with_new_tokens(self, start: int, token_ids: list[list[int]]) -> Positions:
+    def with_new_tokens(self, start: int, token_rows: list[TokenRow]) -> Positions:
         """Positions in the block from `start` of the distinct texts whose tokens no earlier text has."""
         new = []
-        for position, ids in enumerate(token_ids, start=start):
+        for position, ids in enumerate(token_rows, start=start):
             # A digest, since the token ids of all texts may need more memory than their vectors.
             digest = blake2b(array("q", ids).tobytes(), digest_size=16).digest()
             first = self._first_with_tokens.setdefault(digest, position)
             if first == position:
                 new.append(position - start)
             else:
-                self._known.append((position, first))
+                self.known.append((position, first))
         return np.asarray(new, dtype=np.int64)
 
     def copy_known(self, vectors: Vectors) -> None:
         """Give texts whose tokens an earlier text has the vector of that one."""
-        for position, first in self._known:
+        for position, first in self.known:
             row = self._rows[self._starts[first]]
             self.scatter(np.asarray([position]), vectors[row : row + 1], vectors)
 
@@ -330,19 +353,21 @@ class _RowsOfTexts:
         vectors[rows] = np.repeat(encoded, counts, axis=0)
 
 
-def _forward(model: nn.Module, token_ids: list[list[int]]) -> Vectors:
-    """The vectors of texts of one length, `(batch, d)`."""
-    device = next(model.parameters()).device
+def _forward(model: nn.Module, tensors: dict[str, torch.Tensor]) -> Vectors:
+    """The vectors of a batch, `(batch, d)`."""
+    return model(**tensors).embeddings.float().cpu().numpy()
+
+
+@contextmanager
+def _memory_fault_told(device: torch.device, texts: int, tokens: int) -> Iterator[None]:
+    """Tell a fault of memory in one line."""
     try:
-        with torch.inference_mode():
-            output = model(input_ids=torch.tensor(token_ids, device=device))
-            return output.embeddings.float().cpu().numpy()
+        yield
     except RuntimeError as error:
         if not _is_out_of_memory(error):
             raise
         raise EventformersError(
-            f"out of memory on {device} with {len(token_ids):,} texts of {len(token_ids[0])} tokens; lower "
-            "the batch size"
+            f"out of memory on {device} with {texts:,} texts of {tokens} tokens; lower the batch size"
         ) from error
 
 
