@@ -180,3 +180,27 @@ def test_full_disk_and_changed_input_leave_nothing_half_written(
         embed_file(encoder, source, target)
     assert target.read_bytes() == b"an earlier result"
     assert sorted(file.name for file in tmp_path.iterdir()) == ["events.txt", "out.parquet"]
+
+
+def test_a_model_that_reads_roles_gets_them(tmp_path: Path, tiny_heterevent: Path) -> None:
+    encoder = load_encoder(tiny_heterevent, device="cpu")
+    path = tmp_path / "events.jsonl"
+    path.write_text(
+        '{"subject": "police", "predicate": "arrested man"}\n'
+        '{"subject": "police", "predicate": "arrested", "object": "man"}\n'
+        '{"text": "police arrested man"}\n'
+        '{"subject": " police", "predicate": "arrested", "object": "man"}\n'
+    )
+    report = embed_file(encoder, path, tmp_path / "vectors.parquet")
+    table = pq.read_table(report.output)
+    assert table["text"].to_pylist() == ["police arrested man"] * 4
+    assert report.distinct == 3
+    found = np.asarray(table["embedding"].to_pylist(), dtype=np.float32)
+    expected = encoder.encode(
+        [
+            {"subject": "police", "predicate": "arrested man", "object": ""},
+            {"subject": "police", "predicate": "arrested", "object": "man"},
+            "police arrested man",
+        ]
+    )
+    np.testing.assert_allclose(found, expected[[0, 1, 2, 1]], atol=1e-5)

@@ -8,7 +8,7 @@ import os
 import tempfile
 import time
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
@@ -43,10 +43,17 @@ class EventRow:
     Attributes:
         id: the row's `id`, or its number from 0 where the file has none.
         text: the event's text.
+        event: its roles; None where the file has its text alone.
     """
 
     id: str
     text: str
+    event: Event | None = None
+
+    @property
+    def item(self) -> str | Event:
+        """What is encoded: the event, or the text where there are no roles."""
+        return self.text if self.event is None else self.event
 
 
 @dataclass(frozen=True)
@@ -102,7 +109,7 @@ def read_event_rows(path: str | Path, order: EventOrder = "subject_predicate_obj
     else:
         raise EventformersError(f"{path}: found the suffix {path.suffix!r}; accepted: {ACCEPTED_FILES}")
     return (
-        EventRow(_row_id(record, number, path, line), _row_text(record, order, path, line))
+        _event_row(_row_id(record, number, path, line), record, order, path, line)
         for number, (line, record) in enumerate(records)
     )
 
@@ -151,10 +158,17 @@ def embed_file(
     encoder = as_encoder(model, pooling=pooling, event_order=event_order, device=device, dtype=dtype)
     rows = read_event_rows(source, encoder.event_order)
     state = _state(source)
-    index: dict[str, int] = {}
+    inputs = encoder.inputs()
+    index: dict[Hashable, int] = {}
+    items: list[str | Event] = []
     positions = array("q")
-    for row in rows:
-        positions.append(index.setdefault(row.text, len(index)))
+    for number, row in enumerate(rows):
+        # Where roles are not read, the text alone is held: it is what is encoded, and it is smaller.
+        item = row.item if encoder.reads_chains else row.text
+        position = index.setdefault(inputs.key(item, number), len(index))
+        positions.append(position)
+        if position == len(items):
+            items.append(item)
     started = time.perf_counter()
     temporary = temporary_beside(target)
     try:
@@ -163,12 +177,12 @@ def embed_file(
             truncated = _encode_to(
                 store,
                 encoder,
-                list(index),
+                items,
                 batch_size=batch_size,
                 normalize=normalize,
                 show_progress=show_progress,
             )
-            del index
+            del index, items
             vectors = np.memmap(store, dtype=np.float32, mode="r").reshape(-1, encoder.dimension)
             rows = read_event_rows(source, encoder.event_order)
             try:
@@ -193,18 +207,18 @@ def embed_file(
 def _encode_to(
     store: BinaryIO,
     encoder: EventEncoder,
-    texts: Sequence[str],
+    items: Sequence[str | Event],
     *,
     batch_size: int | Literal["auto"],
     normalize: bool,
     show_progress: bool,
 ) -> int:
-    """Append the vectors of texts to a file, block by block; the number of texts that were cut."""
+    """Append the vectors of texts and events to a file, block by block; the number of those that were cut."""
     truncated = 0
     block = 8 * BLOCK_ROWS
-    for start in range(0, len(texts), block):
+    for start in range(0, len(items), block):
         vectors = encoder.encode(
-            texts[start : start + block],
+            items[start : start + block],
             batch_size=batch_size,
             normalize=normalize,
             show_progress=show_progress,
@@ -323,7 +337,10 @@ def _row_id(record: Mapping[str, object], number: int, path: Path, line: int) ->
     return str(value)
 
 
-def _row_text(record: Mapping[str, object], order: EventOrder, path: Path, line: int) -> str:
+def _event_row(
+    row_id: str, record: Mapping[str, object], order: EventOrder, path: Path, line: int
+) -> EventRow:
+    event = None
     if "text" in record:
         text = record["text"]
         if not isinstance(text, str):
@@ -337,8 +354,9 @@ def _row_text(record: Mapping[str, object], order: EventOrder, path: Path, line:
         for role, value in values.items():
             if not isinstance(value, str):
                 raise DataFormatError(path, line, f"the {role} {value!r}", "a string")
-        text = event_text(cast(Event, values), order)
+        event = cast(Event, {role: " ".join(str(value).split()) for role, value in values.items()})
+        text = event_text(event, order)
     text = " ".join(text.split())
     if not text:
         raise DataFormatError(path, line, "an event without any word", "at least one word")
-    return text
+    return EventRow(row_id, text, event)
