@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from eventformers.datasets_scripts.cloze_readers import read_cloze_items
+
 SAMPLES = Path(__file__).resolve().parents[2] / "datasets_scripts" / "samples"
 CHAINS = SAMPLES / "chains" / "events.jsonl"
+STORIES = SAMPLES / "chains" / "stories.jsonl"
 TEXT = re.compile(r"[a-z0-9](?:[a-z0-9' \-]*[a-z0-9])?")
 
 Row = tuple[str, ...]
@@ -66,6 +69,38 @@ def test_documents_repeat_neither_each_other_nor_their_own_events():
     assert max(tellings.values()) == 1
     for document in documents:
         assert len(set(map(tuple, document["events"]))) == len(document["events"]), document["document_id"]
+
+
+def test_stories_have_long_chains():
+    stories = [json.loads(line) for line in STORIES.read_text(encoding="ascii").splitlines()]
+    assert len({story["document_id"] for story in stories}) == len(stories)
+    events = [tuple(event) for story in stories for event in story["events"]]
+    assert all(TEXT.fullmatch(text) for event in events for text in event if text)
+    long_chains = 0
+    for story in stories:
+        assert (story["source"], story["license"]) == ("eventformers-samples", "Apache-2.0")
+        assert len(set(map(tuple, story["events"]))) == len(story["events"]), story["document_id"]
+        lengths = Counter(text for event in story["events"] for text in {event[0], event[2]} - {""})
+        long_chains += sum(length >= 9 for length in lengths.values())
+    lengths_of_stories = [len(story["events"]) for story in stories]
+    readme = (SAMPLES / "README.md").read_text(encoding="utf-8")
+    assert f"{len(stories)} documents, {len(events)} events ({len(set(events))} distinct)" in readme
+    assert f"one story of {min(lengths_of_stories)} to {max(lengths_of_stories)} events" in readme
+    assert f"{long_chains} chains of nine events and more" in readme
+
+
+@pytest.mark.parametrize("name", ["mcnc", "cmcnc"])
+def test_cloze_items_have_one_held_out_event_and_wrong_ones(name: str):
+    counts = []
+    for split in ("dev", "test"):
+        items = list(read_cloze_items(SAMPLES / "chains" / f"{name}_{split}.txt"))
+        counts.append(len(items))
+        for item in items:
+            assert (len(item.context), len(item.held_out)) == (5, 1)
+            assert len(item.wrong) == 5 if name == "cmcnc" else 4 <= len(item.wrong) <= 8
+    readme = (SAMPLES / "README.md").read_text(encoding="utf-8")
+    files = f"`chains/{name}_dev.txt`, `chains/{name}_test.txt`"
+    assert f"{files} | {counts[0]} and {counts[1]} items" in readme
 
 
 @pytest.mark.parametrize(

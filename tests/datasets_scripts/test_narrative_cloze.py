@@ -1,0 +1,135 @@
+"""Distractors, windows and places of the true event."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from eventformers.datasets_scripts.cloze_readers import ClozeItem
+from eventformers.datasets_scripts.document_splits import SeededDraws
+from eventformers.datasets_scripts.events import Event
+from eventformers.datasets_scripts.narrative_cloze import (
+    CHOICES,
+    EventPool,
+    argument_texts,
+    draw_choices,
+    place_held_out,
+    question_columns,
+    window_starts,
+)
+from eventformers.datasets_scripts.protagonist_chains import event_key
+
+
+def event(subject: str, predicate: str, object_: str = "") -> Event:
+    return {"subject": subject, "predicate": predicate, "object": object_}
+
+
+CHAIN = [event("wolf", f"did {number}", f"thing{number}") for number in range(9)]
+KEYS = {event_key(item) for item in CHAIN}
+POOL = EventPool([event(f"person{n}", f"acted {n}", "" if n % 2 else f"object{n}") for n in range(500)])
+
+
+def draws(*parts: object) -> SeededDraws:
+    return SeededDraws(13, *parts)
+
+
+def test_a_distractor_is_an_event_of_the_pool_with_one_argument_of_the_chain() -> None:
+    pool = {event_key(POOL.draw(draws(n))) for n in range(5000)}
+    assert len(pool) == 500
+    arguments = argument_texts(CHAIN)
+    slots: Counter[str] = Counter()
+    labels: Counter[int] = Counter()
+    protagonists = 0
+    for number in range(1000):
+        question = draw_choices(CHAIN[-1], arguments, KEYS, POOL, draws(number))
+        assert question is not None
+        choices, label = question["choices"], question["label"]
+        labels[label] += 1
+        assert len(choices) == CHOICES
+        assert choices[label] == CHAIN[-1]
+        assert len({event_key(choice) for choice in choices}) == CHOICES
+        for place, choice in enumerate(choices):
+            if place == label:
+                continue
+            assert event_key(choice) not in KEYS
+            number_of_pool = int(choice["predicate"].split()[1])
+            before = event(
+                f"person{number_of_pool}",
+                choice["predicate"],
+                "" if number_of_pool % 2 else f"object{number_of_pool}",
+            )
+            changed = [role for role in ("subject", "object") if choice[role] != before[role]]
+            assert len(changed) == 1
+            assert choice[changed[0]] in arguments
+            protagonists += choice[changed[0]] == "wolf"
+            slots[changed[0]] += 1
+    assert abs(slots["subject"] / 4000 - 1 / 3) < 0.03
+    assert abs(protagonists / 4000 - 1 / 2) < 0.03
+    assert max(abs(count - 200) for count in labels.values()) < 60
+
+
+def test_draws_do_not_depend_on_the_order_of_the_pool() -> None:
+    events = [event(f"person{n % 7}", f"acted {n % 50}", "") for n in range(300)]
+    one, other = EventPool(events), EventPool(events[::-1])
+    assert len(one) == len(other) == 300
+    assert [one.draw(draws(n)) for n in range(200)] == [other.draw(draws(n)) for n in range(200)]
+    # Frequent events are drawn more often.
+    skewed = EventPool([event("a", "b")] * 90 + [event("c", "d")] * 10)
+    assert 50 < sum(skewed.draw(draws(n))["subject"] == "c" for n in range(1000)) < 150
+
+
+def test_distractors_that_cannot_be_drawn_end_the_question() -> None:
+    chain = [event("man", "ran", "man"), event("man", "fell", "man")]
+    keys = {event_key(item) for item in chain}
+    own = EventPool(chain)
+    assert draw_choices(chain[-1], ["man"], keys, own, draws()) is None
+    assert question_columns("multistep", chain, keys, own, draws()) is None
+    three = EventPool([event("man", verb, "man") for verb in ("sat", "stood", "lay")])
+    assert draw_choices(chain[-1], ["man"], keys, three, draws()) is None
+    silent = [event("", "rained"), event("", "poured")]
+    assert draw_choices(silent[-1], argument_texts(silent), set(), POOL, draws()) is None
+
+
+def test_the_columns_of_both_kinds() -> None:
+    question = question_columns("mcnc", CHAIN, KEYS, POOL, draws())
+    assert question is not None
+    assert list(question) == ["context", "choices", "label"]
+    assert question["context"] == CHAIN[:8]
+    steps = question_columns("multistep", CHAIN[:5], KEYS, POOL, draws())
+    assert steps is not None
+    assert list(steps) == ["start", "steps", "labels"]
+    assert steps["start"] == CHAIN[0]
+    lists, labels = steps["steps"], steps["labels"]
+    assert isinstance(lists, list)
+    assert isinstance(labels, list)
+    picked = [choices[label] for choices, label in zip(lists, labels, strict=True)]
+    assert picked == CHAIN[1:5]
+
+
+@pytest.mark.parametrize(
+    ("length", "stride", "first_only", "starts"),
+    [
+        (8, 9, False, []),
+        (8, 9, True, []),
+        (9, 9, True, [0]),
+        (30, 9, True, [0]),
+        (30, 9, False, [0, 9, 18]),
+        (27, 9, False, [0, 9, 18]),
+        (11, 1, False, [0, 1, 2]),
+    ],
+)
+def test_windows(length: int, stride: int, first_only: bool, starts: list[int]) -> None:
+    assert list(window_starts(length, 9, stride, first_only)) == starts
+
+
+def test_the_held_out_event_stands_anywhere() -> None:
+    wrong = [event("a", "b"), event("c", "d"), event("e", "f")]
+    item = ClozeItem("x/0", CHAIN[:3], [CHAIN[3]], wrong)
+    labels = set()
+    for number in range(100):
+        placed = place_held_out(item, draws(number))
+        assert placed["choices"][placed["label"]] == CHAIN[3]
+        assert [choice for choice in placed["choices"] if choice != CHAIN[3]] == wrong
+        labels.add(placed["label"])
+    assert labels == {0, 1, 2, 3}
