@@ -1,0 +1,69 @@
+"""Inputs of HeterEvent's heads."""
+
+from __future__ import annotations
+
+import torch
+from method_case import random_texts
+
+EVENTS, LENGTH, CHAINS, WIDTH = 14, 9, 4, 5
+CORRUPTED, SEGMENTS, VIEWS, CHOICES = 3, 2, 3, 4
+CHAIN_LENGTHS = (5, 3, 4, 2)
+
+
+def random_chains(*shape: int, lengths: torch.Tensor, seed: int) -> torch.Tensor:
+    """Chains of distinct events, `(*shape, WIDTH)`, of lengths that go over `shape`; -1 fills up."""
+    generator = torch.Generator().manual_seed(seed)
+    chains = torch.rand(*shape, EVENTS, generator=generator).argsort(dim=-1)[..., :WIDTH]
+    return chains.masked_fill(torch.arange(WIDTH) >= lengths.unsqueeze(-1), -1)
+
+
+def event_inputs(vocabulary: int) -> dict[str, torch.Tensor]:
+    """Distinct events with roles and words: some lack a role, one has no word, words stand in several."""
+    input_ids, attention_mask = random_texts(EVENTS, LENGTH, vocabulary, seed=20)
+    generator = torch.Generator().manual_seed(21)
+    content = (torch.arange(LENGTH) > 0) & (
+        torch.arange(LENGTH) < attention_mask.sum(dim=1, keepdim=True) - 1
+    )
+    # Subject, predicate, object, or none.
+    role = torch.randint(4, (EVENTS, LENGTH), generator=generator)
+    role_masks = (role.unsqueeze(1) == torch.arange(3).unsqueeze(-1)) & content.unsqueeze(1)
+    word_index = torch.randint(-1, 12, (EVENTS, LENGTH), generator=generator).masked_fill(~content, -1)
+    role_masks[1], word_index[1] = False, -1
+    return {
+        "input_ids": input_ids,
+        "attention_mask": attention_mask,
+        "role_masks": role_masks,
+        "word_index": word_index,
+    }
+
+
+def heterevent_inputs(vocabulary: int) -> dict[str, torch.Tensor]:
+    """Inputs for every stage; chains have different lengths, and some corruptions are not there."""
+    lengths = torch.tensor(CHAIN_LENGTHS)
+    chains = random_chains(CHAINS, lengths=lengths, seed=22)
+    shorter = (lengths - 1).unsqueeze(1).expand(-1, SEGMENTS)
+    order = random_chains(CHAINS, CORRUPTED, lengths=lengths.unsqueeze(1), seed=23)
+    segments = random_chains(CHAINS, SEGMENTS, lengths=shorter, seed=24)
+    order[3, 1:], segments[3] = -1, -1
+    corrupted_segments = random_chains(CHAINS, SEGMENTS, CORRUPTED, lengths=shorter.unsqueeze(-1), seed=25)
+    corrupted_segments[3], corrupted_segments[2, 1, 0] = -1, -1
+    generator = torch.Generator().manual_seed(26)
+    outside = [
+        next(event for event in torch.randperm(EVENTS, generator=generator).tolist() if event not in chain)
+        for chain in chains.tolist()
+    ]
+    keys = torch.randperm(1000, generator=generator)
+    return {
+        **event_inputs(vocabulary),
+        "chains": chains,
+        "order_corrupted": order,
+        "replacement_corrupted": random_chains(CHAINS, CORRUPTED, lengths=lengths.unsqueeze(1), seed=27),
+        "segments": segments,
+        "corrupted_segments": corrupted_segments,
+        "view_seeds": torch.randint(2**62, (CHAINS, VIEWS), generator=generator),
+        "target_events": torch.tensor(outside),
+        # At the front, within, and at the end.
+        "target_position": torch.tensor([0, 1, 4, 2]),
+        "event_keys": keys[:EVENTS],
+        "word_keys": keys[-12:],
+    }
