@@ -42,6 +42,8 @@ class HeterEventForPreTrainingOutput(ModelOutput):
         corrupted_corrupted_loss: Eq. 13.
         word_loss: Eq. 15.
         event_loss: Eq. 16.
+        choice_correct: whether each left-out event is chosen before the wrong choices, by the scores of
+            inference, `(chains,)`; None where no choices are given.
         embeddings: as `HeterEventModel` gives them, where only vectors are asked for; None with a loss, whose
             rows are chains.
     """
@@ -54,6 +56,7 @@ class HeterEventForPreTrainingOutput(ModelOutput):
     corrupted_corrupted_loss: torch.FloatTensor | None = None
     word_loss: torch.FloatTensor | None = None
     event_loss: torch.FloatTensor | None = None
+    choice_correct: torch.BoolTensor | None = None
     embeddings: torch.FloatTensor | None = None
 
 

@@ -16,6 +16,7 @@ from .losses import (
     composition_contrast,
     corrupted_corrupted_contrast,
     event_prediction,
+    mean_cosine,
     normal_corrupted_contrast,
     word_prediction,
 )
@@ -137,6 +138,7 @@ def supervised_terms(
     target_position: torch.Tensor,
     tokens: tuple[torch.Tensor, torch.Tensor],
     keys: tuple[torch.Tensor | None, torch.Tensor | None] = (None, None),
+    choices: torch.Tensor | None = None,
 ) -> dict[str, torch.Tensor]:
     """Prediction of a left-out event and of words (Eq. 15 and 16), on the events of all processes.
 
@@ -148,9 +150,10 @@ def supervised_terms(
         tokens: token ids and words of the events, each `(E, L)`.
         keys: a number of each event, `(E,)`, and of each word, `(words,)`, which equal ones share on every
             process; None takes none for equal to another.
+        choices: rows of wrong choices, `(C, k)`, -1 for none.
 
     Returns:
-        The terms by name.
+        The terms by name; with choices also `choice_correct`, `(C,)`.
     """
     config, model = head.config, head.heterevent
     event_keys, word_keys = keys
@@ -169,6 +172,11 @@ def supervised_terms(
     if config.training_level != "words":
         losses = _event_losses(head, context, chains, target_events, target_position, candidates, event_keys)
         terms["event_loss"] = gather_rows(losses).mean()
+    if choices is not None:
+        rivals = torch.cat([target_events.unsqueeze(1), choices], dim=1)
+        scores = mean_cosine(context, candidates[rivals.clamp(min=0)], chains >= 0)
+        scores = scores.masked_fill(rivals < 0, float("-inf"))
+        terms["choice_correct"] = (scores[:, :1] > scores[:, 1:]).all(dim=1)
     return terms
 
 

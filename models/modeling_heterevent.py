@@ -341,6 +341,7 @@ class HeterEventForPreTraining(HeterEventPreTrainedModel):
         view_seeds: torch.Tensor | None = None,
         target_events: torch.Tensor | None = None,
         target_position: torch.Tensor | None = None,
+        choices: torch.Tensor | None = None,
         event_keys: torch.Tensor | None = None,
         word_keys: torch.Tensor | None = None,
         chain_index: torch.Tensor | None = None,
@@ -366,6 +367,8 @@ class HeterEventForPreTraining(HeterEventPreTrainedModel):
             view_seeds: a whole number for each corrupted view of each chain's graph, `(C, G)`.
             target_events: row of the left-out event, `(C,)`.
             target_position: how many events of the chain stand before it, `(C,)`.
+            choices: wrong choices, rows of `input_ids`, `(C, k)`, -1 for none, where the output is to tell
+                whether the left-out event is chosen before them.
             event_keys: a number from 0 of each event, `(E,)`, equal for equal events on every process; None
                 takes no two rows for equal.
             word_keys: a number from 0 of each word, `(words,)`, equal for equal words on every process; None
@@ -410,9 +413,9 @@ class HeterEventForPreTraining(HeterEventPreTrainedModel):
         else:
             tokens = input_ids, word_index
             terms = supervised_terms(
-                self, vectors, chains, **needed, tokens=tokens, keys=(event_keys, word_keys)
+                self, vectors, chains, **needed, tokens=tokens, keys=(event_keys, word_keys), choices=choices
             )
-        loss = sum(self.term_weight(name) * term for name, term in terms.items())
+        loss = sum(self.term_weight(name) * term for name, term in terms.items() if name.endswith("_loss"))
         result = HeterEventForPreTrainingOutput(loss=loss, **terms)
         return result.to_tuple() if return_dict is False else result
 

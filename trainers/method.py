@@ -16,7 +16,11 @@ from eventformers.models.configuration_base import EventConfig
 from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.trainers.recipes import Recipe
 
-METHODS = {"swcc": "eventformers.trainers.swcc", "mico": "eventformers.trainers.mico"}
+METHODS = {
+    "swcc": "eventformers.trainers.swcc",
+    "mico": "eventformers.trainers.mico",
+    "heterevent": "eventformers.trainers.heterevent",
+}
 """The module of each method, which holds its `METHOD`."""
 
 

@@ -90,7 +90,8 @@ def check_settings(method: Method, stage: Stage, options: StageOptions) -> None:
     """
     with _accepted_fields():
         method.config_class(**stage.recipe.model)
-    _make_arguments(stage.recipe, stage.folder, options, has_validation=True)
+    has_validation = stage.recipe.data.get("validation_rows", 0) != 0
+    _make_arguments(stage.recipe, stage.folder, options, has_validation)
 
 
 def train_stage(

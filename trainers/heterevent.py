@@ -1,0 +1,378 @@
+"""Training of HeterEvent: from event chains to the inputs of its stages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypedDict, cast
+
+import numpy as np
+import torch
+from datasets import DatasetDict
+from transformers import PreTrainedTokenizerBase
+
+from eventformers.datasets_scripts.base import setting_names
+from eventformers.datasets_scripts.building import built_report, load_built
+from eventformers.datasets_scripts.document_splits import SeededDraws
+from eventformers.datasets_scripts.event_chains import EventChainsConfig
+from eventformers.datasets_scripts.events import Event, EventOrder
+from eventformers.datasets_scripts.narrative_cloze import EventPool, argument_texts, draw_distractors
+from eventformers.datasets_scripts.protagonist_chains import event_key
+from eventformers.errors import EventformersError
+from eventformers.models.configuration_heterevent import HeterEventConfig
+from eventformers.models.modeling_heterevent import HeterEventForPreTraining
+from eventformers.trainers.chain_corruption import (
+    LEAST_EVENTS,
+    Codes,
+    CorruptionSettings,
+    RowDraws,
+    corrupt_chains,
+)
+from eventformers.trainers.chain_rows import ChainRow, ChainRows
+from eventformers.trainers.event_tokenising import event_keys, tokenise_events
+from eventformers.trainers.method import IndexedRows, Method, TrainingData
+from eventformers.trainers.recipes import Recipe, check_types
+
+_SETTING_TYPES = {
+    "validation_rows": int | None,
+    "max_seq_length": int,
+    "max_chain_length": int,
+    "all_windows": bool,
+    "num_corrupted": int,
+    "num_segments": int,
+    "corruption_probability": float,
+    "num_incoming_events": int,
+    "num_views": int,
+    "target": str,
+    "num_distractors": int,
+}
+_LEAST = {
+    "max_seq_length": 3,
+    "max_chain_length": LEAST_EVENTS,
+    "num_corrupted": 1,
+    "num_segments": 1,
+    "num_incoming_events": 1,
+    "num_views": 2,
+    "num_distractors": 0,
+}
+_TARGETS = ("random", "last")
+_PADDING = -1
+_BLOCK_EVENTS = 100_000
+
+Batch = dict[str, torch.Tensor]
+
+
+class QuestionRow(TypedDict):
+    """A multiple-choice narrative cloze question, with its number."""
+
+    row: int
+    context: list[Event]
+    choices: list[Event]
+    label: int
+
+
+@dataclass
+class HeterEventCollator:
+    """Turns rows of `ChainRows` into the inputs of a stage of `HeterEventForPreTraining`.
+
+    The distinct events of a batch are tokenised once; chains and what is made of them are numbers of these.
+    What is drawn for a row depends on the seed, the epoch and the row alone, so that a resumed run and a run
+    on another number of processes draw the same.
+
+    Args:
+        tokenizer: the encoder's tokenizer, a fast one.
+        chains: the training rows.
+        config: the head's configuration: its stage, the weights of its terms, the order of roles.
+        seed: seed of every draw.
+        pool: events that distractors are drawn from; None where there are none.
+        max_seq_length: tokens of an event beyond this are cut, and counted in `truncated`.
+        max_chain_length: events of a chain at most.
+        corruption: how chains are corrupted (stage `sequence`).
+        num_incoming_events: events of other chains that are drawn for each chain, and substituted in its
+            corruptions. Each is encoded, so that their number, and not that of the corruptions, costs time.
+        num_views: corrupted views of a chain's graph, N_g (stage `graph`).
+        target: which event is left out (stage `supervised`): `random`, or the `last`, as in the questions.
+        num_distractors: distractors of each left-out event, made as those of the questions. They stand among
+            the events that it is told from.
+        epoch: the epoch that runs.
+        truncated: number of events cut so far.
+        without_distractors: number of rows so far whose distractors could not be drawn.
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    chains: ChainRows
+    config: HeterEventConfig
+    seed: int
+    pool: EventPool | None = None
+    max_seq_length: int = 32
+    max_chain_length: int = 9
+    corruption: CorruptionSettings = field(default_factory=CorruptionSettings)
+    num_incoming_events: int = 8
+    num_views: int = 8
+    target: Literal["random", "last"] = "random"
+    num_distractors: int = 0
+    epoch: int = 0
+    truncated: int = field(default=0, init=False)
+    without_distractors: int = field(default=0, init=False)
+
+    def __call__(self, rows: Sequence[ChainRow] | Sequence[QuestionRow]) -> Batch:
+        """Collate rows of `ChainRows`, or validation questions."""
+        # A validation set is never mixed with training rows.
+        if "choices" in rows[0]:
+            return self._questions(cast("Sequence[QuestionRow]", rows))
+        chains = cast("Sequence[ChainRow]", rows)
+        generators = [np.random.default_rng((self.seed, self.epoch, row["row"])) for row in chains]
+        if self.config.stage == "sequence":
+            return self._sequence(chains, generators)
+        if self.config.stage == "graph":
+            return self._graph(chains, generators)
+        return self._supervised(chains, generators)
+
+    def _sequence(self, rows: Sequence[ChainRow], generators: Sequence[np.random.Generator]) -> Batch:
+        config = self.config
+        substitutes = bool(config.replacement_weight or config.composition_weight)
+        numbers = _padded([row["events"] for row in rows], self.max_chain_length)
+        if substitutes:
+            numbers = np.concatenate([numbers, np.stack([self._incoming(row) for row in rows])], axis=1)
+        distinct, places = _distinct(numbers)
+        chains, incoming = places[:, : self.max_chain_length], places[:, self.max_chain_length :]
+        corrupted = corrupt_chains(
+            chains,
+            incoming,
+            RowDraws(generators),
+            self.corruption,
+            order=bool(config.order_weight),
+            replacement=bool(config.replacement_weight),
+            composition=bool(config.composition_weight),
+        )
+        width = max(len(row["events"]) for row in rows)
+        tensors = {"chains": chains, **vars(corrupted)}
+        return {
+            **self._tokenised(self.chains.events(distinct)),
+            **{
+                name: torch.from_numpy(value[..., :width].copy())
+                for name, value in tensors.items()
+                if value is not None
+            },
+        }
+
+    def _incoming(self, row: ChainRow) -> Codes:
+        """Events of other chains, none of which reads like an event of this one."""
+        # Numbers of their own, so that a run without substitution draws the same orders.
+        generator = np.random.default_rng((self.seed, self.epoch, row["row"], 1))
+        pool, reading = self.chains.occurrences, self.chains.reading
+        own = reading[row["chain_events"]]
+        found: list[int] = []
+        while len(found) < self.num_incoming_events:
+            drawn = pool[generator.integers(len(pool), size=self.num_incoming_events)]
+            found.extend(drawn[~np.isin(reading[drawn], own)].tolist())
+        return np.array(found[: self.num_incoming_events], dtype=np.int64)
+
+    def _graph(self, rows: Sequence[ChainRow], generators: Sequence[np.random.Generator]) -> Batch:
+        distinct, places = _distinct(_padded([row["events"] for row in rows]))
+        seeds = np.stack([generator.integers(2**62, size=self.num_views) for generator in generators])
+        return {
+            **self._tokenised(self.chains.events(distinct)),
+            "chains": torch.from_numpy(places),
+            "view_seeds": torch.from_numpy(seeds),
+        }
+
+    def _supervised(self, rows: Sequence[ChainRow], generators: Sequence[np.random.Generator]) -> Batch:
+        contexts, targets, positions = [], [], []
+        for row, generator in zip(rows, generators, strict=True):
+            events = row["events"]
+            position = len(events) - 1 if self.target == "last" else int(generator.integers(len(events)))
+            contexts.append(np.delete(events, position))
+            targets.append(events[position])
+            positions.append(position)
+        numbers = np.concatenate([np.array(targets)[:, None], _padded(contexts)], axis=1)
+        distinct, places = _distinct(numbers)
+        events = self.chains.events(distinct)
+        if self.num_distractors:
+            known = {tuple(event.values()) for event in events}
+            drawn = (event for row in rows for event in self._distractors(row))
+            events += [
+                event
+                for event in {tuple(event.values()): event for event in drawn}.values()
+                if tuple(event.values()) not in known
+            ]
+        return {
+            **self._tokenised(events),
+            "chains": torch.from_numpy(places[:, 1:].copy()),
+            "target_events": torch.from_numpy(places[:, 0].copy()),
+            "target_position": torch.tensor(positions),
+        }
+
+    def _distractors(self, row: ChainRow) -> list[Event]:
+        """Distractors of a row, made as those of its question would be; none where they cannot be drawn."""
+        draws = SeededDraws(self.seed, self.epoch, row["row"])
+        arguments = argument_texts(self.chains.events(row["events"]))
+        taken = {event_key(event) for event in self.chains.events(row["chain_events"])}
+        pool = cast(EventPool, self.pool)
+        found = draw_distractors(self.num_distractors, arguments, taken, pool, draws)
+        self.without_distractors += found is None
+        return found or []
+
+    def _questions(self, rows: Sequence[QuestionRow]) -> Batch:
+        """Validation questions: the true choice is the left-out event, the others are its `choices`."""
+        table: dict[tuple[str, ...], int] = {}
+        events: list[Event] = []
+
+        def number(event: Event) -> int:
+            place = table.setdefault((event["subject"], event["predicate"], event["object"]), len(events))
+            if place == len(events):
+                events.append(event)
+            return place
+
+        contexts = [np.array([number(event) for event in row["context"]]) for row in rows]
+        choices = [[number(event) for event in row["choices"]] for row in rows]
+        targets = [places.pop(row["label"]) for row, places in zip(rows, choices, strict=True)]
+        return {
+            **self._tokenised(events),
+            "chains": torch.from_numpy(_padded(contexts)),
+            "target_events": torch.tensor(targets),
+            "target_position": torch.tensor([len(context) for context in contexts]),
+            "choices": torch.from_numpy(_padded([np.array(places) for places in choices])),
+        }
+
+    def _tokenised(self, events: Sequence[Event]) -> Batch:
+        """The distinct events of a batch as tensors; what is cut is counted."""
+        order: EventOrder = self.config.event_order
+        encoded, cut = tokenise_events(self.tokenizer, events, self.max_seq_length, order)
+        self.truncated += cut
+        if self.config.stage == "supervised":
+            encoded.update(event_keys(events, order))
+        return encoded
+
+
+def _padded(rows: Sequence[Codes], width: int | None = None) -> Codes:
+    """Rows as one array, filled up with -1 to the width, or to that of the longest, `(rows, width)`."""
+    filled = np.full((len(rows), width or max(map(len, rows))), _PADDING, dtype=np.int64)
+    for place, row in enumerate(rows):
+        filled[place, : len(row)] = row
+    return filled
+
+
+def _distinct(numbers: Codes) -> tuple[Codes, Codes]:
+    """The distinct numbers, and the place of each of the given ones among them; -1 stays."""
+    distinct, places = np.unique(numbers, return_inverse=True)
+    padding = int(len(distinct) > 0 and distinct[0] == _PADDING)
+    return distinct[padding:], places.reshape(numbers.shape) - padding
+
+
+def _prepare(
+    recipe: Recipe,
+    data: str | None,
+    tokenizer: PreTrainedTokenizerBase,
+    head: HeterEventForPreTraining,
+    seed: int,
+) -> TrainingData:
+    """Load chains and make the collator of the head's stage."""
+    _check_settings(recipe)
+    config = head.config
+    views = dict(recipe.views)
+    builder, name, settings = METHOD.training_dataset(recipe)
+    splits = cast(DatasetDict, load_built(data, name, builder=builder, **settings))
+    if "train" not in splits:
+        raise EventformersError(f"{data}: found the splits {', '.join(splits)}; accepted: with train")
+    all_windows = views.pop("all_windows", True)
+    rows = ChainRows(splits["train"], views.get("max_chain_length", 9), all_windows=all_windows)
+    if not len(rows):
+        raise EventformersError(
+            f"found {len(splits['train'])} chains, none of them of {LEAST_EVENTS} events that differ; "
+            "accepted: longer chains, or a lower min_chain_length"
+        )
+    substitutes = config.stage == "sequence" and (config.replacement_weight or config.composition_weight)
+    if substitutes and len(set(rows.reading.tolist())) <= rows.most_readings():
+        raise EventformersError(
+            "found a chain that has all events of the data; accepted: events of other chains to substitute, "
+            "or replacement_weight=0 and composition_weight=0"
+        )
+    corruption = CorruptionSettings(
+        **{key: views.pop(key) for key in CorruptionSettings.__dataclass_fields__ if key in views}
+    )
+    pool = None
+    if config.stage == "supervised" and views.get("num_distractors"):
+        pool = EventPool(_occurrences(rows))
+    collator = HeterEventCollator(tokenizer, rows, config, seed, pool, corruption=corruption, **views)
+    report = built_report(data, name, builder=builder, **settings)
+    if report:
+        report = {**report, "skipped": {**report.get("skipped", {}), **_counted(rows.skipped)}}
+    return TrainingData(rows, _questions(recipe, data, config, settings), collator, report)
+
+
+def _occurrences(rows: ChainRows) -> Iterator[Event]:
+    for start in range(0, len(rows.occurrences), _BLOCK_EVENTS):
+        yield from rows.events(rows.occurrences[start : start + _BLOCK_EVENTS])
+
+
+def _check_settings(recipe: Recipe) -> None:
+    views = recipe.views
+    check_types({**recipe.data, **views}, _SETTING_TYPES)
+    for name, least in _LEAST.items():
+        if views.get(name, least) < least:
+            raise EventformersError(f"setting {name}: found {views[name]}; accepted: {least} or more")
+    probability = views.get("corruption_probability", 0.2)
+    if not 0 <= probability <= 1:
+        raise EventformersError(
+            f"setting corruption_probability: found {probability}; accepted: a number from 0 to 1"
+        )
+    if views.get("target", "random") not in _TARGETS:
+        raise EventformersError(
+            f"setting target: found {views['target']!r}; accepted: {' or '.join(_TARGETS)}"
+        )
+
+
+def _counted(skipped: Mapping[str, int]) -> dict[str, int]:
+    return {reason: count for reason, count in skipped.items() if count}
+
+
+def _questions(
+    recipe: Recipe, data: str | None, config: HeterEventConfig, settings: Mapping[str, Any]
+) -> IndexedRows | None:
+    """The first questions of the validation split, or all of them where `validation_rows` is None."""
+    count = recipe.data.get("validation_rows", 0)
+    if count == 0:
+        return None
+    if config.stage != "supervised":
+        raise EventformersError(
+            f"validation_rows={count}: the stage {config.stage} answers no questions; accepted: 0, or "
+            f"supervised.validation_rows={count}"
+        )
+    builder, _ = METHOD.dataset
+    splits = cast(DatasetDict, load_built(data, "mcnc", builder=builder, **settings))
+    if "validation" not in splits:
+        raise EventformersError(
+            f"validation_rows={count} needs questions of a validation split; found "
+            f"{', '.join(splits) or 'none'}; accepted: validation_rows=0, or a validation_share above 0"
+        )
+    held = splits["validation"]
+    count = len(held) if count is None else count
+    if not 0 < count <= len(held):
+        raise EventformersError(
+            f"validation_rows: received {count}; accepted: a number up to the {len(held)} questions"
+        )
+    return IndexedRows(held.select(range(count)))
+
+
+METHOD = Method(
+    name="heterevent",
+    title="HeterEvent and MulCL",
+    config_class=HeterEventConfig,
+    head_class=HeterEventForPreTraining,
+    default_recipe="minilm",
+    dataset=("event_chains", "chains"),
+    data_keys=frozenset({"validation_rows", *setting_names(EventChainsConfig)}),
+    view_keys=frozenset(set(_SETTING_TYPES) - {"validation_rows"}),
+    trained_whole=(
+        "composition",
+        "chain_encoder",
+        "word_projection",
+        "next_event",
+        "previous_event",
+        "word_output",
+        *(f"graph_layers.{number}" for number in range(8)),
+    ),
+    tasks=("mcnc", "mcns_v", "multistep_base", "multistep_sky", "mcne_v"),
+    prepare=_prepare,
+)
