@@ -7,6 +7,7 @@ from pathlib import Path
 
 import spacy
 from parsed_texts import tokens_of
+from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
 
@@ -37,12 +38,10 @@ _WORDS = {
     "i": ("went", "ran", "walked", "left", "returned", "drove"),
 }
 _TEXTS = 240
-_ROUNDS = 8
 
 
 def save_tiny_parser(folder: Path) -> Path:
-    """Train a tagger and a parser on sentences of the patterns, and save the pipeline to `folder`."""
-    draw = random.Random(7)  # noqa: S311, no secret
+    """Train a small tagger and parser on sentences of the patterns, and save the pipeline to `folder`."""
     spacy.util.fix_random_seed(7)
     pipeline = spacy.blank("en")
     tok2vec = {
@@ -61,6 +60,14 @@ def save_tiny_parser(folder: Path) -> Path:
         **{"use_upper": True, "nO": None, "tok2vec": listener},
     }
     pipeline.add_pipe("parser", config={"model": parser})
+    teach(pipeline)
+    pipeline.to_disk(folder)
+    return folder
+
+
+def teach(pipeline: Language, rounds: int = 8) -> None:
+    """Train a fresh pipeline of a tagger and a parser on sentences of the patterns."""
+    draw = random.Random(7)  # noqa: S311, no secret
     examples = []
     for number in range(_TEXTS):
         # Two sentences a text, so that the parser learns where one ends.
@@ -77,9 +84,7 @@ def save_tiny_parser(folder: Path) -> Path:
         examples.append(Example(pipeline.make_doc(reference.text), reference))
     optimizer = pipeline.initialize(lambda: examples)
     optimizer.learn_rate = 0.01
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         draw.shuffle(examples)
         for batch in spacy.util.minibatch(examples, 16):
             pipeline.update(batch, sgd=optimizer)
-    pipeline.to_disk(folder)
-    return folder

@@ -1,0 +1,142 @@
+"""Speed of extracting events and chains, beside a plain loop over `nlp.pipe`.
+
+    python benchmarks/extract.py --texts ../shared/data/text/docs.jsonl.gz --pipeline en_core_web_sm
+
+The other side only parses the same texts with the same pipeline: what it takes is what nobody can save, and
+the ratio is what reading events, chains and filters and writing the rows costs. The third rate is of that
+work alone, on texts that are parsed already. The sides take turns, so that
+what else the machine does falls on both; both run in one process, with one thread where OMP_NUM_THREADS=1 is
+set. On a machine that is not idle processor time is the fairer clock.
+
+Without `--pipeline` one is built in the default architecture of spaCy's small English pipelines (tok2vec of
+width 96 and depth 4, tagger and parser) and taught a few patterns of sentences for some seconds. Its speed is
+that of such a pipeline, but its parses of real text are poor: the number of events is not to be quoted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import spacy
+
+from eventformers.extraction.counts import ExtractionCounts
+from eventformers.extraction.extractor import EventExtractor, ExtractionSettings
+from eventformers.extraction.shards import chain_lines, event_lines
+from eventformers.extraction.texts import TextDocument, find_text_files, read_texts
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+TEXTS_AT_ONCE = 64
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    options = parse_arguments(arguments)
+    documents = sample(options)
+    with TemporaryDirectory() as folder:
+        pipeline = options.pipeline or build_pipeline(Path(folder) / "pipeline")
+        extractor = EventExtractor(ExtractionSettings(str(pipeline), arguments=options.arguments))
+    words = sum(len(document.text.split()) for document in documents)
+    print(f"spaCy {spacy.__version__}, {platform.processor() or platform.machine()}, {os.cpu_count()} CPUs,")
+    print(f"pipeline {options.pipeline or 'built here'}: {', '.join(extractor.pipeline.pipe_names)}")
+    print(f"{len(documents)} documents, {words:,} words")
+    counts = ExtractionCounts()
+
+    def plain() -> None:
+        for _ in extractor.pipeline.pipe((document.text for document in documents), batch_size=TEXTS_AT_ONCE):
+            pass
+
+    def extract() -> None:
+        counts.written.clear()
+        counts.skipped.clear()
+        extracted = list(extractor.extract(documents, counts))
+        assert len(event_lines(extracted)) == counts.written["documents"]
+        assert len(chain_lines(extracted)) == counts.written["chains"]
+
+    parsed = [(extractor.pipeline(document.text), document) for document in documents]
+
+    def read_parses() -> None:
+        found = [extractor.extract_parsed(doc, document, ExtractionCounts()) for doc, document in parsed]
+        kept = [document for document in found if document is not None]
+        assert event_lines(kept)
+        chain_lines(kept)
+
+    seconds = compare({"nlp.pipe": plain, "extraction": extract, "ready parses": read_parses}, options.rounds)
+    written = counts.written
+    print(
+        f"{written['events']:,} events ({words / max(written['events'], 1):.1f} words an event),"
+        f" {written['chains']:,} chains"
+    )
+    for clock in ("wall", "processor"):
+        sides = {side: statistics.median(measured[clock]) for side, measured in seconds.items()}
+        ratios = [
+            ours / theirs
+            for ours, theirs in zip(seconds["extraction"][clock], seconds["nlp.pipe"][clock], strict=True)
+        ]
+        rates = ", ".join(f"{side} {words / taken:,.0f} words/s" for side, taken in sides.items())
+        print(
+            f"{clock} time: {rates}; {written['events'] / sides['extraction']:,.0f} events/s,"
+            f" {written['events'] / sides['ready parses']:,.0f} events/s from ready parses;"
+            f" extraction / nlp.pipe: median {statistics.median(ratios):.3f}"
+            f" ({min(ratios):.3f} to {max(ratios):.3f})"
+        )
+
+
+def compare(sides: dict[str, Callable[[], None]], rounds: int) -> dict[str, dict[str, list[float]]]:
+    """Seconds of each side by clock, in turn, after one round that is not counted."""
+    seconds: dict[str, dict[str, list[float]]] = {name: {"wall": [], "processor": []} for name in sides}
+    for number in range(rounds + 1):
+        for name, side in sides.items():
+            wall, processor = time.perf_counter(), time.process_time()
+            side()
+            if number:
+                seconds[name]["wall"].append(time.perf_counter() - wall)
+                seconds[name]["processor"].append(time.process_time() - processor)
+    return seconds
+
+
+def sample(options: argparse.Namespace) -> list[TextDocument]:
+    """Every n-th document, so that each kind of text has its share."""
+    skipped: Counter[str] = Counter()
+    documents = list(read_texts(find_text_files(options.texts, skipped), Counter(), skipped, ()))
+    if not documents:
+        raise SystemExit("no document with text")
+    return documents[:: max(1, len(documents) // options.documents)]
+
+
+def build_pipeline(folder: Path) -> Path:
+    """A tagger and a parser in spaCy's default architecture for speed, taught a few patterns."""
+    from spacy.cli.init_config import init_config
+
+    sys.path.insert(0, str(REPOSITORY / "tests" / "support"))
+    from tiny_parser import teach
+
+    spacy.util.fix_random_seed(7)
+    config = init_config(lang="en", pipeline=["tagger", "parser"], optimize="efficiency")
+    pipeline = spacy.util.load_model_from_config(config, auto_fill=True)
+    teach(pipeline, rounds=4)
+    pipeline.to_disk(folder)
+    return folder
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Options of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--texts", required=True, help="files or folders of text")
+    parser.add_argument("--pipeline", help="name or folder of a spaCy pipeline; without it one is built")
+    parser.add_argument("--documents", type=int, default=100, help="documents to take of the texts")
+    parser.add_argument("--arguments", choices=["heads", "spans"], default="heads")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds that are counted")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""The benchmark of extraction runs and prints its ratios."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def test_prints_ratios(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("spacy", reason="spaCy is not installed")
+    from tiny_parser import save_tiny_parser
+
+    spec = importlib.util.spec_from_file_location("extract", REPOSITORY / "benchmarks" / "extract.py")
+    assert spec is not None
+    assert spec.loader is not None
+    benchmark = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(benchmark)
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    for number in range(4):
+        (texts / f"{number}.txt").write_text("Anna called Police. Anna opened the door.", encoding="utf-8")
+    pipeline = save_tiny_parser(tmp_path / "pipeline")
+    benchmark.main([f"--texts={texts}", f"--pipeline={pipeline}", "--documents=2", "--rounds=1"])
+    printed = capsys.readouterr().out
+    assert "2 documents, 14 words" in printed
+    assert "4 events (3.5 words an event), 0 chains" in printed
+    for clock in ("wall", "processor"):
+        assert f"{clock} time: nlp.pipe " in printed
+    assert "extraction / nlp.pipe: median " in printed

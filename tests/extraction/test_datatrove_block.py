@@ -1,0 +1,146 @@
+"""The steps of a datatrove pipeline, run by its local executor, and the example of the documentation."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import eventformers
+
+pytest.importorskip("spacy", reason="spaCy is not installed")
+pytest.importorskip("datatrove", reason="datatrove is not installed")
+
+from datatrove.data import Document
+from datatrove.executor import LocalPipelineExecutor
+
+from eventformers.datasets_scripts import build_dataset, build_reports
+from eventformers.errors import UnknownNameError
+from eventformers.extraction import datatrove_block
+from eventformers.extraction.datatrove_block import ExtractEvents, ReadTexts, WriteEvents
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "extract.md"
+STORIES = {
+    "a": "Anna called Police. Anna watched the thief. Anna opened the door.",
+    "b": "Peter called Maria. Peter watched the house. Peter opened the letter.",
+    "c": "He closed it.",
+    "d": "...",
+    "e": "Maria sold the car. Maria painted the house. Maria went to the shop.",
+}
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for name, text in STORIES.items():
+        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+    return folder
+
+
+def rows_of(paths: list[Path]) -> list[dict[str, Any]]:
+    return [json.loads(line) for path in paths for line in gzip.open(path, "rt", encoding="utf-8")]
+
+
+def run(texts: Path, pipeline: Path, folder: Path, **options: Any) -> dict[str, Any]:
+    steps = [
+        ReadTexts(str(texts)),
+        ExtractEvents(str(pipeline), min_chain_length=3),
+        WriteEvents(str(folder)),
+    ]
+    executor = LocalPipelineExecutor(steps, logging_dir=str(folder / "logs"), **options)
+    stats = executor.run()
+    return {step.name: step for step in stats.stats} if stats else {}
+
+
+def test_rows_are_those_of_one_machine(texts: Path, tiny_parser: Path, tmp_path: Path) -> None:
+    stats = run(texts, tiny_parser, tmp_path / "out", tasks=3, workers=1)
+    events = sorted((tmp_path / "out").glob("*.events.jsonl.gz"))
+    chains = sorted((tmp_path / "out").glob("*.chains.jsonl.gz"))
+    finished = eventformers.extract(texts, tmp_path / "whole", pipeline=tiny_parser, min_chain_length=3)
+    whole = {path.name: path for path in finished.files}
+    ours = rows_of(events)
+    assert sorted(ours, key=lambda row: row["id"]) == rows_of([whole["events.jsonl.gz"]])
+    wanted = [json.loads(line) for line in whole["chains.jsonl"].read_text(encoding="utf-8").splitlines()]
+    assert len(wanted) == 3
+    assert sorted(rows_of(chains), key=lambda row: row["chain_id"]) == wanted
+    extraction = next(step for name, step in stats.items() if "extraction" in name)
+    counted = {name: metric.total for name, metric in extraction.stats.items()}
+    assert counted["written: documents"] == finished.counts.written["documents"] == 4
+    assert counted["written: chains"] == finished.counts.written["chains"] == 3
+    assert not list((tmp_path / "out" / "unfinished").iterdir())
+    settings = {"validation_share": 0.0, "test_share": 0.0, "min_chain_length": 3}
+    build_dataset("event_chains", "chains", tmp_path / "out", tmp_path / "built", **settings)
+    assert build_reports(tmp_path / "built")["chains"]["rows"] == 3
+
+
+def test_finished_tasks_are_not_run_again(
+    texts: Path, tiny_parser: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranks: list[int] = []
+    extract = ExtractEvents.run
+
+    def stopped(self: ExtractEvents, data: Any, rank: int = 0, world_size: int = 1) -> Any:
+        ranks.append(rank)
+        if len(ranks) == 2:
+            raise RuntimeError("the machine went away")
+        yield from extract(self, data, rank, world_size)
+
+    monkeypatch.setattr(ExtractEvents, "run", stopped)
+    with pytest.raises(RuntimeError, match="went away"):
+        run(texts, tiny_parser, tmp_path / "out", tasks=3, workers=1)
+    finished = sorted(path.name for path in (tmp_path / "out").glob("*.gz"))
+    assert finished == ["00000.chains.jsonl.gz", "00000.events.jsonl.gz"]
+    run(texts, tiny_parser, tmp_path / "out", tasks=3, workers=1)
+    assert ranks == [0, 1, 1, 2]
+    assert len(rows_of(sorted((tmp_path / "out").glob("*.events.jsonl.gz")))) == 4
+
+
+def test_documents_of_other_readers(tiny_parser: Path) -> None:
+    texts = [
+        Document(STORIES["c"], "x", metadata={"source": "wikinews", "licence": "CC BY 2.5"}),
+        Document("...", "x"),
+        Document(STORIES["a"], "x", metadata={"tokens": 3}),
+    ]
+    first, second = ExtractEvents(str(tiny_parser), min_chain_length=2).run(iter(texts))
+    assert first.metadata["event_row"]["license"] == "CC-BY-2.5"
+    assert first.metadata["chain_rows"] == []
+    assert second is texts[2], "documents keep what they have, also where ids are equal"
+    assert second.metadata["tokens"] == 3
+    assert second.metadata["event_row"]["license"] == "unspecified"
+    assert [row["protagonist"] for row in second.metadata["chain_rows"]] == ["anna"]
+
+
+def test_wrong_settings_are_told_before_a_task_runs() -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'spans'"):
+        ExtractEvents("en_core_web_sm", arguments="span")
+
+
+def test_the_example(texts: Path, tiny_parser: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    (example,) = [block for block in blocks if "LocalPipelineExecutor(" in block]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my-texts").symlink_to(texts)
+    script = example.replace('"en_core_web_sm"', repr(str(tiny_parser))).replace(
+        "tasks=4, workers=2", "tasks=2, workers=1"
+    )
+    exec(compile(script, str(PAGE), "exec"), {"__name__": "__main__"})  # noqa: S102, our own page
+    assert len(rows_of(sorted(Path("my-extraction").glob("*.events.jsonl.gz")))) == 4
+
+
+def test_the_example_for_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from datatrove.executor import SlurmPipelineExecutor
+
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    (example,) = [block for block in blocks if "SlurmPipelineExecutor(" in block]
+    launched: list[SlurmPipelineExecutor] = []
+    monkeypatch.setattr(SlurmPipelineExecutor, "run", lambda executor: launched.append(executor))
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "__main__", "steps": lambda: [ReadTexts("my-texts")]}
+    exec(compile(example, str(PAGE), "exec"), namespace)  # noqa: S102, our own page
+    assert launched[0].tasks == 200
+    assert isinstance(launched[0].pipeline[0], datatrove_block.ReadTexts)
