@@ -52,7 +52,9 @@ class ChainRows(TorchDataset):
         column = chains.with_format("arrow")[:].column("events").combine_chunks()
         events = column.flatten()
         roles = [pc.struct_field(events, role).cast(pa.large_string()) for role in _ROLES]
-        encoded = pc.binary_join_element_wise(*roles, pa.scalar(_SEPARATOR, pa.large_string())).dictionary_encode()
+        encoded = pc.binary_join_element_wise(
+            *roles, pa.scalar(_SEPARATOR, pa.large_string())
+        ).dictionary_encode()
         self.occurrences = cast(Codes, encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64))
         self._events = encoded.dictionary
         texts = pc.utf8_lower(pc.utf8_trim(pc.replace_substring_regex(self._events, "\x1f+", " "), " "))

@@ -147,7 +147,8 @@ def load_recipe(method: str, name: str) -> Recipe:
 def apply_settings(recipe: Recipe, settings: Sequence[str], accepted: Mapping[str, Iterable[str]]) -> Recipe:
     """Override single settings, given as `key=value` or `section.key=value`.
 
-    Of a recipe with stages the setting is every stage's; `stage.key=value` is that of the named stage.
+    Of a recipe with stages the setting is every stage's; `stage.key=value` is that of the named stage, and
+    `stages=[name, ...]` chooses among them.
 
     Args:
         recipe: where to start.
@@ -174,6 +175,10 @@ def apply_settings(recipe: Recipe, settings: Sequence[str], accepted: Mapping[st
         homes = [section] if section else [name for name, known in keys.items() if key in known]
         if key == "seed" and not section and stage is None:
             changed.seed = value
+        elif key == "stages" and not section and stage is None:
+            changed.stages = _choose_stages(value, stages)
+            stages = {stage["name"]: stage for stage in changed.stages}
+            changed.changed["stages"] = value
         elif len(homes) > 1:
             choices = " or ".join(f"{home}.{key}" for home in homes)
             raise EventformersError(f"--set {key} could mean several settings; accepted: {choices}")
@@ -189,6 +194,15 @@ def apply_settings(recipe: Recipe, settings: Sequence[str], accepted: Mapping[st
             for other in stages.values():
                 other.get(homes[0], {}).pop(key, None)
     return changed
+
+
+def _choose_stages(names: Any, known: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    if not isinstance(names, list) or not names:
+        raise EventformersError(f"--set stages received {names!r}; accepted: a list of {', '.join(known)}")
+    for name in names:
+        if name not in known:
+            raise UnknownNameError("stage of the recipe", str(name), known)
+    return [known[name] for name in names]
 
 
 def read_settings(settings: Sequence[str]) -> dict[str, Any]:

@@ -1,0 +1,268 @@
+"""Several stages in one run: what they leave behind, and what a resume makes of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
+
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.trainers.checkpoints import RUN_FILE, can_resume
+from eventformers.trainers.method import load_method
+from eventformers.trainers.recipes import Recipe, load_recipe
+from eventformers.trainers.run import TrainingRun, resolve_recipe, save_run, train_head
+from eventformers.trainers.stages import check_stages, continuous_history, plan_stages, stage_recipes
+
+QUICK = str(Path(__file__).with_name("quick_heterevent.yaml"))
+STAGES = ["sequence", "graph", "supervised"]
+
+
+def run(encoder: Path, output: Path, *settings: str, resume: bool = False, seed: int = 5) -> TrainingRun:
+    recipe = resolve_recipe(load_method("heterevent"), QUICK, settings, seed)
+    return train_head(
+        recipe,
+        encoder=str(encoder),
+        encoder_name="tiny",
+        output=output,
+        resume=resume,
+        device="cpu",
+    )
+
+
+def assert_equal(found: TrainingRun, expected: TrainingRun) -> None:
+    for name, value in expected.model.state_dict().items():
+        assert torch.equal(found.model.state_dict()[name], value), name
+
+
+@pytest.fixture(scope="module")
+def finished(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrainingRun]:
+    output = tmp_path_factory.mktemp("stages") / "run"
+    whole = run(tiny_encoder, output)
+    save_run(whole, output)
+    return output, whole
+
+
+def killed_in_stage_2(whole: Path, folder: Path, *, after_checkpoint: bool) -> Path:
+    """The folder as a kill in the middle of the second stage leaves it."""
+    shutil.copytree(whole / "stages" / "1-sequence", folder / "stages" / "1-sequence")
+    shutil.copy(whole / RUN_FILE, folder)
+    graph = folder / "stages" / "2-graph"
+    graph.mkdir()
+    checkpoints = whole / "stages" / "2-graph"
+    if after_checkpoint:
+        shutil.copytree(checkpoints / "checkpoint-2", graph / "checkpoint-2")
+    shutil.copytree(checkpoints / "checkpoint-4", graph / "checkpoint-4")
+    (graph / "checkpoint-4" / "trainer_state.json").unlink()
+    return folder
+
+
+def test_each_stage_starts_from_the_one_before(finished: tuple[Path, TrainingRun]) -> None:
+    output, whole = finished
+    assert [stage.name for stage in whole.stages] == STAGES
+    assert [stage.steps for stage in whole.stages] == [4, 4, 4]
+    assert whole.steps == 12
+    assert whole.seconds == pytest.approx(sum(stage.seconds for stage in whole.stages))
+    assert sorted(path.name for path in (output / "stages").iterdir()) == ["1-sequence", "2-graph"]
+    assert whole.model.config.stage == "supervised"
+    assert {path.name for path in output.glob("checkpoint-*")} == {"checkpoint-2", "checkpoint-4"}
+
+
+@pytest.mark.parametrize("name", ["1-sequence", "2-graph"])
+def test_each_stage_is_a_model_of_its_own(finished: tuple[Path, TrainingRun], name: str) -> None:
+    folder = finished[0] / "stages" / name
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    assert config["stage"] == name.split("-")[1]
+    assert all(
+        (folder / f"{reference.split('.')[0]}.py").is_file() for reference in config["auto_map"].values()
+    )
+    assert json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))["recipe"]["seed"] == 5
+    texts = AutoTokenizer.from_pretrained(folder)(["police arrested thief"], return_tensors="pt")
+    embeddings = [
+        auto_class.from_pretrained(folder)(texts["input_ids"], texts["attention_mask"]).embeddings
+        for auto_class in (AutoModel, AutoModelForPreTraining)
+    ]
+    torch.testing.assert_close(*embeddings)
+    last = AutoModel.from_pretrained(finished[0])(texts["input_ids"], texts["attention_mask"]).embeddings
+    assert not torch.allclose(embeddings[0], last)
+
+
+def test_the_log_counts_on(finished: tuple[Path, TrainingRun]) -> None:
+    _, whole = finished
+    steps = [line["step"] for line in whole.history if "loss" in line]
+    assert steps == list(range(1, 13))
+    terms = [{name for name in line if name.endswith("_loss")} for line in whole.history if "loss" in line]
+    assert terms[0] == {"order_loss", "replacement_loss", "composition_loss"}
+    assert terms[4] == {"normal_corrupted_loss", "corrupted_corrupted_loss"}
+    assert terms[8] == {"word_loss", "event_loss"}
+    assert continuous_history([]) == []
+
+
+@pytest.mark.parametrize("after_checkpoint", [True, False], ids=["with_checkpoint", "before_its_first"])
+def test_a_kill_in_the_second_stage(
+    finished: tuple[Path, TrainingRun], tiny_encoder: Path, tmp_path: Path, after_checkpoint: bool
+) -> None:
+    output, whole = finished
+    killed = killed_in_stage_2(output, tmp_path / "killed", after_checkpoint=after_checkpoint)
+    first = killed / "stages" / "1-sequence" / "model.safetensors"
+    written = first.stat().st_mtime_ns
+    resumed = run(tiny_encoder, killed, resume=True)
+    assert first.stat().st_mtime_ns == written
+    assert [stage.steps for stage in resumed.stages] == [4, 4, 4]
+    assert [line.get("loss") for line in resumed.history] == [line.get("loss") for line in whole.history]
+    assert_equal(resumed, whole)
+
+
+def test_a_kill_between_the_last_step_and_the_model(
+    finished: tuple[Path, TrainingRun], tiny_encoder: Path, tmp_path: Path
+) -> None:
+    """The first stage's last checkpoint is there, its model is not."""
+    output, whole = finished
+    stage = tmp_path / "stages" / "1-sequence"
+    stage.mkdir(parents=True)
+    shutil.copy(output / RUN_FILE, tmp_path)
+    shutil.copytree(output / "stages" / "1-sequence" / "checkpoint-4", stage / "checkpoint-4")
+    assert_equal(run(tiny_encoder, tmp_path, resume=True), whole)
+
+
+def test_a_finished_stage_keeps_its_settings(
+    finished: tuple[Path, TrainingRun], tiny_encoder: Path, tmp_path: Path
+) -> None:
+    output, _ = finished
+    killed = killed_in_stage_2(output, tmp_path / "killed", after_checkpoint=True)
+    for setting, different in (
+        ("sequence.num_corrupted=5", "views"),
+        ("sequence.learning_rate=0.1", "training"),
+        ("graph.num_views=3", "views"),
+        ("num_segments=4", "views"),
+    ):
+        with pytest.raises(EventformersError, match=rf"has another {different}"):
+            run(tiny_encoder, killed, setting, resume=True)
+    with pytest.raises(EventformersError, match="has another seed"):
+        run(tiny_encoder, killed, resume=True, seed=6)
+    # The third stage has not begun.
+    resumed = run(tiny_encoder, killed, "supervised.max_steps=2", "supervised.num_distractors=0", resume=True)
+    assert resumed.stages[-1].steps == 2
+
+
+def test_a_new_run_leaves_no_earlier_stage(tiny_encoder: Path, tmp_path: Path) -> None:
+    steps = ("max_steps=1", "save_steps=1")
+    run(tiny_encoder, tmp_path, *steps)
+    assert can_resume(tmp_path)
+    run(tiny_encoder, tmp_path, *steps, "stages=[supervised]")
+    assert not (tmp_path / "stages").exists()
+
+
+def test_a_setting_of_a_later_stage_is_refused_at_once(tiny_encoder: Path, tmp_path: Path) -> None:
+    for setting in ("supervised.contrast_temperature=0", "supervised.optim=no_such_optimizer"):
+        with pytest.raises(EventformersError):
+            run(tiny_encoder, tmp_path / "run", setting)
+        assert not (tmp_path / "run").exists()
+
+
+def test_stages_must_agree_on_sizes(tiny_encoder: Path, tmp_path: Path) -> None:
+    with pytest.raises(EventformersError, match="weights of other sizes"):
+        run(tiny_encoder, tmp_path, "graph.event_dim=8", "max_steps=1", "stages=[sequence, graph]")
+
+
+def test_nothing_to_resume(tiny_encoder: Path, tmp_path: Path) -> None:
+    (tmp_path / RUN_FILE).write_text("{}", encoding="utf-8")
+    (tmp_path / "stages" / "1-sequence").mkdir(parents=True)
+    with pytest.raises(EventformersError, match="no checkpoint"):
+        run(tiny_encoder, tmp_path, resume=True)
+
+
+# Recipes
+
+
+def written(folder: Path, text: str, name: str = "recipe.yaml") -> str:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_a_stage_overrides_the_recipe(tmp_path: Path) -> None:
+    recipe = load_recipe(
+        "heterevent",
+        written(
+            tmp_path,
+            "training: {max_steps: 5, learning_rate: 0.1}\n"
+            "stages: [{name: graph, training: {max_steps: 7}}, {name: supervised}]\n",
+        ),
+    )
+    graph, supervised = stage_recipes(recipe)
+    assert graph.training == {"max_steps": 7, "learning_rate": 0.1}
+    assert supervised.training == {"max_steps": 5, "learning_rate": 0.1}
+    assert [part.model["stage"] for part in (graph, supervised)] == ["graph", "supervised"]
+    assert recipe.model == {}
+    plan = plan_stages(recipe, tmp_path)
+    assert [stage.folder.relative_to(tmp_path).as_posix() for stage in plan] == ["stages/1-graph", "."]
+
+
+def test_a_recipe_without_stages_is_one_stage(tmp_path: Path) -> None:
+    recipe = Recipe(method="swcc", name="one")
+    assert stage_recipes(recipe) == [recipe]
+    [stage] = plan_stages(recipe, tmp_path)
+    assert stage.folder == tmp_path
+    assert stage.name == ""
+
+
+def test_settings_of_one_stage_and_of_all() -> None:
+    method = load_method("heterevent")
+    settings = ["max_steps=9", "graph.training.max_steps=3", "supervised.target=last", "learning_rate=0.5"]
+    resolved = resolve_recipe(method, "paper", settings)
+    steps = [part.training["max_steps"] for part in stage_recipes(resolved)]
+    assert steps == [9, 3, 9]
+    assert [part.views.get("target") for part in stage_recipes(resolved)] == [None, None, "last"]
+    assert {part.training["learning_rate"] for part in stage_recipes(resolved)} == {0.5}
+    assert resolved.changed["graph.training.max_steps"] == 3
+    assert resolved.changed["training.max_steps"] == 9
+
+
+def test_choosing_stages() -> None:
+    method = load_method("heterevent")
+    resolved = resolve_recipe(method, "paper", ["stages=[supervised]"])
+    assert [stage["name"] for stage in resolved.stages] == ["supervised"]
+    assert resolved.changed["stages"] == ["supervised"]
+    for value in ("[supervise]", "supervised", "[]", "[1]"):
+        with pytest.raises(EventformersError, match="stage"):
+            resolve_recipe(method, "paper", [f"stages={value}"])
+
+
+def test_extending_a_recipe_with_stages(tmp_path: Path) -> None:
+    text = "extends: paper\nstages: [{name: supervised, model: {training_level: words}}]\n"
+    [stage] = stage_recipes(load_recipe("heterevent", written(tmp_path, text)))
+    assert stage.model["training_level"] == "words"
+    assert stage.training["num_train_epochs"] == 10
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("stages: graph", "a list of mappings with a name"),
+        ("stages: [graph]", "a list of mappings with a name"),
+        ("stages: [{model: {}}]", "a list of mappings with a name"),
+        ("stages: [{name: graph}, {name: graph}]", "each name once"),
+        ("stages: [{name: graph, modell: {}}]", "Did you mean 'model'"),
+        ("stages: [{name: graph, model: 3}]", "stage graph, section model: found 3"),
+        ("stages: [{name: graphs}]", "Did you mean 'graph'"),
+        ("stages: [{name: graph, model: {event_dims: 3}}]", "Did you mean 'event_dim'"),
+        ("stages: [{name: graph, training: {max_steps: many}}]", "max_steps: found 'many'"),
+    ],
+)
+def test_bad_stages(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(EventformersError, match=message):
+        resolve_recipe(load_method("heterevent"), written(tmp_path, text))
+
+
+def test_a_method_of_one_stage_has_no_others(tmp_path: Path) -> None:
+    with pytest.raises(EventformersError, match="swcc has one stage alone"):
+        resolve_recipe(load_method("swcc"), written(tmp_path, "stages: [{name: graph}]"))
+    with pytest.raises(UnknownNameError, match="stage of heterevent"):
+        check_stages(
+            Recipe(method="heterevent", name="x", stages=[{"name": "sequenc"}]),
+            load_method("heterevent").config_class,
+        )
