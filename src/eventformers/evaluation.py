@@ -29,6 +29,7 @@ from eventformers.inference.chain_scorers import ChainScorer, EncoderChainScorer
 from eventformers.inference.chains import chain_scorer
 from eventformers.inference.encode import EventEncoder, Vectors
 from eventformers.inference.neighbour_votes import VoteSettings, vote_settings
+from eventformers.inference.virtual_context import ContextEncoder, VirtualContext, context_encoder
 from eventformers.protocols import Embed, GraphProtocol, JsonValue, Protocol, ProtocolOutput, Row
 from eventformers.provenance import git_commit, library_versions
 from eventformers.results import (
@@ -40,7 +41,7 @@ from eventformers.results import (
     result_path,
     write_result,
 )
-from eventformers.tasks import Task, get_task, reranked, with_chain_settings
+from eventformers.tasks import Task, check_compares_events, get_task, reranked, with_chain_settings
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,7 @@ def evaluate(
     seed: int | None = None,
     rerank: bool | VoteSettings = False,
     chains: ChainSettings | None = None,
+    virtual_context: str | Path | VirtualContext | None = None,
     overwrite: bool = False,
 ) -> TaskResult:
     """Score a model, or a plain encoder, on a task.
@@ -105,6 +107,9 @@ def evaluate(
             measured ones. The untrained encoder is re-ranked alike.
         chains: how chains are read, in a task that reads them; None takes the default. The untrained encoder
             reads them alike.
+        virtual_context: read each event at the end of training chains that share its words, in a task that
+            compares events: the data of the chains, or more settings. Only for a model that reads chains; the
+            untrained encoder does not.
         overwrite: replace a result on other rows.
 
     Returns:
@@ -119,13 +124,18 @@ def evaluate(
     votes = vote_settings(rerank)
     chosen = get_task(task) if votes is None else reranked(get_task(task), votes)
     chosen = chosen if chains is None else with_chain_settings(chosen, chains)
+    if isinstance(virtual_context, (str, Path)):
+        virtual_context = VirtualContext(virtual_context)
+    if virtual_context is not None:
+        check_compares_events(chosen)
     scored_data = load_data(chosen, data, split)
     record = describe_data(chosen, scored_data, data)
     started = time.perf_counter()
     encoder = task_encoder(chosen, model, pooling, event_order, device, dtype)
     load_seconds = time.perf_counter() - started
     usual = record.split == chosen.choose_split(scored_data.splits)
-    chosen_ways = (votes and votes.name, chains and chains.name)
+    ways = (votes, chains, virtual_context)
+    chosen_ways = (way.name for way in ways if way is not None)
     variant = "-".join(filter(None, (pooling, event_order, None if usual else record.split, *chosen_ways)))
     if output is not None and encoder.revision is None:
         raise EventformersError(
@@ -137,7 +147,8 @@ def evaluate(
         # Before the work, not after it.
         check_same_data(result_path(output, encoder.name, revision, chosen.name, variant), record.fingerprint)
     training = training_record(model, encoder.revision)
-    scored = _score(chosen, encoder, scored_data, batch_size)
+    contexts = None if virtual_context is None else context_encoder(encoder, virtual_context)
+    scored = _score(chosen, encoder, scored_data, batch_size, contexts)
     baseline, baseline_missing = _baseline(
         chosen,
         scored_data,
@@ -157,7 +168,7 @@ def evaluate(
         variant=variant,
         baseline=baseline,
         baseline_missing=baseline_missing,
-        settings=encoder_settings(encoder, batch_size) | _chain_settings(chosen),
+        settings=encoder_settings(encoder, batch_size) | _ways_of_reading(chosen, contexts),
         truncated=encoder.truncated,
         seed=training_seed(training) if seed is None else seed,
         load_seconds=load_seconds,
@@ -278,10 +289,14 @@ def make_result(
 
 
 def _score(
-    task: Task, encoder: EventEncoder, scored_data: ScoredData, batch_size: int | Literal["auto"]
+    task: Task,
+    encoder: EventEncoder,
+    scored_data: ScoredData,
+    batch_size: int | Literal["auto"],
+    contexts: ContextEncoder | None = None,
 ) -> Scored:
     def embed(items: Sequence[str | Event]) -> Vectors:
-        return encoder.encode(items, batch_size=batch_size)
+        return (contexts or encoder).encode(items, batch_size=batch_size)
 
     scorer = None
     if task.chain_settings is not None:
@@ -289,8 +304,20 @@ def _score(
     return score(task, embed, scored_data.rows, scored_data.other_splits, encoder.model.device, scorer)
 
 
-def _chain_settings(task: Task) -> dict[str, JsonValue]:
-    return {} if task.chain_settings is None else asdict(task.chain_settings)
+def _ways_of_reading(task: Task, contexts: ContextEncoder | None = None) -> dict[str, JsonValue]:
+    """How chains or contexts were read, for the settings of a result."""
+    if task.chain_settings is not None:
+        return asdict(task.chain_settings)
+    if contexts is None:
+        return {}
+    return {
+        "virtual_context": {
+            "retrieved": contexts.retrieved,
+            "num_layers": contexts.num_layers,
+            "contexts": len(contexts.index.contexts),
+            "events_without_context": contexts.without_context,
+        }
+    }
 
 
 def _baseline(
@@ -334,7 +361,7 @@ def _baseline(
             model_revision=untrained.revision or "unknown",
             main_value=scored.main_value,
             scores=scored.scores,
-            settings=encoder_settings(untrained, batch_size) | _chain_settings(task),
+            settings=encoder_settings(untrained, batch_size) | _ways_of_reading(task),
         ),
         None,
     )

@@ -14,7 +14,7 @@ from eventformers.protocols import rank_alternatives
 from eventformers.similarity_tasks import SIMILARITY_TASKS
 from eventformers.task import Task
 
-__all__ = ["TASKS", "Task", "get_task", "reranked", "with_chain_settings"]
+__all__ = ["TASKS", "Task", "check_compares_events", "get_task", "reranked", "with_chain_settings"]
 
 TASKS: dict[str, Task] = {task.name: task for task in (*SIMILARITY_TASKS, *COMMONSENSE_TASKS, *CHAIN_TASKS)}
 """The tasks by name."""
@@ -50,6 +50,17 @@ def with_chain_settings(task: Task, settings: ChainSettings) -> Task:
             raise EventformersError(f"{task.name} has no use for {name}; accepted: {', '.join(used)}")
     protocol = task.protocol if decoder is None else partial(task.protocol, settings=settings)
     return replace(task, protocol=protocol, chain_settings=settings)
+
+
+def check_compares_events(task: Task) -> None:
+    """Refuse contexts for a task that does not compare single events.
+
+    Raises:
+        EventformersError: it does not.
+    """
+    if task not in SIMILARITY_TASKS:
+        able = ", ".join(one.name for one in SIMILARITY_TASKS)
+        raise EventformersError(f"{task.name} compares no events; accepted with contexts: {able}")
 
 
 def get_task(name: str) -> Task:
