@@ -12,7 +12,7 @@ class HeterEventConfig(EventConfig):
     """Configuration of HeterEvent, a graph over the events and words of a chain, and of MulCL's pretraining.
 
     Defaults are the paper's where it states them. Where it is silent or misprinted, the first reading named
-    is the default.
+    is the default. `pooling` has no effect here: roles are pooled by maximum and mean, joined.
 
     Args:
         event_dim: size d of an event's vector and of the projected tokens that it is composed of; the paper
@@ -20,6 +20,12 @@ class HeterEventConfig(EventConfig):
         chain_dim: size D of the states, nodes and `embeddings`, an even number; `projection_dim` is the same.
         composition: `tensor` is Eq. 1; `low_rank` gives its slices a diagonal and a sum of outer products.
         composition_rank: number of those outer products.
+        event_skip: beyond the paper, add the encoder's own vector of an event, the mean of its token vectors, to
+            the event's state and, as the mean over its events, to the chain's: before any training, cosines
+            are then nearly those of the encoder, where the tensor alone starts from noise.
+        state_weight: with `event_skip`, what the Bi-GRU's states are multiplied by at the start of training.
+        gate_bias: beyond the paper, a learned bias of the gate of Eq. 10 that starts at this value; a negative
+            one lets nodes through nearly unchanged at first. None has no bias, as printed.
         event_dropout: dropout of the event vectors; two draws of it are the two views of a chain in Eq. 3
             and 4, where the paper prints one vector twice.
         num_graph_layers: message-passing layers K; the paper has 3 for inference and 1 for similarity.
@@ -60,6 +66,9 @@ class HeterEventConfig(EventConfig):
     chain_dim: int = 256
     composition: Literal["tensor", "low_rank"] = "tensor"
     composition_rank: int = 10
+    event_skip: bool = False
+    state_weight: float | int = 0.1
+    gate_bias: float | int | None = None
     event_dropout: float | int = 0.1
     num_graph_layers: int = 3
     share_layers: bool = False
@@ -86,16 +95,12 @@ class HeterEventConfig(EventConfig):
             self.projection_dim = self.chain_dim
         super().__post_init__(**kwargs)
 
-    def validate_sizes(self):
-        """Refuse sizes and counts that no model could have.
+    def validate_projection_dim(self):
+        """Refuse a size of states that the two directions cannot share, and another size of `embeddings`.
 
         Raises:
-            ValueError: a size or count is below 1, `chain_dim` is odd, or `projection_dim` is another size.
+            ValueError: `chain_dim` is below 2 or odd, or `projection_dim` differs from it.
         """
-        for name in ("event_dim", "composition_rank", "num_graph_layers"):
-            value = getattr(self, name)
-            if value < 1:
-                raise ValueError(f"{name} is {value}; accepted: an integer of at least 1")
         if self.chain_dim < 2 or self.chain_dim % 2:
             raise ValueError(
                 f"chain_dim is {self.chain_dim}; accepted: an even number of at least 2, half of it for each "
@@ -106,6 +111,17 @@ class HeterEventConfig(EventConfig):
                 f"projection_dim is {self.projection_dim} and chain_dim {self.chain_dim}; accepted: "
                 "chain_dim alone, since the states of a chain are not projected"
             )
+
+    def validate_sizes(self):
+        """Refuse sizes and counts that no model could have.
+
+        Raises:
+            ValueError: one is below 1.
+        """
+        for name in ("event_dim", "composition_rank", "num_graph_layers"):
+            value = getattr(self, name)
+            if value < 1:
+                raise ValueError(f"{name} is {value}; accepted: an integer of at least 1")
 
     def validate_temperature(self):
         """Refuse a temperature that is not positive.

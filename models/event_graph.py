@@ -6,6 +6,7 @@ The graphs of all chains of a batch stand side by side in one graph without edge
 from typing import NamedTuple
 
 import torch
+from torch import nn
 
 WORD_WORD, WORD_EVENT, EVENT_EVENT, SELF_LOOP = range(4)
 NUM_EDGE_TYPES = 4
@@ -209,6 +210,11 @@ def start_nodes(
     times = torch.bincount(places, minlength=len(nodes)).clamp(min=1)
     means = summed / times.unsqueeze(1).to(summed.dtype)
     return means.index_put((graph.event_nodes[is_event],), states[is_event])
+
+
+def nodes_at(nodes: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    """Vectors of nodes by their numbers: `(V, D)` and `(...)` to `(..., D)`, zeros where a number is -1."""
+    return nn.functional.pad(nodes, (0, 0, 0, 1))[places]
 
 
 def pad_nodes(nodes: torch.Tensor, graph: EventGraph) -> tuple[torch.Tensor, torch.Tensor]:

@@ -9,7 +9,14 @@ from torch.nn import functional
 from .chain_encoder import PADDING
 from .distributed import apart_from_other_processes, gather_distinct, gather_rows, places_of
 from .event_composition import pool_words
-from .event_graph import build_event_graph, draw_kept_edges, draw_kept_features, pad_nodes, start_nodes
+from .event_graph import (
+    build_event_graph,
+    draw_kept_edges,
+    draw_kept_features,
+    nodes_at,
+    pad_nodes,
+    start_nodes,
+)
 from .heterevent_outputs import EventVectors
 from .losses import (
     chain_contrast,
@@ -21,6 +28,44 @@ from .losses import (
     word_prediction,
 )
 from .similarities import masked_mean
+
+STAGE_INPUTS = {
+    "sequence": {
+        "order_weight": ("order_corrupted",),
+        "replacement_weight": ("replacement_corrupted",),
+        "composition_weight": ("segments", "corrupted_segments"),
+    },
+    "graph": {"normal_corrupted_weight": ("view_seeds",), "corrupted_corrupted_weight": ("view_seeds",)},
+    "supervised": {"predict_from": ("target_events", "target_position")},
+}
+"""By stage, the inputs beside `chains` that each field of the configuration needs where it is not 0."""
+
+
+def needed_inputs(config, stage: str, given: dict[str, torch.Tensor | None]) -> dict[str, torch.Tensor]:
+    """The inputs of a stage.
+
+    Args:
+        config: the head's configuration; a field that is 0 switches its term off.
+        stage: name of the stage.
+        given: inputs by name, those that are not given None.
+
+    Returns:
+        `chains` and the inputs of the terms that are on, by name.
+
+    Raises:
+        ValueError: there is no such stage, or an input is missing.
+    """
+    if stage not in STAGE_INPUTS:
+        raise ValueError(f"unknown stage {stage!r}; accepted: {', '.join(STAGE_INPUTS)}")
+    names = ["chains"]
+    for field, inputs in STAGE_INPUTS[stage].items():
+        if getattr(config, field):
+            names.extend(name for name in inputs if name not in names)
+    if missing := [name for name in names if given[name] is None]:
+        raise ValueError(
+            f"the stage {stage!r} with these weights needs {', '.join(names)}; missing: {', '.join(missing)}"
+        )
+    return {name: given[name] for name in names}
 
 
 def sequence_terms(
@@ -162,7 +207,7 @@ def supervised_terms(
     states, _ = model.encode_chains(events, chains)
     nodes = model.encode_graphs(states, chains, vectors.words, vectors.event_words, graph)
     candidates = model.encode_candidates(events)
-    context = nodes[graph.event_nodes.clamp(min=0)]
+    context = nodes_at(nodes, graph.event_nodes)
     terms = {}
     if config.training_level != "events":
         losses = _word_losses(
@@ -228,7 +273,7 @@ def _word_losses(head, vectors, chains, target_events, graph, nodes, context, ca
     is_event = chains >= 0
     of_context = columns[chains.clamp(min=0)].masked_fill(~is_event.unsqueeze(-1), PADDING)
     of_target = columns[target_events]
-    word_nodes = nodes[graph.word_nodes.clamp(min=0)]
+    word_nodes = nodes_at(nodes, graph.word_nodes)
     slots = torch.arange(columns.shape[1], device=chains.device)
     pairs = slots.unsqueeze(1) != slots
     if head.config.literal_first:

@@ -11,12 +11,14 @@ from .chain_encoder import ChainEncoder
 from .configuration_heterevent import HeterEventConfig
 from .event_composition import (
     EventComposition,
+    SkipProjection,
     TensorComposition,
+    mean_pool,
     pool_words,
     predicate_alone,
     words_of_tokens,
 )
-from .event_graph import EventGraph, build_event_graph, chains_of_rows, start_nodes
+from .event_graph import EventGraph, build_event_graph, chains_of_rows, nodes_at, start_nodes
 from .graph_layers import GatedAttentionLayer
 from .heterevent_outputs import (
     EventVectors,
@@ -24,22 +26,22 @@ from .heterevent_outputs import (
     HeterEventForPreTrainingOutput,
     HeterEventModelOutput,
 )
-from .heterevent_stages import graph_terms, sequence_terms, supervised_terms
+from .heterevent_stages import graph_terms, needed_inputs, sequence_terms, supervised_terms
 from .losses import mean_cosine
 from .modeling_base import EventPreTrainedModel, EventTextEncoder
 
 _OF_TRAINING = (r"^(next_event|previous_event|word_output)\.weight$",)
 """The training head's own weights, which the other classes leave out. Any other without a place is told."""
-STAGE_INPUTS = {
-    "sequence": {
-        "order_weight": ("order_corrupted",),
-        "replacement_weight": ("replacement_corrupted",),
-        "composition_weight": ("segments", "corrupted_segments"),
-    },
-    "graph": {"normal_corrupted_weight": ("view_seeds",), "corrupted_corrupted_weight": ("view_seeds",)},
-    "supervised": {"predict_from": ("target_events", "target_position")},
-}
-"""By stage, the inputs beside `chains` that each field of the configuration needs where it is not 0."""
+
+
+class NeighbourPrediction(nn.Linear):
+    """Maps a node to the event that follows it, or to the one before (Eq. 16).
+
+    It starts as the identity: at first nodes predict by their cosine, as inference scores them.
+    """
+
+    def __init__(self, dimension: int):
+        super().__init__(dimension, dimension, bias=False)
 
 
 class HeterEventPreTrainedModel(EventPreTrainedModel):
@@ -51,7 +53,9 @@ class HeterEventPreTrainedModel(EventPreTrainedModel):
     @torch.no_grad()
     def _init_weights(self, module):
         super()._init_weights(module)
-        if isinstance(module, nn.Linear):
+        if isinstance(module, NeighbourPrediction):
+            init.eye_(module.weight)
+        elif isinstance(module, nn.Linear):
             init.xavier_uniform_(module.weight)
             if module.bias is not None:
                 init.zeros_(module.bias)
@@ -69,13 +73,16 @@ class HeterEventPreTrainedModel(EventPreTrainedModel):
             init.xavier_uniform_(module.tensor)
         elif isinstance(module, EventComposition):
             init.normal_(module.absent_role, std=0.02)
+        elif isinstance(module, SkipProjection):
+            square = module.weight.shape[0] == module.weight.shape[1]
+            (init.eye_ if square else init.orthogonal_)(module.weight)
+        elif isinstance(module, GatedAttentionLayer):
+            if module.gate_bias is not None:
+                init.constant_(module.gate.bias, module.gate_bias)
         elif isinstance(module, ChainEncoder):
             init.normal_(module.chain_token)
-        elif isinstance(module, HeterEventForPreTraining):
-            # The identity: at first the nodes predict by their cosine, as inference scores them.
-            for head in (module.next_event, module.previous_event):
-                if head is not None:
-                    init.eye_(head.weight)
+            if module.state_weight is not None:
+                init.constant_(module.state_weight, self.config.state_weight)
 
 
 class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
@@ -90,22 +97,28 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
         self.composition = EventComposition(
             hidden_size, config.event_dim, config.composition, config.composition_rank
         )
-        self.chain_encoder = ChainEncoder(config.event_dim, config.chain_dim)
-        self.word_projection = nn.Linear(hidden_size, config.chain_dim)
+        self.chain_encoder = ChainEncoder(config.event_dim, config.chain_dim, config.event_skip)
+        self.event_skip = SkipProjection(hidden_size, config.chain_dim) if config.event_skip else None
+        self.word_projection = (
+            SkipProjection(hidden_size, config.chain_dim)
+            if config.event_skip
+            else nn.Linear(hidden_size, config.chain_dim)
+        )
         self.graph_layers = nn.ModuleList(
-            GatedAttentionLayer(config.chain_dim, config.value_projection, config.edge_type_bias)
+            GatedAttentionLayer(
+                config.chain_dim, config.value_projection, config.edge_type_bias, config.gate_bias
+            )
             for _ in range(1 if config.share_layers else config.num_graph_layers)
         )
-        if config.freeze_encoder:
-            self.encoder.requires_grad_(False)
-            self.encoder.eval()
+        self.train(self.training)
         self.post_init()
 
     def train(self, mode: bool = True):
-        """Switch training mode; a frozen encoder stays in evaluation mode, without dropout."""
+        """Switch training mode; a frozen encoder stays as it is, without dropout and without gradient."""
         super().train(mode)
         if self.config.freeze_encoder:
-            self.encoder.eval()
+            # Here and not once for all: loading weights makes all of them trainable.
+            self.encoder.eval().requires_grad_(False)
         return self
 
     def encode_together(self, groups):
@@ -144,7 +157,11 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
         if word_index is None:
             word_index = words_of_tokens(token_numbers, attention_mask)
         words, event_words = pool_words(hidden, word_index)
-        return EventVectors(self.composition(hidden, role_masks), self.word_projection(words), event_words)
+        events = self.composition(hidden, role_masks)
+        if self.event_skip is not None:
+            skipped = self.event_skip(mean_pool(hidden, attention_mask))
+            events = torch.cat([events.to(skipped.dtype), skipped], dim=-1)
+        return EventVectors(events, self.word_projection(words), event_words)
 
     def encode_chains(
         self, event_vectors: torch.Tensor, chains: torch.Tensor
@@ -317,8 +334,8 @@ class HeterEventForPreTraining(HeterEventPreTrainedModel):
         self.event_dropout = nn.Dropout(config.event_dropout)
         size = config.chain_dim
         by_neighbours = config.predict_from == "neighbours"
-        self.next_event = nn.Linear(size, size, bias=False) if by_neighbours else None
-        self.previous_event = nn.Linear(size, size, bias=False) if by_neighbours else None
+        self.next_event = NeighbourPrediction(size) if by_neighbours else None
+        self.previous_event = NeighbourPrediction(size) if by_neighbours else None
         self.word_output = (
             None
             if config.training_level == "events"
@@ -397,7 +414,7 @@ class HeterEventForPreTraining(HeterEventPreTrainedModel):
             result = HeterEventForPreTrainingOutput(embeddings=output.embeddings)
             return result.to_tuple() if return_dict is False else result
         stage = self.config.stage if stage is None else stage
-        needed = self._needed(stage, {"chains": chains, **views})
+        needed = needed_inputs(self.config, stage, {"chains": chains, **views})
         del needed["chains"]
         if stage != "supervised" and bool((chains < 0).all(dim=1).any()):
             raise ValueError("a chain has no event; accepted: chains of at least one event")
@@ -422,21 +439,6 @@ class HeterEventForPreTraining(HeterEventPreTrainedModel):
     def term_weight(self, name: str) -> float:
         """Weight of a loss term by the name of its output field; the terms of Eq. 15 and 16 weigh 1."""
         return getattr(self.config, f"{name.removesuffix('_loss')}_weight", 1.0)
-
-    def _needed(self, stage: str, given: dict[str, torch.Tensor | None]) -> dict[str, torch.Tensor]:
-        """The inputs of a stage; those of terms that are switched off are left out."""
-        if stage not in STAGE_INPUTS:
-            raise ValueError(f"unknown stage {stage!r}; accepted: {', '.join(STAGE_INPUTS)}")
-        names = ["chains"]
-        for field, inputs in STAGE_INPUTS[stage].items():
-            if getattr(self.config, field):
-                names.extend(name for name in inputs if name not in names)
-        if missing := [name for name in names if given[name] is None]:
-            raise ValueError(
-                f"the stage {stage!r} with these weights needs {', '.join(names)}; "
-                f"missing: {', '.join(missing)}"
-            )
-        return {name: given[name] for name in names}
 
 
 class HeterEventForMultipleChoice(HeterEventPreTrainedModel):
@@ -495,7 +497,7 @@ class HeterEventForMultipleChoice(HeterEventPreTrainedModel):
         states, _ = model.encode_chains(vectors.events, chains)
         nodes = model.encode_graphs(states, chains, vectors.words, vectors.event_words, graph)
         candidates = model.encode_candidates(vectors.events)[choices.clamp(min=0)]
-        cosines = mean_cosine(nodes[graph.event_nodes.clamp(min=0)], candidates, chains >= 0)
+        cosines = mean_cosine(nodes_at(nodes, graph.event_nodes), candidates, chains >= 0)
         logits = (cosines / self.config.contrast_temperature).masked_fill(choices < 0, float("-inf"))
         loss = None if labels is None else functional.cross_entropy(logits, labels)
         result = HeterEventForMultipleChoiceOutput(loss=loss, logits=logits)

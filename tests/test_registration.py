@@ -47,7 +47,7 @@ def saved(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
     models = {}
     for method in CONFIGURATIONS:
         case = _case_of(method)
-        head = case.head_class.from_encoder(str(tiny_encoder), projection_dim=7).eval()
+        head = case.head_class.from_encoder(str(tiny_encoder), **case.narrow).eval()
         tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
         input_ids, attention_mask = random_texts(3, 7, head.config.encoder_config.vocab_size, seed=4)
         folder = tmp_path_factory.mktemp(method) / "model"
@@ -60,6 +60,7 @@ def saved(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
                 "name": method,
                 "folder": str(folder),
                 "auto_classes": [name for name in case.config_class.full_auto_map if name != "AutoConfig"],
+                "requires": list(case.requires),
                 "input_ids": input_ids.tolist(),
                 "attention_mask": attention_mask.tolist(),
             },

@@ -1,8 +1,8 @@
 """Loads saved models in a process of its own, as one of the scenarios below.
 
 Run as a script with a request file and a result file. The request is JSON: `scenario`, and `models`, a list
-of `{"name", "folder", "auto_classes", "input_ids", "attention_mask"}` and further inputs of some of the
-classes. The result is JSON by name.
+of `{"name", "folder", "auto_classes", "input_ids", "attention_mask"}`, further inputs of some of the classes,
+and `requires`, packages that the code of the model may import. The result is JSON by name.
 """
 
 from __future__ import annotations
@@ -93,10 +93,14 @@ def package_last(model: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def remote_code(model: Mapping[str, Any]) -> dict[str, Any]:
-    """Neither our package nor torch-geometric can be imported; what was loaded is saved and loaded again."""
+    """Neither our package nor torch-geometric, unless required, can be imported; saved and loaded again."""
     import transformers
 
-    sys.meta_path.insert(0, _Hidden(["eventformers", "torch_geometric"]))
+    hidden = {"eventformers", "torch_geometric"} - set(model.get("requires", ()))
+    sys.meta_path[:] = [
+        _Hidden(sorted(hidden)),
+        *(finder for finder in sys.meta_path if not isinstance(finder, _Hidden)),
+    ]
     trust = {"trust_remote_code": True}
     first = {
         "tokens": _tokens(model, **trust),
@@ -111,7 +115,7 @@ def remote_code(model: Mapping[str, Any]) -> dict[str, Any]:
             "files": sorted(path.name for path in Path(folder).iterdir() if path.suffix == ".py"),
             "models": _embeddings({**model, "auto_classes": ["AutoModel"]}, folder, **trust),
         }
-    assert not [name for name in sys.modules if name.split(".")[0] in ("eventformers", "torch_geometric")]
+    assert not [name for name in sys.modules if name.split(".")[0] in hidden]
     return first
 
 
@@ -146,5 +150,7 @@ def run_fresh(scenario: str, models: Sequence[Mapping[str, Any]], folder: Path) 
 if __name__ == "__main__":
     asked = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     run = globals()[asked["scenario"]]
-    answers = {model["name"]: run(model) for model in asked["models"]}
+    # What one model may import, another before it must do without.
+    models = sorted(asked["models"], key=lambda model: len(model.get("requires", ())))
+    answers = {model["name"]: run(model) for model in models}
     Path(sys.argv[2]).write_text(json.dumps(answers), encoding="utf-8")

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import torch
 from method_case import random_texts
+
+from eventformers.models.modeling_heterevent import HeterEventForPreTraining
 
 EVENTS, LENGTH, CHAINS, WIDTH = 14, 9, 4, 5
 CORRUPTED, SEGMENTS, VIEWS, CHOICES = 3, 2, 3, 4
 CHAIN_LENGTHS = (5, 3, 4, 2)
+SMALL: dict[str, Any] = {"event_dim": 6, "chain_dim": 10, "num_graph_layers": 2, "composition_rank": 3}
+EVENT_NAMES = ("input_ids", "attention_mask", "role_masks", "word_index")
 
 
 def random_chains(*shape: int, lengths: torch.Tensor, seed: int) -> torch.Tensor:
@@ -67,3 +74,15 @@ def heterevent_inputs(vocabulary: int) -> dict[str, torch.Tensor]:
         "event_keys": keys[:EVENTS],
         "word_keys": keys[-12:],
     }
+
+
+def make_head(encoder: Path, **fields: Any) -> HeterEventForPreTraining:
+    """A small head without dropout, of weights far from their start."""
+    torch.manual_seed(0)
+    head = HeterEventForPreTraining.from_encoder(str(encoder), **{**SMALL, "event_dropout": 0.0, **fields})
+    # Otherwise every term would be near what equal similarities give.
+    with torch.no_grad():
+        for name, parameter in head.named_parameters():
+            if ".encoder." not in name:
+                parameter.mul_(1.5)
+    return head
