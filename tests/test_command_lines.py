@@ -16,6 +16,7 @@ HELP = {
     "evaluate": ("evaluate", "--help"),
     "embed": ("embed", "--help"),
     "complete": ("complete", "--help"),
+    "extract": ("extract", "--help"),
     "plot": ("plot", "--help"),
     "reproduce": ("reproduce", "--help"),
     "version": ("--version",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -197,6 +198,17 @@ def test_reading_that_was_stopped_begins_anew(
     assert len(rows_of(finished.folder / "chains.jsonl")) == 2
 
 
+def dying(doc: Any) -> list[Any]:
+    os._exit(1)
+
+
+def test_a_process_that_dies(tiny_parser: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shards, "SHARD_CHARACTERS", len(STORY))
+    texts = texts_in(tmp_path / "stories", 2)
+    with pytest.raises(EventformersError, match="again with --resume and fewer --processes"):
+        eventformers.extract(texts, tmp_path / "out", pipeline=tiny_parser, coreference=dying, processes=2)
+
+
 def test_texts_without_events(tiny_parser: Path, tmp_path: Path, messages: pytest.LogCaptureFixture) -> None:
     folder = tmp_path / "texts"
     folder.mkdir()
@@ -229,6 +241,26 @@ def test_a_text_longer_than_the_pipeline_takes(tiny_parser: Path) -> None:
     counts = ExtractionCounts()
     assert list(extractor.extract([TextDocument("a", STORY, "s", "MIT")], counts)) == []
     assert dict(counts.skipped) == {"document_over_50_characters": 1}
+
+
+def test_long_texts_are_parsed_by_themselves(tiny_parser: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    extractor = EventExtractor(ExtractionSettings(str(tiny_parser)))
+    parse = extractor.pipeline.pipe
+
+    def counted(texts: Any, as_tuples: bool = False, **options: Any) -> Any:
+        # With tuples, the pipeline calls itself with the texts alone.
+        if as_tuples:
+            sizes.append(len(texts))
+        return parse(texts, as_tuples=as_tuples, **options)
+
+    monkeypatch.setattr(extractor.pipeline, "pipe", counted)
+    monkeypatch.setattr(extractor_module, "_CHARACTERS_AT_ONCE", 2 * len(STORY))
+    texts = [STORY, STORY, STORY * 3, STORY, STORY]
+    documents = [TextDocument(str(number), text, "s", "MIT") for number, text in enumerate(texts)]
+    extracted = list(extractor.extract(documents, ExtractionCounts()))
+    assert [document.event_row["id"] for document in extracted] == ["0", "1", "2", "3", "4"]
+    assert sizes == [2, 1, 2]
 
 
 def test_components_that_are_not_needed_rest(tiny_parser: Path, tmp_path: Path) -> None:
@@ -269,6 +301,10 @@ COMMANDS = {
     "no pipeline folder": (("--pipeline", "stories"), "no spaCy pipeline 'stories': "),
     "arguments": (("--pipeline", "x", "--arguments", "span"), "Did you mean 'spans'"),
     "coreference": (("--pipeline", "x", "--coreference", "spac"), "Did you mean 'spacy'"),
+    "resolver that is absent": (
+        ("--pipeline", "PARSER", "--coreference", "coreferee"),
+        "left no clusters of coreferee",
+    ),
     "processes": (("--pipeline", "x", "--processes", "0"), "processes: found 0; accepted: 1 or more"),
     "length": (("--pipeline", "x", "--min-chain-length", "0"), "min_chain_length: found 0"),
 }
@@ -277,15 +313,20 @@ COMMANDS = {
 @pytest.mark.usefixtures("kept_process_settings")
 @pytest.mark.parametrize("name", COMMANDS)
 def test_commands_that_are_wrong(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str,
+    tiny_parser: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
     monkeypatch.chdir(tmp_path)
     texts_in(tmp_path / "stories")
     spacy.blank("en").to_disk("blank")
     options, message = COMMANDS[name]
+    line = [option.replace("PARSER", str(tiny_parser)) for option in options]
     with pytest.raises(SystemExit) as stop:
-        cli.main(["extract", "stories", "-o", "out", *options])
+        cli.main(["extract", "stories", "-o", "out", *line])
     printed = capsys.readouterr().err.strip()
     assert stop.value.code == 2
     assert printed.startswith("error: ")

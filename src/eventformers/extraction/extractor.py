@@ -12,7 +12,7 @@ from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.protagonist_chains import distinct_events
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.extraction.chains import ExtractedChain, chain_ids, find_chains
-from eventformers.extraction.coreference import Resolver, resolver_of
+from eventformers.extraction.coreference import Resolver, coreference_clusters, resolver_of
 from eventformers.extraction.counts import ExtractionCounts
 from eventformers.extraction.events import (
     ARGUMENT_FORMS,
@@ -31,7 +31,9 @@ GET_A_PIPELINE = (
     "get one with `python -m spacy download en_core_web_sm` and give its name, or give the folder of one"
 )
 GET_SPACY = "extracting events needs spaCy; install it with `pip install 'eventformers[extract]'`"
-_TEXTS_AT_ONCE = 64
+_PROBE = "A man opened the door."
+# Bounds the memory of a parser: short texts go through it together, and a book by itself.
+_CHARACTERS_AT_ONCE = 200_000
 # What spaCy itself brings and events do not need. A component of somebody else may need any of them.
 _NOT_NEEDED = frozenset(
     {"ner", "entity_linker", "entity_ruler", "span_ruler", "spancat", "textcat", "textcat_multilabel"}
@@ -108,7 +110,8 @@ class EventExtractor:
         settings: how events and chains are extracted.
 
     Raises:
-        EventformersError: spaCy or the pipeline is absent, or the pipeline has no parser or no tagger.
+        EventformersError: spaCy or the pipeline is absent, or the pipeline lacks a parser, a tagger or the
+            coreference resolver that is asked for.
     """
 
     def __init__(self, settings: ExtractionSettings) -> None:
@@ -124,6 +127,9 @@ class EventExtractor:
             for name, factory in factories.items():
                 if factory in _NOT_NEEDED:
                     self.pipeline.disable_pipe(name)
+        if isinstance(self._resolver, str):
+            # A resolver that is asked for and absent is told before any text is read.
+            coreference_clusters(self.pipeline(_PROBE), self._resolver)
 
     def extract(
         self, documents: Iterable[TextDocument], counts: ExtractionCounts
@@ -137,11 +143,12 @@ class EventExtractor:
             documents: the texts.
             counts: what was left out and written; added to.
         """
-        pairs = ((document.text, document) for document in self._accepted(documents, counts))
-        for doc, document in self.pipeline.pipe(pairs, as_tuples=True, batch_size=_TEXTS_AT_ONCE):
-            extracted = self.extract_parsed(doc, document, counts)
-            if extracted is not None:
-                yield extracted
+        for batch in _batches(self._accepted(documents, counts)):
+            pairs = [(document.text, document) for document in batch]
+            for doc, document in self.pipeline.pipe(pairs, as_tuples=True, batch_size=len(pairs)):
+                extracted = self.extract_parsed(doc, document, counts)
+                if extracted is not None:
+                    yield extracted
 
     def extract_parsed(
         self, doc: Doc, document: TextDocument, counts: ExtractionCounts
@@ -213,6 +220,19 @@ class EventExtractor:
                 yield document
 
 
+def _batches(documents: Iterable[TextDocument]) -> Iterator[list[TextDocument]]:
+    batch: list[TextDocument] = []
+    characters = 0
+    for document in documents:
+        if batch and characters + len(document.text) > _CHARACTERS_AT_ONCE:
+            yield batch
+            batch, characters = [], 0
+        batch.append(document)
+        characters += len(document.text)
+    if batch:
+        yield batch
+
+
 def plain_event(event: ExtractedEvent) -> Event:
     """The three roles of an event; a negated one has the predicate `not …`, as `EventChains` reads it."""
     predicate = f"not {event.predicate}" if event.negated else event.predicate
@@ -238,5 +258,5 @@ def load_pipeline(name: str | Path) -> Language:
         known = f": {reason}" if Path(name).exists() else ""
         raise EventformersError(f"no spaCy pipeline {str(name)!r}{known}; {GET_A_PIPELINE}") from error
     # The components tell less than a parse: a tokenizer may tag and parse by itself.
-    check_annotation(pipeline("A man opened the door."))
+    check_annotation(pipeline(_PROBE))
     return pipeline

@@ -129,7 +129,8 @@ def extract(
         documents = read_texts(
             files, counts.read, counts.skipped, reading["document_types"], source, license_name
         )
-        number = write_texts(documents, work / "texts")
+        shown = datasets.utils.tqdm(documents, desc="Reading texts", unit=" documents")
+        number = write_texts(shown, work / "texts")
         read = {"made_of": made_of, "shards": number, "counts": counts.to_dict()}
         write_text(work / "read.json", json.dumps(read))
     read = json.loads((work / "read.json").read_text(encoding="utf-8"))
@@ -197,6 +198,7 @@ def _finished(folder: Path, made_of: Mapping[str, Any]) -> Extraction | None:
         return None
     report = json.loads(path.read_text(encoding="utf-8"))
     _refuse_other(folder, report.pop("made_of"), made_of)
+    shutil.rmtree(folder / _WORK_FOLDER, ignore_errors=True)
     return Extraction(folder, ExtractionCounts.from_dict(report))
 
 
