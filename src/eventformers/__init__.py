@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from eventformers.extraction.pipeline import extract
     from eventformers.inference.commonsense import complete
     from eventformers.inference.encode import encode
+    from eventformers.inference.next_event import next_event
     from eventformers.models.configuration_heterevent import HeterEventConfig
     from eventformers.models.configuration_mico import MicoConfig
     from eventformers.models.configuration_swcc import SwccConfig
@@ -50,6 +51,7 @@ _HOMES = {
     "evaluate": "eventformers.evaluation",
     "extract": "eventformers.extraction.pipeline",
     "load_metric": "eventformers.evaluate_metrics",
+    "next_event": "eventformers.inference.next_event",
     "train": "eventformers.training",
 }
 
@@ -72,6 +74,7 @@ __all__ = [
     "evaluate",
     "extract",
     "load_metric",
+    "next_event",
     "train",
 ]
 

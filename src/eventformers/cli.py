@@ -186,12 +186,30 @@ def evaluate(
     dtype: Dtype = None,
     batch_size: BatchSize = "auto",
     rerank: Rerank = False,
+    virtual_context: Annotated[
+        str | None,
+        typer.Option(
+            help="Chains to read the events of a similarity task in, for a model that reads chains."
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="How chains are read: aggregation, sky or compat; of contexts: retrieved or num_layers.",
+        ),
+    ] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Score a model on tasks, beside its untrained encoder."""
     from eventformers.evaluation import evaluate as run_evaluation
     from eventformers.evaluation_data import tasks_of_data
+    from eventformers.evaluation_options import ways_of_reading
     from eventformers.tasks import TASKS
+    from eventformers.trainers.recipes import read_settings
+
+    chains, context = ways_of_reading(read_settings(settings or []), virtual_context)
 
     names = tasks_of_data(data) if task == ["all"] else task
     if task == ["all"] and (missing := [name for name in TASKS if name not in names]):
@@ -209,6 +227,8 @@ def evaluate(
             dtype=dtype,
             batch_size=batch_size_of(batch_size),
             rerank=rerank,
+            chains=chains,
+            virtual_context=context,
             overwrite=overwrite,
         )
         for name in names

@@ -7,13 +7,24 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
-from eventformers.command_options import Output, Overwrite, console, counts_text
+from eventformers.command_options import (
+    BatchSize,
+    Device,
+    Dtype,
+    Output,
+    Overwrite,
+    batch_size_of,
+    console,
+    counts_text,
+)
 
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands of this module to the program."""
     app.command()(extract)
+    app.command()(next_event)
 
 
 def extract(
@@ -79,3 +90,58 @@ def extract(
         f"Build datasets with: eventformers data build event_chains --data-dir {finished.folder} -o DIR",
         soft_wrap=True,
     )
+
+
+def next_event(
+    model: Annotated[str, typer.Argument(help="Folder or Hub id of a model, or of any plain encoder.")],
+    chain: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CHAIN...",
+            help="A file of events, one a line, or the events: 'subject | predicate | object' or JSON.",
+        ),
+    ],
+    candidates: Annotated[Path | None, typer.Option(help="File of events that may come next.")] = None,
+    corpus: Annotated[
+        str | None,
+        typer.Option(
+            help="Raw or built chains whose events may come next; without it and candidates, the samples."
+        ),
+    ] = None,
+    top: Annotated[int, typer.Option(help="Candidates to show.")] = 10,
+    max_events: Annotated[int, typer.Option(help="Events of the chain to read, the latest.")] = 8,
+    aggregation: Annotated[
+        str, typer.Option(help="A candidate's cosines with the chain: mean, or that with the last event.")
+    ] = "mean",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")] = False,
+    device: Device = None,
+    dtype: Dtype = None,
+    batch_size: BatchSize = "auto",
+) -> None:
+    """Tell what happens next in a chain of events."""
+    import json
+
+    from eventformers.inference.next_event import next_event as run_prediction
+
+    found = run_prediction(
+        model,
+        chain[0] if len(chain) == 1 else chain,
+        candidates=candidates,
+        corpus=corpus,
+        top=top,
+        max_events=max_events,
+        aggregation=aggregation,  # type: ignore[arg-type]
+        batch_size=batch_size_of(batch_size),
+        device=device,
+        dtype=dtype,
+        show_progress=True,
+    )
+    if as_json:
+        console.print(
+            json.dumps(found.to_dict(), ensure_ascii=False), soft_wrap=True, markup=False, highlight=False
+        )
+        return
+    table = Table("next event", "score", title=f"of {found.considered:,} candidates")
+    for candidate in found.candidates:
+        table.add_row(Text(candidate.text), f"{candidate.score:.3f}")
+    console.print(table)

@@ -57,14 +57,15 @@ class VirtualContext:
         return "-".join(("virtual-context", *chosen))
 
     def __post_init__(self) -> None:
-        """Refuse counts below 1.
+        """Refuse what is no count.
 
         Raises:
-            EventformersError: `retrieved` or `num_layers` is below 1.
+            EventformersError: `retrieved` or `num_layers` is no whole number of 1 or more.
         """
         for name in ("retrieved", "num_layers"):
-            if getattr(self, name) < 1:
-                raise EventformersError(f"{name} is {getattr(self, name)}; accepted: 1 or more")
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise EventformersError(f"{name} is {value!r}; accepted: 1 or more")
 
 
 class ChainIndex:

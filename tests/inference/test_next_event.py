@@ -1,0 +1,152 @@
+"""A user's own chain, continued by candidates or by the events of a corpus."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from chain_rows import event, events
+
+import eventformers
+from eventformers import cli
+from eventformers.datasets_scripts.building import build_dataset, load_built
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.inference import next_event as module
+from eventformers.inference.chains import chain_scorer
+from eventformers.inference.encode import load_encoder
+from eventformers.inference.next_event import next_event, read_events
+
+CHAIN = events("police arrested thief", "judge sentenced thief", "thief left city")
+CANDIDATES = events("thief escaped -", "storm flooded city", "team won -", "mayor visited city", "team won -")
+
+
+@pytest.fixture(params=["tiny_encoder", "tiny_heterevent"])
+def encoder(request):
+    return load_encoder(request.getfixturevalue(request.param), device="cpu")
+
+
+@pytest.mark.parametrize("block", [1, 2, 16_384])
+def test_candidates_come_by_their_scores(encoder, monkeypatch, block):
+    monkeypatch.setattr(module, "BLOCK_CANDIDATES", block)
+    found = next_event(encoder, CHAIN, candidates=CANDIDATES, top=3)
+    distinct = CANDIDATES[:4]
+    (scores,) = chain_scorer(encoder).score_choices([CHAIN], [distinct])
+    order = np.argsort(-scores)[:3]
+    assert [candidate.event for candidate in found.candidates] == [distinct[place] for place in order]
+    assert [candidate.score for candidate in found.candidates] == pytest.approx(scores[order], abs=1e-6)
+    assert found.candidates[0].text == " ".join(filter(None, distinct[order[0]].values()))
+    assert (found.considered, found.left_out) == (4, 0)
+    assert json.loads(json.dumps(found.to_dict()))["chain"] == [dict(one) for one in CHAIN]
+
+
+def test_the_last_event_alone_can_decide(encoder):
+    found = next_event(encoder, CHAIN, candidates=CANDIDATES, aggregation="last")
+    (scores,) = chain_scorer(encoder, aggregation="last").score_choices([CHAIN], [CANDIDATES[:4]])
+    assert found.candidates[0].score == pytest.approx(scores.max(), abs=1e-6)
+    with pytest.raises(UnknownNameError, match="aggregation"):
+        next_event(encoder, CHAIN, candidates=CANDIDATES, aggregation="first")
+
+
+def test_a_chain_of_one_event_and_one_candidate_are_defined(encoder):
+    found = next_event(encoder, ["police | arrested | thief"], candidates=["storm | flooded | city"])
+    assert len(found.candidates) == found.considered == 1
+    assert next_event(encoder, "police | arrested | thief", candidates=CANDIDATES).chain == (CHAIN[0],)
+    same = next_event(encoder, [CHAIN[0]] * 4, candidates=[CHAIN[0]])
+    assert np.isfinite(same.candidates[0].score)
+
+
+def test_of_a_long_chain_the_latest_events_are_read_and_the_others_told(encoder):
+    with pytest.warns(UserWarning, match="has 3 events; the latest 2 are read, and the first 1 are left out"):
+        found = next_event(encoder, CHAIN, candidates=CANDIDATES, max_events=2)
+    assert found.chain == tuple(CHAIN[1:])
+    assert found.left_out == 1
+    assert found.candidates == next_event(encoder, CHAIN[1:], candidates=CANDIDATES).candidates
+
+
+def test_the_events_of_a_corpus_are_candidates_but_for_those_of_the_chain(tiny_encoder, tmp_path):
+    encoder = load_encoder(tiny_encoder, device="cpu")
+    folder = build_dataset("event_chains", "chains", output=tmp_path / "chains")
+    splits = load_built(folder, "chains", builder="event_chains")
+    held = {tuple(one.values()) for rows in splits.values() for chain in rows["events"] for one in chain}
+    first = next(iter(splits.values()))[0]["events"]
+    with pytest.warns(UserWarning, match="tokens and were cut"):
+        found = next_event(encoder, first[:2], corpus=folder, top=10**6)
+    assert {tuple(one.event.values()) for one in found.candidates} == held - {
+        tuple(one.values()) for one in first[:2]
+    }
+    assert [one.score for one in found.candidates] == sorted(
+        (one.score for one in found.candidates), reverse=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("chain.txt", "police | arrested | thief\n\n | closed | road\nescaped\n"),
+        (
+            "chain.jsonl",
+            '{"subject": "police", "predicate": "arrested", "object": "thief"}\n| closed |road\nescaped\n',
+        ),
+        (
+            "chain.json",
+            '[{"subject": "police", "predicate": "arrested", "object": "thief"},\n'
+            ' {"predicate": "closed", "object": "road"}, {"predicate": "escaped", "object": null}]',
+        ),
+    ],
+)
+def test_files_of_events_are_read(tmp_path, name, content):
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    expected = [event("police arrested thief"), event("- closed road"), event("- escaped -")]
+    assert read_events(tmp_path / name, "the chain") == read_events(str(tmp_path / name), "x") == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", "police | arrested | thief\na | b\n", "line 2: found 2 fields; accepted: .subject"),
+        ("a.txt", "police | arrested | thief\n | -- | \n", "line 2: found an event without any word"),
+        ("a.txt", "\n\n", "the chain of .*: found no event"),
+        ("a.txt", '{"subject": 3}\n', "line 1: found {'subject': 3}"),
+        ("a.txt", '{"subject": \n', "line 1: found no JSON"),
+        ("a.json", '{"predicate": "a"}', "found a JSON dict; accepted: a JSON list"),
+        ("a.json", "[3]", "a.json: found 3"),
+        ("a.json", "[", "found no JSON"),
+    ],
+)
+def test_a_file_that_holds_no_events_is_refused(tmp_path, name, content, message):
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    with pytest.raises(EventformersError, match=message):
+        read_events(tmp_path / name, "the chain")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"chain": []}, "the chain: found no event"),
+        ({"chain": ["a | b | c", "- | - | -"]}, "the chain, event 2: found an event without any word"),
+        ({"chain": "missing.txt"}, "missing.txt: no such file"),
+        ({"chain": CHAIN, "candidates": []}, "the candidates: found no event"),
+        ({"chain": CHAIN, "candidates": CANDIDATES, "corpus": "x"}, "candidates and a corpus"),
+        ({"chain": CHAIN, "top": 0}, "top is 0"),
+        ({"chain": CHAIN, "max_events": 0}, "max_events is 0"),
+    ],
+)
+def test_what_cannot_be_continued_is_told(tiny_encoder, arguments, message):
+    with pytest.raises(EventformersError, match=message):
+        next_event(tiny_encoder, **arguments)
+
+
+def test_the_command_prints_candidates_and_json(tiny_heterevent, tmp_path, capsys, kept_process_settings):
+    (tmp_path / "candidates.txt").write_text("thief | escaped |\nteam | won |\n", encoding="utf-8")
+    options = ["--candidates", str(tmp_path / "candidates.txt"), "--device", "cpu"]
+    chain = ["police | arrested | thief", "thief | left | city"]
+    for extra in ([], ["--json"]):
+        with pytest.raises(SystemExit) as stop:
+            cli.main(["next-event", str(tiny_heterevent), *chain, *options, *extra])
+        assert stop.value.code == 0
+    printed = capsys.readouterr().out
+    assert "of 2 candidates" in printed
+    found = json.loads(printed.splitlines()[-1])
+    assert {one["text"] for one in found["candidates"]} == {"thief escaped", "team won"}
+    assert eventformers.next_event is next_event
