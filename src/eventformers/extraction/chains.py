@@ -53,20 +53,21 @@ def find_chains(
         return list(events), _chains_of_heads(doc, events)
     names = [_protagonist(cluster, arguments) for cluster in clusters]
     cluster_of = _clusters_by_head(clusters)
-    named, groups = [], {}
+    named: list[ExtractedEvent] = []
+    groups: dict[int, list[int]] = {}
     for number, event in enumerate(events):
-        found = []
-        replaced: dict[str, str] = {}
-        for role, index in (("subject", event.subject_index), ("object", event.object_index)):
-            cluster = None if index is None else cluster_of.get(index)
-            if cluster is None:
-                continue
-            found.append(cluster)
-            if getattr(event, role) in PRONOUNS:
-                replaced[role] = names[cluster]
-        for cluster in dict.fromkeys(found):
-            groups.setdefault(cluster, []).append(number)
-        named.append(replace(event, **replaced) if replaced else event)
+        subject, target = (
+            None if index is None else cluster_of.get(index)
+            for index in (event.subject_index, event.object_index)
+        )
+        for cluster in dict.fromkeys((subject, target)):
+            if cluster is not None:
+                groups.setdefault(cluster, []).append(number)
+        if subject is not None and event.subject in PRONOUNS:
+            event = replace(event, subject=names[subject])
+        if target is not None and event.object in PRONOUNS:
+            event = replace(event, object=names[target])
+        named.append(event)
     return named, [ExtractedChain(names[cluster], numbers) for cluster, numbers in groups.items()]
 
 

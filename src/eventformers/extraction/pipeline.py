@@ -113,8 +113,9 @@ def extract(
     _check_free(folder, resume, overwrite)
     counts = ExtractionCounts()
     files = find_text_files(texts, counts.skipped)
+    types = sorted(kind.lower() for kind in document_types)
     reading = {
-        "document_types": sorted(kind.lower() for kind in document_types),
+        "document_types": types,
         "source": source,
         "license": license_name,
     }
@@ -126,9 +127,7 @@ def extract(
         return finished
     if not (resume and _is_of(work, made_of)):
         shutil.rmtree(work, ignore_errors=True)
-        documents = read_texts(
-            files, counts.read, counts.skipped, reading["document_types"], source, license_name
-        )
+        documents = read_texts(files, counts.read, counts.skipped, types, source, license_name)
         shown = datasets.utils.tqdm(documents, desc="Reading texts", unit=" documents")
         number = write_texts(shown, work / "texts")
         read = {"made_of": made_of, "shards": number, "counts": counts.to_dict()}

@@ -88,10 +88,10 @@ class _Scanner:
             self._add(line, text[place : tag.start()])
             place = tag.end()
             name = tag["name"].lower()
-            if name == "doc":
-                finished = self._end_document(line) if tag["end"] else self._begin_document(line, tag["rest"])
-                if finished is not None:
-                    yield finished
+            if name == "doc" and tag["end"]:
+                yield self._end_document(line)
+            elif name == "doc":
+                self._begin_document(line, tag["rest"])
             elif name == "text":
                 self._switch_text(line, begins=not tag["end"])
             elif name in _IDENTIFIERS and self.document is not None and not self.in_text:
