@@ -1,0 +1,163 @@
+"""The paired bootstrap: known values, documents as clusters, results on other rows refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from eventformers.errors import EventformersError
+from eventformers.results import DatasetRecord, TaskResult
+from eventformers.significance import compare_results, paired_bootstrap
+
+
+def result(predictions: list[dict[str, object]], model: str = "a", fingerprint: str = "f") -> TaskResult:
+    record = DatasetRecord(
+        name="event_chains",
+        config="mcnc",
+        split="test",
+        rows=len(predictions),
+        fingerprint=fingerprint,
+        origin="local",
+        hub_id=None,
+        revision=None,
+        licenses=[],
+    )
+    return TaskResult(
+        task="mcnc",
+        model=model,
+        model_revision="r",
+        variant="",
+        main_score="accuracy",
+        main_value=None,
+        scores={},
+        undefined={},
+        baseline=None,
+        baseline_missing=None,
+        dataset=record,
+        settings={},
+        truncated=0,
+        seed=None,
+        timing={},
+        versions={},
+        git_commit=None,
+        created="",
+        predictions=predictions,  # type: ignore[arg-type]
+    )
+
+
+def test_interval_and_p_are_those_of_the_normal_limit() -> None:
+    generator = np.random.default_rng(0)
+    first, second = generator.random(2000) < 0.52, generator.random(2000) < 0.50
+    compared = paired_bootstrap(first, second, seed=1)
+    gain = 100 * (first.astype(float) - second)
+    error = gain.std() / np.sqrt(len(gain))
+    assert compared.difference == pytest.approx(gain.mean())
+    assert compared.low == pytest.approx(gain.mean() - 1.96 * error, abs=0.1)
+    assert compared.high == pytest.approx(gain.mean() + 1.96 * error, abs=0.1)
+    assert compared.p_value == pytest.approx(norm.sf(gain.mean() / error), abs=0.02)
+    assert (compared.questions, compared.clusters, compared.resamples) == (2000, 2000, 10_000)
+
+
+def test_the_order_of_the_models_turns_the_sign() -> None:
+    first, second = [True] * 60 + [False] * 40, [True] * 40 + [False] * 60
+    ahead, behind = paired_bootstrap(first, second), paired_bootstrap(second, first)
+    assert ahead.difference == -behind.difference == pytest.approx(20)
+    assert ahead.p_value < 0.01
+    assert behind.p_value > 0.99
+
+
+def test_equal_models_are_never_ahead() -> None:
+    compared = paired_bootstrap([1, 0, 1], [1, 0, 1])
+    assert (compared.difference, compared.low, compared.high, compared.p_value) == (0, 0, 0, 1)
+
+
+def test_an_always_better_model_has_the_smallest_p_that_can_be() -> None:
+    assert paired_bootstrap([1] * 5, [0] * 5, num_resamples=99).p_value == 1 / 100
+
+
+def test_questions_of_one_document_move_together() -> None:
+    """Ten copies of every question are no more evidence than the question."""
+    generator = np.random.default_rng(3)
+    first, second = generator.random(200) < 0.6, generator.random(200) < 0.5
+    single = paired_bootstrap(first, second, seed=5)
+    documents = np.repeat(np.arange(200), 10)
+    copied = paired_bootstrap(np.repeat(first, 10), np.repeat(second, 10), seed=5, clusters=documents)
+    naive = paired_bootstrap(np.repeat(first, 10), np.repeat(second, 10), seed=5)
+    assert (copied.low, copied.high, copied.p_value) == pytest.approx(
+        (single.low, single.high, single.p_value)
+    )
+    assert copied.clusters == 200
+    assert naive.high - naive.low < 0.5 * (copied.high - copied.low)
+
+
+def test_clusters_of_different_sizes_weigh_by_their_questions() -> None:
+    compared = paired_bootstrap([1, 1, 1, 0], [0, 0, 0, 1], clusters=["a", "a", "a", "b"])
+    assert compared.difference == 50
+    assert (compared.low, compared.high) == (-100, 100)
+
+
+def test_one_cluster_is_what_it_is() -> None:
+    compared = paired_bootstrap([1, 0], [0, 0], clusters=["a", "a"])
+    assert (compared.low, compared.high, compared.p_value) == (50, 50, 1 / 10_001)
+
+
+def test_blocks_do_not_change_the_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(0)
+    answers = generator.random((2, 100)) < 0.5
+    whole = paired_bootstrap(*answers, num_resamples=500, seed=2)
+    monkeypatch.setattr("eventformers.significance._BLOCK_NUMBERS", 1000)
+    assert paired_bootstrap(*answers, num_resamples=500, seed=2) == whole
+    assert paired_bootstrap(*answers, num_resamples=500, seed=3) != whole
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: paired_bootstrap([], []), "at least one"),
+        (lambda: paired_bootstrap([1, 0], [1]), "same questions"),
+        (lambda: paired_bootstrap([1, 2], [1, 0]), "outside of 0 to 1"),
+        (lambda: paired_bootstrap([1, float("nan")], [1, 0]), "outside of 0 to 1"),
+        (lambda: paired_bootstrap([1], [0], num_resamples=0), "num_resamples"),
+        (lambda: paired_bootstrap([1, 0], [1, 0], clusters=["a"]), "one for each question"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(call: object, message: str) -> None:
+    with pytest.raises(EventformersError, match=message):
+        call()  # type: ignore[operator]
+
+
+def test_steps_of_a_chain_are_one_cluster() -> None:
+    first = result([{"correct": [True, True, False]}, {"correct": [True, False, False]}])
+    second = result([{"correct": [False, True, False]}, {"correct": [False, False, False]}], "b")
+    compared = compare_results(first, second)
+    assert compared.difference == pytest.approx(100 / 3)
+    assert (compared.questions, compared.clusters) == (6, 2)
+
+
+def test_chance_stands_for_every_step() -> None:
+    first = result([{"correct": [True, True, False]}])
+    compared = compare_results(first, result([{"chance": 0.2}], "chance"))
+    assert compared.difference == pytest.approx(100 * (2 / 3 - 0.2))
+
+
+def test_documents_of_rows_are_taken() -> None:
+    rows: list[dict[str, object]] = [{"correct": True}, {"correct": False}, {"correct": True}]
+    compared = compare_results(result(rows), result(rows, "b"), clusters=["x", "x", "y"])
+    assert compared.clusters == 2
+    with pytest.raises(EventformersError, match="3 rows"):
+        compare_results(result(rows), result(rows, "b"), clusters=["x"])
+
+
+def test_other_rows_tasks_and_predictions_are_refused() -> None:
+    rows: list[dict[str, object]] = [{"correct": True}]
+    with pytest.raises(EventformersError, match="cannot be compared"):
+        compare_results(result(rows), result(rows, "b", fingerprint="g"))
+    with pytest.raises(EventformersError, match="one task and split"):
+        compare_results(result(rows), replace(result(rows, "b"), task="copa"))
+    with pytest.raises(EventformersError, match="say whether they are correct"):
+        compare_results(result([{"rank": 3}]), result(rows, "b"))
+    with pytest.raises(EventformersError, match="as many of both"):
+        compare_results(result([{"correct": [True, True]}]), result([{"correct": [True] * 3}], "b"))
