@@ -17,6 +17,7 @@ HELP = {
     "embed": ("embed", "--help"),
     "complete": ("complete", "--help"),
     "extract": ("extract", "--help"),
+    "next-event": ("next-event", "--help"),
     "plot": ("plot", "--help"),
     "reproduce": ("reproduce", "--help"),
     "version": ("--version",),
@@ -40,6 +41,11 @@ WRONG = {
     "dataset": (("data", "build", "event_similarty", "-o", "out"), "Did you mean 'event_similarity'"),
     "paper": (("reproduce", "swc", "table2", "-o", "out"), "swcc"),
     "table": (("reproduce", "swcc", "table99", "-o", "out"), "table"),
+    "chain": (("next-event", "empty", "no.txt"), "no.txt: no such file"),
+    "way of reading": (
+        ("evaluate", "empty", "--task", "mcnc", "--set", "agregation=last"),
+        "Did you mean 'aggregation'",
+    ),
     "option": (("train", "swcc", "--recipee", "paper", "-o", "out"), "--recipe"),
 }
 
