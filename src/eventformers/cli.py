@@ -11,7 +11,8 @@ import typer
 from rich.table import Column, Table
 from rich.text import Text
 
-from eventformers import __version__, cli_chains
+from eventformers import __version__
+from eventformers.cli_chains import add_commands
 from eventformers.command_options import (
     BatchSize,
     Device,
@@ -44,7 +45,7 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Build datasets from raw files.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
-cli_chains.add_commands(app)
+add_commands(app)
 INTERRUPTED = 130
 
 

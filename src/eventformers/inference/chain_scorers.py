@@ -27,7 +27,10 @@ event."""
 class ChainScorer(Protocol):
     """Scores candidates for the next event of a chain, and how well one event follows another."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What results call it."""
+        ...
 
     def score_choices(
         self, contexts: Sequence[Sequence[Event]], choices: Sequence[Sequence[Event]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -238,10 +238,12 @@ def _event_of_line(line: str, path: Path, number: int | None) -> Event:
 
 
 def _event_of_record(record: object, path: Path, number: int | None) -> Event:
-    roles = [record.get(role) or "" for role in ROLES] if isinstance(record, dict) else []
-    if not roles or not all(isinstance(role, str) for role in roles) or not set(ROLES) & set(record):
+    fields = record if isinstance(record, Mapping) else {}
+    roles = [fields.get(role) or "" for role in ROLES]
+    if not set(ROLES) & set(fields) or not all(isinstance(role, str) for role in roles):
         raise DataFormatError(path, number, f"{record!r}", ACCEPTED_EVENT)
-    return _with_word(*roles, path, number)
+    subject, predicate, object_ = roles
+    return _with_word(subject, predicate, object_, path, number)
 
 
 def _with_word(subject: str, predicate: str, object_: str, path: Path, number: int | None) -> Event:
