@@ -89,7 +89,7 @@ def choose_next_event(scorer: ChainScorer, rows: Iterable[Row]) -> ProtocolOutpu
     Raises:
         EventformersError: no rows, a column is missing, or a row cannot be asked.
     """
-    questions = [_read_question(row, number) for number, row in enumerate(rows)]
+    questions = [read_chain_question(row, number) for number, row in enumerate(rows)]
     if not questions:
         raise EventformersError("the dataset has no rows; accepted: at least one")
     contexts, choices, labels = (list(column) for column in zip(*questions, strict=True))
@@ -126,7 +126,7 @@ def follow_steps(
     """
     if decoder not in DECODERS:
         raise UnknownNameError("decoder", decoder, DECODERS)
-    questions = [_read_steps(row, number) for number, row in enumerate(rows)]
+    questions = [read_steps(row, number) for number, row in enumerate(rows)]
     if not questions:
         raise EventformersError("the dataset has no rows; accepted: at least one")
     chains, labels = (list(column) for column in zip(*questions, strict=True))
@@ -209,8 +209,16 @@ def _by_whole_chains(
     return [[next(chosen) for _ in gold] for gold in labels]
 
 
-def _read_question(row: Row, number: int) -> tuple[list[Event], list[Event], int]:
-    """Context, choices and label of a row."""
+def read_chain_question(row: Row, number: int) -> tuple[list[Event], list[Event], int]:
+    """Context, choices and label of a row of a narrative cloze.
+
+    Args:
+        row: with `context`, `choices` and `label`.
+        number: the row's number, for an error.
+
+    Raises:
+        EventformersError: a column is missing, or the row cannot be asked.
+    """
     context, choices = (_read_events(row, column, row.get(column)) for column in ("context", "choices"))
     if not context or len(choices) < 2:
         raise EventformersError(
@@ -220,8 +228,16 @@ def _read_question(row: Row, number: int) -> tuple[list[Event], list[Event], int
     return context, choices, _read_label(row.get("label"), len(choices), number)
 
 
-def _read_steps(row: Row, number: int) -> tuple[list[list[Event]], list[int]]:
-    """The states of a row, the start before its steps, and the right choice of each step."""
+def read_steps(row: Row, number: int) -> tuple[list[list[Event]], list[int]]:
+    """The states of a row, the start before its steps, and the right choice of each step.
+
+    Args:
+        row: with `start`, `steps` and `labels`.
+        number: the row's number, for an error.
+
+    Raises:
+        EventformersError: a column is missing, or the row cannot be asked.
+    """
     steps, labels = row.get("steps"), row.get("labels")
     if not isinstance(steps, Sequence) or not isinstance(labels, Sequence):
         raise EventformersError(

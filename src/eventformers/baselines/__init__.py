@@ -6,7 +6,10 @@ Each is called with a task and its data and gives a `TaskResult`, like `eventfor
 >>> result = get_baseline("rotate")("conceptnet_completion", "ckg", split="validation")  # doctest: +SKIP
 >>> result = get_baseline("masked_lm")("copa", "cqa", model="roberta-large")  # doctest: +SKIP
 
-`conve`, `rotate` and `complex` need PyKEEN: `pip install eventformers[baselines]`.
+>>> result = get_baseline("ppmi")("mcnc", "chains")  # doctest: +SKIP
+
+`conve`, `rotate` and `complex` need PyKEEN, `word2vec` and the networks of events need gensim: both come with
+`pip install eventformers[baselines]`.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
+from eventformers.baselines.chain_baselines import CHAIN_BASELINES, evaluate_chain_baseline
 from eventformers.baselines.chance import evaluate_chance
 from eventformers.baselines.graph_completion import evaluate_embeddings
 from eventformers.baselines.knowledge_graph_embeddings import METHODS, EmbeddingSettings
@@ -29,13 +33,15 @@ Baseline: TypeAlias = Callable[..., TaskResult]
 
 BASELINES: dict[str, Baseline] = {
     **{name: partial(evaluate_embeddings, name) for name in METHODS},
+    **{name: partial(evaluate_chain_baseline, name) for name in CHAIN_BASELINES},
     "masked_lm": evaluate_masked_language_model,
     "random": evaluate_chance,
 }
 """The baselines by name.
 
-All take `split`, `device`, `output`, `overwrite` and `show_progress`; graph embeddings take `settings` and
-`seed`, too; `masked_lm` takes `model`, which must be given, `dtype` and `batch_size`.
+All take `split`, `device`, `output`, `overwrite` and `show_progress`; graph embeddings and those on chains
+take `settings` and `seed`, too, and the latter `training_data`; `masked_lm` takes `model`, which must be
+given, `dtype` and `batch_size`.
 """
 
 

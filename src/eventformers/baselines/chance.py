@@ -1,4 +1,4 @@
-"""Zero-shot multiple choice by chance: what choosing at random is right in, on average."""
+"""Multiple choice by chance: what choosing at random is right in, on average."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import time
 from pathlib import Path
 
 from eventformers.baselines.measuring import NO_START, open_task
+from eventformers.chain_protocols import read_chain_question, read_steps
 from eventformers.errors import EventformersError
 from eventformers.evaluation import Scored, make_result
-from eventformers.protocols import ProtocolOutput, read_question
+from eventformers.protocols import JsonValue, ProtocolOutput, Row, read_question
 from eventformers.results import TaskResult, write_result
-from eventformers.tasks import TASKS, get_task
+from eventformers.tasks import TASKS, Task, get_task
 
-_METRIC = "mcnc"
+_METRICS = ("mcnc", "multistep_inference")
 
 
 def evaluate_chance(
@@ -28,7 +29,7 @@ def evaluate_chance(
     """The accuracy to expect of choosing at random. Nothing is drawn.
 
     Args:
-        task: a multiple-choice task, such as `copa`.
+        task: a multiple-choice task, such as `copa` or `mcns_v`.
         data: folder of raw files, built folder or Hub id of the task's dataset; None takes the bundled
             samples, which are no benchmark.
         split: the split to score; None takes the test split where the data has one.
@@ -38,20 +39,21 @@ def evaluate_chance(
         show_progress: taken by all baselines; there is nothing to wait for here.
 
     Returns:
-        The result, with the chance of each row.
+        The result, with the chance of each row, and of each scored step of a chain.
 
     Raises:
         UnknownNameError: there is no such task.
         EventformersError: the task is no multiple choice, or the data cannot be loaded.
     """
     chosen = get_task(task)
-    if chosen.metric != _METRIC:
-        accepted = ", ".join(other.name for other in TASKS.values() if other.metric == _METRIC)
+    if chosen.metric not in _METRICS:
+        accepted = ", ".join(other.name for other in TASKS.values() if other.metric in _METRICS)
         raise EventformersError(f"{task} is no multiple choice; accepted: {accepted}")
     opened = open_task(chosen, data, split)
     started = time.perf_counter()
-    choices = [len(read_question(row, number)[0]) - 1 for number, row in enumerate(opened.scored_data.rows)]
-    accuracy = 100 * sum(1 / count for count in choices) / len(choices)
+    counts = [_choice_counts(chosen, row, number) for number, row in enumerate(opened.scored_data.rows)]
+    chances = [1 / count for of_row in counts for count in of_row]
+    accuracy = 100 * sum(chances) / len(chances)
     scored = Scored(
         scores={chosen.main_score: accuracy},
         undefined={},
@@ -59,8 +61,8 @@ def evaluate_chance(
         parts={},
         output=ProtocolOutput(
             inputs={},
-            predictions=[{"chance": 1 / count} for count in choices],
-            texts=len(choices) + sum(choices),
+            predictions=[{"chance": _chance(of_row)} for of_row in counts],
+            texts=len(counts) + sum(map(sum, counts)),
             distinct_texts=0,
         ),
         seconds=time.perf_counter() - started,
@@ -78,3 +80,17 @@ def evaluate_chance(
     if output is not None:
         write_result(result, output, overwrite=overwrite)
     return result
+
+
+def _choice_counts(task: Task, row: Row, number: int) -> list[int]:
+    """The number of choices of each decision of a row that is scored."""
+    if not task.reads_chains:
+        return [len(read_question(row, number)[0]) - 1]
+    if task.metric == "mcnc":
+        return [len(read_chain_question(row, number)[1])]
+    states, _ = read_steps(row, number)
+    return [len(choices) for choices in states[1:-1]]
+
+
+def _chance(counts: list[int]) -> JsonValue:
+    return 1 / counts[0] if len(counts) == 1 else [1 / count for count in counts]

@@ -1,0 +1,293 @@
+"""Baselines on narrative chains: trained on the training chains, scored on the chain tasks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypeAlias, cast
+
+from datasets import Dataset
+
+from eventformers.baselines.chain_counts import BigramScorer, CountSettings, PpmiScorer, count_chains
+from eventformers.baselines.event_network_training import DEFAULTS, NetworkSettings, train_network
+from eventformers.baselines.measuring import open_task, settings_revision
+from eventformers.baselines.word_vectors import WordVectorSettings, require_gensim, train_word_vectors
+from eventformers.chain_protocols import ChainProtocol
+from eventformers.datasets_scripts.building import load_built
+from eventformers.datasets_scripts.events import Event
+from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.inference.chain_scorers import ChainScorer
+from eventformers.protocols import JsonValue
+from eventformers.results import TaskResult
+from eventformers.tasks import TASKS, get_task
+
+TRAINING_CONFIG = "chains"
+TRAINING_SPLIT = "train"
+_CONFIGS_WITH_CHAINS = ("mcnc", "multistep")
+
+BaselineSettings: TypeAlias = CountSettings | WordVectorSettings | NetworkSettings
+Train: TypeAlias = "Callable[[TrainingChains, BaselineSettings, int, bool], ChainScorer]"
+"""Chains, settings, seed and whether to show progress, to a scorer."""
+
+
+@dataclass(frozen=True)
+class TrainingChains:
+    """The chains that a baseline learns from.
+
+    Attributes:
+        events: the events of each chain, in their order.
+        protagonists: the protagonist of each chain.
+        documents: the documents that they are from.
+        fingerprint: SHA-256 of their rows.
+    """
+
+    events: list[list[Event]]
+    protagonists: list[str]
+    documents: frozenset[str]
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class ChainBaseline:
+    """A baseline on chains and how it is trained.
+
+    Attributes:
+        title: its name in results.
+        settings: how it is trained where nothing else is said.
+        train: trains it.
+        needs_gensim: whether it starts from word vectors.
+    """
+
+    title: str
+    settings: BaselineSettings
+    train: Train
+    needs_gensim: bool = False
+
+
+@dataclass(frozen=True)
+class TrainedChainBaseline:
+    """A baseline that is trained, for several tasks.
+
+    Attributes:
+        name: a key of `CHAIN_BASELINES`.
+        scorer: what scores the tasks.
+        settings: how it was trained.
+        seed: the seed of its training.
+        seconds: how long it took.
+        chains: what it learnt from.
+    """
+
+    name: str
+    scorer: ChainScorer
+    settings: BaselineSettings
+    seed: int
+    seconds: float
+    chains: TrainingChains
+
+    @property
+    def record(self) -> dict[str, JsonValue]:
+        """The settings as a result holds them."""
+        return {
+            "method": self.name,
+            **asdict(self.settings),
+            "training_chains": len(self.chains.events),
+            "training_fingerprint": self.chains.fingerprint,
+        }
+
+
+def _train_ppmi(chains: TrainingChains, settings: BaselineSettings, _: int, __: bool) -> ChainScorer:
+    chosen = cast(CountSettings, settings)
+    return PpmiScorer(count_chains(chains.events, chains.protagonists, chosen), chosen)
+
+
+def _train_bigram(chains: TrainingChains, settings: BaselineSettings, _: int, __: bool) -> ChainScorer:
+    chosen = cast(CountSettings, settings)
+    return BigramScorer(count_chains(chains.events, chains.protagonists, chosen), chosen)
+
+
+def _train_word2vec(chains: TrainingChains, settings: BaselineSettings, seed: int, _: bool) -> ChainScorer:
+    return train_word_vectors(chains.events, cast(WordVectorSettings, settings), seed=seed).scorer()
+
+
+def _network_trainer(name: str) -> Callable[[TrainingChains, BaselineSettings, int, bool], ChainScorer]:
+    def train(
+        chains: TrainingChains, settings: BaselineSettings, seed: int, show_progress: bool
+    ) -> ChainScorer:
+        chosen = cast(NetworkSettings, settings)
+        words = WordVectorSettings(dimension=chosen.word_dimension)
+        vectors = train_word_vectors(chains.events, words, seed=seed)
+        return train_network(
+            name, chains.events, vectors, chosen, seed=seed, show_progress=show_progress
+        ).scorer()
+
+    return train
+
+
+CHAIN_BASELINES: dict[str, ChainBaseline] = {
+    "ppmi": ChainBaseline("PPMI", CountSettings(), _train_ppmi),
+    "bigram": ChainBaseline("bigram", CountSettings(unshared=0.001, history_weight=100.0), _train_bigram),
+    "word2vec": ChainBaseline("Word2Vec", WordVectorSettings(), _train_word2vec, needs_gensim=True),
+    **{
+        name: ChainBaseline(title, DEFAULTS[name], _network_trainer(name), needs_gensim=True)
+        for name, title in (
+            ("event_comp", "Event-comp"),
+            ("role_factor_tensor", "Role-factor tensor"),
+            ("predicate_tensor", "Predicate tensor"),
+        )
+    },
+}
+"""The baselines on chains by name. The settings were chosen by the validation split of the cloze that is
+built from `chains`; none was chosen by a test split or by the cloze of Weber et al."""
+
+
+def train_chain_baseline(
+    name: str,
+    data: str | Path | None = None,
+    *,
+    settings: BaselineSettings | None = None,
+    seed: int = 42,
+    show_progress: bool = False,
+) -> TrainedChainBaseline:
+    """Train a baseline on the training split of `chains`.
+
+    Args:
+        name: a key of `CHAIN_BASELINES`.
+        data: folder of raw files, built folder or Hub id of `event_chains`; None takes the bundled samples.
+        settings: how to train; None takes the baseline's own.
+        seed: decides the training.
+        show_progress: draw a progress bar on standard error.
+
+    Raises:
+        UnknownNameError: there is no such baseline.
+        EventformersError: gensim is not installed, the settings are another baseline's, or the data cannot be
+            loaded or has no training chains.
+    """
+    if name not in CHAIN_BASELINES:
+        raise UnknownNameError("baseline on chains", name, CHAIN_BASELINES)
+    baseline = CHAIN_BASELINES[name]
+    chosen = settings or baseline.settings
+    if type(chosen) is not type(baseline.settings):
+        raise EventformersError(
+            f"{name}: found {type(chosen).__name__}; accepted: {type(baseline.settings).__name__}"
+        )
+    if baseline.needs_gensim:
+        require_gensim()
+    chains = load_training_chains(data)
+    started = time.perf_counter()
+    scorer = baseline.train(chains, chosen, seed, show_progress)
+    return TrainedChainBaseline(name, scorer, chosen, seed, time.perf_counter() - started, chains)
+
+
+def load_training_chains(data: str | Path | None) -> TrainingChains:
+    """The training split of `chains`.
+
+    Args:
+        data: folder of raw files, built folder or Hub id of `event_chains`; None takes the bundled samples.
+
+    Raises:
+        EventformersError: the data cannot be loaded or has no training chains.
+    """
+    splits = load_built(data, TRAINING_CONFIG, builder="event_chains")
+    if TRAINING_SPLIT not in splits or not len(splits[TRAINING_SPLIT]):
+        raise EventformersError(
+            f"{data}: found the splits {', '.join(splits)} of {TRAINING_CONFIG}; accepted: a split "
+            f"{TRAINING_SPLIT!r} with chains to train on"
+        )
+    rows: Dataset = splits[TRAINING_SPLIT]
+    return TrainingChains(
+        events=cast("list[list[Event]]", rows["events"][:]),
+        protagonists=list(rows["protagonist"]),
+        documents=frozenset(rows["document_id"]),
+        fingerprint=dataset_fingerprint(rows),
+    )
+
+
+def evaluate_chain_baseline(
+    name: str,
+    task: str,
+    data: str | Path | None = None,
+    *,
+    training_data: str | Path | None = None,
+    trained: TrainedChainBaseline | None = None,
+    settings: BaselineSettings | None = None,
+    split: str | None = None,
+    device: str | None = None,
+    seed: int = 42,
+    output: str | Path | None = None,
+    overwrite: bool = False,
+    show_progress: bool = False,
+) -> TaskResult:
+    """Train a baseline on training chains and score it on a chain task.
+
+    Args:
+        name: a key of `CHAIN_BASELINES`.
+        task: a task on chains, such as `mcnc`.
+        data: folder of raw files, built folder or Hub id of the task's dataset; None takes the bundled
+            samples, which are no benchmark.
+        training_data: where the training chains are; None takes `data`, for the tasks whose questions are
+            built from chains. The cloze of Weber et al. has none of its own.
+        trained: the baseline as `train_chain_baseline` gives it, for several tasks; None trains it.
+        settings: how to train; None takes the baseline's own.
+        split: the split to score; None takes the test split where the data has one.
+        device: taken by all baselines; these run on the processor.
+        seed: decides the training.
+        output: folder under whose `results/` the result is written; None writes nothing.
+        overwrite: replace a result on other rows.
+        show_progress: draw a progress bar of the training on standard error.
+
+    Returns:
+        The result, with one prediction per row. The time to load is that of training.
+
+    Raises:
+        UnknownNameError: there is no such baseline or task.
+        EventformersError: the task reads no chains, gensim is not installed, there are no training chains, or
+            a document that is scored is among theirs.
+    """
+    if name not in CHAIN_BASELINES:
+        raise UnknownNameError("baseline on chains", name, CHAIN_BASELINES)
+    chosen = get_task(task)
+    if not chosen.reads_chains:
+        accepted = ", ".join(other.name for other in TASKS.values() if other.reads_chains)
+        raise EventformersError(f"{name} reads chains; received the task {task!r}; accepted: {accepted}")
+    if trained is not None and (trained.name != name or settings is not None):
+        raise EventformersError(
+            f"{name}: found {trained.name} trained already; accepted: the same baseline, without settings"
+        )
+    own_chains = data is None or chosen.config in _CONFIGS_WITH_CHAINS
+    if trained is None and training_data is None and not own_chains:
+        raise EventformersError(
+            f"{task} has no training chains of its own; accepted: training_data, a folder or Hub id of "
+            "event_chains"
+        )
+    opened = open_task(chosen, data, split)
+    baseline = trained or train_chain_baseline(
+        name, training_data or data, settings=settings, seed=seed, show_progress=show_progress
+    )
+    rows = opened.scored_data.rows
+    if "document_id" in rows.column_names:
+        seen = baseline.chains.documents.intersection(rows["document_id"])
+        if seen:
+            raise EventformersError(
+                f"{len(seen):,} documents of the split {opened.record.split!r} are among the training "
+                f"chains, such as {min(seen)!r}; accepted: data of the same test_share, validation_share "
+                "and split_seed"
+            )
+    title = CHAIN_BASELINES[name].title
+    revision = settings_revision(baseline.record, str(baseline.seed))
+    opened.check_place(output, title, revision, overwrite=overwrite)
+    started = time.perf_counter()
+    protocol_output = cast(ChainProtocol, chosen.protocol)(baseline.scorer, rows)
+    return opened.finish(
+        protocol_output,
+        model=title,
+        revision=revision,
+        settings=baseline.record,
+        seconds=time.perf_counter() - started,
+        load_seconds=baseline.seconds,
+        seed=baseline.seed,
+        output=output,
+        overwrite=overwrite,
+    )

@@ -1,0 +1,306 @@
+"""Narrative cloze by counting: PPMI and bigrams of the events of chains.
+
+Narrative chains are counted by predicate with dependency, not by whole events, of which nearly every one is
+new (Chambers and Jurafsky, ACL 2008; Jans et al., EACL 2012): what counts is that someone who was *arrested*
+(as object) later *pleads* (as subject). The dependency is the role of the argument that two events share,
+which in a training chain is the protagonist. Two events that share none are compared by their predicates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from eventformers.datasets_scripts.chain_readers import PRONOUNS
+from eventformers.datasets_scripts.events import Event
+from eventformers.errors import EventformersError
+from eventformers.inference.chain_scorers import Scores, check_questions
+
+Role: TypeAlias = Literal["subject", "object", ""]
+Key: TypeAlias = tuple[str, ...]
+
+_ARGUMENTS: tuple[Literal["subject", "object"], ...] = ("subject", "object")
+
+
+@dataclass(frozen=True)
+class CountSettings:
+    """How pairs of events are counted and smoothed.
+
+    Attributes:
+        window: the largest distance of two events of a chain that are counted as a pair, in events. It keeps
+            the protagonist of a book from outweighing all short chains.
+        back_off: PPMI: factor for each step from predicate with dependency to predicate and to the first word
+            of the predicate, where the finer pair was never seen; one constant, after Brants et al., EMNLP
+            2007.
+        unshared: factor for a pair of events that shares no argument. No pair of a training chain is such a
+            one, so it cannot be counted.
+        history_weight: how many observations a coarser history is worth beside a finer one, in bigrams.
+    """
+
+    window: int = 8
+    back_off: float = 0.7
+    unshared: float = 0.1
+    history_weight: float = 10.0
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be counted with.
+
+        Raises:
+            EventformersError: a number is out of its range.
+        """
+        if not isinstance(self.window, int) or self.window < 1:
+            raise EventformersError(f"window is {self.window!r}; accepted: an integer of at least 1")
+        for name in ("back_off", "unshared"):
+            if not 0 < getattr(self, name) <= 1:
+                raise EventformersError(f"{name} is {getattr(self, name)!r}; accepted: above 0 and at most 1")
+        if not self.history_weight > 0:
+            raise EventformersError(f"history_weight is {self.history_weight!r}; accepted: a number above 0")
+
+
+@dataclass
+class PairCounts:
+    """How often one key came before another in chains.
+
+    Attributes:
+        pairs: counts of ordered pairs.
+        first: counts of the pairs whose first is this key.
+        second: counts of the pairs whose second is this key.
+        total: number of pairs.
+    """
+
+    pairs: Counter[tuple[Key, Key]] = field(default_factory=Counter)
+    first: Counter[Key] = field(default_factory=Counter)
+    second: Counter[Key] = field(default_factory=Counter)
+    total: int = 0
+
+    def add(self, before: Key, after: Key) -> None:
+        """Count one pair."""
+        self.pairs[before, after] += 1
+        self.first[before] += 1
+        self.second[after] += 1
+        self.total += 1
+
+
+@dataclass
+class ChainCounts:
+    """Counts of the pairs of events of chains.
+
+    Attributes:
+        same: by the same kind of key on both sides: predicate with dependency, predicate, its first word.
+        to_dependency: of the second event's predicate with dependency after each kind of key of the first.
+        to_predicate: of the second event's predicate after each of the first's two coarser keys.
+    """
+
+    same: tuple[PairCounts, ...] = field(default_factory=lambda: tuple(PairCounts() for _ in range(3)))
+    to_dependency: tuple[PairCounts, ...] = field(
+        default_factory=lambda: tuple(PairCounts() for _ in range(3))
+    )
+    to_predicate: tuple[PairCounts, ...] = field(
+        default_factory=lambda: tuple(PairCounts() for _ in range(2))
+    )
+
+    def add(self, before: Sequence[Key], after: Sequence[Key]) -> None:
+        """Count a pair of events by their keys from fine to coarse."""
+        for counts, one, other in zip(self.same, before, after, strict=True):
+            counts.add(one, other)
+        for counts, one in zip(self.to_dependency, before, strict=True):
+            counts.add(one, after[0])
+        for counts, one in zip(self.to_predicate, before[1:], strict=True):
+            counts.add(one, after[1])
+
+
+def event_keys(event: Event, role: Role) -> tuple[Key, Key, Key]:
+    """What an event is counted by, from fine to coarse.
+
+    Args:
+        event: the event.
+        role: the role of the argument that is followed; empty where it has none.
+
+    Returns:
+        Predicate with dependency, predicate, first word of the predicate (without its preposition).
+    """
+    predicate = event["predicate"].lower()
+    return (predicate, role), (predicate,), (predicate.split(" ", 1)[0],)
+
+
+def protagonist_role(event: Event, protagonist: str) -> Role:
+    """The role of the protagonist in an event; empty where it stands there under another name."""
+    wanted = protagonist.lower()
+    for role in _ARGUMENTS:
+        if event[role].lower() == wanted:
+            return role
+    return ""
+
+
+def shared_roles(one: Event, other: Event) -> list[tuple[Role, Role]]:
+    """The roles in which two events have the same argument; a pronoun is none."""
+    return [
+        roles
+        for roles in product(_ARGUMENTS, _ARGUMENTS)
+        if (argument := one[roles[0]].lower())
+        and argument == other[roles[1]].lower()
+        and argument not in PRONOUNS
+    ]
+
+
+def count_chains(
+    chains: Iterable[Sequence[Event]],
+    protagonists: Iterable[str],
+    settings: CountSettings | None = None,
+) -> ChainCounts:
+    """Count the pairs of events of chains.
+
+    Args:
+        chains: the events of each chain, in their order.
+        protagonists: the protagonist of each chain.
+        settings: how far apart the events of a pair may be; None takes the defaults.
+
+    Raises:
+        EventformersError: no chain has two events.
+    """
+    settings = settings or CountSettings()
+    counts = ChainCounts()
+    for events, protagonist in zip(chains, protagonists, strict=True):
+        keys = [event_keys(event, protagonist_role(event, protagonist)) for event in events]
+        for position, after in enumerate(keys):
+            for before in keys[max(0, position - settings.window) : position]:
+                counts.add(before, after)
+    if not counts.same[0].total:
+        raise EventformersError("found no chain of two events; accepted: at least one to count in")
+    return counts
+
+
+@dataclass
+class PpmiScorer:
+    """Positive pointwise mutual information of pairs of events (Chambers and Jurafsky, ACL 2008).
+
+    PMI(a, b) = log(P(a, b) / (P(a) P(b))) without regard to the order, times the discount for rare pairs
+    c / (c + 1) · m / (m + 1), where c is the pair's count and m the smaller count of its two keys (Pantel and
+    Ravichandran, NAACL 2004); negative values are 0. Where a pair was never seen, the next coarser keys are
+    tried. The score of a choice is its sum over the context.
+
+    Attributes:
+        counts: the counts of the training chains.
+        settings: how they are smoothed.
+    """
+
+    counts: ChainCounts
+    settings: CountSettings = field(default_factory=CountSettings)
+    name: str = "ppmi"
+
+    def score_choices(
+        self, contexts: Sequence[Sequence[Event]], choices: Sequence[Sequence[Event]]
+    ) -> list[Scores]:
+        """Sum over the context of the PPMI with each choice, `(choices,)` for each question."""
+        return [matrix.sum(axis=0) for matrix in _matrices(self.pair, contexts, choices)]
+
+    def similarities(
+        self, sources: Sequence[Sequence[Event]], targets: Sequence[Sequence[Event]]
+    ) -> list[Scores]:
+        """PPMI of every pair, `(sources, targets)` for each question."""
+        return _matrices(self.pair, sources, targets)
+
+    def pair(self, before: Event, after: Event) -> float:
+        """PPMI of two events; the best one where they share several arguments."""
+        shared = shared_roles(before, after)
+        if not shared:
+            return self.settings.unshared * self._backed_off(event_keys(before, ""), event_keys(after, ""), 1)
+        return max(
+            self._backed_off(event_keys(before, role), event_keys(after, other_role), 0)
+            for role, other_role in shared
+        )
+
+    def _backed_off(self, before: Sequence[Key], after: Sequence[Key], finest: int) -> float:
+        for level in range(finest, len(before)):
+            counts, one, other = self.counts.same[level], before[level], after[level]
+            seen = counts.pairs[one, other] + counts.pairs[other, one]
+            if seen:
+                return self.settings.back_off ** (level - finest) * _discounted_ppmi(counts, one, other, seen)
+        return 0.0
+
+
+def _discounted_ppmi(counts: PairCounts, one: Key, other: Key, seen: int) -> float:
+    """PPMI with its discount, of the counts in both orders taken together."""
+    of_one = counts.first[one] + counts.second[one]
+    of_other = counts.first[other] + counts.second[other]
+    smaller = min(of_one, of_other)
+    pmi = math.log(seen * 2 * counts.total / (of_one * of_other))
+    return max(0.0, pmi) * seen / (seen + 1) * smaller / (smaller + 1)
+
+
+@dataclass
+class BigramScorer:
+    """Probability that one event follows another, any number of events of the window apart (Jans et al.,
+    EACL 2012).
+
+    P(b | a) = (c(a, b) + w P(b | a')) / (c(a) + w), where a' is the coarser key of a and w the history
+    weight; at the end stands P(b) with one count added for every event and for the unseen. For two events
+    that share no argument, b is the predicate alone, and the probability is multiplied by the back-off. The
+    score of a choice is the sum of log P(choice | event) over the context.
+
+    Attributes:
+        counts: the counts of the training chains.
+        settings: how they are smoothed.
+    """
+
+    counts: ChainCounts
+    settings: CountSettings = field(default_factory=CountSettings)
+    name: str = "bigram"
+
+    def score_choices(
+        self, contexts: Sequence[Sequence[Event]], choices: Sequence[Sequence[Event]]
+    ) -> list[Scores]:
+        """Sum of log-probabilities of each choice after each context event, `(choices,)` for each
+        question."""
+        return [np.log(matrix).sum(axis=0) for matrix in self.similarities(contexts, choices)]
+
+    def similarities(
+        self, sources: Sequence[Sequence[Event]], targets: Sequence[Sequence[Event]]
+    ) -> list[Scores]:
+        """Probability of each target after each source, `(sources, targets)` for each question."""
+        return _matrices(self.pair, sources, targets)
+
+    def pair(self, before: Event, after: Event) -> float:
+        """Probability of an event after another; the best one where they share several arguments."""
+        shared = shared_roles(before, after)
+        if not shared:
+            histories, outcome = event_keys(before, "")[1:], event_keys(after, "")[1]
+            return self.settings.unshared * self._probability(self.counts.to_predicate, histories, outcome)
+        return max(
+            self._probability(
+                self.counts.to_dependency, event_keys(before, role), event_keys(after, other_role)[0]
+            )
+            for role, other_role in shared
+        )
+
+    def _probability(self, counts: Sequence[PairCounts], histories: Sequence[Key], outcome: Key) -> float:
+        outcomes, weight = counts[0].second, self.settings.history_weight
+        probability = (outcomes[outcome] + 1) / (counts[0].total + len(outcomes) + 1)
+        for level, history in reversed(list(zip(counts, histories, strict=True))):
+            probability = (level.pairs[history, outcome] + weight * probability) / (
+                level.first[history] + weight
+            )
+        return probability
+
+
+def _matrices(
+    value: Callable[[Event, Event], float],
+    sources: Sequence[Sequence[Event]],
+    targets: Sequence[Sequence[Event]],
+) -> list[Scores]:
+    """The value of every pair of a source and a target, `(sources, targets)` for each question.
+
+    Raises:
+        EventformersError: a question without a source or a target.
+    """
+    check_questions(sources, targets, "targets")
+    return [
+        np.array([[value(one, other) for other in others] for one in ones], dtype=np.float64)
+        for ones, others in zip(sources, targets, strict=True)
+    ]

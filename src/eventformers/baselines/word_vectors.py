@@ -1,0 +1,138 @@
+"""Word2Vec on narrative chains, with gensim (extra `baselines`).
+
+A chain is read as one text, the words of its events in their order, so that a word is near the words of the
+events around it. The vector of an event is the sum of those of its words (Granroth-Wilding and Clark, AAAI
+2016; Gao et al., ACL 2022).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eventformers.datasets_scripts.events import Event
+from eventformers.errors import EventformersError
+from eventformers.inference.chain_scorers import EncoderChainScorer
+
+ROLES = ("subject", "predicate", "object")
+
+
+@dataclass(frozen=True)
+class WordVectorSettings:
+    """How word vectors are trained: skip-gram with negative sampling.
+
+    Attributes:
+        dimension: size of a vector.
+        window: words on either side that a word is to predict.
+        epochs: passes over the chains.
+        negatives: words drawn for each that is predicted.
+        min_count: occurrences below which a word is left out.
+    """
+
+    dimension: int = 100
+    window: int = 10
+    epochs: int = 20
+    negatives: int = 10
+    min_count: int = 2
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be trained with.
+
+        Raises:
+            EventformersError: a number is out of its range.
+        """
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise EventformersError(f"{name} is {value!r}; accepted: an integer of at least 1")
+
+
+@dataclass(frozen=True)
+class WordVectors:
+    """Vectors of words.
+
+    Attributes:
+        index: the row of each word.
+        vectors: `(words, dimension)`.
+    """
+
+    index: dict[str, int]
+    vectors: NDArray[np.float32]
+
+    def embed(self, events: Sequence[Event]) -> NDArray[np.float32]:
+        """Sum of the vectors of each event's words, `(events, dimension)`.
+
+        An event of unknown words alone gets the mean vector of all words, which is near to none of them.
+        """
+        unknown = self.vectors.mean(axis=0)
+        rows = [[self.index[word] for word in event_words(event) if word in self.index] for event in events]
+        return np.stack([self.vectors[row].sum(axis=0) if row else unknown for row in rows])
+
+    def scorer(self) -> EncoderChainScorer:
+        """The vectors as a scorer of chains: the mean cosine with the context."""
+        return EncoderChainScorer(self.embed, name="word2vec")
+
+
+def role_words(event: Event) -> list[list[str]]:
+    """The words of subject, predicate and object, in lower case; none for an absent role."""
+    return [text.lower().split() for text in (event["subject"], event["predicate"], event["object"])]
+
+
+def event_words(event: Event) -> list[str]:
+    """The words of an event, in lower case."""
+    return [word for words in role_words(event) for word in words]
+
+
+def require_gensim() -> None:
+    """Say how to get gensim where it is missing.
+
+    Raises:
+        EventformersError: gensim is not installed.
+    """
+    if importlib.util.find_spec("gensim") is None:
+        raise EventformersError(
+            "word vectors need gensim, which is not installed; run `pip install eventformers[baselines]`"
+        )
+
+
+def train_word_vectors(
+    chains: Iterable[Sequence[Event]], settings: WordVectorSettings | None = None, *, seed: int = 42
+) -> WordVectors:
+    """Train Word2Vec on chains; the same seed gives the same vectors.
+
+    Args:
+        chains: the events of each chain, in their order.
+        settings: how to train; None takes the defaults.
+        seed: decides the initial vectors and the words drawn.
+
+    Raises:
+        EventformersError: gensim is not installed, or no word occurs often enough.
+    """
+    require_gensim()
+    from gensim.models import Word2Vec
+
+    settings = settings or WordVectorSettings()
+    texts = [[word for event in events for word in event_words(event)] for events in chains]
+    model = Word2Vec(
+        vector_size=settings.dimension,
+        window=settings.window,
+        min_count=settings.min_count,
+        negative=settings.negatives,
+        sg=1,
+        epochs=settings.epochs,
+        seed=seed,
+        # Several threads finish in any order, and each order gives other vectors.
+        workers=1,
+    )
+    model.build_vocab(texts)
+    if not model.wv.index_to_key:
+        raise EventformersError(
+            f"no word of the {len(texts):,} chains occurs {settings.min_count} times; accepted: a lower "
+            "min_count or more chains"
+        )
+    model.train(texts, total_examples=len(texts), epochs=settings.epochs)
+    return WordVectors(dict(model.wv.key_to_index), np.array(model.wv.vectors))
