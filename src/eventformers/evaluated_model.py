@@ -50,7 +50,7 @@ def task_encoder(
 def encoder_settings(encoder: EventEncoder, batch_size: int | Literal["auto"]) -> dict[str, JsonValue]:
     """What an encoder runs under, for a result."""
     return {
-        "pooling": encoder.model.config.pooling,
+        "pooling": encoder.model.config.pooling if hasattr(encoder.model, "pool") else None,
         "event_order": encoder.event_order,
         "dtype": str(encoder.model.dtype).removeprefix("torch."),
         "device": encoder.model.device.type,

@@ -22,6 +22,8 @@ SIMILARITY_TASKS: tuple[Task, ...] = (
             "BERT-base, margin loss (Gao et al. 2022)": 43.5,
             "BERT-base, InfoNCE (Gao et al. 2022)": 72.1,
             "SWCC, BERT-base (Gao et al. 2022)": 80.9,
+            "HeterEvent [W+E], BERT-base (Zheng et al. 2022)": 76.6,
+            "MulCL [W+E], BERT-base (Zheng et al. 2022)": 78.3,
         },
     ),
     Task(
@@ -40,6 +42,8 @@ SIMILARITY_TASKS: tuple[Task, ...] = (
             "BERT-base, margin loss (Gao et al. 2022)": 51.4,
             "BERT-base, InfoNCE (Gao et al. 2022)": 63.4,
             "SWCC, BERT-base (Gao et al. 2022)": 72.1,
+            "HeterEvent [W+E], BERT-base (Zheng et al. 2022)": 62.3,
+            "MulCL [W+E], BERT-base (Zheng et al. 2022)": 64.3,
         },
     ),
     Task(
@@ -58,6 +62,8 @@ SIMILARITY_TASKS: tuple[Task, ...] = (
             "BERT-base, margin loss (Gao et al. 2022)": 0.67,
             "BERT-base, InfoNCE (Gao et al. 2022)": 0.75,
             "SWCC, BERT-base (Gao et al. 2022)": 0.82,
+            "HeterEvent [W+E], BERT-base (Zheng et al. 2022)": 0.73,
+            "MulCL [W+E], BERT-base (Zheng et al. 2022)": 0.76,
         },
     ),
 )

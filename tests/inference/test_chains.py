@@ -180,6 +180,11 @@ def test_the_order_of_roles_reaches_the_tokens(tiny_heterevent):
     assert not np.allclose(encoder.encode(one), other, atol=1e-4)
 
 
+def test_a_pooling_is_refused_where_nothing_is_pooled(tiny_heterevent):
+    with pytest.raises(EventformersError, match="a heterevent model pools the tokens of each role"):
+        load_encoder(tiny_heterevent, pooling="cls")
+
+
 def test_packed_and_threaded_passes_change_nothing(encoder, monkeypatch):
     several = [event(f"man{number} visited city") for number in range(60)]
     expected = encoder.encode(several)

@@ -168,6 +168,11 @@ def _load_ours(source: str, fields: dict[str, str]) -> PreTrainedModel:
             f"weights are missing, among them {', '.join(sorted(report['missing_keys'])[:3])}; accepted: a "
             "model with all of its weights"
         )
+    if "pooling" in fields and not hasattr(model, "pool"):
+        raise ValueError(
+            f"a {model.config.model_type} model pools the tokens of each role in its own way; accepted: no "
+            "pooling"
+        )
     for name, value in fields.items():
         setattr(model.config, name, value)
     return model
