@@ -134,6 +134,17 @@ def test_a_mention_counts_by_its_head(doc: Doc) -> None:
     assert chains["anna"][-1] == "anna fed cat"
 
 
+def test_of_two_mentions_with_one_head_the_shorter_decides() -> None:
+    sentences = (
+        "Friends/NNS/2/nsubj came/VBD/2/ROOT",
+        "Anna/NNP/4/nsubj and/CC/1/cc Peter/NNP/1/conj slept/VBD/4/ROOT",
+    )
+    friends, anna = [(0, 1), (2, 5)], [(2, 3)]
+    wanted = {"friends": ["friends came"], "anna": ["anna slept"]}
+    assert chains_of(parsed_text(*sentences), lambda text: [friends, anna]) == wanted
+    assert chains_of(parsed_text(*sentences), lambda text: [anna, friends]) == wanted
+
+
 def test_cluster_of_pronouns_alone(doc: Doc) -> None:
     assert chains_of(doc, lambda text: [[(3, 4), (10, 11)]]) == {"she": ["she called him"]}
 
