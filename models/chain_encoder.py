@@ -23,10 +23,14 @@ class ChainEncoder(nn.Module):
     Args:
         event_dim: size d of an event's vector.
         chain_dim: size D of a state, half of it for each direction.
+        skip: whether event vectors hold a second part of size D that is added to the states, and its mean
+            over a chain to the state of the chain token; the Bi-GRU's own states then have a learned weight.
     """
 
-    def __init__(self, event_dim: int, chain_dim: int):
+    def __init__(self, event_dim: int, chain_dim: int, skip: bool = False):
         super().__init__()
+        self.event_dim = event_dim
+        self.state_weight = nn.Parameter(torch.empty(())) if skip else None
         self.gru = nn.GRU(event_dim, chain_dim // 2, batch_first=True, bidirectional=True)
         self.chain_token = nn.Parameter(torch.empty(event_dim))
 
@@ -34,7 +38,7 @@ class ChainEncoder(nn.Module):
         """Run chains in both directions.
 
         Args:
-            events: vectors of the distinct events, `(E, d)`.
+            events: vectors of the distinct events, `(E, d)`, or `(E, d + D)` with the skipped part.
             chains: rows of `events`, `(C, n)`; -1 fills up at the end.
 
         Returns:
@@ -53,14 +57,19 @@ class ChainEncoder(nn.Module):
         joined = torch.cat([states[place] for states, place in (forward, backward)], dim=-1)
         joined = joined * (sequences != PADDING).unsqueeze(-1)
         last = (lengths - 1).unsqueeze(-1).expand(-1, -1, joined.shape[-1])
-        of_events = joined[:, :-1] * (chains != PADDING).unsqueeze(-1)
-        return of_events, joined.gather(1, last).squeeze(1)
+        is_event = (chains != PADDING).unsqueeze(-1)
+        of_events, of_chains = joined[:, :-1] * is_event, joined.gather(1, last).squeeze(1)
+        if self.state_weight is None:
+            return of_events, of_chains
+        skipped = events[:, self.event_dim :]
+        of_events = self.state_weight * of_events + skipped[chains.clamp(min=0)] * is_event
+        return of_events, self._with_mean(of_chains, skipped, chains)
 
     def chain_states(self, events: torch.Tensor, chains: torch.Tensor) -> torch.Tensor:
         """States of the chain token alone, of many chains over few events.
 
         Args:
-            events: vectors of the distinct events, `(E, d)`.
+            events: vectors of the distinct events, `(E, d)`, or `(E, d + D)` with the skipped part.
             chains: rows of `events`, `(..., n)`; -1 fills up at the end.
 
         Returns:
@@ -73,7 +82,20 @@ class ChainEncoder(nn.Module):
         forward = states[places.gather(1, lengths - 1).squeeze(1)]
         token = torch.full((1, 1), len(events), dtype=torch.long, device=chains.device)
         backward, _ = self._run(inputs[1], token, "l0_reverse")
-        return torch.cat([forward, backward.expand_as(forward)], dim=-1).unflatten(0, chains.shape[:-1])
+        of_chains = torch.cat([forward, backward.expand_as(forward)], dim=-1)
+        if self.state_weight is not None:
+            of_chains = self._with_mean(of_chains, events[:, self.event_dim :], chains.flatten(0, -2))
+        return of_chains.unflatten(0, chains.shape[:-1])
+
+    def _with_mean(
+        self, of_chains: torch.Tensor, skipped: torch.Tensor, chains: torch.Tensor
+    ) -> torch.Tensor:
+        """Add the mean of the skipped vectors of each chain's events to its state, `(C, D)`."""
+        # A row of zeros stands for padding, which the mean leaves out.
+        rows = functional.pad(skipped, (0, 0, 0, 1))
+        events = torch.where(chains == PADDING, len(skipped), chains)
+        mean = functional.embedding_bag(events, rows, mode="mean", padding_idx=len(skipped))
+        return self.state_weight * of_chains + mean
 
     def _with_chain_token(self, chains: torch.Tensor, token: int) -> torch.Tensor:
         """Chains with the number of the chain token behind their last event, `(C, n + 1)`."""
@@ -85,7 +107,7 @@ class ChainEncoder(nn.Module):
         gru = self.gru
         dtype = gru.weight_ih_l0.dtype
         with torch.autocast(events.device.type, enabled=False):
-            rows = torch.cat([events.to(dtype), self.chain_token.to(dtype).unsqueeze(0)])
+            rows = torch.cat([events[:, : self.event_dim].to(dtype), self.chain_token.to(dtype).unsqueeze(0)])
             return (
                 functional.linear(rows, gru.weight_ih_l0, gru.bias_ih_l0),
                 functional.linear(rows, gru.weight_ih_l0_reverse, gru.bias_ih_l0_reverse),

@@ -20,12 +20,12 @@ class HeterEventConfig(EventConfig):
         chain_dim: size D of the states, nodes and `embeddings`, an even number; `projection_dim` is the same.
         composition: `tensor` is Eq. 1; `low_rank` gives its slices a diagonal and a sum of outer products.
         composition_rank: number of those outer products.
-        event_skip: beyond the paper, add the encoder's own vector of an event, the mean of its token vectors, to
-            the event's state and, as the mean over its events, to the chain's: before any training, cosines
-            are then nearly those of the encoder, where the tensor alone starts from noise.
+        event_skip: beyond the paper, add the encoder's own vector of an event, the mean of its token vectors,
+            to the event's state and, as the mean over its events, to the chain's: before any training,
+            cosines are then nearly those of the encoder, where the tensor alone starts from noise.
         state_weight: with `event_skip`, what the Bi-GRU's states are multiplied by at the start of training.
-        gate_bias: beyond the paper, a learned bias of the gate of Eq. 10 that starts at this value; a negative
-            one lets nodes through nearly unchanged at first. None has no bias, as printed.
+        gate_bias: beyond the paper, a learned bias of the gate of Eq. 10 that starts at this value; a
+            negative one lets nodes through nearly unchanged at first. None has no bias, as printed.
         event_dropout: dropout of the event vectors; two draws of it are the two views of a chain in Eq. 3
             and 4, where the paper prints one vector twice.
         num_graph_layers: message-passing layers K; the paper has 3 for inference and 1 for similarity.
@@ -39,6 +39,9 @@ class HeterEventConfig(EventConfig):
         order_weight: lambda_1 of Eq. 6; a term of weight 0 is not computed.
         replacement_weight: lambda_2 of Eq. 6.
         composition_weight: lambda_3 of Eq. 6.
+        composition_anchor: what a segment is contrasted with (Eq. 5): `chain` as printed, which holds the
+            segment itself; `rest`, beyond the paper, is the chain without it, so that only what goes together
+            tells a segment from a corrupted one.
         normal_corrupted_weight: alpha_1 of Eq. 14.
         corrupted_corrupted_weight: alpha_2 of Eq. 14.
         edge_drop: probability of an edge to be left out of a corrupted graph.
@@ -46,6 +49,8 @@ class HeterEventConfig(EventConfig):
         literal_ratio: leave the log out of Eq. 3 to 5, 12 and 13, as they are printed.
         training_level: what the supervised stage predicts: `words` is the paper's [W], `events` [E],
             `words_and_events` [W+E].
+        word_weight: weight of the prediction of words (Eq. 15); the paper adds both levels as they are.
+        event_weight: weight of the prediction of the event (Eq. 16).
         predict_from: nodes that predict a left-out event: `mean` takes the mean cosine over all events of the
             context, as inference does; `neighbours` the events before and after it, through a matrix for each
             direction (Eq. 16).
@@ -80,15 +85,23 @@ class HeterEventConfig(EventConfig):
     order_weight: float | int = 0.4
     replacement_weight: float | int = 0.4
     composition_weight: float | int = 0.2
+    composition_anchor: Literal["chain", "rest"] = "chain"
     normal_corrupted_weight: float | int = 0.7
     corrupted_corrupted_weight: float | int = 0.3
     edge_drop: float | int = 0.2
     feature_mask: float | int = 0.2
     literal_ratio: bool = False
     training_level: Literal["words", "events", "words_and_events"] = "words_and_events"
+    word_weight: float | int = 1.0
+    event_weight: float | int = 1.0
     predict_from: Literal["mean", "neighbours"] = "mean"
     literal_first: bool = False
     freeze_encoder: bool = False
+
+    @property
+    def event_vector_dim(self) -> int:
+        """Size of what `encode_events` gives for an event: d entries, and the skipped vector behind them."""
+        return self.event_dim + (self.chain_dim if self.event_skip else 0)
 
     def __post_init__(self, **kwargs):
         if self.projection_dim is None:
@@ -143,6 +156,7 @@ class HeterEventConfig(EventConfig):
         weights = {
             "sequence": ("order_weight", "replacement_weight", "composition_weight"),
             "graph": ("normal_corrupted_weight", "corrupted_corrupted_weight"),
+            "supervised": ("word_weight", "event_weight"),
         }
         for names in weights.values():
             for name in names:

@@ -137,6 +137,33 @@ class LowRankComposition(nn.Module):
         return self.diagonal(arguments * predicate) + products.unflatten(-1, (-1, self.rank)).sum(dim=-1)
 
 
+class SkipProjection(nn.Module):
+    """The encoder's own vectors in the size of a chain's states, for use beside what is composed of them.
+
+    It starts as the identity, or as a random orthogonal projection where sizes differ, so that cosines are at
+    first those of the encoder. Its vectors have a root mean square of 1, the scale of a Bi-GRU's states.
+
+    Args:
+        hidden_size: size of the encoder's token vectors.
+        chain_dim: size D of a state.
+    """
+
+    def __init__(self, hidden_size: int, chain_dim: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(chain_dim, hidden_size))
+
+    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
+        """Project and scale vectors, `(..., hidden_size)` to `(..., chain_dim)`; zeros stay zeros."""
+        projected = nn.functional.linear(vectors, self.weight).float()
+        return nn.functional.normalize(projected, dim=-1) * self.weight.shape[0] ** 0.5
+
+
+def mean_pool(tokens: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+    """Mean of all token vectors that are not padding, `(E, L, h)` to `(E, h)`."""
+    weights = attention_mask.to(tokens.dtype).unsqueeze(1)
+    return (weights @ tokens).squeeze(1) / weights.sum(dim=-1).clamp(min=1)
+
+
 class EventComposition(nn.Module):
     """Token vectors to one vector for each event.
 

@@ -21,15 +21,24 @@ class GatedAttentionLayer(MessagePassing):
         dimension: size D of the nodes' vectors.
         value_projection: send `W_v h` instead of h, as graph attention networks do.
         edge_type_bias: add a learned number for the type of an edge to its attention logit.
+        gate_bias: where the gate's bias starts; None has no bias, as printed.
     """
 
-    def __init__(self, dimension: int, value_projection: bool = False, edge_type_bias: bool = False):
+    def __init__(
+        self,
+        dimension: int,
+        value_projection: bool = False,
+        edge_type_bias: bool = False,
+        gate_bias: float | None = None,
+    ):
         super().__init__(aggr="sum", node_dim=0)
         self.attention_projection = nn.Linear(dimension, dimension, bias=False)
         self.attention = nn.Linear(2 * dimension, 1, bias=False)
         self.value_projection = nn.Linear(dimension, dimension, bias=False) if value_projection else None
         self.edge_type_bias = nn.Embedding(NUM_EDGE_TYPES, 1) if edge_type_bias else None
         self.gate = nn.Linear(2 * dimension, dimension, bias=False)
+        self.gate_bias = None if gate_bias is None else nn.Parameter(torch.empty(dimension))
+        self.gate_start = gate_bias
 
     def forward(self, nodes: torch.Tensor, edge_index: torch.Tensor, edge_type: torch.Tensor) -> torch.Tensor:
         """Pass messages along the edges.
@@ -45,7 +54,8 @@ class GatedAttentionLayer(MessagePassing):
         values = nodes if self.value_projection is None else self.value_projection(nodes).to(nodes.dtype)
         weights = self.attention_weights(nodes, edge_index, edge_type).to(nodes.dtype)
         residual = self.propagate(edge_index, values=values, weights=weights).sigmoid() + nodes
-        gate = self.gate(torch.cat([residual, nodes], dim=-1)).sigmoid()
+        gate = self.gate(torch.cat([residual, nodes], dim=-1))
+        gate = (gate if self.gate_bias is None else gate + self.gate_bias).sigmoid()
         return (gate * residual.tanh() + (1 - gate) * nodes).to(nodes.dtype)
 
     def attention_weights(

@@ -80,7 +80,7 @@ class EventVectors(NamedTuple):
     """Vectors of the distinct events of a batch and of their words.
 
     Args:
-        events: `(E, event_dim)`.
+        events: `(E, event_vector_dim)`.
         words: vectors of the distinct words of each event, `(E, W, chain_dim)`.
         event_words: which words they are, `(E, W)`; -1 where an event has fewer.
     """

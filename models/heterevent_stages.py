@@ -88,10 +88,12 @@ def sequence_terms(
         # The anchors see one draw of dropout, all that they are compared with another.
         events, shift = head.event_dropout(events.repeat(2, 1)), len(events)
     groups = {"anchor": chains, "positive": chains, **corrupted}
+    if config.composition_anchor == "rest" and "segments" in corrupted:
+        groups["rest"] = chains_without(chains, corrupted["segments"])
     length = max(rows.shape[-1] for rows in groups.values())
     rows = [
         functional.pad(
-            chain if name == "anchor" else torch.where(chain >= 0, chain + shift, chain),
+            chain if name in ("anchor", "rest") else torch.where(chain >= 0, chain + shift, chain),
             (0, length - chain.shape[-1]),
             value=PADDING,
         ).flatten(0, -2)
@@ -119,16 +121,34 @@ def sequence_terms(
         if name in view
     }
     if "segments" in view:
+        anchor, segments, rivals = view["anchor"], view["segments"], view["corrupted_segments"]
+        there, rivals_there = present["segments"], present["corrupted_segments"]
+        if "rest" in view:
+            # Each segment has an anchor of its own, as if it were the only one of a chain.
+            anchor = view["rest"].flatten(0, 1)
+            segments, rivals = (part.flatten(0, 1).unsqueeze(1) for part in (segments, rivals))
+            there, rivals_there = (part.flatten(0, 1).unsqueeze(1) for part in (there, rivals_there))
         terms["composition_loss"] = composition_contrast(
-            view["anchor"],
-            view["segments"],
-            view["corrupted_segments"],
-            temperature,
-            present["segments"],
-            present["corrupted_segments"],
-            literal_ratio=literal_ratio,
+            anchor, segments, rivals, temperature, there, rivals_there, literal_ratio=literal_ratio
         )
     return terms
+
+
+def chains_without(chains: torch.Tensor, segments: torch.Tensor) -> torch.Tensor:
+    """What is left of chains when the events of a segment are taken out, in order.
+
+    Args:
+        chains: `(C, n)`, -1 fills up at the end.
+        segments: `(C, S, m)`.
+
+    Returns:
+        `(C, S, n)`; -1 alone where there is no segment, or nothing is left.
+    """
+    chains = chains.unsqueeze(1).expand(-1, segments.shape[1], -1)
+    taken = (chains.unsqueeze(-1) == segments.unsqueeze(-2)).any(dim=-1)
+    rest = chains.masked_fill(taken | (segments < 0).all(dim=-1, keepdim=True), PADDING)
+    order = (rest < 0).long().argsort(dim=-1, stable=True)
+    return rest.gather(-1, order)
 
 
 def graph_terms(

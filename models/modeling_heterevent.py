@@ -78,7 +78,7 @@ class HeterEventPreTrainedModel(EventPreTrainedModel):
             (init.eye_ if square else init.orthogonal_)(module.weight)
         elif isinstance(module, GatedAttentionLayer):
             if module.gate_bias is not None:
-                init.constant_(module.gate.bias, module.gate_bias)
+                init.constant_(module.gate_bias, module.gate_start)
         elif isinstance(module, ChainEncoder):
             init.normal_(module.chain_token)
             if module.state_weight is not None:
@@ -169,7 +169,7 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
         """Run the Bi-GRU over chains (Eq. 2).
 
         Args:
-            event_vectors: `(E, event_dim)`.
+            event_vectors: `(E, event_vector_dim)`.
             chains: rows of `event_vectors`, `(C, n)`; -1 fills up at the end.
 
         Returns:
@@ -181,7 +181,7 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
         """The state of each event as a chain of its own: a candidate is never a node of a graph.
 
         Args:
-            event_vectors: `(E, event_dim)`.
+            event_vectors: `(E, event_vector_dim)`.
 
         Returns:
             `(E, chain_dim)`.

@@ -108,18 +108,20 @@ def replace_events(
     return np.where(chosen & valid, incoming, chains)
 
 
-def draw_segments(chains: Codes, draws: Uniforms) -> Codes:
-    """Draw segments of a chain: length uniform in [2, n - 1], then start uniform.
+def draw_segments(chains: Codes, draws: Uniforms, least: int = 2) -> Codes:
+    """Draw segments of a chain: length uniform in [least, n - 1], then start uniform.
 
     Args:
         chains: `(B, n)`.
         draws: `(B, S, 2)`.
+        least: events of a segment at least, fewer where a chain has no longer ones.
 
     Returns:
         `(B, S, n)`; -1 alone where a chain has fewer than three events.
     """
     count = (chains >= 0).sum(-1)[:, None]
-    length = 2 + (draws[..., 0] * (count - 2)).astype(np.int64)
+    shortest = np.minimum(least, count - 1)
+    length = shortest + (draws[..., 0] * (count - shortest)).astype(np.int64)
     start = (draws[..., 1] * (count - length + 1)).astype(np.int64)
     step = np.arange(chains.shape[-1])
     inside = (step < length[..., None]) & (count >= LEAST_EVENTS)[..., None]
@@ -127,7 +129,9 @@ def draw_segments(chains: Codes, draws: Uniforms) -> Codes:
     return np.where(inside, np.take_along_axis(chains[:, None], places, -1), -1)
 
 
-def corrupt_segments(segments: Codes, others: Codes, draws: Uniforms, probability: float) -> Codes:
+def corrupt_segments(
+    segments: Codes, others: Codes, draws: Uniforms, probability: float, order_share: float = 0.5
+) -> Codes:
     """Corrupt segments: half of the time another order, otherwise one event substituted.
 
     Args:
@@ -135,6 +139,7 @@ def corrupt_segments(segments: Codes, others: Codes, draws: Uniforms, probabilit
         others: `(B, P)`, the events that may come in, none of which stands in the chain.
         draws: `(B, S, N, 5, n)`.
         probability: share of the events that move in another order.
+        order_share: share of the corruptions by another order.
 
     Returns:
         `(B, S, N, n)`; where a segment has no other order an event is substituted; -1 alone where a segment
@@ -145,7 +150,7 @@ def corrupt_segments(segments: Codes, others: Codes, draws: Uniforms, probabilit
     substituted = replace_events(
         segments, others[:, None, None], draws[..., 2:4, :], probability, only_one=True
     )
-    by_order = (draws[..., 4, 0] < 0.5) & (ordered >= 0).any(-1)
+    by_order = (draws[..., 4, 0] < order_share) & (ordered >= 0).any(-1)
     return np.where(by_order[..., None], ordered, substituted)
 
 
@@ -157,11 +162,15 @@ class CorruptionSettings:
         num_corrupted: corruptions of each kind of a chain, and of each of its segments (N_c).
         num_segments: segments of a chain (N_s).
         corruption_probability: chance of each event to move, or to be substituted.
+        min_segment_length: events of a segment at least.
+        segment_order_share: share of a segment's corruptions by another order; the others substitute.
     """
 
     num_corrupted: int = 24
     num_segments: int = 8
     corruption_probability: float = 0.2
+    min_segment_length: int = 2
+    segment_order_share: float = 0.5
 
 
 @dataclass(frozen=True)
@@ -212,7 +221,7 @@ def corrupt_chains(
     for_replacement = draws.uniform(count, 2, width)
     for_segments = draws.uniform(settings.num_segments, 2)
     for_corrupted = draws.uniform(settings.num_segments, count, 5, width)
-    segments = draw_segments(chains, for_segments) if composition else None
+    segments = draw_segments(chains, for_segments, settings.min_segment_length) if composition else None
     return CorruptedChains(
         order_corrupted=change_order(chains[:, None], for_order, probability) if order else None,
         replacement_corrupted=(
@@ -222,6 +231,8 @@ def corrupt_chains(
         ),
         segments=segments,
         corrupted_segments=(
-            None if segments is None else corrupt_segments(segments, others, for_corrupted, probability)
+            None
+            if segments is None
+            else corrupt_segments(segments, others, for_corrupted, probability, settings.segment_order_share)
         ),
     )

@@ -41,6 +41,8 @@ _SETTING_TYPES = {
     "num_corrupted": int,
     "num_segments": int,
     "corruption_probability": float,
+    "min_segment_length": int,
+    "segment_order_share": float,
     "num_incoming_events": int,
     "num_views": int,
     "target": str,
@@ -51,6 +53,7 @@ _LEAST = {
     "max_chain_length": LEAST_EVENTS,
     "num_corrupted": 1,
     "num_segments": 1,
+    "min_segment_length": 1,
     "num_incoming_events": 1,
     "num_views": 2,
     "num_distractors": 0,
@@ -93,7 +96,7 @@ class HeterEventCollator:
         num_views: corrupted views of a chain's graph, N_g (stage `graph`).
         target: which event is left out (stage `supervised`): `random`, or the `last`, as in the questions.
         num_distractors: distractors of each left-out event, made as those of the questions. They stand among
-            the events that it is told from.
+            the events that it is told from; in the stage `sequence` among those that are substituted.
         epoch: the epoch that runs.
         truncated: number of events cut so far.
         without_distractors: number of rows so far whose distractors could not be drawn.
@@ -132,8 +135,12 @@ class HeterEventCollator:
         config = self.config
         substitutes = bool(config.replacement_weight or config.composition_weight)
         numbers = _padded([row["events"] for row in rows], self.max_chain_length)
+        made: list[Event] = []
         if substitutes:
-            numbers = np.concatenate([numbers, np.stack([self._incoming(row) for row in rows])], axis=1)
+            incoming = np.stack([self._incoming(row) for row in rows])
+            numbers = np.concatenate([numbers, incoming], axis=1)
+            if self.num_distractors:
+                numbers = np.concatenate([numbers, self._made(rows, incoming, made)], axis=1)
         distinct, places = _distinct(numbers)
         chains, incoming = places[:, : self.max_chain_length], places[:, self.max_chain_length :]
         corrupted = corrupt_chains(
@@ -148,7 +155,7 @@ class HeterEventCollator:
         width = max(len(row["events"]) for row in rows)
         tensors = {"chains": chains, **vars(corrupted)}
         return {
-            **self._tokenised(self.chains.events(distinct)),
+            **self._tokenised(self.chains.events(distinct[: len(distinct) - len(made)]) + made),
             **{
                 name: torch.from_numpy(value[..., :width].copy())
                 for name, value in tensors.items()
@@ -202,6 +209,22 @@ class HeterEventCollator:
             "target_events": torch.from_numpy(places[:, 0].copy()),
             "target_position": torch.tensor(positions),
         }
+
+    def _made(self, rows: Sequence[ChainRow], incoming: Codes, made: list[Event]) -> Codes:
+        """Distractors of each row, as numbers behind those of all events, `(rows, num_distractors)`.
+
+        They are added to `made`. A row whose distractors cannot be drawn repeats events that come in anyway.
+        """
+        places: dict[tuple[str, ...], int] = {}
+        numbers = np.resize(incoming.T, (self.num_distractors, len(rows))).T.copy()
+        for number, row in zip(numbers, rows, strict=True):
+            for place, event in enumerate(self._distractors(row)):
+                key = tuple(event.values())
+                if key not in places:
+                    places[key] = self.chains.num_events + len(made)
+                    made.append(event)
+                number[place] = places[key]
+        return numbers
 
     def _distractors(self, row: ChainRow) -> list[Event]:
         """Distractors of a row, made as those of its question would be; none where they cannot be drawn."""
@@ -292,7 +315,7 @@ def _prepare(
         **{key: views.pop(key) for key in CorruptionSettings.__dataclass_fields__ if key in views}
     )
     pool = None
-    if config.stage == "supervised" and views.get("num_distractors"):
+    if config.stage != "graph" and views.get("num_distractors"):
         pool = EventPool(_occurrences(rows))
     collator = HeterEventCollator(tokenizer, rows, config, seed, pool, corruption=corruption, **views)
     report = built_report(data, name, builder=builder, **settings)
@@ -312,11 +335,10 @@ def _check_settings(recipe: Recipe) -> None:
     for name, least in _LEAST.items():
         if views.get(name, least) < least:
             raise EventformersError(f"setting {name}: found {views[name]}; accepted: {least} or more")
-    probability = views.get("corruption_probability", 0.2)
-    if not 0 <= probability <= 1:
-        raise EventformersError(
-            f"setting corruption_probability: found {probability}; accepted: a number from 0 to 1"
-        )
+    for name in ("corruption_probability", "segment_order_share"):
+        probability = views.get(name, 0.2)
+        if not 0 <= probability <= 1:
+            raise EventformersError(f"setting {name}: found {probability}; accepted: a number from 0 to 1")
     if views.get("target", "random") not in _TARGETS:
         raise EventformersError(
             f"setting target: found {views['target']!r}; accepted: {' or '.join(_TARGETS)}"

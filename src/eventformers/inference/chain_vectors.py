@@ -133,7 +133,7 @@ def encode_states(
     inputs = encoder.inputs()
     rows = DistinctRows([inputs.key(event, place) for place, event in enumerate(events)])
     config = encoder.model.config
-    vectors = torch.empty((len(events), config.event_dim))
+    vectors = torch.empty((len(events), config.event_vector_dim))
     candidates = np.empty((len(events), config.chain_dim), dtype=np.float32)
     words: list[torch.Tensor] = [torch.empty(0)] * len(events)
     numbers: list[torch.Tensor] = [torch.empty(0)] * len(events)
