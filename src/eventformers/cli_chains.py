@@ -145,3 +145,5 @@ def next_event(
     for candidate in found.candidates:
         table.add_row(Text(candidate.text), f"{candidate.score:.3f}")
     console.print(table)
+    if candidates is None and corpus is None:
+        console.print("The candidates are the events of the bundled samples; --corpus names others.")
