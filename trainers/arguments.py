@@ -24,6 +24,8 @@ class EventTrainingArguments(TrainingArguments):
             validations; None goes on to the last step.
         learning_rate_decay: what every learning rate is multiplied by from epoch to epoch, a little at each
             step; None takes the rates of `lr_scheduler_type`.
+        encoder_cache_tokens: hold the vectors of this many tokens of a frozen encoder, so that each text is
+            encoded once; None encodes it each time.
         start_weight_share: share of the start's weights in the final encoder, whose weights are the average
             of start and end (Wortsman et al., 2022); 0 takes the end alone.
     """
@@ -34,4 +36,5 @@ class EventTrainingArguments(TrainingArguments):
     stop_at_relative_change: float | None = field(default=None)
     early_stopping_patience: int | None = field(default=None)
     learning_rate_decay: float | None = field(default=None)
+    encoder_cache_tokens: int | None = field(default=None)
     start_weight_share: float = field(default=0.0)

@@ -23,6 +23,7 @@ from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.base import EventTrainer
 from eventformers.trainers.checkpoints import is_finished, last_whole_checkpoint
 from eventformers.trainers.early_stopping import stopping_callbacks
+from eventformers.trainers.encoder_cache import cache_encoder
 from eventformers.trainers.lora import add_lora
 from eventformers.trainers.method import Method
 from eventformers.trainers.recipes import Recipe
@@ -128,7 +129,14 @@ def train_stage(
     prepared = method.prepare(recipe, options.data, tokenizer, model, options.seed)
     has_validation = prepared.validation is not None
     arguments = _make_arguments(recipe, stage.folder, options, has_validation)
+    if arguments.gradient_cache_chunk_size is not None and not hasattr(model, "encode_views"):
+        raise EventformersError(
+            f"gradient_cache_chunk_size: {method.title} encodes a batch at once, each distinct event once; "
+            "accepted: null, with a smaller per_device_train_batch_size"
+        )
     _freeze(model, arguments.frozen_modules or [])
+    if arguments.encoder_cache_tokens is not None:
+        cache_encoder(model, arguments.encoder_cache_tokens)
     start = _start_weights(model, arguments.start_weight_share, options.lora)
     trained = add_lora(model, method.trained_whole, options.encoder_name) if options.lora else model
     trainer = EventTrainer(

@@ -12,7 +12,7 @@ from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
 from eventformers.trainers.gradient_cache import backward_in_chunks
-from eventformers.trainers.method import load_method
+from eventformers.trainers.method import Method, load_method
 from eventformers.trainers.run import resolve_recipe, train_head
 from eventformers.training import train
 
@@ -25,22 +25,8 @@ def main(folder: Path) -> None:
     rank, processes = distributed.get_rank(), distributed.get_world_size()
     assert processes == 2
     method = load_method(request["method"])
-    inputs = load_file(folder / "inputs.safetensors")
-    rows = len(inputs["input_ids"]) // processes
-    own = {name: value[rank * rows : (rank + 1) * rows] for name, value in inputs.items()}
-
-    head = method.head_class.from_pretrained(folder / "head").train()
-    wrapped = DistributedDataParallel(head)
-    output = wrapped(**own)
-    output.loss.backward()
-    _write(folder / "plain.safetensors", head, output.loss, rank)
-
-    head = method.head_class.from_pretrained(folder / "head").train()
-    output = backward_in_chunks(head, own, 2, backward=lambda loss: loss.backward())
-    for parameter in head.parameters():
-        distributed.all_reduce(parameter.grad)
-        parameter.grad /= processes
-    _write(folder / "chunks.safetensors", head, output.loss, rank)
+    if request["splits_by_row"]:
+        _write_gradients(folder, method, rank, processes)
 
     options = {"encoder": request["encoder"], "device": "cpu"}
     finished = train(
@@ -61,6 +47,26 @@ def main(folder: Path) -> None:
             recipe, encoder_name="tiny", output=folder / "stream", data=request["raw"], **options
         )
         assert run.steps == 4
+
+
+def _write_gradients(folder: Path, method: Method, rank: int, processes: int) -> None:
+    """Loss and gradient of this process's rows, in one pass and in chunks."""
+    inputs = load_file(folder / "inputs.safetensors")
+    rows = len(inputs["input_ids"]) // processes
+    own = {name: value[rank * rows : (rank + 1) * rows] for name, value in inputs.items()}
+
+    head = method.head_class.from_pretrained(folder / "head").train()
+    wrapped = DistributedDataParallel(head)
+    output = wrapped(**own)
+    output.loss.backward()
+    _write(folder / "plain.safetensors", head, output.loss, rank)
+
+    head = method.head_class.from_pretrained(folder / "head").train()
+    output = backward_in_chunks(head, own, 2, backward=lambda loss: loss.backward())
+    for parameter in head.parameters():
+        distributed.all_reduce(parameter.grad)
+        parameter.grad /= processes
+    _write(folder / "chunks.safetensors", head, output.loss, rank)
 
 
 def _write(path: Path, head: torch.nn.Module, loss: torch.Tensor, rank: int) -> None:

@@ -1,0 +1,187 @@
+"""Training of HeterEvent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from heterevent_inputs import heterevent_inputs
+from training_case import MethodTrainingCase
+
+from eventformers.errors import EventformersError
+from eventformers.trainers.method import load_method
+from eventformers.trainers.recipes import list_recipes
+from eventformers.trainers.run import resolve_recipe
+from eventformers.trainers.stages import stage_recipes
+from eventformers.training import FinishedRun
+
+PROTAGONISTS = ("police", "bank", "storm", "house", "judge", "doctor", "team", "company")
+PREDICATES = ("arrested", "bought", "destroyed", "closed", "sentenced", "treated", "won", "hired", "saved")
+OBJECTS = ("thief", "road", "bridge", "city", "suspect", "patient", "goal", "worker", "car", "")
+TERMS = {
+    "sequence": {"order_loss", "replacement_loss", "composition_loss"},
+    "graph": {"normal_corrupted_loss", "corrupted_corrupted_loss"},
+    "supervised": {"word_loss", "event_loss"},
+}
+
+
+class TestHeterEventTraining(MethodTrainingCase):
+    method = "heterevent"
+    recipe = str(Path(__file__).with_name("quick_heterevent.yaml"))
+    loss_terms = tuple(set().union(*TERMS.values()))
+    head_fields = {  # noqa: RUF012
+        "stage": "supervised",
+        "event_dim": 16,
+        "chain_dim": 16,
+        "predict_from": "neighbours",
+        "event_dropout": 0.0,
+    }
+    stream_settings = None
+    # Chains are numbers of events; what two processes make of their shares is tested with the models.
+    splits_by_row = False
+    without_dropout = ("event_dropout=0.0",)
+
+    @classmethod
+    def write_raw(cls, folder: Path) -> None:
+        """40 documents with two chains each, of 5 to 12 events."""
+        draws = np.random.default_rng(0)
+        lines = []
+        for number in range(40):
+            events = []
+            for protagonist in draws.choice(len(PROTAGONISTS), 2, replace=False):
+                for predicate, place in zip(
+                    draws.permutation(len(PREDICATES) * 2)[: 5 + number % 8],
+                    draws.integers(len(OBJECTS), size=12),
+                    strict=False,
+                ):
+                    name = PREDICATES[predicate % len(PREDICATES)] + (" over" if predicate > 8 else "")
+                    roles = [PROTAGONISTS[protagonist], name, OBJECTS[place]]
+                    events.append([0, len(events), *roles, name, 0, 0])
+            document = {"id": f"d{number}", "source": "bbc", "n_sent": 1, "events": events}
+            lines.append(json.dumps(document))
+        (folder / "events.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def head_inputs(self, head: Any) -> dict[str, torch.Tensor]:
+        return heterevent_inputs(head.config.encoder_config.vocab_size)
+
+    def test_every_loss_term_is_logged(self, finished: FinishedRun) -> None:
+        steps = [line for line in finished.run.history if "loss" in line]
+        assert len(steps) == 12
+        for line, stage in zip(steps, [name for name in TERMS for _ in range(4)], strict=True):
+            assert {name for name in line if name.endswith("_loss")} == TERMS[stage]
+
+    def test_accuracy_on_questions_chooses_the_model(
+        self, tiny_encoder: Path, raw: Path, tmp_path: Path
+    ) -> None:
+        settings = (
+            *("stages=[supervised]", "validation_rows=3", "validation_share=0.4", "max_steps=6"),
+            *("metric_for_best_model=choice_accuracy", "greater_is_better=true"),
+            "early_stopping_patience=1",
+        )
+        run = self.run(tiny_encoder, raw, tmp_path, (*settings, "learning_rate=0.0"))
+        lines = [line for line in run.history if "eval_loss" in line]
+        # Nothing is learned at a rate of 0, so the second validation is no better than the first.
+        assert [line["step"] for line in lines] == [2, 4]
+        assert run.steps == 4
+        assert lines[0]["eval_choice_accuracy"] in (0.0, pytest.approx(1 / 3), pytest.approx(2 / 3), 1.0)
+        again = self.run(tiny_encoder, raw, tmp_path, (*settings, "learning_rate=0.0"), resume=True)
+        assert again.steps == 4
+        for name, value in run.model.state_dict().items():
+            assert torch.equal(again.model.state_dict()[name], value), name
+
+    def test_rates_descend_exponentially(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
+        run = self.run(
+            tiny_encoder,
+            raw,
+            tmp_path,
+            ("stages=[graph]", "learning_rate_decay=0.5", "num_train_epochs=2", "max_steps=-1"),
+        )
+        rates = [line["learning_rate"] for line in run.history if "learning_rate" in line]
+        ratios = np.array(rates[1:]) / np.array(rates[:-1])
+        assert ratios == pytest.approx(0.5 ** (2 / run.steps))
+
+    def test_chains_that_cannot_be_corrupted_are_counted(
+        self, tiny_encoder: Path, raw: Path, tmp_path: Path
+    ) -> None:
+        run = self.run(
+            tiny_encoder,
+            raw,
+            tmp_path,
+            (
+                "stages=[graph]",
+                "max_steps=1",
+                "min_chain_length=2",
+                "max_chain_length=4",
+                "all_windows=false",
+            ),
+        )
+        skipped = run.data["skipped"]
+        assert skipped["chain_with_fewer_than_three_events"] > 0
+        assert skipped["event_beyond_max_chain_length"] > 0
+
+    @pytest.mark.parametrize(
+        ("setting", "message"),
+        [
+            ("num_corrupted=0", r"num_corrupted: found 0; accepted: 1 or more"),
+            ("num_views=1", r"num_views: found 1; accepted: 2 or more"),
+            ("num_distractors=-1", r"num_distractors: found -1"),
+            ("max_chain_length=2", r"max_chain_length: found 2; accepted: 3 or more"),
+            ("max_seq_length=2", r"max_seq_length: found 2; accepted: 3 or more"),
+            ("corruption_probability=1.5", r"corruption_probability: found 1\.5"),
+            ("target=first", r"target: found 'first'; accepted: random or last"),
+            ("all_windows=2", r"all_windows: found 2"),
+            ("validation_rows=3", r"the stage sequence answers no questions"),
+            ("supervised.validation_rows=300", r"a number up to the \d+ questions"),
+            ("supervised.validation_rows=-1", r"validation_rows: received -1"),
+            ("min_chain_length=40", r"chains|rows"),
+            ("learning_rate_decay=-0.5", r"learning_rate_decay: found -0\.5"),
+            ("early_stopping_patience=0", r"early_stopping_patience: found 0"),
+            ("early_stopping_patience=1", r"early_stopping_patience needs a validation loss"),
+            ("contrast_temperature=0", r"contrast_temperature is 0"),
+            ("gradient_cache_chunk_size=2", r"gradient_cache_chunk_size"),
+        ],
+    )
+    def test_bad_settings(
+        self, tiny_encoder: Path, raw: Path, tmp_path: Path, setting: str, message: str
+    ) -> None:
+        with pytest.raises(EventformersError, match=message):
+            self.run(tiny_encoder, raw, tmp_path, ("max_steps=1", setting))
+
+    def test_recipes_of_the_paper(self) -> None:
+        """Section V: N_c 24, N_s and N_g 8, the weights of Eq. 6 and 14, batch 128, clipping at 10."""
+        method = load_method(self.method)
+        for part in stage_recipes(resolve_recipe(method, "paper")):
+            config = method.config_class(**part.model)
+            assert config.order_weight == config.replacement_weight == 0.4
+            assert config.composition_weight == 0.2
+            assert (config.normal_corrupted_weight, config.corrupted_corrupted_weight) == (0.7, 0.3)
+            views = part.views
+            assert (views["num_corrupted"], views["num_segments"], views["num_views"]) == (24, 8, 8)
+            assert part.training["per_device_train_batch_size"] == 128
+            assert part.training["max_grad_norm"] == 10
+            assert part.training["weight_decay"] == 1e-5
+
+    def test_variants_differ_from_the_paper_in_what_they_are_named_after(self) -> None:
+        method = load_method(self.method)
+        recipes = {name: resolve_recipe(method, name) for name in list_recipes(self.method)}
+        paper = recipes["paper"]
+        levels = {"w": "words", "e": "events", "we": "words_and_events"}
+        for level, value in levels.items():
+            [only] = stage_recipes(recipes[f"heterevent-{level}"])
+            assert only.model["training_level"] == value
+            if level != "we":
+                *before, last = stage_recipes(recipes[f"mulcl-{level}"])
+                assert last.model == only.model
+                assert last.training == only.training
+                assert [part.model["stage"] for part in before] == ["sequence", "graph"]
+        for name in ("order", "replacement", "composition", "normal_corrupted", "corrupted_corrupted"):
+            recipe = recipes[f"without-{name.replace('_', '-')}"]
+            changed = {key: value for key, value in recipe.model.items() if value != paper.model.get(key)}
+            assert changed == {f"{name}_weight": 0.0}
+            assert recipe.stages == paper.stages
+        for hops in (1, 2, 3, 4):
+            assert recipes[f"hops-{hops}"].model["num_graph_layers"] == hops

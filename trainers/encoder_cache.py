@@ -1,0 +1,107 @@
+"""Token vectors of a frozen encoder, each text's computed once in a training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch.nn import functional
+
+from eventformers.errors import EventformersError
+from eventformers.models.modeling_base import EventPreTrainedModel
+
+Group = tuple[torch.Tensor, torch.Tensor]
+_FIRST_CAPACITY = 2**14
+
+
+class CachedEncoding:
+    """Takes the place of a model's `encode_together`, and asks it only for texts that are new.
+
+    Vectors are held in half precision, so that a loss agrees with that of the encoder itself to about three
+    digits. They depend, in the last digit, on the batch that a text is first met in: a resumed run equals the
+    uninterrupted one to rounding, and not to the last bit.
+
+    Args:
+        encode: the model's own `encode_together`, of an encoder that does not change.
+        max_tokens: tokens held at most, at two bytes for each entry of a vector; texts that come later are
+            encoded each time.
+        hidden_size: entries of a vector.
+    """
+
+    def __init__(
+        self, encode: Callable[[Sequence[Group]], list[Group]], max_tokens: int, hidden_size: int
+    ) -> None:
+        self._encode = encode
+        self._max_tokens = max_tokens
+        # The first row is for padding.
+        self._vectors = torch.zeros(min(_FIRST_CAPACITY, max_tokens) + 1, hidden_size, dtype=torch.float16)
+        self._used = 1
+        self._starts: dict[bytes, int] = {}
+        self._is_full = False
+
+    @torch.no_grad()
+    def __call__(self, groups: Sequence[Group]) -> list[Group]:
+        """As `encode_together`: token vectors `(rows, width, hidden_size)` and mask of each group.
+
+        Padding has zeros.
+        """
+        width = max(ids.shape[1] for ids, _ in groups)
+        input_ids = torch.cat([functional.pad(ids, (0, width - ids.shape[1])) for ids, _ in groups])
+        mask = torch.cat([functional.pad(mask, (0, width - mask.shape[1])) for _, mask in groups])
+        there = mask.bool()
+        self._vectors = self._vectors.to(input_ids.device)
+        keys = [row[row >= 0].tobytes() for row in input_ids.masked_fill(~there, -1).cpu().numpy()]
+        missing = torch.tensor([key not in self._starts for key in keys], device=there.device)
+        fresh = None
+        if bool(missing.any()):
+            [(fresh, _)] = self._encode([(input_ids[missing], mask[missing])])
+            fresh = fresh.masked_fill(~there[missing].unsqueeze(-1), 0)
+            new = [key for key, is_new in zip(keys, missing.tolist(), strict=True) if is_new]
+            self._hold(new, fresh, there[missing])
+        starts = torch.tensor([self._starts.get(key, 0) for key in keys], device=there.device)
+        places = starts.unsqueeze(1) + there.cumsum(dim=1) - 1
+        hidden = self._vectors[torch.where(there & (starts > 0).unsqueeze(1), places, 0)].float()
+        if fresh is not None:
+            # What was not held, too, and the held ones of this batch as they will be found in the next.
+            hidden[missing] = fresh[:, :width].half().float()
+        sizes = [len(ids) for ids, _ in groups]
+        return list(zip(hidden.split(sizes), mask.split(sizes), strict=True))
+
+    def _hold(self, keys: Sequence[bytes], hidden: torch.Tensor, there: torch.Tensor) -> None:
+        """Hold the vectors of new texts as long as there is room."""
+        held = []
+        end = self._used
+        for row, (key, length) in enumerate(zip(keys, there.sum(dim=1).tolist(), strict=True)):
+            self._is_full = self._is_full or end + length > self._max_tokens + 1
+            if not self._is_full and key not in self._starts:
+                self._starts[key] = end
+                end += length
+                held.append(row)
+        while end > len(self._vectors):
+            self._vectors = torch.cat([self._vectors, torch.zeros_like(self._vectors)])
+        self._vectors[self._used : end] = hidden[held][there[held]].half()
+        self._used = end
+
+
+def cache_encoder(head: EventPreTrainedModel, max_tokens: int) -> None:
+    """Let a head with a frozen encoder encode each text once.
+
+    Args:
+        head: the training head.
+        max_tokens: tokens whose vectors are held at most.
+
+    Raises:
+        EventformersError: the encoder is not frozen, or the number is not positive.
+    """
+    if max_tokens < 1:
+        raise EventformersError(
+            f"setting encoder_cache_tokens: found {max_tokens}; accepted: a whole number of 1 or more, or "
+            "null"
+        )
+    if not getattr(head.config, "freeze_encoder", False):
+        raise EventformersError(
+            "encoder_cache_tokens needs an encoder that does not train; accepted: with freeze_encoder=true"
+        )
+    model = head.base_model
+    size = head.config.encoder_config.hidden_size
+    model.encode_together = CachedEncoding(model.encode_together, max_tokens, size)
