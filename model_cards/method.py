@@ -8,7 +8,11 @@ from dataclasses import dataclass, field
 
 from eventformers.errors import UnknownNameError
 
-METHOD_CARDS = {"swcc": "eventformers.model_cards.swcc", "mico": "eventformers.model_cards.mico"}
+METHOD_CARDS = {
+    "swcc": "eventformers.model_cards.swcc",
+    "mico": "eventformers.model_cards.mico",
+    "heterevent": "eventformers.model_cards.heterevent",
+}
 """The module of each method, which holds its `METHOD_CARD`."""
 
 Settings = Mapping[str, object]

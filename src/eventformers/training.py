@@ -18,6 +18,7 @@ from eventformers.files import full_disk, staged_folder
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.loading import find_device
 from eventformers.model_cards import ModelCard, TrainedOn, write_card
+from eventformers.model_cards.markdown import code, duration, number, table
 from eventformers.results import TaskResult, write_eval_results
 from eventformers.tasks import TASKS
 from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER, can_resume, recorded_seed
@@ -209,6 +210,15 @@ def _score(
     ]
 
 
+def _stages_section(run: TrainingRun) -> dict[str, str]:
+    """The stages of a run that has several."""
+    if len(run.stages) < 2:
+        return {}
+    rows = [[code(stage.name), number(stage.steps), duration(stage.seconds)] for stage in run.stages]
+    note = "Each starts from the model of the one before; the settings told below are those of the last."
+    return {"Stages of training": f"{note}\n\n{table(['stage', 'optimizer steps', 'time'], rows)}"}
+
+
 def _card(run: TrainingRun, name: str, encoder: str, results: list[TaskResult]) -> ModelCard:
     recipe = run.recipe
     return ModelCard(
@@ -231,5 +241,6 @@ def _card(run: TrainingRun, name: str, encoder: str, results: list[TaskResult]) 
         history=run.history,
         results=results,
         results_note=recipe.note,
+        sections=_stages_section(run),
         parameters=sum(parameter.numel() for parameter in run.model.base_model.parameters()),
     )
