@@ -175,7 +175,7 @@ class EventTrainer(Trainer):
     ) -> LRScheduler:
         """Create the scheduler; `learning_rate_decay` makes it an exponential one."""
         decay = self.args.learning_rate_decay
-        if decay is None or self.lr_scheduler is not None:
+        if decay is None or getattr(self, "lr_scheduler", None) is not None:
             return super().create_scheduler(num_training_steps, optimizer)
         if not decay > 0:
             raise EventformersError(

@@ -187,22 +187,18 @@ class HeterEventCollator:
     def _supervised(self, rows: Sequence[ChainRow], generators: Sequence[np.random.Generator]) -> Batch:
         contexts, targets, positions = [], [], []
         for row, generator in zip(rows, generators, strict=True):
-            events = row["events"]
-            position = len(events) - 1 if self.target == "last" else int(generator.integers(len(events)))
-            contexts.append(np.delete(events, position))
-            targets.append(events[position])
+            chain = row["events"]
+            position = len(chain) - 1 if self.target == "last" else int(generator.integers(len(chain)))
+            contexts.append(np.delete(chain, position))
+            targets.append(chain[position])
             positions.append(position)
         numbers = np.concatenate([np.array(targets)[:, None], _padded(contexts)], axis=1)
         distinct, places = _distinct(numbers)
         events = self.chains.events(distinct)
         if self.num_distractors:
-            known = {tuple(event.values()) for event in events}
-            drawn = (event for row in rows for event in self._distractors(row))
-            events += [
-                event
-                for event in {tuple(event.values()): event for event in drawn}.values()
-                if tuple(event.values()) not in known
-            ]
+            known = {_roles(event) for event in events}
+            drawn = {_roles(event): event for row in rows for event in self._distractors(row)}
+            events += [event for roles, event in drawn.items() if roles not in known]
         return {
             **self._tokenised(events),
             "chains": torch.from_numpy(places[:, 1:].copy()),
@@ -219,11 +215,11 @@ class HeterEventCollator:
         numbers = np.resize(incoming.T, (self.num_distractors, len(rows))).T.copy()
         for number, row in zip(numbers, rows, strict=True):
             for place, event in enumerate(self._distractors(row)):
-                key = tuple(event.values())
-                if key not in places:
-                    places[key] = self.chains.num_events + len(made)
+                roles = _roles(event)
+                if roles not in places:
+                    places[roles] = self.chains.num_events + len(made)
                     made.append(event)
-                number[place] = places[key]
+                number[place] = places[roles]
         return numbers
 
     def _distractors(self, row: ChainRow) -> list[Event]:
@@ -242,7 +238,7 @@ class HeterEventCollator:
         events: list[Event] = []
 
         def number(event: Event) -> int:
-            place = table.setdefault((event["subject"], event["predicate"], event["object"]), len(events))
+            place = table.setdefault(_roles(event), len(events))
             if place == len(events):
                 events.append(event)
             return place
@@ -266,6 +262,10 @@ class HeterEventCollator:
         if self.config.stage == "supervised":
             encoded.update(event_keys(events, order))
         return encoded
+
+
+def _roles(event: Event) -> tuple[str, ...]:
+    return event["subject"], event["predicate"], event["object"]
 
 
 def _padded(rows: Sequence[Codes], width: int | None = None) -> Codes:
@@ -320,7 +320,8 @@ def _prepare(
     collator = HeterEventCollator(tokenizer, rows, config, seed, pool, corruption=corruption, **views)
     report = built_report(data, name, builder=builder, **settings)
     if report:
-        report = {**report, "skipped": {**report.get("skipped", {}), **_counted(rows.skipped)}}
+        skipped = cast("dict[str, int]", report.get("skipped", {}))
+        report = {**report, "skipped": {**skipped, **_counted(rows.skipped)}}
     return TrainingData(rows, _questions(recipe, data, config, settings), collator, report)
 
 

@@ -84,7 +84,8 @@ def stage_recipes(recipe: Recipe) -> list[Recipe]:
     for stage in recipe.stages:
         sections = {name: {**getattr(recipe, name), **stage.get(name, {})} for name in SECTIONS}
         sections["model"]["stage"] = stage["name"]
-        recipes.append(replace(recipe, stages=[], **sections))
+        overridden: dict[str, Any] = {"stages": [], **sections}
+        recipes.append(replace(recipe, **overridden))
     return recipes
 
 
