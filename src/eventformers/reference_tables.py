@@ -125,8 +125,8 @@ def datasets_table() -> str:
             f"`{entry['config']}`",
             _codes(entry["columns"]),
             _codes(entry["splits"]),
-            # File patterns hold asterisks, which Markdown would take for emphasis.
-            re.sub(r"[^\s,;]*\*[^\s,;]*", r"`\g<0>`", entry["raw_files"]),
+            # Markdown would take the asterisks of file patterns for emphasis, and <TUP> for HTML.
+            re.sub(r"[^\s,;]*\*[^\s,;]*|<\w+>", r"`\g<0>`", entry["raw_files"]),
         )
         for entry in list_datasets()
     ]
