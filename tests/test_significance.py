@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
+from eventformers.baselines import get_baseline
+from eventformers.cli import main
 from eventformers.errors import EventformersError
 from eventformers.results import DatasetRecord, TaskResult
-from eventformers.significance import compare_results, paired_bootstrap
+from eventformers.significance import compare_results, document_clusters, paired_bootstrap
 
 
 def result(predictions: list[dict[str, object]], model: str = "a", fingerprint: str = "f") -> TaskResult:
@@ -161,3 +164,21 @@ def test_other_rows_tasks_and_predictions_are_refused() -> None:
         compare_results(result([{"rank": 3}]), result(rows, "b"))
     with pytest.raises(EventformersError, match="as many of both"):
         compare_results(result([{"correct": [True, True]}]), result([{"correct": [True] * 3}], "b"))
+
+
+def test_the_command_takes_documents_from_the_data(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = (get_baseline(name)("mcnc", output=tmp_path) for name in ("ppmi", "random"))
+    paths = sorted(map(str, tmp_path.rglob("mcnc.json")), key=lambda path: "PPMI" not in path)
+    with pytest.raises(SystemExit, match="^0$"):
+        main(["compare", *paths])
+    shown = capsys.readouterr().out
+    assert f"mcnc: {(first.main_value or 0) - (second.main_value or 0):+.2f} points" in shown
+    assert f"({first.dataset.rows} questions" in shown
+    clusters = document_clusters(first, None)
+    assert len(clusters) == first.dataset.rows
+    with pytest.raises(EventformersError, match="has other rows"):
+        document_clusters(replace(first, dataset=replace(first.dataset, fingerprint="g")), None)
+    with pytest.raises(EventformersError, match="tells no documents"):
+        document_clusters(get_baseline("random")("variable_mcnc"), None)

@@ -25,6 +25,7 @@ def add_commands(app: typer.Typer) -> None:
     """Add the commands of this module to the program."""
     app.command()(extract)
     app.command()(next_event)
+    app.command()(compare)
 
 
 def extract(
@@ -147,3 +148,31 @@ def next_event(
     console.print(table)
     if candidates is None and corpus is None:
         console.print("The candidates are the events of the bundled samples; --corpus names others.")
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="FIRST", help="Result file of the model to be ahead.")],
+    second: Annotated[Path, typer.Argument(metavar="SECOND", help="Result file of the other one.")],
+    data: Annotated[
+        str | None,
+        typer.Option(help="What both were measured on: resample whole documents, not questions."),
+    ] = None,
+    resamples: Annotated[int, typer.Option(help="Resamples with replacement.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Decides the resamples.")] = 0,
+) -> None:
+    """Compare two results on the same rows by the paired bootstrap."""
+    from eventformers.results import read_result
+    from eventformers.significance import compare_results, document_clusters
+
+    results = read_result(first), read_result(second)
+    clusters = None if data is None else document_clusters(results[0], data)
+    compared = compare_results(*results, num_resamples=resamples, seed=seed, clusters=clusters)
+    models = f"{results[0].model} - {results[1].model} on {results[0].task}"
+    console.print(
+        Text(
+            f"{models}: {compared.difference:+.2f} points, 95 % interval {compared.low:+.2f} to "
+            f"{compared.high:+.2f}, one-sided p = {compared.p_value:.4f} ({compared.questions:,} questions, "
+            f"{compared.resamples:,} resamples of {compared.clusters:,} clusters)"
+        ),
+        soft_wrap=True,
+    )

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import bootstrap
 
 from eventformers.errors import EventformersError
+from eventformers.evaluation_data import load_data, scored_fingerprint
 from eventformers.results import TaskResult, require_same_data
+from eventformers.tasks import get_task
 
 CONFIDENCE = 0.95
 """The share of resamples that the confidence interval covers."""
@@ -139,7 +142,7 @@ def compare_results(
             f"({result_b.dataset.split}); accepted: two on one task and split"
         )
     require_same_data([result_a, result_b])
-    answers_a, answers_b = (_answers(result) for result in (result_a, result_b))
+    answers_a, answers_b = (answers_of(result) for result in (result_a, result_b))
     lengths = [max(len(one), len(other)) for one, other in zip(answers_a, answers_b, strict=True)]
     rows = range(len(lengths)) if clusters is None else clusters
     if len(rows) != len(lengths):
@@ -153,6 +156,30 @@ def compare_results(
         seed=seed,
         clusters=[cluster for cluster, length in zip(rows, lengths, strict=True) for _ in range(length)],
     )
+
+
+def document_clusters(result: TaskResult, data: str | Path | None) -> list[str]:
+    """The document of each row of a result, as clusters for `compare_results`.
+
+    Args:
+        result: the result.
+        data: folder of raw files, built folder or Hub id that it was measured on; None takes the samples.
+
+    Raises:
+        EventformersError: the data cannot be loaded, has other rows than the result, or tells no documents.
+    """
+    task = get_task(result.task)
+    loaded = load_data(task, data, result.dataset.split)
+    if scored_fingerprint(task, loaded.splits, loaded.split) != result.dataset.fingerprint:
+        raise EventformersError(
+            f"{data}: has other rows of {task.config} than the result of {result.model}; accepted: the data "
+            "that it was measured on"
+        )
+    if "document_id" not in loaded.rows.column_names:
+        raise EventformersError(
+            f"{task.config} tells no documents; accepted: a comparison without data, row by row"
+        )
+    return list(loaded.rows["document_id"])
 
 
 def _ratio_of_sums(
@@ -177,7 +204,7 @@ def _by_cluster(
     return np.bincount(member, weights=gain), np.bincount(member).astype(np.float64)
 
 
-def _answers(result: TaskResult) -> list[list[float]]:
+def answers_of(result: TaskResult) -> list[list[float]]:
     """Whether each decision of each row is right, or the chance that it is."""
     answers = []
     for row, prediction in enumerate(result.predictions):

@@ -203,8 +203,11 @@ class PpmiScorer:
     def similarities(
         self, sources: Sequence[Sequence[Event]], targets: Sequence[Sequence[Event]]
     ) -> list[Scores]:
-        """PPMI of every pair, `(sources, targets)` for each question."""
-        return _matrices(self.pair, sources, targets)
+        """1 + PPMI of every pair, `(sources, targets)` for each question.
+
+        Most pairs were never seen; without the 1, a path of several steps would go by the few that were.
+        """
+        return [1 + matrix for matrix in _matrices(self.pair, sources, targets)]
 
     def pair(self, before: Event, after: Event) -> float:
         """PPMI of two events; the best one where they share several arguments."""

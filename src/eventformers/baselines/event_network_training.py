@@ -60,14 +60,14 @@ class NetworkSettings:
         dropout: share of the numbers of the roles' vectors that are dropped.
     """
 
-    dimension: int = 100
-    word_dimension: int = 100
+    dimension: int = 64
+    word_dimension: int = 64
     epochs: int = 5
     chains_per_step: int = 64
     learning_rate: float = 1e-3
     weight_decay: float = 1e-2
     window: int = 8
-    corrupted: int = 2
+    corrupted: int = 1
     chain_argument: float = 0.5
     margin: float = 0.5
     dropout: float = 0.3
@@ -353,4 +353,10 @@ def _steps(
         yield table.pairs(chains, settings.window)
 
 
-DEFAULTS: dict[str, NetworkSettings] = dict.fromkeys(NETWORKS, NetworkSettings())
+DEFAULTS: dict[str, NetworkSettings] = {
+    "event_comp": NetworkSettings(corrupted=2),
+    "role_factor_tensor": NetworkSettings(),
+    "predicate_tensor": NetworkSettings(chain_argument=1.0),
+}
+"""How each network is trained where nothing else is said: by accuracy on validation questions, in about a
+minute on one processor for 10,000 chains."""
