@@ -171,7 +171,7 @@ def test_the_command_takes_documents_from_the_data(
 ) -> None:
     first, second = (get_baseline(name)("mcnc", output=tmp_path) for name in ("ppmi", "random"))
     paths = sorted(map(str, tmp_path.rglob("mcnc.json")), key=lambda path: "PPMI" not in path)
-    with pytest.raises(SystemExit, match="^0$"):
+    with pytest.raises(SystemExit, match=r"^0$"):
         main(["compare", *paths])
     shown = capsys.readouterr().out
     assert f"mcnc: {(first.main_value or 0) - (second.main_value or 0):+.2f} points" in shown
