@@ -155,7 +155,8 @@ class SkipProjection(nn.Module):
     def forward(self, vectors: torch.Tensor) -> torch.Tensor:
         """Project and scale vectors, `(..., hidden_size)` to `(..., chain_dim)`; zeros stay zeros."""
         projected = nn.functional.linear(vectors, self.weight).float()
-        return nn.functional.normalize(projected, dim=-1) * self.weight.shape[0] ** 0.5
+        unit = nn.functional.normalize(projected, dim=-1)
+        return (unit * self.weight.shape[0] ** 0.5).to(self.weight.dtype)
 
 
 def mean_pool(tokens: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
