@@ -134,8 +134,11 @@ def _sample_alternatives() -> Texts:
     return {alternative: alternative for alternative in pairs["alternative"]}
 
 
+_NEAREST_EVENT = Showing("event", "nearest event", _shown_events, _sample_events, number=1)
+
 SHOWINGS = {
-    "swcc": Showing("event", "nearest event", _shown_events, _sample_events, number=1),
+    "swcc": _NEAREST_EVENT,
+    "heterevent": _NEAREST_EVENT,
     "mico": Showing("premise", "nearest alternatives", _shown_premises, _sample_alternatives, number=3),
 }
 """What the demo of each method shows."""
