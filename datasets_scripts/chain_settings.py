@@ -8,6 +8,7 @@ import datasets
 
 from eventformers.datasets_scripts import cooccurrence
 from eventformers.datasets_scripts.chain_readers import PREDICATE_FORMS
+from eventformers.datasets_scripts.document_splits import SPLITS
 from eventformers.errors import EventformersError, UnknownNameError
 
 FILTER_SETTINGS = frozenset(
@@ -22,6 +23,7 @@ FILTER_SETTINGS = frozenset(
 COUNTING_SETTINGS = frozenset({"min_event_frequency", "min_pair_frequency", "window", "max_co_events"})
 RESOURCE_SETTINGS = frozenset({"memory_limit", "threads", "temporary_directory"})
 CHAIN_SETTINGS = frozenset({"min_chain_length", "validation_share", "test_share", "split_seed"})
+SPLIT_SETTINGS = frozenset({"document_split"})
 QUESTION_SETTINGS = frozenset({"window_stride", "first_window_only", "distractor_seed"})
 
 _OPTIONAL = frozenset({"window", "max_co_events", "threads", "window_stride"})
@@ -51,7 +53,8 @@ class EventChainsConfig(datasets.BuilderConfig):
 
     The first five decide on all configs but the files of Weber et al., which stay as they are; the next seven
     on `cooccurrence` alone; `min_chain_length`, the shares and `split_seed` on `chains`, `mcnc` and
-    `multistep`; the rest on the questions.
+    `multistep`, and where `document_split` is given on `documents` and `cooccurrence`, too; the rest on the
+    questions.
 
     Args:
         exclude_source: sources left out.
@@ -73,6 +76,8 @@ class EventChainsConfig(datasets.BuilderConfig):
         validation_share: the expected share of documents in the split validation; 0 for no such split.
         test_share: the expected share of documents in the split test; 0 for no such split.
         split_seed: the seed of the hash of the document id that decides on its split.
+        document_split: for `documents` and `cooccurrence` the split of `chains` whose documents alone are
+            read, those left out that repeat others; None reads all.
         window_stride: how many events after each other two questions of a chain start; None starts one
             where the last one ends.
         first_window_only: whether a chain gives one question, about its first events, as in the papers.
@@ -95,6 +100,7 @@ class EventChainsConfig(datasets.BuilderConfig):
     validation_share: float = 0.1
     test_share: float = 0.1
     split_seed: int = 13
+    document_split: str | None = None
     window_stride: int | None = None
     first_window_only: bool = True
     distractor_seed: int = 13
@@ -105,6 +111,8 @@ class EventChainsConfig(datasets.BuilderConfig):
         self.exclude_predicates = _names(self.exclude_predicates)
         if self.predicate_form not in PREDICATE_FORMS:
             raise UnknownNameError("predicate form", str(self.predicate_form), PREDICATE_FORMS)
+        if self.document_split is not None and self.document_split not in SPLITS:
+            raise UnknownNameError("split in document_split", str(self.document_split), SPLITS)
         for name, least in _LEAST.items():
             value = getattr(self, name)
             optional = name in _OPTIONAL

@@ -33,6 +33,7 @@ from eventformers.datasets_scripts.chain_settings import (
     FILTER_SETTINGS,
     QUESTION_SETTINGS,
     RESOURCE_SETTINGS,
+    SPLIT_SETTINGS,
     EventChainsConfig,
 )
 from eventformers.datasets_scripts.cloze_readers import checked_question, read_cloze_items
@@ -51,6 +52,7 @@ from eventformers.datasets_scripts.narrative_cloze import (
 from eventformers.datasets_scripts.protagonist_chains import Chain, document_chains, event_key
 from eventformers.errors import EventformersError
 
+_WHOLE_CONFIGS = ("documents", "cooccurrence")
 _SPLIT_CONFIGS = ("chains", *QUESTION_EVENTS)
 _CLOZE_CONFIGS = ("variable_mcnc", "coherent_mcnc")
 
@@ -97,7 +99,7 @@ class EventChains(EventDatasetBuilder):
     SPLITS = SPLITS
     SAMPLES_FOLDER = "chains"
     RAW_FILES: ClassVar[dict[str, str]] = {
-        **dict.fromkeys(("documents", "cooccurrence"), "*.jsonl, *.jsonl.gz or *mcnc*.txt"),
+        **dict.fromkeys(_WHOLE_CONFIGS, "*.jsonl, *.jsonl.gz or *mcnc*.txt"),
         **dict.fromkeys(_SPLIT_CONFIGS, "*.jsonl, *.jsonl.gz or *.txt with tuples separated by <TUP>"),
         "variable_mcnc": "*mcnc*.txt",
         "coherent_mcnc": "*cmcnc*.txt",
@@ -115,23 +117,23 @@ class EventChains(EventDatasetBuilder):
         tuple_reader,
     )
     UNDECIDING_SETTINGS: ClassVar[dict[str, frozenset[str]]] = {
-        "documents": COUNTING_SETTINGS | RESOURCE_SETTINGS | CHAIN_SETTINGS | QUESTION_SETTINGS,
-        "cooccurrence": RESOURCE_SETTINGS | CHAIN_SETTINGS | QUESTION_SETTINGS,
-        "chains": COUNTING_SETTINGS | RESOURCE_SETTINGS | QUESTION_SETTINGS,
-        **dict.fromkeys(QUESTION_EVENTS, COUNTING_SETTINGS | RESOURCE_SETTINGS),
+        "documents": COUNTING_SETTINGS | RESOURCE_SETTINGS | QUESTION_SETTINGS,
+        "cooccurrence": RESOURCE_SETTINGS | QUESTION_SETTINGS,
+        "chains": COUNTING_SETTINGS | RESOURCE_SETTINGS | QUESTION_SETTINGS | SPLIT_SETTINGS,
+        **dict.fromkeys(QUESTION_EVENTS, COUNTING_SETTINGS | RESOURCE_SETTINGS | SPLIT_SETTINGS),
         **dict.fromkeys(
             _CLOZE_CONFIGS,
             FILTER_SETTINGS
             | COUNTING_SETTINGS
             | RESOURCE_SETTINGS
             | CHAIN_SETTINGS
+            | SPLIT_SETTINGS
             | QUESTION_SETTINGS - {"distractor_seed"},
         ),
     }
     BUILDER_CONFIG_CLASS = EventChainsConfig
     BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
-        EventChainsConfig(name=name)
-        for name in ("documents", "cooccurrence", *_SPLIT_CONFIGS, *_CLOZE_CONFIGS)
+        EventChainsConfig(name=name) for name in (*_WHOLE_CONFIGS, *_SPLIT_CONFIGS, *_CLOZE_CONFIGS)
     ]
     DEFAULT_CONFIG_NAME = "documents"
 
@@ -193,6 +195,15 @@ class EventChains(EventDatasetBuilder):
         steps = {"start": EVENT_FEATURE, "steps": List(events), "labels": List(Value("int32"))}
         return datasets.Features({**chain, **steps})
 
+    def deciding_settings(self, config_name: str | None = None) -> dict[str, object]:
+        """The settings that decide on the rows; of all documents none that splits them."""
+        settings = super().deciding_settings(config_name)
+        # Kept for the configs that may be told to read one split alone.
+        if "document_split" not in settings or settings["document_split"] is not None:
+            return settings
+        without = CHAIN_SETTINGS | SPLIT_SETTINGS
+        return {name: value for name, value in settings.items() if name not in without}
+
     def tables(self) -> Iterator[pa.Table]:
         """The rows as tables; fills `self.report` on the way.
 
@@ -206,7 +217,7 @@ class EventChains(EventDatasetBuilder):
         settings = {name: getattr(self.config, name) for name in COUNTING_SETTINGS | RESOURCE_SETTINGS}
         try:
             with CooccurrenceCounter(**settings) as counter:
-                for document, kept in self._documents(self.report):
+                for document, kept in self._chosen_documents():
                     self.report.add_source(document.source, document.license, documents=1, events=len(kept))
                     counter.add(kept)
                 yield from counter.tables()
@@ -227,7 +238,7 @@ class EventChains(EventDatasetBuilder):
         if self.config.name in _CLOZE_CONFIGS:
             yield from self._cloze_rows()
         elif self.config.name == "documents":
-            for document, kept in self._documents(self.report):
+            for document, kept in self._chosen_documents():
                 self.report.add_source(document.source, document.license, documents=1, events=len(kept))
                 yield {**_origin(document), "events": kept}
         elif self.config.name == "chains":
@@ -246,22 +257,34 @@ class EventChains(EventDatasetBuilder):
             " validation_share=0 or test_share=0"
         )
 
+    def _chosen_documents(self) -> Iterator[tuple[RawDocument, list[Event]]]:
+        """All documents, or those of the split that is asked for."""
+        if self.config.document_split is None:
+            return self._documents(self.report)
+        return self._unrepeated_documents(self.report, self.config.document_split)
+
     def _documents(
         self, report: BuildReport, split: str | None = None
     ) -> Iterator[tuple[RawDocument, list[Event]]]:
         # What is no document is in no split: it is counted with the first.
-        is_first = split in (None, next(iter(self.split_files)))
-        return kept_documents(self.raw_files, self.config, report, split, counts_lines=is_first)
+        is_first = self.config.name in _WHOLE_CONFIGS or split in (None, next(iter(self.split_files)))
+        files = self.raw_files
+        if self.config.document_split is not None:
+            # No chain is made of the cloze of Weber et al., so that it is in no split.
+            files = [path for path in files if raw_file_kind(path) not in (None, "cloze")]
+        return kept_documents(files, self.config, report, split, counts_lines=is_first)
 
-    def _unrepeated_documents(self, report: BuildReport) -> Iterator[tuple[RawDocument, list[Event]]]:
-        """The documents of `self.split` without those whose events another document has."""
+    def _unrepeated_documents(
+        self, report: BuildReport, split: str | None = None
+    ) -> Iterator[tuple[RawDocument, list[Event]]]:
+        """The documents of a split, or of `self.split`, without those whose events another document has."""
         if self._repeats is None:
             self._repeats = repeats = RepeatedDocuments()
             for document, kept in self._documents(BuildReport()):
                 if len(kept) >= self.config.min_chain_length:
                     repeats.add(document.document_id, kept)
         repeats = self._repeats
-        for document, kept in self._documents(report, self.split):
+        for document, kept in self._documents(report, split or self.split):
             if repeats.is_repeat(document.document_id, kept):
                 report.skipped["document_repeated"] += 1
             else:

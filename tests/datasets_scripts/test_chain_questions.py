@@ -275,3 +275,19 @@ def test_the_published_items(shared_data: Path) -> None:
     report = built_report(shared_data / "mcnc", "variable_mcnc")
     assert report["statistics"]["random_pick_percent"] == 10.8
     assert report["sources"] == {"mcnc_dev": {"license": "Apache-2.0", "items": 2000}}
+
+
+def test_documents_of_one_split_are_those_of_its_chains(
+    raw: Path, built: dict[str, DatasetDict], tmp_path: Path
+) -> None:
+    cloze = tmp_path / "mcnc_dev.txt"
+    cloze.write_text("|1,2,3,4|a,b,c,d|\n", encoding="utf-8")
+    for split in SPLITS:
+        rows = load_built([raw, cloze], "documents", document_split=split)["train"]
+        assert set(rows["document_id"]) == set(built["chains"][split]["document_id"])
+    assert len(set(load_built(raw, "documents")["train"]["document_id"])) == 264
+    events = {event_key(event) for row in rows["events"] for event in row}
+    counted = load_built(raw, "cooccurrence", document_split="test")["train"]
+    assert {event_key(event) for event in counted["event"]} == events
+    with pytest.raises(EventformersError, match="unknown split in document_split"):
+        load_built(raw, "documents", document_split="dev")
