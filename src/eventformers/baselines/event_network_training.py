@@ -68,7 +68,7 @@ class NetworkSettings:
     weight_decay: float = 1e-2
     window: int = 8
     corrupted: int = 1
-    chain_argument: float = 0.5
+    chain_argument: float = 1.0
     margin: float = 0.5
     dropout: float = 0.3
 
@@ -135,6 +135,10 @@ class CoherenceScorer:
 
     trained: TrainedNetwork
     name: str = "event_comp"
+
+    def embed(self, events: Sequence[Event]) -> NDArray[np.float32]:
+        """Event vectors, `(events, D)`, which the coherence is computed of."""
+        return self.trained.embed(events)
 
     def score_choices(
         self, contexts: Sequence[Sequence[Event]], choices: Sequence[Sequence[Event]]
@@ -354,9 +358,9 @@ def _steps(
 
 
 DEFAULTS: dict[str, NetworkSettings] = {
-    "event_comp": NetworkSettings(corrupted=2),
+    "event_comp": NetworkSettings(corrupted=2, chain_argument=0.5),
     "role_factor_tensor": NetworkSettings(),
-    "predicate_tensor": NetworkSettings(chain_argument=1.0),
+    "predicate_tensor": NetworkSettings(),
 }
 """How each network is trained where nothing else is said: by accuracy on validation questions, in about a
 minute on one processor for 10,000 chains."""
