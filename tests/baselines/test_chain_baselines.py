@@ -115,9 +115,20 @@ def test_the_cloze_of_documents_needs_training_data(built: Path, tmp_path: Path)
     assert get_baseline("random")("variable_mcnc", tmp_path).main_value == pytest.approx(100 / 3)
 
 
+@pytest.mark.skipif(importlib.util.find_spec("gensim") is None, reason="gensim is not installed")
+@pytest.mark.parametrize("name", ["word2vec", "event_comp", "role_factor_tensor"])
+def test_vectors_of_events_are_compared(name: str, built: Path) -> None:
+    result = evaluate_chain_baseline(name, "transitive_similarity", training_data=built, settings=quick(name))
+    assert result.settings["method"] == name
+    assert -1 <= result.main_value <= 1
+    assert len(result.predictions) == result.dataset.rows
+
+
 def test_what_does_not_fit_is_refused(built: Path) -> None:
-    with pytest.raises(EventformersError, match="reads chains; received the task 'copa'"):
+    with pytest.raises(EventformersError, match="cannot do the task 'copa'; accepted: mcnc, "):
         evaluate_chain_baseline("ppmi", "copa")
+    with pytest.raises(EventformersError, match="ppmi cannot do the task 'hard_similarity'"):
+        evaluate_chain_baseline("ppmi", "hard_similarity", training_data=built)
     with pytest.raises(UnknownNameError, match="word2vec"):
         evaluate_chain_baseline("feel", "mcnc", built)
     with pytest.raises(UnknownNameError, match="word2vec"):

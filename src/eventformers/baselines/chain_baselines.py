@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Protocol as TypingProtocol
 from typing import TypeAlias, cast
 
 from datasets import Dataset
@@ -20,13 +21,24 @@ from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.chain_scorers import ChainScorer
-from eventformers.protocols import JsonValue
+from eventformers.inference.encode import Vectors
+from eventformers.protocols import Embed, JsonValue, Protocol
 from eventformers.results import TaskResult
+from eventformers.similarity_tasks import SIMILARITY_TASKS
 from eventformers.tasks import TASKS, get_task
 
 TRAINING_CONFIG = "chains"
 TRAINING_SPLIT = "train"
 _CONFIGS_WITH_CHAINS = ("mcnc", "multistep")
+
+
+class EventVectors(TypingProtocol):
+    """A scorer that goes by vectors of events."""
+
+    def embed(self, events: Sequence[Event]) -> Vectors:
+        """Events to vectors, (N, d)."""
+        ...
+
 
 BaselineSettings: TypeAlias = CountSettings | WordVectorSettings | NetworkSettings
 Train: TypeAlias = "Callable[[TrainingChains, BaselineSettings, int, bool], ChainScorer]"
@@ -58,7 +70,7 @@ class ChainBaseline:
         title: its name in results.
         settings: how it is trained where nothing else is said.
         train: trains it.
-        needs_gensim: whether it starts from word vectors.
+        needs_gensim: whether it starts from word vectors, and then has vectors of events, too.
     """
 
     title: str
@@ -220,15 +232,15 @@ def evaluate_chain_baseline(
     overwrite: bool = False,
     show_progress: bool = False,
 ) -> TaskResult:
-    """Train a baseline on training chains and score it on a chain task.
+    """Train a baseline on training chains and score it on a chain task, or its vectors on a similarity task.
 
     Args:
         name: a key of `CHAIN_BASELINES`.
-        task: a task on chains, such as `mcnc`.
+        task: a task on chains, such as `mcnc`; for a baseline with vectors of events a similarity task, too.
         data: folder of raw files, built folder or Hub id of the task's dataset; None takes the bundled
             samples, which are no benchmark.
         training_data: where the training chains are; None takes `data`, for the tasks whose questions are
-            built from chains. The cloze of Weber et al. has none of its own.
+            built from chains. The cloze of Weber et al. and the similarity tasks have none of their own.
         trained: the baseline as `train_chain_baseline` gives it, for several tasks; None trains it.
         settings: how to train; None takes the baseline's own.
         split: the split to score; None takes the test split where the data has one.
@@ -243,15 +255,17 @@ def evaluate_chain_baseline(
 
     Raises:
         UnknownNameError: there is no such baseline or task.
-        EventformersError: the task reads no chains, gensim is not installed, there are no training chains, or
-            a document that is scored is among theirs.
+        EventformersError: the baseline cannot do the task, gensim is not installed, there are no training
+            chains, or a document that is scored is among theirs.
     """
     if name not in CHAIN_BASELINES:
         raise UnknownNameError("baseline on chains", name, CHAIN_BASELINES)
     chosen = get_task(task)
-    if not chosen.reads_chains:
-        accepted = ", ".join(other.name for other in TASKS.values() if other.reads_chains)
-        raise EventformersError(f"{name} reads chains; received the task {task!r}; accepted: {accepted}")
+    able = [other.name for other in TASKS.values() if other.reads_chains]
+    if CHAIN_BASELINES[name].needs_gensim:
+        able += [other.name for other in SIMILARITY_TASKS]
+    if task not in able:
+        raise EventformersError(f"{name} cannot do the task {task!r}; accepted: {', '.join(able)}")
     if trained is not None and (trained.name != name or settings is not None):
         raise EventformersError(
             f"{name}: found {trained.name} trained already; accepted: the same baseline, without settings"
@@ -279,7 +293,12 @@ def evaluate_chain_baseline(
     revision = settings_revision(baseline.record, str(baseline.seed))
     opened.check_place(output, title, revision, overwrite=overwrite)
     started = time.perf_counter()
-    protocol_output = cast(ChainProtocol, chosen.protocol)(baseline.scorer, rows)
+    if chosen.reads_chains:
+        protocol_output = cast(ChainProtocol, chosen.protocol)(baseline.scorer, rows)
+    else:
+        # The similarity tasks ask for vectors of events alone.
+        embed = cast(Embed, cast(EventVectors, baseline.scorer).embed)
+        protocol_output = cast(Protocol, chosen.protocol)(embed, rows)
     return opened.finish(
         protocol_output,
         model=title,
