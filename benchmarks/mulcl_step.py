@@ -10,9 +10,9 @@ the text encoder has the same part on both sides, so that steps are timed with i
 on.
 
 Both sides are the same head with the same weights, batch and losses, and dropout is off. The losses have to
-be equal to 1e-5, and to 1e-10 in float64; that is checked first. A step is forward and backward. Memory is what
-a step keeps for the backward pass. The sides take turns; on a machine that is not idle, processor time with
-`--threads 1` is the fairer clock. Without `--data` the bundled samples are read.
+be equal to 1e-5, and to 1e-10 in float64; that is checked first. A step is forward and backward. Memory is
+what a step keeps for the backward pass. The sides take turns; on a machine that is not idle, processor time
+with `--threads 1` is the fairer clock. Without `--data` the bundled samples are read.
 """
 
 from __future__ import annotations

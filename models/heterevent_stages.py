@@ -29,7 +29,7 @@ from .losses import (
 )
 from .similarities import masked_mean
 
-STAGE_INPUTS = {
+STAGE_INPUTS: dict[str, dict[str, tuple[str, ...]]] = {
     "sequence": {
         "order_weight": ("order_corrupted",),
         "replacement_weight": ("replacement_corrupted",),

@@ -300,7 +300,7 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
         if attention_mask is None:
             attention_mask = torch.ones(hidden.shape[:2], dtype=torch.long, device=hidden.device)
         token_numbers = input_ids
-        if input_ids is None and word_index is None:
+        if inputs_embeds is not None:
             _, numbers = inputs_embeds.flatten(0, 1).unique(dim=0, return_inverse=True)
             token_numbers = numbers.view(hidden.shape[:2])
         vectors = self._compose(hidden, attention_mask, role_masks, word_index, token_numbers)
@@ -415,7 +415,7 @@ class HeterEventForPreTraining(HeterEventPreTrainedModel):
             return result.to_tuple() if return_dict is False else result
         stage = self.config.stage if stage is None else stage
         needed = needed_inputs(self.config, stage, {"chains": chains, **views})
-        del needed["chains"]
+        chains = needed.pop("chains")
         if stage != "supervised" and bool((chains < 0).all(dim=1).any()):
             raise ValueError("a chain has no event; accepted: chains of at least one event")
         if attention_mask is None:

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import heterevent_shares
-import pytest
 import torch
 from heterevent_inputs import EVENT_NAMES, EVENTS, heterevent_inputs, make_head
 from safetensors.torch import load_file, save_file
@@ -37,14 +36,16 @@ def _share(inputs: dict[str, torch.Tensor], chains: list[int], others: list[int]
     }
 
 
-@pytest.mark.parametrize("predict_from", ["mean", "neighbours"])
-def test_supervised_stage(tiny_encoder_without_dropout: Path, predict_from: str, tmp_path: Path) -> None:
+def test_supervised_stage(tiny_encoder_without_dropout: Path, tmp_path: Path) -> None:
     """Negatives of all processes, events and words that several processes have only once."""
-    head = make_head(tiny_encoder_without_dropout, stage="supervised", predict_from=predict_from)
-    head.save_pretrained(tmp_path / "head")
-    inputs = {
-        name: value for name, value in heterevent_inputs(100).items() if name in EVENT_NAMES + OF_CHAINS
+    heads = {
+        predict_from: make_head(tiny_encoder_without_dropout, stage="supervised", predict_from=predict_from)
+        for predict_from in ("mean", "neighbours")
     }
+    for name, head in heads.items():
+        head.save_pretrained(tmp_path / f"head_{name}")
+    names = EVENT_NAMES + OF_CHAINS
+    inputs = {name: value for name, value in heterevent_inputs(100).items() if name in names}
     # A word has the same tokens wherever it stands.
     words = inputs["word_index"]
     inputs["input_ids"] = torch.where(words >= 0, words + 20, inputs["input_ids"])
@@ -55,25 +56,24 @@ def test_supervised_stage(tiny_encoder_without_dropout: Path, predict_from: str,
     keys = torch.cat([share["event_keys"] for share in shares])
     assert set(keys.tolist()) == set(inputs["event_keys"].tolist())
     for rank, share in enumerate(shares):
-        save_file(
-            {name: value.contiguous() for name, value in share.items()},
-            tmp_path / f"share_{rank}.safetensors",
-        )
+        contiguous = {name: value.contiguous() for name, value in share.items()}
+        save_file(contiguous, tmp_path / f"share_{rank}.safetensors")
     process = subprocess.run(
         [sys.executable, heterevent_shares.__file__, str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=280,
         stdin=subprocess.DEVNULL,
         cwd=tmp_path,
     )
     assert process.returncode == 0, process.stderr[-4000:]
 
-    loss = head(**inputs).loss
-    loss.backward()
-    found = load_file(tmp_path / "result.safetensors")
-    torch.testing.assert_close(found.pop("loss"), loss.detach(), rtol=1e-5, atol=1e-6)
-    expected = {name: value.grad for name, value in head.named_parameters() if value.grad is not None}
-    assert set(found) == set(expected)
-    for name, gradient in expected.items():
-        torch.testing.assert_close(found[name], gradient, rtol=1e-3, atol=1e-5, msg=name)
+    for predict_from, head in heads.items():
+        loss = head(**inputs).loss
+        loss.backward()
+        found = load_file(tmp_path / f"result_{predict_from}.safetensors")
+        torch.testing.assert_close(found.pop("loss"), loss.detach(), rtol=1e-5, atol=1e-6)
+        expected = {name: value.grad for name, value in head.named_parameters() if value.grad is not None}
+        assert set(found) == set(expected)
+        for name, gradient in expected.items():
+            torch.testing.assert_close(found[name], gradient, rtol=1e-3, atol=1e-5, msg=name)

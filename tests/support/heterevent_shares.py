@@ -1,7 +1,7 @@
 """Two processes, each with its share of a batch of HeterEvent's: the loss and gradient that they agree on.
 
-Run as a script with a folder that holds `head/` and `share_0.safetensors`, `share_1.safetensors`; writes
-`result.safetensors`.
+Run as a script with a folder that holds `share_0.safetensors`, `share_1.safetensors` and any number of
+`head_*/`; writes `result_*.safetensors` for each.
 """
 
 from __future__ import annotations
@@ -29,13 +29,19 @@ def _work(rank: int, folder: str) -> None:
     distributed.init_process_group(
         "gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=PROCESSES
     )
-    head = HeterEventForPreTraining.from_pretrained(Path(folder) / "head").train()
-    wrapped = DistributedDataParallel(head, find_unused_parameters=True)
-    loss = wrapped(**load_file(Path(folder) / f"share_{rank}.safetensors")).loss
-    loss.backward()
-    if rank == 0:
-        gradients = {name: value.grad for name, value in head.named_parameters() if value.grad is not None}
-        save_file({"loss": loss.detach(), **gradients}, Path(folder) / "result.safetensors")
+    inputs = load_file(Path(folder) / f"share_{rank}.safetensors")
+    for saved in sorted(Path(folder).glob("head_*")):
+        head = HeterEventForPreTraining.from_pretrained(saved).train()
+        # Held until the backward pass is over: the gradients are averaged by it.
+        wrapped = DistributedDataParallel(head)
+        loss = wrapped(**inputs).loss
+        loss.backward()
+        if rank == 0:
+            gradients = {
+                name: value.grad for name, value in head.named_parameters() if value.grad is not None
+            }
+            result = saved.with_name(saved.name.replace("head", "result") + ".safetensors")
+            save_file({"loss": loss.detach(), **gradients}, result)
     distributed.destroy_process_group()
 
 
