@@ -1,10 +1,16 @@
 from __future__ import annotations
 
-import pytest
+import re
 
-from eventformers.model_cards.heterevent import METHOD_CARD
+import pytest
+from tiny import save_tiny_heterevent
+
+from eventformers.datasets_scripts.events import event_text
+from eventformers.model_cards.card import ModelCard
+from eventformers.model_cards.heterevent import CANDIDATES, METHOD_CARD
 from eventformers.models.configuration_heterevent import HeterEventConfig
 
+STAGES = {"sequence": "SeqCL", "graph": "GraCL", "supervised": "Eq. 15 and 16"}
 TRAINING = {"learning_rate": 1e-3, "learning_rate_decay": 0.95}
 
 
@@ -47,4 +53,37 @@ def test_texts_follow_the_order_of_the_model():
     config = HeterEventConfig(event_order="predicate_first").to_dict()
     assert "`predicate subject object`" in METHOD_CARD.text_read(config)
     assert "`searched police house`" in METHOD_CARD.summary(config)
-    assert '"searched police house"' in METHOD_CARD.usage(config)[2].code
+    assert '"searched police house"' in METHOD_CARD.usage(config)[1].code
+
+
+def test_stages_before_the_last_are_told():
+    told = {stage: METHOD_CARD.objective(HeterEventConfig(stage=stage).to_dict()) for stage in STAGES}
+    for stage, text in told.items():
+        assert [name in text for name in STAGES.values()] == [
+            place <= list(STAGES).index(stage) for place in range(len(STAGES))
+        ]
+
+
+def test_the_weight_of_a_level_that_is_not_learned_is_not_told():
+    config = HeterEventConfig(stage="supervised", training_level="words").to_dict()
+    assert "word_weight" in METHOD_CARD.objective(config)
+    assert "event_weight" not in METHOD_CARD.objective(config)
+
+
+def test_what_is_beyond_the_paper_is_told():
+    assert "Beyond the paper" not in places()
+    told = places(event_skip=True, gate_bias=-2.0, word_weight=0.5)["Beyond the paper"]
+    assert "added to its state" in told
+    assert "`-2`" in told
+    assert "words weigh `0.5`" in told
+    assert places(composition_anchor="rest")["Eq. 5, anchor"].startswith("the rest of the chain")
+
+
+def test_the_example_without_this_package_chooses_as_the_one_with_it(tmp_path, tiny_encoder):
+    folder = save_tiny_heterevent(tiny_encoder, tmp_path / "model")
+    card = ModelCard(name="m", method="heterevent", config=HeterEventConfig.from_pretrained(folder).to_dict())
+    ours, plain = (str(snippet.output) for snippet in (card.with_usage_run(folder).usage or ())[:2])
+    scores = {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in ours.splitlines()}
+    logits = [float(value) for value in re.findall(r"-?\d+\.\d+", plain)]
+    expected = [scores[event_text(event)] for event in CANDIDATES]
+    assert [logit / 10 for logit in logits] == pytest.approx(expected, abs=0.0061)

@@ -32,16 +32,16 @@ def test_the_paper_is_named_and_cited(method):
     card = load_method_card(method)
     assert card.method == method
     assert card.title == load_method(method).title
-    assert card.citation.startswith("@inproceedings{")
+    assert card.citation.startswith(("@inproceedings{", "@article{"))
     title = card.paper.rpartition(" (")[0]
     assert title in re.sub(r"[{}]", "", card.citation)
-    assert card.url.removeprefix("https://aclanthology.org/") in card.citation
+    assert re.sub(r"^https://(aclanthology|doi)\.org/", "", card.url) in card.citation
 
 
 @every_method
 def test_published_rows_are_of_known_tasks(method):
     card = load_method_card(method)
-    assert set(card.published_rows) == set(load_method(method).tasks) <= set(TASKS)
+    assert set(load_method(method).tasks) <= set(card.published_rows) <= set(TASKS)
 
 
 @every_method
@@ -55,7 +55,9 @@ def test_the_papers_settings_are_known_settings(method):
 
 @every_method
 def test_a_card_holds_what_the_method_says(method):
-    config = config_of(method, projection_dim=384)
+    # Where the states of a chain are the vectors, their size is the chain's.
+    sizes = [name for name in ("projection_dim", "chain_dim") if name in config_of(method)]
+    config = config_of(method, **dict.fromkeys(sizes, 384))
     card = load_method_card(method)
     text = ModelCard(name="m", method=method, config=config, usage=[Snippet("In short", "1")]).to_markdown()
     for said in (card.summary(config), card.text_read(config), card.objective(config), *card.limits(config)):

@@ -61,6 +61,12 @@ def test_a_flood_is_cut_and_said(tmp_path):
     assert output.endswith("(1,234 more characters)")
 
 
+FIELDS = {
+    "swcc": {"event_order": "predicate_first"},
+    "heterevent": {"event_order": "predicate_first", "event_dim": 16, "chain_dim": 32},
+}
+
+
 @pytest.fixture(scope="module", params=METHOD_CARDS)
 def examples(
     request: pytest.FixtureRequest, tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory
@@ -68,7 +74,7 @@ def examples(
     """The usage examples of a method by title, run on a tiny model of it."""
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("model")
-    fields = {"event_order": "predicate_first"} if request.param == "swcc" else {}
+    fields = FIELDS.get(request.param, {})
     model = load_method(request.param).head_class.from_encoder(str(tiny_encoder), **fields)
     model.save_pretrained(folder)
     AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(folder)
