@@ -25,6 +25,9 @@ from eventformers.trainers.checkpoints import (
 )
 from eventformers.trainers.recipes import SECTIONS, Recipe
 
+LOG_FILE = "training_log.json"
+"""Tells, beside a finished run's model, how each of its stages went."""
+
 # What decides on the rows, the draws and the loss; other training arguments may change on the way.
 _KEPT_BY_A_RESUME = ("seed", "model", "data", "views")
 
@@ -71,6 +74,27 @@ class FinishedStage:
     def write(self, folder: Path) -> None:
         """Write what `Stage.record` reads."""
         write_text(folder / STAGE_FILE, json.dumps(asdict(self), indent=2) + "\n")
+
+
+def write_log(stages: Sequence[FinishedStage], folder: Path) -> None:
+    """Write what `read_log` reads."""
+    write_text(folder / LOG_FILE, json.dumps([asdict(stage) for stage in stages], indent=2) + "\n")
+
+
+def read_log(folder: Path) -> list[FinishedStage]:
+    """How the stages of a finished run went.
+
+    Raises:
+        EventformersError: the folder does not tell.
+    """
+    path = folder / LOG_FILE
+    try:
+        return [FinishedStage(**stage) for stage in json.loads(path.read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError) as error:
+        raise EventformersError(
+            f"{folder}: found no {LOG_FILE} that can be read; accepted: the folder of a finished run, as "
+            "`eventformers train` writes it"
+        ) from error
 
 
 def stage_recipes(recipe: Recipe) -> list[Recipe]:

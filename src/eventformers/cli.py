@@ -348,9 +348,14 @@ def plot(
     events: Annotated[int, typer.Option(help="Events to draw.")] = 3000,
     device: Device = None,
 ) -> None:
-    """Draw a model's events in two dimensions, coloured by prototype, and list each prototype's nearest."""
+    """Draw a model's events by prototype; of a training in stages, its course and accuracies by degree."""
     from eventformers.plot import plot_prototypes
+    from eventformers.plot_chains import plot_chain_training, reads_chains
 
+    if reads_chains(run):
+        plot_chain_training(run, output, data=data)
+        console.print(f"Wrote {output} and {output.with_suffix('.md')}.")
+        return
     prototypes = plot_prototypes(run, output, data=data, num_events=events, device=device)
     table = Table("prototype", "events", "nearest events")
     for prototype in prototypes:

@@ -22,11 +22,11 @@ from transformers import AutoModelForPreTraining, PreTrainedModel
 from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.events import Event, event_text
 from eventformers.errors import EventformersError
-from eventformers.files import temporary_beside, write_text
+from eventformers.figures import check_suffix, write_figure
+from eventformers.files import write_text
 from eventformers.inference.encode import load_encoder
 from eventformers.model_cards.markdown import cell, table
 
-SUFFIXES = (".png", ".svg")
 NEAREST = 5
 """Events listed for each prototype, as many as the paper lists."""
 
@@ -83,10 +83,7 @@ def plot_prototypes(
             data cannot be loaded or have fewer than three distinct events, or a file cannot be written.
     """
     output = Path(output)
-    if output.suffix.lower() not in SUFFIXES:
-        raise EventformersError(
-            f"{output}: found the suffix {output.suffix!r}; accepted: {' or '.join(SUFFIXES)}"
-        )
+    check_suffix(output)
     if num_events < 3:
         raise EventformersError(f"{num_events} events cannot be drawn in a plane; accepted: 3 or more")
     encoder = load_encoder(run, device=device)
@@ -105,7 +102,7 @@ def plot_prototypes(
     described = describe_prototypes(cosines, members, texts)
     figure = _draw(vectors, prototypes, members, title=encoder.name)
     try:
-        _write_figure(figure, output)
+        write_figure(figure, output)
         write_text(output.with_suffix(".md"), _nearest_table(described, encoder.name, len(events), distinct))
     except OSError as error:
         raise EventformersError(f"cannot write {output}: {error.strerror}") from error
@@ -289,20 +286,6 @@ def _draw_legend(
 def _marker(index: int, colours: int) -> str:
     """Colours repeat beyond their number, and the shape then tells them apart."""
     return _MARKERS[index // colours % len(_MARKERS)]
-
-
-def _write_figure(figure: Figure, output: Path) -> None:
-    """Write a figure whole or not at all, equal figures as equal bytes."""
-    output.parent.mkdir(parents=True, exist_ok=True)
-    kind = output.suffix.lower().removeprefix(".")
-    temporary = temporary_beside(output)
-    metadata = {"Date": None} if kind == "svg" else {"Software": None}
-    try:
-        with matplotlib.rc_context({"svg.hashsalt": "eventformers"}):
-            figure.savefig(temporary, format=kind, dpi=200, metadata=metadata)
-        temporary.replace(output)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _nearest_table(prototypes: list[Prototype], name: str, drawn: int, distinct: int) -> str:

@@ -24,6 +24,7 @@ from eventformers.tasks import TASKS
 from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER, can_resume, recorded_seed
 from eventformers.trainers.method import load_method
 from eventformers.trainers.run import TrainingRun, resolve_recipe, save_run, train_head
+from eventformers.trainers.stages import write_log
 
 logger = logging.getLogger(__name__)
 
@@ -122,6 +123,7 @@ def train(
             logger.warning("%d texts were longer than max_seq_length and were cut", run.truncated)
         with staged_folder(folder) as staging:
             save_run(run, staging)
+            write_log(run.stages, staging)
             trained = load_encoder(str(staging), device=device)
             results = _score(run, trained, scored_tasks, folder, encoder, evaluation_data, device, staging)
             write_eval_results(results, staging)
