@@ -4,6 +4,7 @@ Each function takes the training head, whose configuration, encoder and own laye
 """
 
 import torch
+from torch import nn
 from torch.nn import functional
 
 from .chain_encoder import PADDING
@@ -39,6 +40,16 @@ STAGE_INPUTS: dict[str, dict[str, tuple[str, ...]]] = {
     "supervised": {"predict_from": ("target_events", "target_position")},
 }
 """By stage, the inputs beside `chains` that each field of the configuration needs where it is not 0."""
+
+
+class NeighbourPrediction(nn.Linear):
+    """Maps a node to the event that follows it, or to the one before (Eq. 16).
+
+    It starts as the identity: at first nodes predict by their cosine, as inference scores them.
+    """
+
+    def __init__(self, dimension: int):
+        super().__init__(dimension, dimension, bias=False)
 
 
 def needed_inputs(config, stage: str, given: dict[str, torch.Tensor | None]) -> dict[str, torch.Tensor]:

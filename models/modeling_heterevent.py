@@ -26,22 +26,18 @@ from .heterevent_outputs import (
     HeterEventForPreTrainingOutput,
     HeterEventModelOutput,
 )
-from .heterevent_stages import graph_terms, needed_inputs, sequence_terms, supervised_terms
+from .heterevent_stages import (
+    NeighbourPrediction,
+    graph_terms,
+    needed_inputs,
+    sequence_terms,
+    supervised_terms,
+)
 from .losses import mean_cosine
 from .modeling_base import EventPreTrainedModel, EventTextEncoder
 
 _OF_TRAINING = (r"^(next_event|previous_event|word_output)\.weight$",)
 """The training head's own weights, which the other classes leave out. Any other without a place is told."""
-
-
-class NeighbourPrediction(nn.Linear):
-    """Maps a node to the event that follows it, or to the one before (Eq. 16).
-
-    It starts as the identity: at first nodes predict by their cosine, as inference scores them.
-    """
-
-    def __init__(self, dimension: int):
-        super().__init__(dimension, dimension, bias=False)
 
 
 class HeterEventPreTrainedModel(EventPreTrainedModel):
