@@ -366,10 +366,8 @@ class HeterEventForPreTraining(HeterEventPreTrainedModel):
         Args:
             input_ids: the distinct events of the batch, `(E, L)`.
             attention_mask: `(E, L)`; None where nothing is padded.
-            role_masks: tokens of subject, predicate and object, `(E, 3, L)`, bool; None takes all tokens but
-                the first and the last for the predicate.
-            word_index: the word of each token, `(E, L)`, -1 for none; None takes each distinct token for a
-                word.
+            role_masks: `(E, 3, L)`, bool, as `HeterEventModel` takes them.
+            word_index: `(E, L)`, as `HeterEventModel` takes it.
             chains: rows of `input_ids`, `(C, n)`, -1 fills up at the end; in the supervised stage without the
                 left-out event.
             stage: the stage whose losses are computed; None takes the configuration's.
@@ -464,10 +462,8 @@ class HeterEventForMultipleChoice(HeterEventPreTrainedModel):
         Args:
             input_ids: the distinct events of contexts and choices, `(E, L)`.
             attention_mask: `(E, L)`; None where nothing is padded.
-            role_masks: tokens of subject, predicate and object, `(E, 3, L)`, bool; None takes all tokens but
-                the first and the last for the predicate.
-            word_index: the word of each token, `(E, L)`, -1 for none; None takes each distinct token for a
-                word.
+            role_masks: `(E, 3, L)`, bool, as `HeterEventModel` takes them.
+            word_index: `(E, L)`, as `HeterEventModel` takes it.
             chains: contexts, rows of `input_ids`, `(C, n)`, -1 fills up at the end.
             choices: rows of `input_ids`, `(C, k)`; -1 where a question has fewer.
             labels: index of the right choice, `(C,)`.
@@ -485,8 +481,7 @@ class HeterEventForMultipleChoice(HeterEventPreTrainedModel):
             result = HeterEventForMultipleChoiceOutput(embeddings=output.embeddings)
             return result.to_tuple() if return_dict is False else result
         if chains is None or choices is None:
-            missing = "chains" if chains is None else "choices"
-            raise ValueError(f"a choice needs chains, choices; missing: {missing}")
+            raise ValueError(f"missing: {'chains' if chains is None else 'choices'}; accepted: both or none")
         model = self.heterevent
         vectors = model.encode_events(input_ids, attention_mask, role_masks, word_index)
         graph = build_event_graph(chains, vectors.event_words)
