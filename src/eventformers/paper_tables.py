@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from eventformers.errors import UnknownNameError
 from eventformers.mico_tables import MICO_TABLES
+from eventformers.mulcl_tables import MULCL_TABLES
 from eventformers.swcc_tables import SWCC_TABLES
 from eventformers.table_layout import PaperTable
 
-PAPERS: dict[str, dict[str, PaperTable]] = {"swcc": SWCC_TABLES, "mico": MICO_TABLES}
+PAPERS: dict[str, dict[str, PaperTable]] = {
+    "swcc": SWCC_TABLES,
+    "mico": MICO_TABLES,
+    "mulcl": MULCL_TABLES,
+}
 """The tables by paper and name."""
 
 

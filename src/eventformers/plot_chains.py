@@ -174,8 +174,12 @@ def _history_table(histories: Mapping[str, Sequence[Mapping[str, float]]]) -> st
 def _curves(history: Sequence[Mapping[str, float]], ending: str) -> dict[str, list[tuple[int, float]]]:
     """Steps and values of what a log has under names with that ending, and of the loss itself."""
     curves: dict[str, list[tuple[int, float]]] = {}
+    has_steps = any("loss" in line for line in history)
     for line in history:
         for name, value in line.items():
+            # The mean of the whole stage tells nothing more than its steps.
+            if name == "train_loss" and has_steps:
+                continue
             if name.endswith(ending) or (name == "loss" and ending == _TERM):
                 curves.setdefault(name, []).append((int(line["step"]), value))
     return {_curve_name(name): curve for name, curve in curves.items()}
@@ -183,6 +187,8 @@ def _curves(history: Sequence[Mapping[str, float]], ending: str) -> dict[str, li
 
 def _curve_name(logged: str) -> str:
     """What a logged value is called."""
+    if logged == "train_loss":
+        return "mean of all steps"
     validated = logged.startswith("eval_")
     name = f"validation {logged.removeprefix('eval_')}" if validated else logged.removesuffix(_TERM)
     return name.replace("_", " ")

@@ -13,6 +13,7 @@ from typing import cast
 
 from transformers import AutoConfig
 
+from eventformers.baselines.chain_baselines import CHAIN_BASELINES, load_training_chains
 from eventformers.baselines.knowledge_graph_embeddings import METHODS as EMBEDDINGS
 from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
@@ -21,20 +22,25 @@ from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluation_data import scored_fingerprint
 from eventformers.inference.loading import folder_revision
 from eventformers.paper_tables import get_table
+from eventformers.reproduced_comparison import compare_rows
+from eventformers.reproduced_figures import FIGURES
 from eventformers.reproduced_rows import fill_row, read_record
 from eventformers.reproduced_table import (
+    Finding,
     Measurement,
     ReproducedRow,
     ReproducedTable,
     Reproduction,
+    RowTraining,
     failed_state,
     write_table,
 )
-from eventformers.table_layout import Column
+from eventformers.table_layout import UNTRAINED, Column, PaperRow
 from eventformers.tasks import TASKS
 from eventformers.trainers.method import Method, load_method
-from eventformers.trainers.recipes import Recipe, load_recipe
+from eventformers.trainers.recipes import Recipe, list_recipes, load_recipe
 from eventformers.trainers.run import resolve_recipe
+from eventformers.trainers.stages import stage_recipes
 
 logger = logging.getLogger(__name__)
 
@@ -121,11 +127,23 @@ def reproduce_table(
                 level, "row %s %s", row.paper.label, row.state, exc_info=level == logging.ERROR and failure
             )
         finished = write_table(call, rows, path)
+    if findings := _findings(call, rows, path):
+        finished = write_table(call, rows, path, findings)
     if error is not None and not any(row.results for row in own):
         if not isinstance(error, EventformersError):
             raise error
         raise EventformersError(f"every row of {paper} {table} failed; the last one: {error}") from error
     return finished
+
+
+def _findings(call: Reproduction, rows: Sequence[ReproducedRow], path: Path) -> list[Finding]:
+    """What a table that is filled tells beyond its scores; a picture goes beside it."""
+    found = []
+    if call.table.reference:
+        found.append(compare_rows(call, rows))
+    if call.table.figure is not None:
+        found.append(FIGURES[call.table.figure](call, rows, path.with_suffix(".png")))
+    return [finding for finding in found if finding is not None]
 
 
 def _choose_seed(method: Method, recipe: str, settings: Sequence[str], seed: int | None, record: Path) -> int:
@@ -190,24 +208,47 @@ def _plan(call: Reproduction) -> list[ReproducedRow]:
         if row.paper.baseline:
             row.state = "missing"
             row.measurements = _measured_on(call, [column.task for column in call.table.columns])
-            row.digest = _digest(_baseline_identity(call, row.paper.baseline, encoder))
+            try:
+                row.digest = _digest(_baseline_identity(call, row.paper.baseline, encoder))
+            except EventformersError as failure:
+                row.state = failed_state(failure)
         elif row.paper.overrides is not None:
             row.state = "missing"
-            overrides = [*call.settings, *row.paper.overrides]
-            recipe = resolve_recipe(call.method, call.recipe, overrides, call.seed)
-            row.measurements = _measured_on(call, call.method.tasks_of(recipe), reranked=row.paper.rerank)
-            key = json.dumps(recipe.data, sort_keys=True, default=str)
+            method, start, settings = _start_of(call, row.paper)
+            recipe = resolve_recipe(method, start, settings, call.seed)
+            # A method that names no tasks of a recipe can be scored on any that the table has.
+            tasks = [column.task for column in call.table.columns]
+            if method.choose_tasks is not None:
+                tasks = list(method.choose_tasks(recipe))
+            row.measurements = _measured_on(call, tasks, reranked=row.paper.rerank)
+            key = json.dumps([method.name, recipe.data], sort_keys=True, default=str)
             try:
                 if key not in data:
-                    data[key] = _data_identity(call.method, recipe, call.data)
+                    data[key] = _data_identity(method, recipe, call.data)
             except EventformersError as failure:
                 error = failure
                 row.state = failed_state(failure)
                 continue
-            row.digest = _digest(_training_identity(call, recipe, encoder, data[key]))
+            identities = _training_identities(call, method, recipe, encoder, data[key])
+            *stages, row.digest = map(_digest, identities)
+            row.training = RowTraining(method, start, settings, tuple(stages))
     if error is not None and not data:
         raise error
     return rows
+
+
+def _start_of(call: Reproduction, row: PaperRow) -> tuple[Method, str, tuple[str, ...]]:
+    """The method, the recipe and the settings that a row starts from.
+
+    A row of another method than the table's starts from its recipe of the same name, or else from its usual
+    one; the settings of the table are none of its own.
+    """
+    overrides = row.overrides or ()
+    if row.method in ("", call.method.name):
+        return call.method, call.recipe, (*call.settings, *overrides)
+    method = load_method(row.method)
+    known = call.recipe in list_recipes(method.name)
+    return method, call.recipe if known else method.default_recipe, overrides
 
 
 def _measured_on(
@@ -230,23 +271,45 @@ def _digest(identity: Mapping[str, object]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _training_identity(call: Reproduction, recipe: Recipe, encoder: str, data: str) -> dict[str, object]:
-    return {
-        "method": call.method.name,
-        "model": _differing(call.method, recipe.model),
-        **{name: _canonical(getattr(recipe, name)) for name in ("data", "views", "training")},
+def _training_identities(
+    call: Reproduction, method: Method, recipe: Recipe, encoder: str, data: str
+) -> list[dict[str, object]]:
+    """What decides the model after each stage of a recipe, the last of them that of the run."""
+    common = {
+        "method": method.name,
         "seed": call.seed,
         "encoder": encoder,
         "rows": data,
         "dtype": call.dtype,
     }
+    stages = [
+        {
+            "model": _differing(method, stage.model),
+            **{name: _canonical(getattr(stage, name)) for name in ("data", "views", "training")},
+        }
+        for stage in stage_recipes(recipe)
+    ]
+    if not recipe.stages:
+        return [{**common, **stages[0]}]
+    return [{**common, "stages": stages[:count]} for count in range(1, len(stages) + 1)]
 
 
 def _baseline_identity(call: Reproduction, name: str, encoder: str) -> dict[str, object]:
-    """What decides a baseline's outcome beside the rows that it is measured on."""
+    """What decides a baseline's outcome beside the rows that it is measured on.
+
+    Raises:
+        EventformersError: there are no chains that it could learn from.
+    """
     if name in EMBEDDINGS:
         return {"baseline": name, "settings": asdict(EMBEDDINGS[name].defaults), "seed": call.seed}
-    return {"baseline": name, "encoder": encoder if name == "masked_lm" else None}
+    if name in CHAIN_BASELINES:
+        return {
+            "baseline": name,
+            "settings": asdict(CHAIN_BASELINES[name].settings),
+            "seed": call.seed,
+            "rows": load_training_chains(call.data).fingerprint,
+        }
+    return {"baseline": name, "encoder": encoder if name in ("masked_lm", UNTRAINED) else None}
 
 
 def _differing(method: Method, model: Mapping[str, object]) -> dict[str, object]:

@@ -6,23 +6,31 @@ from __future__ import annotations
 import json
 import logging
 import re
+import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import takewhile
 from pathlib import Path
+from typing import cast
 
 from filelock import FileLock
 
-from eventformers.baselines import get_baseline
+from eventformers.baselines import Baseline, get_baseline
+from eventformers.baselines.chain_baselines import CHAIN_BASELINES, train_chain_baseline
 from eventformers.baselines.knowledge_graph_embeddings import METHODS as EMBEDDINGS
-from eventformers.encoders import resolve_encoder
+from eventformers.encoders import PACKAGED_ENCODER, resolve_encoder
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluation import evaluate
-from eventformers.files import write_text
+from eventformers.files import whole_folder, write_text
 from eventformers.inference.neighbour_votes import vote_settings
+from eventformers.inference.virtual_context import VirtualContext
 from eventformers.protocols import JsonValue
-from eventformers.reproduced_table import Measurement, ReproducedRow, Reproduction
+from eventformers.reproduced_table import Measurement, ReproducedRow, Reproduction, RowTraining
 from eventformers.results import TaskResult, read_result, result_path
-from eventformers.trainers.checkpoints import can_resume, remove_checkpoints
+from eventformers.similarity_tasks import SIMILARITY_TASKS
+from eventformers.table_layout import UNTRAINED
+from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER, can_resume, remove_checkpoints
 from eventformers.training import train
 
 ROW_FILE = "reproduction.json"
@@ -59,28 +67,37 @@ def _measure(call: Reproduction, row: ReproducedRow) -> None:
     """Measure a baseline, where that was not done before."""
     name = row.paper.baseline
     row.folder = call.folder / f"{_slug(row.paper.slug)}-{row.digest}"
-    arguments: dict[str, object] = {}
-    if name in EMBEDDINGS:
-        arguments["seed"] = call.seed
-    elif name == "masked_lm":
-        arguments["model"] = resolve_encoder(call.encoder)
-    started, measured = time.monotonic(), False
+    started = time.monotonic()
+    measure: Baseline | None = None
     for wanted in row.measurements:
         place = _other_evaluation(row.folder, wanted)
         result = next(filter(wanted.is_of, _readable_results(place)), None)
         if result is None:
-            result = get_baseline(name)(
+            measure = measure or _prepared_baseline(call, name)
+            result = measure(
                 wanted.task,
-                call.evaluation_data,
+                data=call.evaluation_data,
                 split=wanted.split,
                 device=call.device,
                 output=place,
                 overwrite=True,
-                **arguments,
             )
-            measured = True
         row.results[wanted] = result
-    row.state = f"measured, {time.monotonic() - started:.0f} s" if measured else "cached"
+    row.state = f"measured, {time.monotonic() - started:.0f} s" if measure else "cached"
+
+
+def _prepared_baseline(call: Reproduction, name: str) -> Baseline:
+    """A baseline with all that it takes besides a task and its data; one on chains is trained."""
+    if name == UNTRAINED:
+        return partial(evaluate, resolve_encoder(call.encoder), baseline_encoder=False)
+    measure = get_baseline(name)
+    if name in EMBEDDINGS:
+        return partial(measure, seed=call.seed)
+    if name in CHAIN_BASELINES:
+        return partial(measure, trained=train_chain_baseline(name, call.data, seed=call.seed))
+    if name == "masked_lm":
+        return partial(measure, model=resolve_encoder(call.encoder))
+    return measure
 
 
 def _readable_results(folder: Path) -> list[TaskResult]:
@@ -98,7 +115,7 @@ def _train_or_read(call: Reproduction, row: ReproducedRow) -> None:
     row.folder = finished or call.folder / f"{_slug(row.paper.slug)}-{row.digest}"
     state = "cached" if finished else _train(call, row, row.folder)
     record = read_record(row.folder / ROW_FILE)
-    held = {wanted: _held_result(row, row.folder, record, wanted) for wanted in row.measurements}
+    held = {wanted: _held_result(call, row, row.folder, record, wanted) for wanted in row.measurements}
     for wanted, result in held.items():
         row.results[wanted] = result or _score_again(call, row, row.folder, wanted)
     if finished and None in held.values():
@@ -108,14 +125,15 @@ def _train_or_read(call: Reproduction, row: ReproducedRow) -> None:
 
 def _train(call: Reproduction, row: ReproducedRow, folder: Path) -> str:
     """Train a row, or go on where it was killed; says what was done."""
-    resume = can_resume(folder)
+    training = cast(RowTraining, row.training)
+    resume = can_resume(folder) or _take_stages(call, training.stages, folder)
     finished = train(
-        call.method.name,
+        training.method.name,
         folder,
-        recipe=call.recipe,
+        recipe=training.recipe,
         data=call.data,
         encoder=call.encoder,
-        settings=[*call.settings, *(row.paper.overrides or ())],
+        settings=training.settings,
         resume=resume,
         overwrite=not resume,
         seed=call.seed,
@@ -126,6 +144,7 @@ def _train(call: Reproduction, row: ReproducedRow, folder: Path) -> str:
     )
     record = {
         "digest": row.digest,
+        "stages": training.stages,
         "model": finished.results[0].model,
         "revision": finished.results[0].model_revision,
         "steps": finished.run.steps,
@@ -137,6 +156,39 @@ def _train(call: Reproduction, row: ReproducedRow, folder: Path) -> str:
     return f"{'resumed' if resume else 'trained'}, {finished.run.seconds:.0f} s"
 
 
+def _take_stages(call: Reproduction, stages: Sequence[str], folder: Path) -> bool:
+    """Copy the first stages of a finished run that are this one's, too, as many as any run shares.
+
+    Args:
+        call: what the rows share.
+        stages: the digests of this run's stages.
+        folder: this run's folder, which holds nothing to go on from.
+
+    Returns:
+        Whether there was one, so that the run goes on from there.
+    """
+    if not stages:
+        return False
+    shared: dict[Path, int] = {}
+    for path in sorted(call.folder.glob(f"*/{ROW_FILE}")):
+        digests = read_record(path).get("stages")
+        known = digests if isinstance(digests, list) else []
+        if read_record(path.parent / RUN_FILE).get("encoder") == (call.encoder or PACKAGED_ENCODER):
+            pairs = zip(known, stages, strict=False)
+            shared[path.parent] = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+    source = max(shared, key=lambda place: shared[place], default=None)
+    if source is None or not shared[source]:
+        return False
+    # A stage's folder begins with its number.
+    for stage in sorted((source / STAGES_FOLDER).iterdir())[: shared[source]]:
+        with whole_folder(folder / STAGES_FOLDER / stage.name) as place:
+            shutil.copytree(stage, place, dirs_exist_ok=True)
+    # Last, since without it there is nothing to go on from.
+    write_text(folder / RUN_FILE, (source / RUN_FILE).read_text(encoding="utf-8"))
+    logger.info("%s goes on from %d stages of %s", folder.name, shared[source], source.name)
+    return True
+
+
 def _finished_folder(folder: Path, digest: str) -> Path | None:
     """The folder of a finished run with this digest, whichever table it was trained for."""
     for candidate in sorted(folder.glob(f"*-{digest}")):
@@ -146,11 +198,11 @@ def _finished_folder(folder: Path, digest: str) -> Path | None:
 
 
 def _held_result(
-    row: ReproducedRow, folder: Path, record: Mapping[str, JsonValue], wanted: Measurement
+    call: Reproduction, row: ReproducedRow, folder: Path, record: Mapping[str, JsonValue], wanted: Measurement
 ) -> TaskResult | None:
     """A row's result on the rows of this call; None where there is none."""
-    votes = vote_settings(row.paper.rerank)
-    parts = ("" if wanted.is_usual else wanted.split, votes.name if votes else "")
+    ways = (vote_settings(row.paper.rerank), _virtual_context(call, row, wanted))
+    parts = ("" if wanted.is_usual else wanted.split, *(way.name for way in ways if way is not None))
     variant = "-".join(filter(None, parts))
     for directory in (folder, _other_evaluation(folder, wanted)):
         path = result_path(directory, str(record["model"]), str(record["revision"]), wanted.task, variant)
@@ -162,6 +214,13 @@ def _held_result(
         if result is not None and wanted.is_of(result):
             return result
     return None
+
+
+def _virtual_context(call: Reproduction, row: ReproducedRow, wanted: Measurement) -> VirtualContext | None:
+    """The chains at whose end a row reads single events; None where it reads them alone, or none."""
+    if not row.paper.context_layers or wanted.task not in {task.name for task in SIMILARITY_TASKS}:
+        return None
+    return VirtualContext(call.data, num_layers=row.paper.context_layers)
 
 
 def _other_evaluation(folder: Path, wanted: Measurement) -> Path:
@@ -178,6 +237,7 @@ def _score_again(call: Reproduction, row: ReproducedRow, folder: Path, wanted: M
         output=_other_evaluation(folder, wanted),
         device=call.device,
         rerank=row.paper.rerank,
+        virtual_context=_virtual_context(call, row, wanted),
         overwrite=True,
     )
 

@@ -20,7 +20,7 @@ from eventformers.model_cards.scores import score_text
 from eventformers.protocols import JsonValue
 from eventformers.provenance import git_commit, library_versions
 from eventformers.results import TaskResult
-from eventformers.table_layout import Column, PaperRow, PaperTable
+from eventformers.table_layout import UNTRAINED, Column, PaperRow, PaperTable
 from eventformers.tasks import TASKS
 from eventformers.trainers.method import Method
 
@@ -76,6 +76,23 @@ class Measurement:
         return found == (self.task, self.split, self.fingerprint)
 
 
+@dataclass(frozen=True)
+class RowTraining:
+    """What a row trains.
+
+    Attributes:
+        method: the method.
+        recipe: name or YAML file of the recipe that it starts from.
+        settings: overrides of it.
+        stages: for every stage but the last a digest of what decides the model that it leaves.
+    """
+
+    method: Method
+    recipe: str
+    settings: tuple[str, ...]
+    stages: tuple[str, ...] = ()
+
+
 @dataclass
 class ReproducedRow:
     """A row on its way into the table.
@@ -83,6 +100,7 @@ class ReproducedRow:
     Attributes:
         paper: the row as the paper has it.
         measurements: what it is measured on; nothing for a row that is only published.
+        training: what it trains; None for a row that trains nothing.
         digest: digest of what decides its outcome; empty for a row that is only published, or that has no
             training data.
         state: what was done for it.
@@ -92,6 +110,7 @@ class ReproducedRow:
 
     paper: PaperRow
     measurements: tuple[Measurement, ...] = ()
+    training: RowTraining | None = None
     digest: str = ""
     state: str = "published"
     folder: Path | None = None
@@ -131,19 +150,37 @@ class Reproduction:
     dtype: str | None
 
 
+@dataclass(frozen=True)
+class Finding:
+    """What a table tells beyond its scores.
+
+    Attributes:
+        key: its key in the JSON.
+        section: a section of the Markdown.
+        content: what stands behind it, for the JSON.
+    """
+
+    key: str
+    section: str
+    content: Mapping[str, object]
+
+
 def failed_state(failure: Exception) -> str:
     """The state of a row that failed, without the folders of this machine."""
     text = " ".join(str(failure).split()) or type(failure).__name__
     return _FAILED + _FOLDERS.sub("", text)
 
 
-def write_table(call: Reproduction, rows: Sequence[ReproducedRow], path: Path) -> ReproducedTable:
+def write_table(
+    call: Reproduction, rows: Sequence[ReproducedRow], path: Path, findings: Sequence[Finding] = ()
+) -> ReproducedTable:
     """Write a table as far as it is filled.
 
     Args:
         call: what its rows share.
         rows: its rows, in the paper's order.
         path: the Markdown file; the JSON goes beside it.
+        findings: what it tells beyond the scores.
 
     Raises:
         EventformersError: a file cannot be written.
@@ -154,13 +191,14 @@ def write_table(call: Reproduction, rows: Sequence[ReproducedRow], path: Path) -
     header.append("run")
     cells = [_cells(call, row, _twin(rows, row)) for row in rows]
     untrained = _untrained(call, rows)
-    if any(score is not None for score in untrained.values()):
+    has_own_row = any(row.paper.baseline == UNTRAINED for row in rows)
+    if not has_own_row and any(score is not None for score in untrained.values()):
         name = f"untrained encoder ({_encoder_name(call.encoder)})"
         cells.append(_line(name, untrained, [None] * len(untrained), "no training"))
     finished = ReproducedTable(call.table.title, header, cells, path)
     try:
-        write_text(path, _markdown(call, finished, rows))
-        write_text(path.with_suffix(".json"), _json(call, rows, untrained))
+        write_text(path, _markdown(call, finished, rows, findings))
+        write_text(path.with_suffix(".json"), _json(call, rows, untrained, findings))
     except OSError as error:
         raise EventformersError(f"cannot write {path}: {error.strerror}") from error
     return finished
@@ -219,7 +257,12 @@ def _untrained(call: Reproduction, rows: Sequence[ReproducedRow]) -> Scores:
     return _scores(call, results, lambda result: result.baseline.scores if result.baseline else {})
 
 
-def _markdown(call: Reproduction, finished: ReproducedTable, rows: Sequence[ReproducedRow]) -> str:
+def _markdown(
+    call: Reproduction,
+    finished: ReproducedTable,
+    rows: Sequence[ReproducedRow],
+    findings: Sequence[Finding],
+) -> str:
     recipe, encoder = code(Path(call.recipe).name), code(_encoder_name(call.encoder))
     about = f"Recipe {recipe}, encoder {encoder}, seed {call.seed}"
     if call.settings:
@@ -229,6 +272,7 @@ def _markdown(call: Reproduction, finished: ReproducedTable, rows: Sequence[Repr
         f"{about}. Our scores stand before the paper's.",
         markdown_table(finished.header, [[cell(text) for text in line] for line in finished.rows]),
     ]
+    parts += [finding.section for finding in findings]
     if measured := _measured(call, rows):
         parts += ["## Measured on", measured]
     return "\n\n".join(parts) + "\n"
@@ -261,7 +305,9 @@ def _measured(call: Reproduction, rows: Sequence[ReproducedRow]) -> str:
     return markdown_table(header, lines)
 
 
-def _json(call: Reproduction, rows: Sequence[ReproducedRow], untrained: Scores) -> str:
+def _json(
+    call: Reproduction, rows: Sequence[ReproducedRow], untrained: Scores, findings: Sequence[Finding]
+) -> str:
     content = {
         "format": TABLE_FORMAT,
         "title": call.table.title,
@@ -279,6 +325,7 @@ def _json(call: Reproduction, rows: Sequence[ReproducedRow], untrained: Scores) 
         "dtype": call.dtype,
         "untrained": _by_key(untrained),
         "rows": [_row_json(call, row) for row in rows],
+        **{finding.key: finding.content for finding in findings},
         "versions": library_versions(),
         "git_commit": git_commit(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -294,6 +341,7 @@ def _row_json(call: Reproduction, row: ReproducedRow) -> dict[str, object]:
         "overrides": None if paper.overrides is None else list(paper.overrides),
         "baseline": paper.baseline or None,
         "rerank": paper.rerank,
+        "context_layers": paper.context_layers,
         "folder": None if row.folder is None else row.folder.name,
         "scores": _by_key(_scores(call, row.results)),
         "paper": _by_key(dict(zip(call.table.columns, paper.published, strict=True))),

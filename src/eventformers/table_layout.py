@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from eventformers.tasks import TASKS
+
+UNTRAINED = "untrained"
+"""The baseline of a row that measures the encoder from which the others start."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +45,11 @@ class PaperRow:
         published: the paper's scores, one for each column of the table; None where it has none.
         overrides: recipe settings, `section.key=value`, that make this row; None for a row that trains no
             model of ours.
-        baseline: a key of `BASELINES` for a row that measures one; empty for every other row.
+        baseline: a key of `BASELINES` for a row that measures one, or `UNTRAINED`; empty for every other row.
         rerank: whether alternatives are re-ranked by the votes of training premises, where a task ranks some.
+        context_layers: graph layers by which single events are read at the end of training chains, where a
+            task compares events; 0 reads them alone.
+        method: the `model_type` that the row trains, with settings of its own, where it is not the table's.
     """
 
     slug: str
@@ -51,6 +58,12 @@ class PaperRow:
     overrides: tuple[str, ...] | None = ()
     baseline: str = ""
     rerank: bool = False
+    context_layers: int = 0
+    method: str = ""
+
+
+Drawing = Literal["hops", "degree"]
+"""Scores by the number of graph layers, or accuracy by the average node degree of the question's graph."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +75,17 @@ class PaperTable:
         method: the `model_type` that its rows train.
         columns: its columns of scores.
         rows: its rows, in the paper's order.
+        reference: the label of the row that the others are compared with, question by question; empty for no
+            comparison.
+        figure: what is drawn of its scores; None for a table without a picture.
     """
 
     title: str
     method: str
     columns: tuple[Column, ...]
     rows: tuple[PaperRow, ...]
+    reference: str = ""
+    figure: Drawing | None = None
 
     @property
     def own_rows(self) -> list[PaperRow]:

@@ -37,12 +37,13 @@ class VirtualContext:
     """Where contexts come from, and how they are read.
 
     Attributes:
-        chains: raw files, a built folder or a Hub id of `EventChains`; its training chains are taken.
+        chains: raw files, a built folder or a Hub id of `EventChains`, or None for the bundled samples; its
+            training chains are taken.
         retrieved: contexts of an event at most.
         num_layers: graph layers; 1 is the paper's for single events (Fig. 3).
     """
 
-    chains: str | Path
+    chains: str | Path | None
     retrieved: int = 10
     num_layers: int = 1
 

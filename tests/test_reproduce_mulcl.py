@@ -1,0 +1,282 @@
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import matplotlib.image
+import pytest
+
+from eventformers import reproduced_rows
+from eventformers.errors import EventformersError
+from eventformers.evaluation import evaluate
+from eventformers.inference.virtual_context import VirtualContext
+from eventformers.paper_tables import PAPERS, get_table
+from eventformers.reproduce import reproduce_table
+from eventformers.results import TaskResult, write_result
+from eventformers.tasks import TASKS
+from eventformers.trainers.method import load_method
+from eventformers.trainers.recipes import load_recipe
+from eventformers.trainers.run import resolve_recipe
+
+HETEREVENT = load_method("heterevent")
+TABLES = PAPERS["mulcl"]
+ABLATIONS = ("order", "replacement", "composition", "normal-corrupted", "corrupted-corrupted")
+
+
+@pytest.fixture(scope="session")
+def measure(tiny_heterevent: Path, tiny_encoder: Path) -> Callable[..., TaskResult]:
+    """`evaluate` by a tiny model whatever model is asked for, each task once; MulCL answers all rightly."""
+    known: dict[object, TaskResult] = {}
+
+    def evaluated(model: object, task: str, *, output: Path, **settings: object) -> TaskResult:
+        context = cast("VirtualContext | None", settings.get("virtual_context"))
+        # The tiny model has three layers.
+        asked = context and replace(context, num_layers=min(3, context.num_layers))
+        if (task, asked) not in known:
+            known[task, asked] = evaluate(
+                str(tiny_heterevent), task, virtual_context=asked, baseline_encoder=str(tiny_encoder)
+            )
+        name = Path(str(model)).name
+        variant = context.name if context else ""
+        result = replace(known[task, asked], model=name, model_revision="1", variant=variant)
+        if name.startswith("mulcl") and "accuracy" in result.scores and TASKS[task].reads_chains:
+            right = [{"correct": _all_true(row["correct"])} for row in result.predictions]
+            result = replace(result, scores={"accuracy": 100.0}, main_value=100.0, predictions=right)
+        write_result(result, output, overwrite=True)
+        return result
+
+    return evaluated
+
+
+def _all_true(value: object) -> object:
+    return [True] * len(value) if isinstance(value, list) else True
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch, measure: Callable[..., TaskResult]) -> list[SimpleNamespace]:
+    """Replaces training and scoring; collects the trainings."""
+    calls: list[SimpleNamespace] = []
+
+    def train(method: str, output: Path, **arguments: object) -> SimpleNamespace:
+        calls.append(SimpleNamespace(method=method, output=output, **arguments))
+        results = [measure(output, task, output=output) for task in arguments["tasks"]]  # type: ignore[attr-defined]
+        return SimpleNamespace(folder=output, results=results, run=SimpleNamespace(steps=3, seconds=1.5))
+
+    monkeypatch.setattr(reproduced_rows, "train", train)
+    monkeypatch.setattr(reproduced_rows, "evaluate", measure)
+    return calls
+
+
+@pytest.fixture
+def baselines(monkeypatch: pytest.MonkeyPatch, measure: Callable[..., TaskResult]) -> list[str]:
+    """Replaces the training of baselines on chains; collects their names."""
+    calls: list[str] = []
+    known = reproduced_rows.get_baseline
+
+    def train(name: str, data: object, *, seed: int) -> str:
+        calls.append(name)
+        return name
+
+    def get_baseline(name: str) -> Callable[..., TaskResult]:
+        def score(task: str, *, trained: str, **settings: object) -> TaskResult:
+            return measure(trained, task, **settings)
+
+        return known(name) if name == "random" else score
+
+    monkeypatch.setattr(reproduced_rows, "train_chain_baseline", train)
+    monkeypatch.setattr(reproduced_rows, "get_baseline", get_baseline)
+    return calls
+
+
+@pytest.fixture
+def call(tmp_path: Path, tiny_encoder: Path):
+    """A table of MulCL on the samples; keyword arguments override."""
+
+    def run(table: str, **changes: object):
+        return reproduce_table("mulcl", table, tmp_path / "out", **{"encoder": str(tiny_encoder), **changes})
+
+    return run
+
+
+def _rows(table) -> dict[str, list[str]]:
+    return {row[0]: row[1:] for row in table.rows}
+
+
+def _json(table) -> dict:
+    return json.loads(table.path.with_suffix(".json").read_text())
+
+
+def _published(table: str) -> dict[str, dict[str, float]]:
+    columns = get_table("mulcl", table).columns
+    return {
+        row.label: {
+            column.task: score
+            for column, score in zip(columns, row.published, strict=True)
+            if score is not None
+        }
+        for row in get_table("mulcl", table).rows
+    }
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_row_fits_its_table_and_its_settings_are_accepted(name):
+    table = get_table("mulcl", name)
+    for row in table.rows:
+        assert len(row.published) == len(table.columns)
+        if row.overrides is not None:
+            method = load_method(row.method or table.method)
+            recipe = resolve_recipe(method, method.paper_recipe, row.overrides, 1)
+            if row.method:
+                continue
+            pretrains = not row.label.startswith("HeterEvent")
+            assert [stage["name"] for stage in recipe.stages][:-1] == ["sequence", "graph"] * pretrains
+    assert len({row.label for row in table.rows}) == len(table.rows)
+    assert not table.reference or table.reference in {row.label for row in table.rows}
+
+
+def test_published_scores_are_those_of_the_tasks_and_of_the_recipes():
+    inference, similarity = _published("table1"), _published("table2")
+    for label in ("Event-comp", "EventTransE", "UniFA-S", "HeterEvent [E]", "MulCL [W+E]"):
+        for task, score in inference[label].items():
+            assert score == TASKS[task].published_scores[f"{label} (Zheng et al. 2022)"]
+    for label in ("HeterEvent [W+E]", "MulCL [W+E]"):
+        for task, score in similarity[label].items():
+            assert score == TASKS[task].published_scores[f"{label}, BERT-base (Zheng et al. 2022)"]
+    for model in ("HeterEvent", "MulCL"):
+        for level in ("W", "E"):
+            recipe = load_recipe("heterevent", f"{model}-{level}".lower())
+            assert recipe.expected == inference[f"{model} [{level}]"]
+    for contrast in ABLATIONS:
+        recipe = load_recipe("heterevent", f"without-{contrast}")
+        assert recipe.expected == _published("table3")[f"without {contrast} contrast"]
+    assert load_recipe("heterevent", "paper").expected == inference["MulCL [W+E]"]
+
+
+def test_all_tables_are_filled_and_each_run_is_trained_once(call, trained, baselines, tmp_path):
+    tables = {name: call(name) for name in TABLES}
+    names = [run.output.name.rpartition("-")[0] for run in trained]
+    models = [f"{name}-{level}" for name in ("heterevent", "mulcl") for level in ("w", "e", "we")]
+    hops = [f"{name}-we-hops-{number}" for name in ("heterevent", "mulcl") for number in (1, 2, 4)]
+    assert sorted(names) == sorted(["swcc", *models, *(f"without-{one}" for one in ABLATIONS), *hops])
+    # Those with vectors of events once more, since a baseline is not kept: for the similarity tasks.
+    assert (len(baselines), len(set(baselines))) == (10, 6)
+    for name, table in tables.items():
+        own = {row.label for row in get_table("mulcl", name).own_rows}
+        for label, row in _rows(table).items():
+            assert not row[-1].startswith("failed"), (name, label, row[-1])
+            assert label not in own or all(score != "–" for score in row[:-1:2]), (name, label)
+        assert str(tmp_path) not in table.path.read_text() + table.path.with_suffix(".json").read_text()
+    assert _rows(tables["table3"])["MulCL [W+E]"][-1] == "cached"
+    trained.clear()
+    baselines.clear()
+    again = {name: call(name) for name in TABLES}
+    assert trained == baselines == []
+    for name, table in again.items():
+        assert [row[:-1] for row in table.rows] == [row[:-1] for row in tables[name].rows]
+
+
+def test_rows_are_compared_with_heterevent(call, trained, baselines):
+    table = call("table1")
+    assert "untrained encoder (encoder)" not in _rows(table)
+    content = _json(table)["comparisons"]
+    assert content["reference"] == "HeterEvent [W+E]"
+    own = {row.label for row in get_table("mulcl", "table1").own_rows}
+    assert set(content["rows"]) == own - {"HeterEvent [W+E]"}
+    of_mulcl = content["rows"]["MulCL [W+E]"]["mcnc"]
+    rows = {row["label"]: row["scores"]["mcnc"] for row in _json(table)["rows"] if row["scores"]}
+    assert of_mulcl["difference"] == pytest.approx(100 - rows["HeterEvent [W+E]"])
+    assert of_mulcl["low"] <= of_mulcl["difference"] <= of_mulcl["high"]
+    assert of_mulcl["p_value"] < 0.05
+    # Questions of one document depend on each other.
+    assert of_mulcl["clusters"] <= of_mulcl["questions"]
+    assert content["rows"]["HeterEvent [W]"]["mcns_v"]["difference"] == 0
+    assert "## Against HeterEvent [W+E]" in table.path.read_text()
+
+
+def test_swcc_learns_from_the_documents_of_the_training_chains_alone(call, trained, baselines):
+    call("table2", recipe="demo", settings=["supervised.max_steps=3"])
+    (swcc,) = (run for run in trained if run.method == "swcc")
+    assert swcc.recipe == "demo"
+    assert list(swcc.settings) == ["data.document_split=train"]
+    (other, *_) = (run for run in trained if run.method == "heterevent")
+    assert list(other.settings)[:2] == ["supervised.max_steps=3", "stages=[supervised]"]
+
+
+def test_single_events_are_read_in_contexts_and_alone(call, trained, measure, tmp_path):
+    rows = _rows(call("table2"))
+    own = ("MulCL [W+E]", "MulCL [W+E], events read alone (beyond the paper)")
+    in_context, alone = (rows[label] for label in own)
+    assert in_context[:-1:2] != alone[:-1:2]
+    assert alone[1:-1:2] == ["–"] * 3
+    expected = measure("x", "hard_similarity", output=tmp_path)
+    assert alone[0] == f"{expected.main_value:.1f}"
+
+
+def test_hops_are_drawn(call, trained, tmp_path):
+    table = call("figure3")
+    hops = _json(table)["hops"]
+    assert list(hops) == [column.title for column in get_table("mulcl", "figure3").columns]
+    assert set(hops["MCNC"]) == {"HeterEvent [W+E]", "MulCL [W+E]"}
+    assert list(hops["MCNC"]["MulCL [W+E]"]) == ["1", "2", "3", "4"]
+    assert matplotlib.image.imread(table.path.with_suffix(".png")).std() > 0
+    assert "](figure3.png)" in table.path.read_text()
+
+
+def test_accuracy_by_degree_counts_every_question(call, trained):
+    table = call("figure4")
+    degrees = _json(table)["degrees"]
+    for column in get_table("mulcl", "figure4").columns:
+        of_mulcl, of_heterevent = (degrees[column.title][f"{name} [W+E]"] for name in ("MulCL", "HeterEvent"))
+        assert {one["accuracy"] for one in of_mulcl} == {100.0}
+        assert [one["questions"] for one in of_mulcl] == [one["questions"] for one in of_heterevent]
+        scores = next(row["scores"] for row in _json(table)["rows"] if row["label"].startswith("Heter"))
+        questions = sum(one["questions"] for one in of_heterevent)
+        mean = sum(one["accuracy"] * one["questions"] for one in of_heterevent) / questions
+        assert mean == pytest.approx(scores[column.task])
+        assert all(one["high"] is None or one["low"] < one["high"] < math.inf for one in of_mulcl)
+    assert matplotlib.image.imread(table.path.with_suffix(".png")).std() > 0
+
+
+def test_a_virtual_context_has_a_result_of_its_own_for_each_number_of_layers():
+    names = {VirtualContext(None, num_layers=layers).name for layers in (1, 2, 3, 4)}
+    assert len(names) == 4
+
+
+def test_stages_that_runs_share_are_trained_once(call, monkeypatch, caplog, tmp_path):
+    monkeypatch.setattr(
+        reproduced_rows, "train", functools.partial(reproduced_rows.train, create_model_card=False)
+    )
+    table = get_table("mulcl", "table3")
+    rows = tuple(
+        row for row in get_table("mulcl", "table1").rows if row.label in ("MulCL [W]", "MulCL [W+E]")
+    )
+    rows = tuple(replace(row, published=(None,) * 5) for row in rows)
+    monkeypatch.setitem(TABLES, "table3", replace(table, columns=table.columns, rows=rows))
+    settings = ["max_steps=1", "num_train_epochs=1", "event_dim=8", "chain_dim=8", "num_corrupted=2"]
+    settings += ["num_segments=2", "num_views=2", "per_device_train_batch_size=4", "validation_rows=0"]
+    settings += ["early_stopping_patience=null", "save_strategy=no"]
+    with caplog.at_level("INFO", logger="eventformers"):
+        states = {label: row[-1] for label, row in _rows(call("table3", settings=settings)).items()}
+    assert states["MulCL [W]"].startswith("trained")
+    assert states["MulCL [W+E]"].startswith("resumed")
+    assert "goes on from 2 stages of mulcl-w-" in caplog.text
+    first, second = (next((tmp_path / "out" / "mulcl").glob(f"{slug}-*")) for slug in ("mulcl-w", "mulcl-we"))
+    for stage in ("1-sequence", "2-graph"):
+        files = [folder / "stages" / stage / "model.safetensors" for folder in (first, second)]
+        assert files[0].read_bytes() == files[1].read_bytes()
+    assert len(json.loads((second / "training_log.json").read_text())) == 3
+    assert (first / "model.safetensors").read_bytes() != (second / "model.safetensors").read_bytes()
+
+
+def test_data_without_chains_cost_the_rows_that_learn_from_them(call, trained, tmp_path):
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    (folder / "hard.txt").write_text("")
+    with pytest.raises(EventformersError):
+        call("table1", data=folder)
