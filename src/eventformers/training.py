@@ -217,7 +217,7 @@ def _stages_section(run: TrainingRun) -> dict[str, str]:
     if len(run.stages) < 2:
         return {}
     rows = [[code(stage.name), number(stage.steps), duration(stage.seconds)] for stage in run.stages]
-    note = "Each starts from the model of the one before; the settings told below are those of the last."
+    note = "Each starts from the model of the one before; the settings told above are those of the last."
     return {"Stages of training": f"{note}\n\n{table(['stage', 'optimizer steps', 'time'], rows)}"}
 
 

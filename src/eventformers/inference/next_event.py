@@ -15,6 +15,7 @@ from rich.progress import track
 
 from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.events import EVENT_ORDERS, Event, event_text
+from eventformers.datasets_scripts.protagonist_chains import event_key
 from eventformers.datasets_scripts.raw_files import has_word, read_lines
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.inference.chain_scorers import Aggregation, DistinctEvents
@@ -101,7 +102,8 @@ def next_event(
             file (`"police | arrested | man"`). What comes last is the latest.
         candidates: a file of events, or events, as for the chain. Events of the chain may be among them.
         corpus: raw files, a built folder or a Hub id of `EventChains`, all of whose distinct events are
-            candidates but for those of the chain; None, without candidates, takes the bundled samples.
+            candidates but for those that read like one of the chain, whatever their case; None, without
+            candidates, takes the bundled samples.
         top: number of candidates to give back.
         max_events: events of the chain that are read at most: the latest. The others are told in a warning.
         aggregation: what becomes of a candidate's cosines with the events of the chain: their `mean`, or the
@@ -258,9 +260,9 @@ def _with_word(subject: str, predicate: str, object_: str, path: Path, number: i
 
 
 def _corpus_events(corpus: str | Path | None, chain: Iterable[Event]) -> Iterator[Event]:
-    """The events of all chains of a corpus, without those of the user's chain."""
-    known = {tuple(event.values()) for event in chain}
+    """The events of all chains of a corpus, without those that read like one of the user's chain."""
+    known = {event_key(event) for event in chain}
     splits = load_built(corpus, "chains", builder="event_chains")
     for rows in splits.values():
         for events in rows["events"]:
-            yield from (event for event in events if tuple(event.values()) not in known)
+            yield from (event for event in events if event_key(event) not in known)
