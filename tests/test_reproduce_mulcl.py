@@ -260,7 +260,7 @@ def test_stages_that_runs_share_are_trained_once(call, monkeypatch, caplog, tmp_
     monkeypatch.setitem(TABLES, "table3", replace(table, columns=table.columns, rows=rows))
     settings = ["max_steps=1", "num_train_epochs=1", "event_dim=8", "chain_dim=8", "num_corrupted=2"]
     settings += ["num_segments=2", "num_views=2", "per_device_train_batch_size=4", "validation_rows=0"]
-    settings += ["early_stopping_patience=null", "save_strategy=no"]
+    settings += ["early_stopping_patience=null"]
     with caplog.at_level("INFO", logger="eventformers"):
         states = {label: row[-1] for label, row in _rows(call("table3", settings=settings)).items()}
     assert states["MulCL [W]"].startswith("trained")

@@ -10,6 +10,7 @@ from pathlib import Path
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from eventformers.errors import EventformersError
 from eventformers.evaluation_data import load_data, scored_fingerprint
@@ -225,6 +226,7 @@ def _draw_degrees(axes: Axes, by_model: Mapping[str, Sequence[DegreeBin]]) -> No
     counts = axes.twinx()
     counts.bar(list(places.values()), [one.questions for one in ordered], color="0.9", zorder=0)
     counts.set_ylabel("questions", color="0.5")
+    counts.yaxis.set_major_locator(MaxNLocator(integer=True))
     counts.tick_params(colors="0.5")
     counts.spines[["top", "right"]].set_visible(False)
     # The bars lie behind the lines, whose axes they would cover.
@@ -247,6 +249,7 @@ def _draw_curves(axes: Axes, curves: Mapping[str, Sequence[tuple[int, float]]], 
         marker = "o" if len(curve) == 1 else None
         axes.plot(steps, values, label=name, color=colours[place % len(colours)], marker=marker)
     axes.set_xlabel("step")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylabel(what)
     if curves:
         axes.legend(frameon=False, fontsize="x-small")
