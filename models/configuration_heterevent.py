@@ -1,4 +1,4 @@
-"""Configuration of HeterEvent and MulCL (Zheng et al., 2020 and 2023)."""
+"""Configuration of HeterEvent and MulCL (Zheng et al., 2020 and 2022)."""
 
 from typing import ClassVar, Literal
 

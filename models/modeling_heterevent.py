@@ -431,8 +431,8 @@ class HeterEventForPreTraining(HeterEventPreTrainedModel):
         return result.to_tuple() if return_dict is False else result
 
     def term_weight(self, name: str) -> float:
-        """Weight of a loss term by the name of its output field; the terms of Eq. 15 and 16 weigh 1."""
-        return getattr(self.config, f"{name.removesuffix('_loss')}_weight", 1.0)
+        """Weight of a loss term by the name of its output field."""
+        return getattr(self.config, f"{name.removesuffix('_loss')}_weight")
 
 
 class HeterEventForMultipleChoice(HeterEventPreTrainedModel):

@@ -95,7 +95,6 @@ def event_keys(
     Args:
         events: E events.
         event_order: order of the roles in the text, a key of `EVENT_ORDERS`.
-        words: ids of words from earlier calls, to which new words are added; None starts from 0.
 
     Returns:
         `event_keys` `(E,)`, and `word_keys` `(W,)` in the numbering of `tokenise_events`: 63 bits of a hash.

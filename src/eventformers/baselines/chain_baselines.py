@@ -89,7 +89,7 @@ class TrainedChainBaseline:
         settings: how it was trained.
         seed: the seed of its training.
         seconds: how long it took.
-        chains: what it learnt from.
+        chains: what it learned from.
     """
 
     name: str
