@@ -88,11 +88,6 @@ class ChainRows(TorchDataset):
                     left_out -= len(part)
             self.skipped["event_beyond_max_chain_length"] += int(left_out)
 
-    @property
-    def num_events(self) -> int:
-        """Number of distinct events of all chains."""
-        return len(self._events)
-
     def events(self, numbers: Sequence[int] | Codes) -> list[Event]:
         """The events of these numbers."""
         joined = self._events.take(pa.array(numbers, type=pa.int64())).to_pylist()

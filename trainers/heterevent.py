@@ -135,14 +135,13 @@ class HeterEventCollator:
         config = self.config
         substitutes = bool(config.replacement_weight or config.composition_weight)
         numbers = _padded([row["events"] for row in rows], self.max_chain_length)
-        made: list[Event] = []
         if substitutes:
-            incoming = np.stack([self._incoming(row) for row in rows])
-            numbers = np.concatenate([numbers, incoming], axis=1)
-            if self.num_distractors:
-                numbers = np.concatenate([numbers, self._made(rows, incoming, made)], axis=1)
+            numbers = np.concatenate([numbers, np.stack([self._incoming(row) for row in rows])], axis=1)
         distinct, places = _distinct(numbers)
+        events = self.chains.events(distinct)
         chains, incoming = places[:, : self.max_chain_length], places[:, self.max_chain_length :]
+        if substitutes and self.num_distractors:
+            incoming = np.concatenate([incoming, self._incoming_distractors(rows, incoming, events)], axis=1)
         corrupted = corrupt_chains(
             chains,
             incoming,
@@ -155,7 +154,7 @@ class HeterEventCollator:
         width = max(len(row["events"]) for row in rows)
         tensors = {"chains": chains, **vars(corrupted)}
         return {
-            **self._tokenised(self.chains.events(distinct[: len(distinct) - len(made)]) + made),
+            **self._tokenised(events),
             **{
                 name: torch.from_numpy(value[..., :width].copy())
                 for name, value in tensors.items()
@@ -206,21 +205,19 @@ class HeterEventCollator:
             "target_position": torch.tensor(positions),
         }
 
-    def _made(self, rows: Sequence[ChainRow], incoming: Codes, made: list[Event]) -> Codes:
-        """Distractors of each row, as numbers behind those of all events, `(rows, num_distractors)`.
+    def _incoming_distractors(self, rows: Sequence[ChainRow], incoming: Codes, events: list[Event]) -> Codes:
+        """Places of each row's distractors among the events, `(rows, num_distractors)`; new ones are added.
 
-        They are added to `made`. A row whose distractors cannot be drawn repeats events that come in anyway.
+        A row whose distractors cannot be drawn repeats events that come in anyway.
         """
-        places: dict[tuple[str, ...], int] = {}
-        numbers = np.resize(incoming.T, (self.num_distractors, len(rows))).T.copy()
-        for number, row in zip(numbers, rows, strict=True):
-            for place, event in enumerate(self._distractors(row)):
-                roles = _roles(event)
-                if roles not in places:
-                    places[roles] = self.chains.num_events + len(made)
-                    made.append(event)
-                number[place] = places[roles]
-        return numbers
+        known = {tuple(event.values()): place for place, event in enumerate(events)}
+        places = np.resize(incoming.T, (self.num_distractors, len(rows))).T.copy()
+        for of_row, row in zip(places, rows, strict=True):
+            for number, event in enumerate(self._distractors(row)):
+                of_row[number] = known.setdefault(tuple(event.values()), len(events))
+                if of_row[number] == len(events):
+                    events.append(event)
+        return places
 
     def _distractors(self, row: ChainRow) -> list[Event]:
         """Distractors of a row, made as those of its question would be; none where they cannot be drawn."""

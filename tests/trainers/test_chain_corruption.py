@@ -172,3 +172,26 @@ def test_leaving_out_a_kind_leaves_the_others(chains: Codes) -> None:
             if value is not None:
                 assert np.array_equal(getattr(whole, name), value), name
         assert sum(value is None for value in vars(part).values()) == (2 if left_out == "composition" else 1)
+
+
+def test_segments_of_one_event(chains: Codes) -> None:
+    segments = draw_segments(chains, np.random.default_rng(0).random((3, 500, 2)), 1)
+    for row, length in enumerate(LENGTHS):
+        found = [events(segment) for segment in segments[row]]
+        assert {len(segment) for segment in found} == set(range(1, length))
+        assert {segment[0] for segment in found} == set(events(chains[row]))
+
+
+def test_segments_of_a_chain_that_has_no_longer_ones() -> None:
+    """A chain of three events has segments of two, however many are asked for."""
+    segments = draw_segments(np.array([chain(7, 8, 9)]), np.random.default_rng(0).random((1, 20, 2)), 5)
+    assert {tuple(events(segment)) for segment in segments[0]} == {(7, 8), (8, 9)}
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_share_of_segments_in_another_order(share: float) -> None:
+    settings = CorruptionSettings(num_corrupted=40, num_segments=8, segment_order_share=share)
+    chains = np.arange(27).reshape(3, 9)
+    found = corrupt_chains(chains, np.full((3, 2), 1000), draws_of(0, 1, 2), settings)
+    assert found.corrupted_segments is not None
+    assert (found.corrupted_segments < 1000).all(-1).mean() == pytest.approx(share, abs=0.06)

@@ -132,6 +132,8 @@ class TestHeterEventTraining(MethodTrainingCase):
             ("max_chain_length=2", r"max_chain_length: found 2; accepted: 3 or more"),
             ("max_seq_length=2", r"max_seq_length: found 2; accepted: 3 or more"),
             ("corruption_probability=1.5", r"corruption_probability: found 1\.5"),
+            ("min_segment_length=0", r"min_segment_length: found 0; accepted: 1 or more"),
+            ("segment_order_share=-0.1", r"segment_order_share: found -0\.1"),
             ("target=first", r"target: found 'first'; accepted: random or last"),
             ("all_windows=2", r"all_windows: found 2"),
             ("validation_rows=3", r"the stage sequence answers no questions"),

@@ -76,7 +76,6 @@ def test_rows_are_windows() -> None:
     assert [len(row["events"]) for row in every] == [4, 4, 3, 3]
     assert every.skipped["event_beyond_max_chain_length"] == 0
     assert len(every[1]["chain_events"]) == 11
-    assert first.num_events == 11
     assert first.most_readings() == 11
 
 
@@ -86,7 +85,7 @@ def test_rows_of_a_selection_and_equal_texts() -> None:
     rows = ChainRows(chains.select([1, 2]), 9)
     assert len(rows) == 1
     assert rows.skipped["chain_of_equal_events"] == 1
-    assert rows.num_events == 3 + len(CHAINS[1])
+    assert len(rows.events(range(6))) == 6
 
 
 @pytest.mark.parametrize("stage", ["sequence", "graph", "supervised"])
@@ -121,6 +120,21 @@ def test_only_events_of_other_chains_come_in(tiny_encoder: Path) -> None:
         new = set(texts(found, batch, "replacement_corrupted", row)) - own - {""}
         assert new
         assert not any(text.startswith(SUBJECTS[row]) for text in new)
+
+
+def test_distractors_come_in_as_well(tiny_encoder: Path) -> None:
+    """Events with an argument of the chain stand among those that are substituted."""
+    found = collator(tiny_encoder, "sequence", num_incoming_events=1, num_distractors=3)
+    rows = [found.chains[number] for number in range(4)]
+    batch = found(rows)
+    known = {event_text(event) for chain in CHAINS for event in chain}
+    for place, row in enumerate(rows):
+        made = {event_text(event) for event in found._distractors(row)}
+        new = set(texts(found, batch, "replacement_corrupted", place)) - known - {""}
+        assert new
+        assert new <= made
+        assert all({SUBJECTS[place], "house"} & set(text.split()) for text in new)
+    assert len(batch["input_ids"].unique(dim=0)) == len(batch["input_ids"])
 
 
 def test_a_term_that_is_off_costs_nothing(tiny_encoder: Path) -> None:
