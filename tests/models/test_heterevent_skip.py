@@ -1,6 +1,6 @@
 """What HeterEvent has beyond the paper.
 
-The encoder's own vectors beside the tensor, a gate that starts closed, segments against the rest of their chain.
+The encoder's own vectors beside the tensor, a gate that starts closed, segments against the rest of a chain.
 """
 
 from __future__ import annotations
