@@ -208,6 +208,16 @@ def test_swcc_learns_from_the_documents_of_the_training_chains_alone(call, train
     assert list(other.settings)[:2] == ["supervised.max_steps=3", "stages=[supervised]"]
 
 
+def test_what_is_not_pretrained_starts_from_its_own_recipe(call, trained):
+    call("table3", recipe="minilm")
+    call("figure4", recipe="minilm", settings=["sequence.max_steps=3", "supervised.max_steps=5"])
+    started = {run.output.name.rpartition("-")[0]: run.recipe for run in trained}
+    assert started["heterevent-we"] == "minilm-heterevent"
+    assert started["mulcl-we"] == started["without-order"] == "minilm"
+    (settings,) = (run.settings for run in trained if run.output.name.startswith("heterevent"))
+    assert settings[0] == "supervised.max_steps=5"
+
+
 def test_single_events_are_read_in_contexts_and_alone(call, trained, measure, tmp_path):
     rows = _rows(call("table2"))
     own = ("MulCL [W+E]", "MulCL [W+E], events read alone (beyond the paper)")

@@ -123,7 +123,13 @@ def _model(
     overrides.append(f"supervised.model.training_level={_LEVELS[level]}")
     slug = f"{name}-{level}{f'-hops-{hops}' if hops else ''}".lower().replace("+", "")
     return PaperRow(
-        slug, f"{name} [{level}]{note}", published, tuple(overrides), context_layers=context_layers
+        slug,
+        f"{name} [{level}]{note}",
+        published,
+        tuple(overrides),
+        context_layers=context_layers,
+        # Without pretraining the supervised stage may need more steps than after it.
+        variant="heterevent" if name == "HeterEvent" else "",
     )
 
 

@@ -16,6 +16,7 @@ from transformers import AutoConfig
 from eventformers.baselines.chain_baselines import CHAIN_BASELINES, load_training_chains
 from eventformers.baselines.knowledge_graph_embeddings import METHODS as EMBEDDINGS
 from eventformers.datasets_scripts.building import built_report, load_built
+from eventformers.datasets_scripts.chain_settings import CHAIN_SETTINGS
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.encoders import resolve_encoder
 from eventformers.errors import DataFormatError, EventformersError
@@ -240,15 +241,27 @@ def _plan(call: Reproduction) -> list[ReproducedRow]:
 def _start_of(call: Reproduction, row: PaperRow) -> tuple[Method, str, tuple[str, ...]]:
     """The method, the recipe and the settings that a row starts from.
 
-    A row of another method than the table's starts from its recipe of the same name, or else from its usual
-    one; the settings of the table are none of its own.
+    A row for whose kind the recipe has a variant starts from that, without the settings of stages that this
+    does not have. A row of another method than the table's starts from its recipe of the same name, or else
+    from its usual one, with those of the table's settings alone that decide on the splits of documents.
     """
     overrides = row.overrides or ()
     if row.method in ("", call.method.name):
-        return call.method, call.recipe, (*call.settings, *overrides)
+        variant = f"{call.recipe}-{row.variant}"
+        if variant not in list_recipes(call.method.name):
+            return call.method, call.recipe, (*call.settings, *overrides)
+        stages, kept = (
+            {stage["name"] for stage in load_recipe(call.method.name, name).stages}
+            for name in (call.recipe, variant)
+        )
+        others = {"stages", *(stages - kept)}
+        settings = [one for one in call.settings if one.partition("=")[0].partition(".")[0] not in others]
+        return call.method, variant, (*settings, *overrides)
     method = load_method(row.method)
     known = call.recipe in list_recipes(method.name)
-    return method, call.recipe if known else method.default_recipe, overrides
+    # Which documents are in which split must be the same for all.
+    shared = [one for one in call.settings if one.partition("=")[0].removeprefix("data.") in CHAIN_SETTINGS]
+    return method, call.recipe if known else method.default_recipe, (*shared, *overrides)
 
 
 def _measured_on(

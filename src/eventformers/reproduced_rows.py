@@ -8,7 +8,8 @@ import logging
 import re
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import asdict
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -31,6 +32,7 @@ from eventformers.results import TaskResult, read_result, result_path
 from eventformers.similarity_tasks import SIMILARITY_TASKS
 from eventformers.table_layout import UNTRAINED
 from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER, can_resume, remove_checkpoints
+from eventformers.trainers.run import resolve_recipe
 from eventformers.training import train
 
 ROW_FILE = "reproduction.json"
@@ -126,7 +128,7 @@ def _train_or_read(call: Reproduction, row: ReproducedRow) -> None:
 def _train(call: Reproduction, row: ReproducedRow, folder: Path) -> str:
     """Train a row, or go on where it was killed; says what was done."""
     training = cast(RowTraining, row.training)
-    resume = can_resume(folder) or _take_stages(call, training.stages, folder)
+    resume = can_resume(folder) or _take_stages(call, training, folder)
     finished = train(
         training.method.name,
         folder,
@@ -156,35 +158,37 @@ def _train(call: Reproduction, row: ReproducedRow, folder: Path) -> str:
     return f"{'resumed' if resume else 'trained'}, {finished.run.seconds:.0f} s"
 
 
-def _take_stages(call: Reproduction, stages: Sequence[str], folder: Path) -> bool:
+def _take_stages(call: Reproduction, training: RowTraining, folder: Path) -> bool:
     """Copy the first stages of a finished run that are this one's, too, as many as any run shares.
 
     Args:
         call: what the rows share.
-        stages: the digests of this run's stages.
+        training: what this run trains.
         folder: this run's folder, which holds nothing to go on from.
 
     Returns:
         Whether there was one, so that the run goes on from there.
     """
-    if not stages:
+    if not training.stages:
         return False
     shared: dict[Path, int] = {}
     for path in sorted(call.folder.glob(f"*/{ROW_FILE}")):
         digests = read_record(path).get("stages")
         known = digests if isinstance(digests, list) else []
         if read_record(path.parent / RUN_FILE).get("encoder") == (call.encoder or PACKAGED_ENCODER):
-            pairs = zip(known, stages, strict=False)
+            pairs = zip(known, training.stages, strict=False)
             shared[path.parent] = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
     source = max(shared, key=lambda place: shared[place], default=None)
     if source is None or not shared[source]:
         return False
     # A stage's folder begins with its number.
-    for stage in sorted((source / STAGES_FOLDER).iterdir())[: shared[source]]:
+    for stage in sorted((source / STAGES_FOLDER).glob("[0-9]*"))[: shared[source]]:
         with whole_folder(folder / STAGES_FOLDER / stage.name) as place:
             shutil.copytree(stage, place, dirs_exist_ok=True)
+    recipe = resolve_recipe(training.method, training.recipe, training.settings, call.seed)
+    record = {**read_record(source / RUN_FILE), "recipe": asdict(recipe)}
     # Last, since without it there is nothing to go on from.
-    write_text(folder / RUN_FILE, (source / RUN_FILE).read_text(encoding="utf-8"))
+    write_text(folder / RUN_FILE, json.dumps(record, indent=2, sort_keys=True) + "\n")
     logger.info("%s goes on from %d stages of %s", folder.name, shared[source], source.name)
     return True
 

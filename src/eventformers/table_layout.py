@@ -49,6 +49,8 @@ class PaperRow:
         rerank: whether alternatives are re-ranked by the votes of training premises, where a task ranks some.
         context_layers: graph layers by which single events are read at the end of training chains, where a
             task compares events; 0 reads them alone.
+        variant: ending of the recipes that have settings for such rows: where there is one of the table's
+            recipe's name with it, such as `minilm-heterevent`, the row starts from that.
         method: the `model_type` that the row trains, with settings of its own, where it is not the table's.
     """
 
@@ -59,6 +61,7 @@ class PaperRow:
     baseline: str = ""
     rerank: bool = False
     context_layers: int = 0
+    variant: str = ""
     method: str = ""
 
 
