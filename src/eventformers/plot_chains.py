@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -209,7 +210,7 @@ def _panels(titles: Sequence[str]) -> tuple[Figure, list[Axes]]:
     return figure, panels
 
 
-def _style(place: int) -> dict[str, object]:
+def _style(place: int) -> dict[str, Any]:
     colours = matplotlib.color_sequences["petroff10"]
     return {
         "color": colours[place % len(colours)],

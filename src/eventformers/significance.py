@@ -201,7 +201,8 @@ def _by_cluster(
         )
     numbers: dict[Hashable, int] = {}
     member = np.asarray([numbers.setdefault(cluster, len(numbers)) for cluster in clusters])
-    return np.bincount(member, weights=gain), np.bincount(member).astype(np.float64)
+    summed = np.bincount(member, weights=gain).astype(np.float64)
+    return summed, np.bincount(member).astype(np.float64)
 
 
 def answers_of(result: TaskResult) -> list[list[float]]:

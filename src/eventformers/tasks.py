@@ -48,8 +48,9 @@ def with_chain_settings(task: Task, settings: ChainSettings) -> Task:
     for name in settings.chosen:
         if name not in used:
             raise EventformersError(f"{task.name} has no use for {name}; accepted: {', '.join(used)}")
-    protocol = task.protocol if decoder is None else partial(task.protocol, settings=settings)
-    return replace(task, protocol=protocol, chain_settings=settings)
+    if isinstance(task.protocol, partial):
+        task = replace(task, protocol=partial(task.protocol, settings=settings))
+    return replace(task, chain_settings=settings)
 
 
 def check_compares_events(task: Task) -> None:
