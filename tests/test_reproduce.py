@@ -148,7 +148,7 @@ def test_each_row_trains_with_its_own_settings_over_the_users(call, trained):
     call(settings=["model.mlm_weight=0.5", "max_steps=2"])
     assert len(trained) == 6
     by_label = {call_.output.name.rpartition("-")[0]: call_ for call_ in trained}
-    assert by_label["swcc"].settings == ["model.mlm_weight=0.5", "max_steps=2"]
+    assert list(by_label["swcc"].settings) == ["model.mlm_weight=0.5", "max_steps=2"]
     assert by_label["no-mlm"].settings[-1] == "model.mlm_weight=0.0"
     recipe = resolve_recipe(load_method("swcc"), "demo", by_label["no-mlm"].settings, 1)
     assert recipe.model["mlm_weight"] == 0
