@@ -100,7 +100,7 @@ def test_no_results_is_a_sentence(tmp_path: Path) -> None:
 @pytest.fixture
 def page(tmp_path: Path) -> Path:
     path = tmp_path / "page.md"
-    path.write_text(f"# Page\n\n<!-- generated: tasks -->\nstale table\n{readme.END}\n\nend\n", encoding="utf-8")
+    path.write_text(f"# Page\n\n<!-- generated: tasks -->\nstale\n{readme.END}\n\nend\n", encoding="utf-8")
     return path
 
 
@@ -113,7 +113,7 @@ def test_command_checks_then_writes(page: Path, capsys: pytest.CaptureFixture[st
     after = page.read_text(encoding="utf-8")
     assert after.startswith("# Page\n\n<!-- generated: tasks -->\n| task |")
     assert after.endswith(f"|\n{readme.END}\n\nend\n")
-    assert "stale table" not in after
+    assert "\nstale\n" not in after
     assert readme.main(["--check", str(page)]) == 0
 
 
