@@ -8,7 +8,7 @@ from eventformers.chain_protocols import ChainSettings, Decoder, choose_next_eve
 from eventformers.task import Task
 
 _PUBLISHED_TASKS = ("mcnc", "mcns_v", "multistep_base", "multistep_sky", "mcne_v")
-_PUBLISHED: dict[str, tuple[float, ...]] = {
+PUBLISHED_INFERENCE: dict[str, tuple[float, ...]] = {
     "Event-comp": (46.3, 29.9, 27.8, 38.4, 32.5),
     "Role-factor tensor": (48.8, 28.6, 28.3, 39.6, 32.5),
     "EventTransE": (63.7, 59.5, 51.2, 64.5, 60.9),
@@ -28,7 +28,7 @@ _PUBLISHED: dict[str, tuple[float, ...]] = {
 
 def _published(task: str) -> dict[str, float]:
     column = _PUBLISHED_TASKS.index(task)
-    return {f"{model} (Zheng et al. 2022)": scores[column] for model, scores in _PUBLISHED.items()}
+    return {f"{model} (Zheng et al. 2022)": scores[column] for model, scores in PUBLISHED_INFERENCE.items()}
 
 
 def _steps_task(name: str, title: str, decoder: Decoder, description: str) -> Task:

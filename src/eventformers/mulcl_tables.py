@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from eventformers.chain_tasks import PUBLISHED_INFERENCE
 from eventformers.table_layout import (
     UNTRAINED,
     Column,
@@ -41,19 +42,7 @@ _SINGLE_EVENT_HOPS = 1
 """Graph layers by which the paper reads single events (Figure 3)."""
 
 _PUBLISHED_INFERENCE: dict[str, Scores] = {
-    "Event-comp": (46.3, 29.9, 27.8, 38.4, 32.5),
-    "Role-factor tensor": (48.8, 28.6, 28.3, 39.6, 32.5),
-    "EventTransE": (63.7, 59.5, 51.2, 64.5, 60.9),
-    "SAM-Net": (54.3, 46.2, 43.2, 50.4, 49.2),
-    "FEEL": (51.6, 41.6, 38.5, 46.0, 44.8),
-    "IntSent": (56.4, 44.7, 42.2, 49.6, 48.5),
-    "UniFA-S": (66.3, 64.0, 55.4, 67.2, 64.5),
-    "HeterEvent [W]": (62.6, 58.7, 48.9, 63.2, 59.1),
-    "HeterEvent [E]": (63.5, 59.8, 50.7, 65.4, 60.8),
-    _HETEREVENT: (64.4, 60.3, 51.3, 65.7, 61.7),
-    "MulCL [W]": (64.9, 61.7, 52.8, 65.9, 62.1),
-    "MulCL [E]": (65.8, 63.2, 54.5, 67.2, 63.3),
-    _MULCL: (66.8, 64.4, 55.0, 67.5, 65.3),
+    **PUBLISHED_INFERENCE,
     "order": (66.5, 64.0, 54.9, 67.3, 65.1),
     "replacement": (66.6, 64.1, 54.7, 67.3, 65.0),
     "composition": (65.9, 63.5, 54.1, 66.9, 64.7),
