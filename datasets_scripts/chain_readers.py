@@ -17,7 +17,7 @@ from typing import Literal
 from eventformers.datasets_scripts.cloze_readers import read_cloze_items
 from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.licenses import license_of_source
-from eventformers.datasets_scripts.raw_files import checked_event, has_word, read_lines
+from eventformers.datasets_scripts.raw_files import checked_event, has_word, read_json_values, read_lines
 from eventformers.datasets_scripts.tuple_reader import is_tuple_line, read_tuple_lines
 from eventformers.errors import DataFormatError, EventformersError
 
@@ -174,7 +174,7 @@ def _kind(path: Path, size: int, changed: int) -> RawFileKind | None:
     if is_json_lines(path):
         try:
             record = json.loads(first)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             record = None
         return "chains" if isinstance(record, dict) and _is_chain(record) else "documents"
     if is_tuple_line(first):
@@ -206,14 +206,7 @@ def read_json_lines(
         DataFormatError: a line is no such document.
     """
     stem = path.name.split(".", 1)[0]
-    for line, text in read_lines(path):
-        if not text.strip():
-            skipped["blank_line"] += 1
-            continue
-        try:
-            record = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise DataFormatError(path, line, f"no JSON ({error.msg})", ACCEPTED_DOCUMENT) from error
+    for line, record in read_json_values(path, skipped, ACCEPTED_DOCUMENT):
         if not isinstance(record, dict) or not isinstance(record.get("events"), list):
             raise DataFormatError(path, line, 'no "events" list', ACCEPTED_DOCUMENT)
         source = _text_field(record, "source", path, line) or stem

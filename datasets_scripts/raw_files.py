@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import os
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import DataFormatError, EventformersError
@@ -65,6 +67,31 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
         raise EventformersError(f"cannot read {path}: {error.strerror or error}") from error
     if number == 0:
         raise DataFormatError(path, None, "an empty file", "at least one line of data")
+
+
+def read_json_values(path: Path, skipped: Counter[str], accepted: str) -> Iterator[tuple[int, Any]]:
+    """The values of a file with one JSON value a line, with the numbers of the lines; blank ones are counted.
+
+    Args:
+        path: the file, as `read_lines` takes it.
+        skipped: gets the number of blank lines, as `blank_line`.
+        accepted: what a line may be, for errors.
+
+    Raises:
+        DataFormatError: a line is no JSON, or nested deeper than can be read; or as `read_lines`.
+        EventformersError: the file cannot be opened.
+    """
+    for line, text in read_lines(path):
+        if not text.strip():
+            skipped["blank_line"] += 1
+            continue
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise DataFormatError(path, line, f"no JSON ({error.msg})", accepted) from error
+        except (RecursionError, ValueError) as error:
+            raise DataFormatError(path, line, f"JSON that cannot be read ({error})", accepted) from error
+        yield line, value
 
 
 def checked_event(subject: str, predicate: str, object_: str, path: Path, line: int) -> Event:

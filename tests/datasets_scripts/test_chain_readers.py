@@ -168,3 +168,11 @@ def test_the_real_files_are_read_whole(shared_data: Path) -> None:
     extracted = read_documents([shared_data / "chains" / "events.jsonl.gz"], skipped)
     events = [len(document.events) for document in extracted]
     assert (len(events), sum(events)) == (19_465, 757_133)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "1" * 5_000])
+def test_json_that_python_cannot_read(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "deep.jsonl"
+    path.write_text(f'{{"events": {text}\n', encoding="utf-8")
+    with pytest.raises(DataFormatError, match=r"deep\.jsonl"):
+        list(read_documents([path], Counter()))

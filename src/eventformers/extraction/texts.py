@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Literal
 
 from eventformers.datasets_scripts.chain_readers import is_json_lines
 from eventformers.datasets_scripts.licenses import license_of_source, standard_license
-from eventformers.datasets_scripts.raw_files import DataDir, raw_paths, read_lines
+from eventformers.datasets_scripts.raw_files import DataDir, raw_paths, read_json_values, read_lines
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.extraction.sgml import read_sgml
 
@@ -179,14 +178,7 @@ def _documents(
 
 def _read_json_lines(file: TextFile, skipped: Counter[str]) -> Iterator[TextDocument]:
     path = file.path
-    for line, text in read_lines(path):
-        if not text.strip():
-            skipped["blank_line"] += 1
-            continue
-        try:
-            record = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise DataFormatError(path, line, f"no JSON ({error.msg})", ACCEPTED_LINE) from error
+    for line, record in read_json_values(path, skipped, ACCEPTED_LINE):
         if not isinstance(record, dict) or not isinstance(record.get("text"), str):
             raise DataFormatError(path, line, 'no "text"', ACCEPTED_LINE)
         values = {}
