@@ -321,3 +321,24 @@ def check_settings(builder: type[EventDatasetBuilder], names: Iterable[str]) -> 
     for name in names:
         if name not in known:
             raise UnknownNameError(f"setting of {builder.NAME}", name, known or ["(none)"])
+
+
+def name_list(value: str | Iterable[str]) -> tuple[str, ...]:
+    """A setting that lists names, also given as one text that separates them by commas; sorted, without
+    repeats."""
+    parts = value.split(",") if isinstance(value, str) else value
+    return tuple(sorted({part.strip() for part in parts if part.strip()}))
+
+
+def check_whole_number(name: str, value: object, least: int, *, or_none: bool = False) -> None:
+    """Raise `EventformersError` for a setting that is no whole number of `least` or more.
+
+    Args:
+        name: the setting.
+        value: what it is set to.
+        least: the least value.
+        or_none: whether the message says that none is accepted, too.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        accepted = f"a whole number of {least} or more" + (" or none" if or_none else "")
+        raise EventformersError(f"setting {name}: found {value!r}; accepted: {accepted}")

@@ -17,7 +17,14 @@ from typing import Literal
 from eventformers.datasets_scripts.cloze_readers import read_cloze_items
 from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.licenses import license_of_source
-from eventformers.datasets_scripts.raw_files import checked_event, has_word, read_json_values, read_lines
+from eventformers.datasets_scripts.raw_files import (
+    checked_event,
+    has_word,
+    is_json_lines,
+    read_json_values,
+    read_lines,
+    text_field,
+)
 from eventformers.datasets_scripts.tuple_reader import is_tuple_line, read_tuple_lines
 from eventformers.errors import DataFormatError, EventformersError
 
@@ -182,11 +189,6 @@ def _kind(path: Path, size: int, changed: int) -> RawFileKind | None:
     return "cloze" if "mcnc" in path.name else None
 
 
-def is_json_lines(path: Path) -> bool:
-    """Whether a file is read as JSON lines, by its name."""
-    return path.name.removesuffix(".gz").endswith((".jsonl", ".json", ".ndjson"))
-
-
 def read_json_lines(
     path: Path,
     skipped: Counter[str],
@@ -209,22 +211,22 @@ def read_json_lines(
     for line, record in read_json_values(path, skipped, ACCEPTED_DOCUMENT):
         if not isinstance(record, dict) or not isinstance(record.get("events"), list):
             raise DataFormatError(path, line, 'no "events" list', ACCEPTED_DOCUMENT)
-        source = _text_field(record, "source", path, line) or stem
+        source = text_field(record, "source", path, line) or stem
         document_id = (
-            _text_field(record, "document_id", path, line)
-            or _text_field(record, "id", path, line)
+            text_field(record, "document_id", path, line)
+            or text_field(record, "id", path, line)
             or f"{stem}/{line}"
         )
         if keep is not None and not keep(document_id, source):
             continue
         protagonist = chain_id = ""
         if _is_chain(record):
-            protagonist = _text_field(record, "protagonist", path, line)
-            chain_id = _text_field(record, "chain_id", path, line) or f"{document_id}/{protagonist or line}"
+            protagonist = text_field(record, "protagonist", path, line)
+            chain_id = text_field(record, "chain_id", path, line) or f"{document_id}/{protagonist or line}"
         yield RawDocument(
             document_id=document_id,
             source=source,
-            license=license_of_source(source, _text_field(record, "license", path, line)),
+            license=license_of_source(source, text_field(record, "license", path, line)),
             events=[_raw_event(item, predicate_form, path, line) for item in record["events"]],
             chain_id=chain_id,
             protagonist=protagonist,
@@ -263,15 +265,6 @@ def read_tuple_chains(path: Path, skipped: Counter[str]) -> Iterator[RawDocument
 
 def _is_chain(record: dict[str, object]) -> bool:
     return "protagonist" in record or "chain_id" in record
-
-
-def _text_field(record: dict[str, object], name: str, path: Path, line: int) -> str:
-    value = record.get(name)
-    if value is None:
-        return ""
-    if isinstance(value, (str, int)) and not isinstance(value, bool):
-        return str(value)
-    raise DataFormatError(path, line, f'"{name}" that is {type(value).__name__}', "a text")
 
 
 def _raw_event(item: object, predicate_form: str, path: Path, line: int) -> RawEvent:

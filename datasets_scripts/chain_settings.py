@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import datasets
 
 from eventformers.datasets_scripts import cooccurrence
+from eventformers.datasets_scripts.base import check_whole_number, name_list
 from eventformers.datasets_scripts.chain_readers import PREDICATE_FORMS
 from eventformers.datasets_scripts.document_splits import SPLITS
 from eventformers.errors import EventformersError, UnknownNameError
@@ -39,12 +40,6 @@ _LEAST = {
     "distractor_seed": 0,
 }
 """The least value of each whole number."""
-
-
-def _names(value: str | tuple[str, ...] | list[str]) -> tuple[str, ...]:
-    """A list of names, also from one text that separates them by commas; sorted, without repeats."""
-    parts = value.split(",") if isinstance(value, str) else value
-    return tuple(sorted({part.strip() for part in parts if part.strip()}))
 
 
 @dataclass
@@ -107,20 +102,15 @@ class EventChainsConfig(datasets.BuilderConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.exclude_source = _names(self.exclude_source)
-        self.exclude_predicates = _names(self.exclude_predicates)
+        self.exclude_source = name_list(self.exclude_source)
+        self.exclude_predicates = name_list(self.exclude_predicates)
         if self.predicate_form not in PREDICATE_FORMS:
             raise UnknownNameError("predicate form", str(self.predicate_form), PREDICATE_FORMS)
         if self.document_split is not None and self.document_split not in SPLITS:
             raise UnknownNameError("split in document_split", str(self.document_split), SPLITS)
         for name, least in _LEAST.items():
-            value = getattr(self, name)
-            optional = name in _OPTIONAL
-            if value is None and optional:
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                accepted = f"a whole number of {least} or more" + (" or none" if optional else "")
-                raise EventformersError(f"setting {name}: found {value!r}; accepted: {accepted}")
+            if getattr(self, name) is not None or name not in _OPTIONAL:
+                check_whole_number(name, getattr(self, name), least, or_none=name in _OPTIONAL)
         for name in ("open_licenses_only", "drop_pronoun_only", "first_window_only"):
             if not isinstance(getattr(self, name), bool):
                 raise EventformersError(

@@ -11,7 +11,7 @@ from typing import ClassVar
 import datasets
 from datasets import List, Value
 
-from eventformers.datasets_scripts import question_readers
+from eventformers.datasets_scripts import question_readers, xml_files
 from eventformers.datasets_scripts.base import EventDatasetBuilder
 from eventformers.datasets_scripts.question_readers import (
     Question,
@@ -76,7 +76,7 @@ class CommonsenseQA(EventDatasetBuilder):
         "siqa": "dev.jsonl with dev-labels.lst; train and test alike",
         "csqa": "dev_rand_split.jsonl; train_rand_split.jsonl",
     }
-    MODULES: ClassVar[tuple[ModuleType, ...]] = (question_readers,)
+    MODULES: ClassVar[tuple[ModuleType, ...]] = (question_readers, xml_files)
     BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
         datasets.BuilderConfig(name=name) for name in _FOLDERS
     ]

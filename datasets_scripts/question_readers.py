@@ -8,12 +8,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TypedDict
-from xml.etree.ElementTree import Element, ParseError, TreeBuilder
-
-from defusedxml.common import DefusedXmlException
-from defusedxml.ElementTree import DefusedXMLParser
 
 from eventformers.datasets_scripts.raw_files import read_lines
+from eventformers.datasets_scripts.xml_files import elements, read_xml
 from eventformers.errors import DataFormatError
 
 
@@ -161,38 +158,12 @@ def read_csqa(path: Path) -> Iterator[Question]:
         }
 
 
-class _ItemBuilder(TreeBuilder):
-    """Notes for every item the line that it starts on."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.parser: DefusedXMLParser | None = None
-        self.lines: list[int] = []
-
-    def start(self, tag: str, attributes: dict[str, str]) -> Element:
-        if tag == "item" and self.parser is not None:
-            self.lines.append(self.parser.parser.CurrentLineNumber)
-        return super().start(tag, attributes)
-
-
 def _xml_items(path: Path) -> list[tuple[int, Mapping[str, str], dict[str, str]]]:
-    """Line, attributes and texts of the items; entities and what lies outside of the file are refused."""
-    builder = _ItemBuilder()
-    parser = DefusedXMLParser(target=builder)
-    builder.parser = parser
-    try:
-        for _, text in read_lines(path):
-            parser.feed(text + "\n")
-        root = parser.close()
-    except ParseError as error:
-        raise DataFormatError(path, error.position[0], f"broken XML ({error})", "well-formed XML") from error
-    except DefusedXmlException as error:
-        reason = " ".join(str(error).split())
-        raise DataFormatError(path, None, f"XML with entities ({reason})", "plain XML") from error
-    items = []
-    for line, item in zip(builder.lines, root.iter("item"), strict=True):
-        items.append((line, item.attrib, {child.tag: (child.text or "").strip() for child in item}))
-    return items
+    """Line, attributes and texts of the items."""
+    return [
+        (item.line, item.attrib, {child.tag: (child.text or "").strip() for child in item})
+        for item in elements(read_xml(path), "item")
+    ]
 
 
 def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, object]]]:

@@ -8,7 +8,7 @@ import json
 import os
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -92,6 +92,32 @@ def read_json_values(path: Path, skipped: Counter[str], accepted: str) -> Iterat
         except (RecursionError, ValueError) as error:
             raise DataFormatError(path, line, f"JSON that cannot be read ({error})", accepted) from error
         yield line, value
+
+
+def is_json_lines(path: Path) -> bool:
+    """Whether a file is read as JSON lines, by its name."""
+    return path.name.removesuffix(".gz").endswith((".jsonl", ".json", ".ndjson"))
+
+
+def text_field(record: Mapping[str, object], name: str, path: Path, line: int) -> str:
+    """A text of a JSON object, "" where it is absent or null; whole numbers become texts.
+
+    Raises:
+        DataFormatError: it is something else, or text that UTF-8 cannot hold.
+    """
+    value = record.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, (str, int)) or isinstance(value, bool):
+        raise DataFormatError(path, line, f'"{name}" that is {type(value).__name__}', "a text")
+    text = str(value)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise DataFormatError(
+            path, line, f'half of a surrogate pair in "{name}"', "whole characters"
+        ) from error
+    return text
 
 
 def checked_event(subject: str, predicate: str, object_: str, path: Path, line: int) -> Event:

@@ -160,7 +160,7 @@ def csqa(**changes: object) -> str:
         ),
         (read_copa_xml, COPA_XML.replace("<p>It rained.</p>", ""), 9, "an item without p"),
         (read_copa_xml, COPA_XML.replace("</a1>", "", 1), 8, "broken XML"),
-        (read_copa_xml, ENTITIES, None, "XML with entities"),
+        (read_copa_xml, ENTITIES, 2, "XML with entities"),
         (read_copa_xml, "<copa-corpus/>", None, "no item; accepted: <item asks-for"),
         (read_copa_json, json.dumps({**COPA_ROW, "option2": ""}), 1, "1 alternative; accepted: 2 or more"),
         (read_copa_json, json.dumps({**COPA_ROW, "answer": "0"}), 1, "'0' in answer; accepted: 1, 2"),

@@ -9,9 +9,14 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Literal
 
-from eventformers.datasets_scripts.chain_readers import is_json_lines
 from eventformers.datasets_scripts.licenses import license_of_source, standard_license
-from eventformers.datasets_scripts.raw_files import DataDir, raw_paths, read_json_values, read_lines
+from eventformers.datasets_scripts.raw_files import (
+    DataDir,
+    is_json_lines,
+    raw_paths,
+    read_json_values,
+    read_lines,
+)
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.extraction.sgml import read_sgml
 
