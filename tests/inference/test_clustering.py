@@ -1,0 +1,116 @@
+"""Clusters by average linkage and affinity propagation, and the choice of their number."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.cluster import AgglomerativeClustering
+from sklearn.metrics import adjusted_rand_score, silhouette_score
+
+from eventformers.errors import EventformersError
+from eventformers.inference import clustering
+from eventformers.inference.clustering import (
+    AverageLinkage,
+    by_size,
+    candidate_numbers,
+    choose_num_clusters,
+    cluster_affinity,
+    cluster_agglomerative,
+    silhouette,
+)
+from eventformers.inference.mention_distances import MentionVectors, distances
+
+GROUPS = np.repeat([0, 1, 2, 3], [18, 14, 9, 5])
+
+
+@pytest.fixture
+def vectors() -> MentionVectors:
+    draw = np.random.default_rng(0)
+    centres = 3 * draw.normal(size=(4, 16))
+    return MentionVectors((centres[GROUPS] + draw.normal(size=(len(GROUPS), 16))).astype(np.float32))
+
+
+@pytest.mark.parametrize("number", [1, 2, 4, 11, 30])
+@pytest.mark.parametrize("symmetrise", [True, False])
+def test_equals_scikit_learn(number: int, symmetrise: bool) -> None:
+    asked = np.random.default_rng(number).normal(size=(30, 30))
+    read = (asked + asked.T) / 2 if symmetrise else asked
+    model = AgglomerativeClustering(number, metric="precomputed", linkage="average")
+    expected = model.fit_predict(read - read.min())
+    found = cluster_agglomerative(asked, number, symmetrise=symmetrise)
+    assert adjusted_rand_score(expected, found) == 1
+    assert len(np.unique(found)) == number
+
+
+def test_finds_groups_and_numbers_them_by_size(vectors: MentionVectors) -> None:
+    np.testing.assert_array_equal(cluster_agglomerative(distances(vectors, "encoder"), 4), GROUPS)
+    np.testing.assert_array_equal(by_size(np.array([7, 7, 2, 5, 5])), [0, 0, 2, 1, 1])
+
+
+def test_identical_mentions_and_single_ones_have_a_result() -> None:
+    assert len(np.unique(cluster_agglomerative(np.zeros((6, 6)), 3))) == 3
+    np.testing.assert_array_equal(cluster_agglomerative(np.zeros((1, 1)), 1), [0])
+    np.testing.assert_array_equal(cluster_affinity(np.zeros((5, 5))), np.zeros(5))
+    np.testing.assert_array_equal(cluster_affinity(np.zeros((1, 1))), [0])
+
+
+def test_affinity_finds_the_number_itself(vectors: MentionVectors) -> None:
+    found = cluster_affinity(-distances(vectors, "encoder"))
+    assert len(np.unique(found)) == 4
+    assert adjusted_rand_score(GROUPS, found) == 1
+
+
+def test_affinity_that_does_not_settle_is_told(
+    vectors: MentionVectors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clustering, "_AFFINITY_STEPS", 2)
+    with pytest.raises(EventformersError, match="46 mentions did not settle"):
+        cluster_affinity(-distances(vectors, "encoder"))
+
+
+def test_silhouette_equals_scikit_learn(vectors: MentionVectors) -> None:
+    cosines = distances(vectors, "encoder")
+    tree = AverageLinkage(cosines)
+    for number in (2, 4, 9, 45):
+        labels = tree.cut(number)
+        expected = silhouette_score(cosines, labels, metric="precomputed")
+        assert silhouette(cosines, labels) == pytest.approx(expected, abs=1e-5)
+    assert silhouette(cosines, tree.cut(1)) == 0
+    assert silhouette(cosines, tree.cut(46)) == 0
+    assert silhouette(np.zeros((6, 6), dtype=np.float32), np.arange(6) // 3) == 0
+
+
+def test_chooses_the_number_by_silhouette(vectors: MentionVectors) -> None:
+    asked = distances(vectors, "encoder")
+    chosen = choose_num_clusters(asked, vectors)
+    assert chosen.num_clusters == 4
+    assert set(chosen.silhouettes) == set(candidate_numbers(46))
+    assert choose_num_clusters(asked, vectors, [3, 2]).num_clusters in (2, 3)
+    same = MentionVectors(np.ones((8, 4), dtype=np.float32))
+    assert choose_num_clusters(np.zeros((8, 8)), same).num_clusters == 2
+    one = MentionVectors(np.ones((1, 4), dtype=np.float32))
+    assert choose_num_clusters(np.zeros((1, 1)), one).num_clusters == 1
+
+
+def test_candidates_grow_to_half_of_the_mentions() -> None:
+    assert candidate_numbers(3) == [1]
+    assert candidate_numbers(10) == [2, 3, 4, 5]
+    many = candidate_numbers(10_000)
+    assert many[0] == 2
+    assert many[-1] == clustering.MOST_CLUSTERS
+    assert len(many) <= clustering.MAX_CANDIDATES
+
+
+def test_wrong_input_is_told(vectors: MentionVectors) -> None:
+    asked = distances(vectors, "encoder")
+    with pytest.raises(EventformersError, match="47 clusters of 46 mentions"):
+        cluster_agglomerative(asked, 47)
+    with pytest.raises(EventformersError, match="47 clusters of 46 mentions"):
+        choose_num_clusters(asked, vectors, [2, 47])
+    with pytest.raises(EventformersError, match="no number"):
+        choose_num_clusters(asked, vectors, [])
+    for function in (AverageLinkage, cluster_affinity):
+        with pytest.raises(EventformersError, match=r"shape \(0, 0\)"):
+            function(np.zeros((0, 0)))
+        with pytest.raises(EventformersError, match="NaN or infinite"):
+            function(np.full((3, 3), np.nan))
