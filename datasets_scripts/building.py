@@ -35,7 +35,7 @@ from eventformers.datasets_scripts.base import (
 )
 from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphs
 from eventformers.datasets_scripts.commonsense_qa import CommonsenseQA
-from eventformers.datasets_scripts.dataset_card import dataset_card, read_front_matter
+from eventformers.datasets_scripts.dataset_card import REPORT_NAME, dataset_card, read_front_matter
 from eventformers.datasets_scripts.event_chains import EventChains
 from eventformers.datasets_scripts.event_similarity import EventSimilarity
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint, joint_fingerprint
@@ -48,7 +48,6 @@ BUILDERS: dict[str, type[EventDatasetBuilder]] = {
 }
 """The dataset builders by their snake_case names."""
 
-REPORT_NAME = "build_report.json"
 _ASIDE = "before"
 
 

@@ -13,6 +13,9 @@ from eventformers.datasets_scripts.licenses import hub_licenses
 
 Report = Mapping[str, JsonValue]
 
+REPORT_NAME = "build_report.json"
+_SHOWN_FILES = 20
+
 
 def dataset_card(builder: type[EventDatasetBuilder], reports: Mapping[str, Report]) -> str:
     """The text of the README for the configs that a folder holds.
@@ -91,8 +94,11 @@ def _config_section(builder: type[EventDatasetBuilder], config: str, report: Rep
         lines += _split_lines(f"{split}: " if len(splits) > 1 else "", counts)
     files = cast("list[dict[str, JsonValue]]", report["raw_files"])
     lines += [
-        f"- raw file: `{item['name']}`, {item['bytes']:,} bytes, SHA-256 `{item['sha256']}`" for item in files
+        f"- raw file: `{item['name']}`, {item['bytes']:,} bytes, SHA-256 `{item['sha256']}`"
+        for item in files[:_SHOWN_FILES]
     ]
+    if len(files) > _SHOWN_FILES:
+        lines.append(f"- {len(files) - _SHOWN_FILES:,} more raw files, in `{config}/{REPORT_NAME}`")
     sources = cast("dict[str, SourceCount]", report["sources"])
     kinds = list(dict.fromkeys(kind for kept in sources.values() for kind in kept if kind != "license"))
     lines += ["", f"| {' | '.join(['source', 'license', *kinds])} |", "|---|---" + "|---" * len(kinds) + "|"]

@@ -9,14 +9,18 @@ UNSPECIFIED = "unspecified"
 
 SOURCE_LICENSES: dict[str, str] = {
     "abc": UNSPECIFIED,
+    "ace2005": "LDC-user-agreement",
     "bbc": UNSPECIFIED,
     "brown": "research-only",
     "cmcnc_dev": "Apache-2.0",
     "cmcnc_test": "Apache-2.0",
     "ecbplus": "research-only",
     "fairytaleqa": "Apache-2.0",
+    "fewevent": UNSPECIFIED,
+    "geneva": "CC-BY-3.0",
     "gum": "CC-partly-NC",
     "gutenberg": "public-domain-US",
+    "m2e2": UNSPECIFIED,
     "masc": "unrestricted",
     "mcnc_dev": "Apache-2.0",
     "mcnc_test": "Apache-2.0",

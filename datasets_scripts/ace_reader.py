@@ -1,0 +1,239 @@
+"""Event mentions of ACE 2005: a text in `.sgm` and its annotation in `.apf.xml` beside it.
+
+Offsets of the annotation count the characters of the text without its tags, from 0 and with the last one
+included; a character reference such as `&amp;` counts as it is written. The text of every annotated stretch
+is given, too, and is checked against its place.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from eventformers.datasets_scripts.ace_types import ace_frames
+from eventformers.datasets_scripts.mention_reader import REACH, Mention, Span, nearest
+from eventformers.datasets_scripts.xml_files import XmlElement, children, read_xml
+from eventformers.errors import DataFormatError, EventformersError
+
+ANNOTATION_SUFFIX = ".apf.xml"
+ADJUDICATED_FOLDERS = ("timex2norm", "adj")
+"""The folders of a genre that hold final annotations, the one that is taken first."""
+FIRST_PASS_FOLDERS = ("fp1", "fp2")
+
+_LANGUAGE = "english"
+_TAG = re.compile(r"<.*?>", re.DOTALL)
+_REFERENCE = re.compile(r"&(?:\w+|#\d+|#[xX][0-9a-fA-F]+);")
+# Two texts of the corpus have a line of the one kind where tools that read it write the other.
+_DASHES = str.maketrans("_", "-")
+
+ACCEPTED_EVENT = (
+    "<event_mention ID> in <event TYPE SUBTYPE>, with <charseq START END> in <ldc_scope> or <extent>"
+)
+
+
+def annotation_files(path: Path) -> list[Path]:
+    """The annotations in a folder, one a document, or a file that is given by itself.
+
+    They may lie anywhere in it: in LDC's `data/English/*/timex2norm`, or together in one folder. Of the
+    folders of a genre `timex2norm` goes before `adj`, and those of first passes are left out unless they are
+    given themselves. Where one of the folders is named after English, other languages are left out.
+    """
+    if path.is_file():
+        return [path] if path.name.endswith(ANNOTATION_SUFFIX) else []
+    found = sorted(path.rglob(f"*{ANNOTATION_SUFFIX}"))
+    english = [
+        item for item in found if _LANGUAGE in (part.lower() for part in item.relative_to(path).parts[:-1])
+    ]
+    chosen: dict[str, Path] = {}
+    for item in english or found:
+        if item.parent != path and item.parent.name in FIRST_PASS_FOLDERS:
+            continue
+        if item.name not in chosen or _rank(item) < _rank(chosen[item.name]):
+            chosen[item.name] = item
+    return sorted(chosen.values())
+
+
+def text_file(annotation: Path) -> Path:
+    """Where the text of an annotation lies."""
+    return annotation.with_name(annotation.name.removesuffix(ANNOTATION_SUFFIX) + ".sgm")
+
+
+def read_ace(
+    annotations: Iterable[Path], source: str, license_name: str, read: Counter[str], notes: Counter[str]
+) -> Iterator[Mention]:
+    """The event mentions of annotated documents, in their order; the sentence is `ldc_scope`, else `extent`.
+
+    Runs of white space in sentences and triggers become one blank, and character references characters. A
+    stretch of text that is not at its offsets is taken where it stands within `mention_reader.REACH`
+    characters of them.
+
+    Args:
+        annotations: `.apf.xml` files with their `.sgm` beside them.
+        source: the corpus.
+        license_name: its terms of use.
+        read: gets the numbers of documents, and of stretches that were checked.
+        notes: gets the numbers of stretches that hold character references, of those that were mended, and of
+            triggers that are missing or outside of their sentence.
+
+    Raises:
+        DataFormatError: a file cannot be read, or a stretch is not where its offsets say; with the mention.
+    """
+    for path in annotations:
+        root = read_xml(path)
+        if root.tag != "source_file":
+            raise DataFormatError(path, root.line, f"<{root.tag}>", "<source_file> with <document>")
+        text = _AnnotatedText(path, read, notes)
+        for document in children(root, "document"):
+            read["documents"] += 1
+            for event in children(document, "event"):
+                event_type = f"{_attribute(event, 'TYPE', path)}:{_attribute(event, 'SUBTYPE', path)}"
+                for mention in children(event, "event_mention"):
+                    mention_id = _attribute(mention, "ID", path)
+                    sentence, trigger, start = _sentence(text, mention, mention_id)
+                    yield Mention(
+                        mention_id=mention_id,
+                        document_id=document.get("DOCID", path.name.removesuffix(ANNOTATION_SUFFIX)),
+                        source=source,
+                        license=license_name,
+                        text=sentence,
+                        trigger=trigger,
+                        trigger_start=start,
+                        trigger_end=start + len(trigger) if trigger else -1,
+                        event_type=event_type,
+                        frames=list(ace_frames(event_type)),
+                    )
+
+
+class _AnnotatedText:
+    """The text of a document, and where its annotated stretches stand in it.
+
+    Args:
+        annotation: the `.apf.xml` file; the text is the `.sgm` beside it.
+        read: gets the number of stretches that were checked.
+        notes: gets the numbers of stretches with character references and of mended ones.
+
+    Raises:
+        DataFormatError: there is no text, or it is not UTF-8.
+    """
+
+    def __init__(self, annotation: Path, read: Counter[str], notes: Counter[str]) -> None:
+        self.annotation, self.path = annotation, text_file(annotation)
+        self.read, self.notes = read, notes
+        self.written = _TAG.sub("", _read_text(annotation, self.path))
+        pieces: list[str] = []
+        self._ends: list[int] = []
+        self._shrunk: list[int] = []
+        done = shrunk = 0
+        for match in _REFERENCE.finditer(self.written):
+            character = html.unescape(match.group())
+            pieces += [self.written[done : match.start()], character]
+            done = match.end()
+            shrunk += len(match.group()) - len(character)
+            self._ends.append(done)
+            self._shrunk.append(shrunk)
+        self.text = "".join([*pieces, self.written[done:]])
+
+    def find(self, stretch: XmlElement, mention_id: str) -> Span | None:
+        """The span in `text` of the first `charseq` of an element, end exclusive; None without one.
+
+        Raises:
+            DataFormatError: its offsets are no numbers, or its text stands nowhere near them.
+        """
+        charseq = next(iter(children(stretch, "charseq")), None)
+        if charseq is None:
+            return None
+        start, end = (_number(charseq, name, mention_id, self.annotation) for name in ("START", "END"))
+        wanted = charseq.text or ""
+        if not wanted.strip():
+            return None
+        self.read["stretches"] += 1
+        span = self._place(start), self._place(end + 1)
+        if self.written[start : end + 1] == wanted:
+            return span
+        if self.text[slice(*span)] == wanted:
+            self.notes["stretches_with_character_references"] += 1
+            return span
+        # The translation keeps the length, so that places stay.
+        near = nearest(self.text.translate(_DASHES), wanted.translate(_DASHES), span[0])
+        if near is None:
+            raise DataFormatError(
+                self.annotation,
+                charseq.line,
+                f"the <{stretch.tag}> {_short(wanted)} of the mention {mention_id} at {start} to {end}, where"
+                f" {self.path.name} has {_short(self.written[start : end + 1])}",
+                f"a charseq whose text stands within {REACH} characters of its START",
+            )
+        self.notes["stretches_moved_to_their_text"] += 1
+        return near
+
+    def _place(self, written: int) -> int:
+        """The offset in `text` of an offset in `written`."""
+        count = bisect_right(self._ends, written)
+        return written - (self._shrunk[count - 1] if count else 0)
+
+
+def _sentence(text: _AnnotatedText, mention: XmlElement, mention_id: str) -> tuple[str, str, int]:
+    """Sentence, trigger and the offset of the trigger in the sentence; "" and -1 without a trigger."""
+    scopes = [item for name in ("ldc_scope", "extent") for item in children(mention, name)]
+    scope = next((span for item in scopes if (span := text.find(item, mention_id)) is not None), None)
+    if scope is None:
+        raise DataFormatError(
+            text.annotation, mention.line, f"the mention {mention_id} without a sentence", ACCEPTED_EVENT
+        )
+    start, end = scope
+    sentence = " ".join(text.text[start:end].split())
+    anchors = children(mention, "anchor")
+    trigger = text.find(anchors[0], mention_id) if anchors else None
+    if trigger is None:
+        text.notes["mentions_without_trigger"] += 1
+        return sentence, "", -1
+    if not start <= trigger[0] < trigger[1] <= end:
+        text.notes["triggers_outside_of_their_sentence"] += 1
+        return sentence, "", -1
+    words = " ".join(text.text[slice(*trigger)].split())
+    # With the first letter of the trigger behind it the blank before the trigger is kept.
+    before = " ".join((text.text[start : trigger[0]] + words[0]).split())
+    return sentence, words, len(before) - 1
+
+
+def _read_text(annotation: Path, path: Path) -> str:
+    """The text of a `.sgm` file as it is: a line end of two characters stays one of two."""
+    if not path.is_file():
+        raise DataFormatError(
+            annotation, None, f"no {path.name} beside it", "the .sgm and .apf.xml of a document"
+        )
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        found = f"the byte 0x{error.object[error.start]:02x} at position {error.start + 1}"
+        raise DataFormatError(path, None, found, "UTF-8 text") from error
+    except OSError as error:
+        raise EventformersError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _rank(annotation: Path) -> int:
+    folder = annotation.parent.name
+    return ADJUDICATED_FOLDERS.index(folder) if folder in ADJUDICATED_FOLDERS else len(ADJUDICATED_FOLDERS)
+
+
+def _attribute(element: XmlElement, name: str, path: Path) -> str:
+    value = element.get(name)
+    if not value:
+        raise DataFormatError(path, element.line, f"<{element.tag}> without {name}", ACCEPTED_EVENT)
+    return value
+
+
+def _number(charseq: XmlElement, name: str, mention_id: str, path: Path) -> int:
+    value = charseq.get(name, "")
+    if not value.isdecimal():
+        found = f"{name}={value!r} in the mention {mention_id}"
+        raise DataFormatError(path, charseq.line, found, "a whole number from 0")
+    return int(value)
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 40 else f"{text[:40]}…")

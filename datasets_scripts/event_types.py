@@ -1,0 +1,268 @@
+"""Event mentions with seen and unseen types, and the frames that types are linked to."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import ClassVar, Literal
+
+import datasets
+from datasets import List, Value
+
+from eventformers.datasets_scripts import (
+    ace_reader,
+    ace_types,
+    frame_reader,
+    licenses,
+    mention_reader,
+    type_split,
+    xml_files,
+)
+from eventformers.datasets_scripts.ace_reader import annotation_files, read_ace, text_file
+from eventformers.datasets_scripts.ace_types import ACE_FRAMES, ACE_SEEN_TYPES
+from eventformers.datasets_scripts.base import EventDatasetBuilder, check_whole_number, name_list
+from eventformers.datasets_scripts.frame_reader import frame_files, read_frames
+from eventformers.datasets_scripts.licenses import UNSPECIFIED, license_of_source
+from eventformers.datasets_scripts.mention_reader import Mention, read_mentions
+from eventformers.datasets_scripts.raw_files import is_json_lines, read_lines
+from eventformers.datasets_scripts.type_split import check_disjoint, split_types
+from eventformers.errors import EventformersError
+
+_SAMPLE_ORIGIN = ("eventformers-samples", "Apache-2.0")
+_ACE_SOURCE = "ace2005"
+_FRAMENET_ORIGIN = ("FrameNet", "CC-BY-3.0")
+_FRAMENET_FOLDERS = ("framenet", "fndata")
+"""How the names of folders begin that FrameNet is published in."""
+_TYPE_SETTINGS = frozenset({"seen_types", "unseen_types", "num_seen", "num_unseen"})
+
+
+@dataclass
+class EventTypesConfig(datasets.BuilderConfig):
+    """Which event types are seen and which unseen. Nothing of it decides on `frames`.
+
+    Args:
+        seen_types: the types whose labels may train; None takes the most frequent ones, and the ten of the
+            paper for `ace2005`.
+        unseen_types: the types that are to be found; None takes the next in frequency.
+        num_seen: how many types are seen where none is named.
+        num_unseen: how many types are unseen where none is named; 0 for all the others. Mentions of further
+            types are left out and counted.
+    """
+
+    seen_types: tuple[str, ...] | None = None
+    unseen_types: tuple[str, ...] | None = None
+    num_seen: int = 10
+    num_unseen: int = 23
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.seen_types is not None:
+            self.seen_types = name_list(self.seen_types)
+        elif self.name == "ace2005":
+            self.seen_types = ACE_SEEN_TYPES
+        if self.unseen_types is not None:
+            self.unseen_types = name_list(self.unseen_types)
+        check_whole_number("num_seen", self.num_seen, 0)
+        check_whole_number("num_unseen", self.num_unseen, 0)
+        check_disjoint(self.seen_types, self.unseen_types)
+
+
+class EventTypes(EventDatasetBuilder):
+    """Event mentions with their types, of which some are seen and the others are to be found anew.
+
+    - `mentions`: sentences from JSON lines (`mention_reader.read_mentions`), `*.jsonl` or `*.jsonl.gz`.
+    - `ace2005`: the event mentions of ACE 2005 (`ace_reader.read_ace`): LDC's folder, or any folder with
+      `.sgm` and `.apf.xml` files (`ace_reader.annotation_files`).
+    - `frames`: FrameNet's folder with `frame/*.xml` and `frRelation.xml`, or JSON lines
+      (`frame_reader.read_frames`).
+
+    Every mention trains, and `seen` says whose `event_type` may: those of unseen types are there for scoring
+    alone. A mention of no stated type has the type "" and is not seen. `trigger_start` and `trigger_end` are
+    offsets in `text` in characters, end exclusive; a mention without a trigger has "" and -1. `frames` are
+    the frames that the raw file states, else those of the paper for types of ACE 2005.
+
+    Mentions that are alike but for their ids are kept and counted. Where ids repeat, those after the first
+    end with `#2`, `#3` and so on, and are counted.
+    """
+
+    NAME = "event_types"
+    TITLE = "Event types"
+    SUMMARY = (
+        "Sentences with an event each, its trigger and its type. Labels of the seen types may train; the"
+        " unseen types are to be found by clustering. `frames` has the frames that types are linked to, with"
+        " their definitions and from which frames they inherit."
+    )
+    CITATION = (
+        "Semi-supervised New Event Type Induction and Description via Contrastive Loss-Enforced Batch"
+        " Attention (seen and unseen types, frames of ACE types). Walker et al.: ACE 2005 Multilingual"
+        " Training Corpus, LDC2006T06. Parekh et al.: GENEVA, ACL 2023. Baker, Fillmore, Lowe: The Berkeley"
+        " FrameNet Project, ACL 1998. Ruppenhofer et al.: FrameNet II, 2016."
+    )
+    SPLITS = ("train",)
+    SAMPLES_FOLDER = "event_types"
+    RAW_FILES: ClassVar[dict[str, str]] = {
+        "mentions": "*.jsonl, *.jsonl.gz with sentence, trigger and event_type",
+        "ace2005": "LDC's folder or any other with .sgm and .apf.xml files",
+        "frames": "FrameNet's folder with frame/*.xml and frRelation.xml; *.jsonl with name, definition and"
+        " parents",
+    }
+    MODULES: ClassVar[tuple[ModuleType, ...]] = (
+        ace_reader,
+        ace_types,
+        frame_reader,
+        licenses,
+        mention_reader,
+        type_split,
+        xml_files,
+    )
+    UNDECIDING_SETTINGS: ClassVar[dict[str, frozenset[str]]] = {
+        "ace2005": frozenset({"num_seen"}),
+        "frames": _TYPE_SETTINGS,
+    }
+    BUILDER_CONFIG_CLASS = EventTypesConfig
+    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
+        EventTypesConfig(name=name) for name in RAW_FILES
+    ]
+    DEFAULT_CONFIG_NAME = "mentions"
+
+    @classmethod
+    def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:
+        """The files of the folders that the config reads, and those given by themselves."""
+        found: list[Path] = []
+        for path in paths:
+            if config_name == "ace2005":
+                for annotation in annotation_files(path):
+                    found += [file for file in (annotation, text_file(annotation)) if file.is_file()]
+                continue
+            framenet = frame_files(path) if config_name == "frames" and path.is_dir() else []
+            inside = sorted(item for item in path.iterdir() if item.is_file()) if path.is_dir() else [path]
+            found += framenet or [item for item in inside if _json_kind(item) == config_name]
+        return {"train": list(dict.fromkeys(found))} if found else {}
+
+    @classmethod
+    def features(cls, config_name: str) -> datasets.Features:
+        """The columns of a config."""
+        text, offset = Value("string"), Value("int32")
+        origin = {"source": text, "license": text}
+        if config_name == "frames":
+            frame = {"frame_id": text, "name": text, "definition": text, "parents": List(text)}
+            return datasets.Features({**frame, **origin})
+        trigger = {"trigger": text, "trigger_start": offset, "trigger_end": offset}
+        types = {"event_type": text, "seen": Value("bool"), "frames": List(text)}
+        return datasets.Features(
+            {"mention_id": text, "document_id": text, **origin, "text": text, **trigger, **types}
+        )
+
+    def told_by_place(self, config_name: str) -> dict[str, object]:
+        """The source and the licence of frames."""
+        return {"origin": list(self._frame_origin())} if config_name == "frames" else {}
+
+    def accepted_when_empty(self) -> str:
+        """What a split needs to have rows."""
+        return "at least one mention" if self.config.name != "frames" else "at least one frame"
+
+    def examples(self) -> Iterator[Mapping[str, object]]:
+        """The mentions or frames; fills `self.report` on the way.
+
+        Raises:
+            DataFormatError: a raw file cannot be read, or a trigger or sentence is not at its offsets; with
+                file, line and mention.
+            UnknownNameError: a type is named in the settings that has no mention.
+        """
+        return self._frame_rows() if self.config.name == "frames" else self._mention_rows()
+
+    def _mention_rows(self) -> Iterator[Mapping[str, object]]:
+        config, report = self.config, self.report
+        notes: Counter[str] = Counter()
+        mentions = list(self._mentions(notes))
+        report.read["mentions"] = len(mentions)
+        counts = Counter(mention.event_type for mention in mentions if mention.event_type)
+        split = split_types(
+            counts,
+            config.seen_types,
+            config.unseen_types,
+            config.num_seen,
+            config.num_unseen,
+            known=ACE_FRAMES if config.name == "ace2005" else (),
+        )
+        seen, left_out = frozenset(split.seen), frozenset(split.left_out)
+        ids: Counter[str] = Counter()
+        alike: Counter[tuple[str, int, str]] = Counter()
+        sentences: dict[bool, set[str]] = {True: set(), False: set()}
+        for mention in mentions:
+            if mention.event_type in left_out:
+                report.skipped["mention_of_further_type"] += 1
+                continue
+            ids[mention.mention_id] += 1
+            if (number := ids[mention.mention_id]) > 1:
+                notes["mentions_with_repeated_id"] += 1
+                mention = mention._replace(mention_id=f"{mention.mention_id}#{number}")
+            alike[mention.text, mention.trigger_start, mention.event_type] += 1
+            is_seen = mention.event_type in seen
+            kind = "seen" if is_seen else "unseen" if mention.event_type else "untyped"
+            notes[f"{kind}_mentions"] += 1
+            sentences[is_seen].add(mention.text)
+            report.add_source(mention.source, mention.license, mentions=1)
+            yield {**mention._asdict(), "seen": is_seen}
+        notes["mentions_alike"] = sum(count - 1 for count in alike.values())
+        notes["seen_sentences"], notes["unseen_sentences"] = map(len, (sentences[True], sentences[False]))
+        report.statistics.update({name: count for name, count in sorted(notes.items()) if count})
+        report.statistics["seen_types"] = list(split.seen)
+        report.statistics["unseen_types"] = list(split.unseen)
+
+    def _mentions(self, notes: Counter[str]) -> Iterator[Mention]:
+        files = self.split_files[self.split]
+        if self.config.name == "ace2005":
+            origin = _SAMPLE_ORIGIN if self.is_sample else (_ACE_SOURCE, license_of_source(_ACE_SOURCE))
+            annotations = [path for path in files if path.suffix == ".xml"]
+            yield from read_ace(annotations, *origin, self.report.read, notes)
+            return
+        for path in files:
+            yield from read_mentions(path, self.report.skipped, notes)
+
+    def _frame_rows(self) -> Iterator[Mapping[str, object]]:
+        report = self.report
+        source, license_name = self._frame_origin()
+        names, parents = set(), set()
+        for frame in read_frames(self.split_files[self.split], report.skipped):
+            names.add(frame.name)
+            parents.update(frame.parents)
+            report.read["frames"] += 1
+            report.read["inheritance_edges"] += len(frame.parents)
+            report.add_source(source, license_name, frames=1)
+            yield {**frame._asdict(), "source": source, "license": license_name}
+        report.statistics["parents_that_are_no_row"] = len(parents - names)
+
+    def _frame_origin(self) -> tuple[str, str]:
+        """Where the frames come from, and their licence.
+
+        They are FrameNet's by their XML or the name of their folder; what lies elsewhere is somebody's own.
+        """
+        if self.is_sample:
+            return _SAMPLE_ORIGIN
+        paths = self.split_files["train"]
+        if all(
+            path.suffix == ".xml" or path.parent.name.lower().startswith(_FRAMENET_FOLDERS) for path in paths
+        ):
+            return _FRAMENET_ORIGIN
+        return paths[0].name.split(".", 1)[0], UNSPECIFIED
+
+
+def _json_kind(path: Path) -> Literal["mentions", "frames"] | None:
+    """What a file of JSON lines holds by its first one; a `.jsonl` that is not known counts as mentions."""
+    if not is_json_lines(path):
+        return None
+    try:
+        record = json.loads(next((text for _, text in read_lines(path) if text.strip()), ""))
+    except (EventformersError, ValueError, RecursionError):
+        record = None
+    if isinstance(record, dict):
+        if "text" in record or "sentence" in record:
+            return "mentions"
+        if "name" in record and "definition" in record:
+            return "frames"
+    return None if path.name.removesuffix(".gz").endswith(".json") else "mentions"
