@@ -3,25 +3,13 @@
 import torch
 from torch import nn
 
+from .pooling import content_mask
+
 NO_WORD = -1
 """Number of the word of a token that belongs to none."""
 NUM_ROLES = 3
 """Subject, predicate, object, in this order."""
 SUBJECT, PREDICATE, OBJECT = range(NUM_ROLES)
-
-
-def content_mask(attention_mask: torch.Tensor) -> torch.Tensor:
-    """Mask of the tokens between a text's first and last one, which are the encoder's special tokens.
-
-    Args:
-        attention_mask: `(E, L)`.
-
-    Returns:
-        `(E, L)`, bool.
-    """
-    is_token = attention_mask.bool()
-    number = is_token.cumsum(dim=1)
-    return is_token & (number > 1) & (number < number[:, -1:])
 
 
 def predicate_alone(attention_mask: torch.Tensor) -> torch.Tensor:

@@ -19,6 +19,7 @@ from .chain_losses import (
     word_prediction,
 )
 from .similarities import cosine, in_full_precision, rows_as_classes, without
+from .type_losses import masked_pair_loss, pair_targets, type_alignment
 
 __all__ = [
     "chain_contrast",
@@ -28,12 +29,15 @@ __all__ = [
     "event_prediction",
     "info_nce",
     "margin_contrast",
+    "masked_pair_loss",
     "mean_cosine",
     "multi_alternative_contrast",
     "normal_corrupted_contrast",
+    "pair_targets",
     "prototype_entropy",
     "shared_word_contrast",
     "sinkhorn",
+    "type_alignment",
     "weakly_supervised_contrastive",
     "word_prediction",
 ]

@@ -32,4 +32,31 @@ def mean_pool(last_hidden_state: torch.Tensor, attention_mask: torch.Tensor | No
     return (last_hidden_state * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
 
 
+def content_mask(attention_mask: torch.Tensor) -> torch.Tensor:
+    """Mask of the tokens between a text's first and last one, which are the encoder's special tokens.
+
+    Args:
+        attention_mask: `(batch, length)`.
+
+    Returns:
+        `(batch, length)`, bool.
+    """
+    is_token = attention_mask.bool()
+    number = is_token.cumsum(dim=1)
+    return is_token & (number > 1) & (number < number[:, -1:])
+
+
+def content_mean_pool(last_hidden_state: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+    """Average the vectors of the tokens that are neither padding nor the special tokens at both ends.
+
+    Args:
+        last_hidden_state: token vectors, `(batch, length, hidden_size)`.
+        attention_mask: `(batch, length)`, 1 for a token and 0 for padding.
+
+    Returns:
+        `(batch, hidden_size)`; a row without any such token gives zeros.
+    """
+    return mean_pool(last_hidden_state, content_mask(attention_mask))
+
+
 POOLINGS = {"cls": cls_pool, "mean": mean_pool}

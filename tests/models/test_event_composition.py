@@ -10,12 +10,12 @@ from eventformers.models.event_composition import (
     EventComposition,
     LowRankComposition,
     TensorComposition,
-    content_mask,
     pool_roles,
     pool_words,
     predicate_alone,
     words_of_tokens,
 )
+from eventformers.models.pooling import content_mask
 
 SIZE, RANK = 3, 2
 INPUTS = event_inputs(60)

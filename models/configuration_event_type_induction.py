@@ -1,0 +1,117 @@
+"""Configuration of event type induction by batch attention (Edwards and Ji, 2023)."""
+
+from typing import ClassVar, Literal
+
+from huggingface_hub.dataclasses import strict
+
+from .configuration_base import EventConfig
+
+
+@strict
+class EventTypeInductionConfig(EventConfig):
+    """Configuration of event type induction by batch attention under a contrastive loss.
+
+    Defaults are the paper's. Where it is silent or misprinted, the first reading named is the default.
+    `event_order` has no effect: a mention is a sentence.
+
+    Args:
+        margin: m of section 3.4: a negative pair whose sigmoid score is below it costs nothing.
+        map_dropout: dropout of the maps to query and key; the paper says only where it stands.
+        unseen_diagonal: an unseen mention is a positive of itself and its other view, as in the released
+            code; the printed formula leaves that pair out.
+        pair_mean: a pair loss is the mean over `all` pairs of the batch, as in the released code, or over the
+            pairs that are `kept` by the mask.
+        trigger_input: how the model is told which event of a sentence is meant. `none` is the paper's: it is
+            not told. Beyond the paper, `marked` sets the trigger between two learned tokens, `span` pools
+            over the trigger's tokens, and `marked_span` does both.
+        map_skip: beyond the paper, add the encoder's vector to what each map gives: before any training the
+            scores of pairs are then nearly cosines under the encoder, where the maps alone start from noise.
+        score_scale: with `map_skip`, what those cosines are multiplied by at the start of training.
+        map_weight: with `map_skip`, what the map itself is multiplied by at the start of training.
+        score_bias: beyond the paper, a learned number that starts at this value and is added to every score
+            in the pair loss; attention and distances do not change by it. None has none.
+        type_name_weight: weight of the auxiliary loss against names of types (section 3.5); the paper's main
+            runs have none, its runs for names 1.
+        frame_weight: weight of the auxiliary loss against definitions of frames.
+        auxiliary_hidden_layer: the auxiliary head, a "1-layer network", has one hidden layer, as in the
+            released code; without it is one linear layer.
+    """
+
+    model_type = "event_type_induction"
+    full_auto_map: ClassVar[dict[str, str]] = {
+        "AutoConfig": "configuration_event_type_induction.EventTypeInductionConfig",
+        "AutoModel": "modeling_event_type_induction.EventTypeInductionModel",
+        "AutoModelForPreTraining": "modeling_event_type_induction.EventTypeInductionForPreTraining",
+    }
+
+    margin: float | int = 0.5
+    map_dropout: float | int = 0.1
+    unseen_diagonal: bool = True
+    pair_mean: Literal["all", "kept"] = "all"
+    trigger_input: Literal["none", "marked", "span", "marked_span"] = "none"
+    map_skip: bool = False
+    score_scale: float | int = 10.0
+    map_weight: float | int = 0.1
+    score_bias: float | int | None = None
+    type_name_weight: float | int = 0.0
+    frame_weight: float | int = 0.0
+    auxiliary_hidden_layer: bool = True
+
+    @property
+    def marks_trigger(self) -> bool:
+        """Whether the trigger stands between two learned tokens."""
+        return self.trigger_input in ("marked", "marked_span")
+
+    @property
+    def pools_trigger(self) -> bool:
+        """Whether the vector of a mention is pooled over the tokens of its trigger."""
+        return self.trigger_input in ("span", "marked_span")
+
+    def validate_margin(self):
+        """Refuse a margin that no sigmoid, or every sigmoid, lies below.
+
+        Raises:
+            ValueError: it is below 0, or 1 or above.
+        """
+        for name in ("margin", "map_dropout"):
+            value = getattr(self, name)
+            if not 0 <= value < 1:
+                raise ValueError(f"{name} is {value}; accepted: a number from 0 to below 1")
+
+    def validate_starts(self):
+        """Refuse a skip that starts without its own part or without the map's.
+
+        Raises:
+            ValueError: `score_scale` or `map_weight` is 0 or below.
+        """
+        for name in ("score_scale", "map_weight"):
+            value = getattr(self, name)
+            if not value > 0:
+                raise ValueError(f"{name} is {value}; accepted: a number above 0")
+
+    def validate_weights(self):
+        """Refuse negative loss weights.
+
+        Raises:
+            ValueError: a weight is below 0.
+        """
+        for name in ("type_name_weight", "frame_weight"):
+            value = getattr(self, name)
+            # Written so that NaN is refused, too.
+            if not value >= 0:
+                raise ValueError(f"{name} is {value}; accepted: a number of at least 0")
+
+    def validate_trigger_input(self):
+        """Refuse to pool over a trigger by the first token of the sentence.
+
+        Raises:
+            ValueError: `trigger_input` pools over the trigger, and `pooling` is not `mean`.
+        """
+        if self.pools_trigger and self.pooling != "mean":
+            raise ValueError(
+                f"trigger_input is {self.trigger_input!r} and pooling {self.pooling!r}; accepted: "
+                "pooling='mean', which averages the trigger's tokens"
+            )
+
+
+EventTypeInductionConfig.register_for_auto_class()

@@ -1,0 +1,91 @@
+"""Losses of event type induction: pairs of mentions under batch attention, and alignment with type names.
+
+Pure functions of tensors, like all losses; `losses.py` gives them to the rest.
+"""
+
+import torch
+from torch.nn import functional
+
+from .similarities import in_full_precision
+
+UNSEEN = -1
+"""Type id of a mention whose type is not known in training."""
+
+
+def pair_targets(
+    type_ids: torch.Tensor, *, unseen_diagonal: bool = True
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Which pairs of a batch are positive, and which are known (section 3.4, Y and u).
+
+    A pair is positive where both mentions are of one seen type, and on the diagonal, where a mention meets
+    itself or its other view. A pair of two unseen mentions is unknown.
+
+    Args:
+        type_ids: `(B,)`; -1 for an unseen type.
+        unseen_diagonal: whether an unseen mention is known to belong with itself, as in the released code;
+            the printed formula calls that pair unknown, too.
+
+    Returns:
+        Targets and known pairs, both `(B, B)`, bool.
+    """
+    seen = type_ids != UNSEEN
+    diagonal = torch.eye(len(type_ids), dtype=torch.bool, device=type_ids.device)
+    same_type = (type_ids.unsqueeze(1) == type_ids.unsqueeze(0)) & seen.unsqueeze(1)
+    known = seen.unsqueeze(1) | seen.unsqueeze(0)
+    return same_type | diagonal, known | diagonal if unseen_diagonal else known
+
+
+@in_full_precision
+def masked_pair_loss(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    type_ids: torch.Tensor,
+    margin: float,
+    *,
+    bias: float | torch.Tensor = 0.0,
+    unseen_diagonal: bool = True,
+    over_kept_pairs: bool = False,
+) -> torch.Tensor:
+    """Masked contrastive loss L_m (section 3.4): binary cross-entropy of the dot product / sqrt(d) of pairs.
+
+    Left out are unknown pairs, and negative pairs whose score is below the margin already. The printed mask
+    has its bar over the margin alone, which would keep the unknown pairs that the text leaves out.
+
+    Args:
+        query: `(B, d)`.
+        key: `(B, d)`, of the same mentions in the same order, perhaps of another view.
+        type_ids: `(B,)`; -1 for an unseen type.
+        margin: sigmoid of the score below which a negative pair costs nothing, m.
+        bias: beyond the paper, a number that is added to every score.
+        unseen_diagonal: see `pair_targets`.
+        over_kept_pairs: beyond the paper, take the mean over the pairs that are not left out.
+
+    Returns:
+        Mean over all B * B entries, those left out with 0, a scalar.
+    """
+    scores = query @ key.transpose(0, 1) / query.shape[1] ** 0.5 + bias
+    targets, known = pair_targets(type_ids, unseen_diagonal=unseen_diagonal)
+    kept = known & (targets | (scores.detach().sigmoid() >= margin))
+    losses = functional.binary_cross_entropy_with_logits(scores, targets.to(scores.dtype), reduction="none")
+    total = torch.where(kept, losses, torch.zeros_like(losses)).sum()
+    return total / (kept.sum().clamp(min=1) if over_kept_pairs else kept.numel())
+
+
+@in_full_precision
+def type_alignment(clustered: torch.Tensor, targets: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+    """Auxiliary loss L_a (section 3.5): 1 minus the cosine of clustered features and their type's vector.
+
+    As printed, 1 stands outside the indicator and an unseen mention would add the constant 1.
+
+    Args:
+        clustered: clustered features behind the auxiliary head, `(B, d)`.
+        targets: the frozen vector of each mention's type, `(B, d)`; rows of unseen mentions are not read.
+        seen: `(B,)`, bool.
+
+    Returns:
+        Mean over the batch, where an unseen mention adds 0, a scalar.
+    """
+    # Whatever stands there would reach the gradient of all rows through the attention.
+    targets = torch.where(seen.unsqueeze(1), targets, torch.ones_like(targets))
+    distances = 1 - functional.cosine_similarity(clustered, targets, dim=-1)
+    return torch.where(seen, distances, torch.zeros_like(distances)).mean()

@@ -1,0 +1,196 @@
+"""Losses of event type induction against slow versions, at known values, and with hostile numbers."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import slow_type_losses
+import torch
+
+from eventformers.models import losses, type_losses
+from eventformers.models.losses import masked_pair_loss, pair_targets, type_alignment
+from eventformers.models.modeling_event_type_induction import batch_attention
+
+SIZE = 4
+TYPES = torch.tensor([0, 2, -1, 0, -1, 2])
+SEEN = TYPES >= 0
+BATCH = len(TYPES)
+
+
+def _random(*shape: int, seed: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@dataclass
+class LossCase:
+    """One way to call a loss: its tensors of real numbers, and its other arguments."""
+
+    function: str
+    tensors: dict[str, torch.Tensor]
+    settings: dict[str, Any]
+
+    def __call__(self, **tensors: torch.Tensor) -> Any:
+        return getattr(losses, self.function)(**{**self.tensors, **tensors}, **self.settings)
+
+    def expected(self) -> Any:
+        """What the slow version gives."""
+        return getattr(slow_type_losses, f"slow_{self.function}")(
+            **{
+                key: value.tolist() if isinstance(value, torch.Tensor) else value
+                for key, value in {**self.tensors, **self.settings}.items()
+            }
+        )
+
+
+_PAIR = {"query": 2 * _random(BATCH, SIZE, seed=1), "key": 2 * _random(BATCH, SIZE, seed=2)}
+_ALIGNED = {"clustered": _random(BATCH, SIZE, seed=3), "targets": _random(BATCH, SIZE, seed=4)}
+_AT = {"type_ids": TYPES, "margin": 0.5}
+CASES = {
+    "masked_pair_loss": LossCase("masked_pair_loss", _PAIR, _AT),
+    "masked_pair_loss-wide-margin": LossCase("masked_pair_loss", _PAIR, {**_AT, "margin": 0.9}),
+    "masked_pair_loss-no-margin": LossCase("masked_pair_loss", _PAIR, {**_AT, "margin": 0}),
+    "masked_pair_loss-printed-diagonal": LossCase(
+        "masked_pair_loss", _PAIR, {**_AT, "unseen_diagonal": False}
+    ),
+    "masked_pair_loss-kept": LossCase("masked_pair_loss", _PAIR, {**_AT, "over_kept_pairs": True}),
+    "masked_pair_loss-bias": LossCase(
+        "masked_pair_loss", {**_PAIR, "bias": torch.tensor(-1.5, dtype=torch.float64)}, _AT
+    ),
+    "masked_pair_loss-all-seen": LossCase("masked_pair_loss", _PAIR, {**_AT, "type_ids": TYPES.clamp(min=0)}),
+    "masked_pair_loss-none-seen": LossCase(
+        "masked_pair_loss", _PAIR, {**_AT, "type_ids": torch.full_like(TYPES, -1)}
+    ),
+    "type_alignment": LossCase("type_alignment", _ALIGNED, {"seen": SEEN}),
+}
+every_case = pytest.mark.parametrize("name", CASES)
+
+
+def test_every_loss_has_a_case() -> None:
+    public = {
+        name
+        for name, value in vars(type_losses).items()
+        if inspect.isfunction(value) and value.__module__ == type_losses.__name__
+    }
+    assert public == {case.function for case in CASES.values()} | {"pair_targets"}
+
+
+@every_case
+def test_equals_the_slow_version(name: str) -> None:
+    case = CASES[name]
+    torch.testing.assert_close(
+        case(), torch.tensor(case.expected(), dtype=torch.float64), rtol=1e-10, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("unseen_diagonal", [True, False])
+def test_pair_targets_equal_the_slow_version(unseen_diagonal: bool) -> None:
+    found = pair_targets(TYPES, unseen_diagonal=unseen_diagonal)
+    expected = slow_type_losses.slow_pair_targets(TYPES.tolist(), unseen_diagonal)
+    assert [part.tolist() for part in found] == expected
+
+
+def test_batch_attention_equals_the_slow_version() -> None:
+    values = {**_PAIR, "embeddings": _random(BATCH, SIZE, seed=5)}
+    expected = slow_type_losses.slow_batch_attention(**{name: rows.tolist() for name, rows in values.items()})
+    torch.testing.assert_close(
+        batch_attention(**values), torch.tensor(expected, dtype=torch.float64), rtol=1e-10, atol=1e-12
+    )
+
+
+@every_case
+def test_gradient_equals_finite_differences(name: str) -> None:
+    case = CASES[name]
+    leaves = {key: value.clone().requires_grad_() for key, value in case.tensors.items()}
+
+    def evaluate(*values: torch.Tensor) -> torch.Tensor:
+        return case(**dict(zip(leaves, values, strict=True)))
+
+    assert torch.autograd.gradcheck(evaluate, tuple(leaves.values()))
+
+
+@every_case
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_raised(name: str, dtype: torch.dtype) -> None:
+    case = CASES[name]
+    halves = {key: value.to(dtype) for key, value in case.tensors.items()}
+    result = case(**halves)
+    assert result.dtype == torch.float32
+    assert torch.equal(result, case(**{key: value.float() for key, value in halves.items()}))
+
+
+def test_which_pairs_count() -> None:
+    """Two mentions of one seen type, one of another, two unseen."""
+    targets, known = pair_targets(torch.tensor([7, 7, 3, -1, -1]))
+    assert targets.int().tolist() == [
+        [1, 1, 0, 0, 0],
+        [1, 1, 0, 0, 0],
+        [0, 0, 1, 0, 0],
+        [0, 0, 0, 1, 0],
+        [0, 0, 0, 0, 1],
+    ]
+    assert (~known).nonzero().tolist() == [[3, 4], [4, 3]]
+
+
+def test_scores_of_zero() -> None:
+    """At sigmoid 1/2 every known pair costs log 2, unless the margin is above."""
+    zeros = torch.zeros(5, SIZE, dtype=torch.float64)
+    types = torch.tensor([7, 7, 3, -1, -1])
+    at_half = masked_pair_loss(zeros, zeros, types, 0.5).item()
+    assert at_half == pytest.approx(math.log(2) * 23 / 25)
+    above = masked_pair_loss(zeros, zeros, types, 0.51).item()
+    assert above == pytest.approx(math.log(2) * 7 / 25)
+    over_kept = masked_pair_loss(zeros, zeros, types, 0.51, over_kept_pairs=True).item()
+    assert over_kept == pytest.approx(math.log(2))
+
+
+def test_labels_of_unseen_mentions_play_no_part() -> None:
+    """Only whether a type is seen, and which of the seen ones: other numbers give the same loss."""
+    renamed = torch.where(SEEN, 9 - TYPES, TYPES)
+    torch.testing.assert_close(
+        masked_pair_loss(**_PAIR, type_ids=renamed, margin=0.5), CASES["masked_pair_loss"]()
+    )
+
+
+def test_unseen_pairs_have_no_gradient() -> None:
+    query = _PAIR["query"].clone().requires_grad_()
+    masked_pair_loss(query, _PAIR["key"], torch.full_like(TYPES, -1), 0.0, unseen_diagonal=False).backward()
+    assert query.grad is not None
+    assert query.grad.abs().sum() == 0
+
+
+def test_nothing_kept_costs_nothing() -> None:
+    types = torch.full_like(TYPES, -1)
+    value = masked_pair_loss(**_PAIR, type_ids=types, margin=0.5, unseen_diagonal=False, over_kept_pairs=True)
+    assert value.item() == 0.0
+
+
+def test_large_scores_stay_finite() -> None:
+    query = torch.full((BATCH, SIZE), 100.0, requires_grad=True)
+    for sign in (1, -1):
+        value = masked_pair_loss(query, sign * query, TYPES, 0.0)
+        value.backward()
+        assert torch.isfinite(value)
+        assert torch.isfinite(query.grad).all()
+
+
+def test_alignment_at_its_bounds() -> None:
+    vectors = _ALIGNED["clustered"]
+    assert type_alignment(vectors, 3 * vectors, SEEN).item() == pytest.approx(0.0, abs=1e-12)
+    assert type_alignment(vectors, -vectors, SEEN).item() == pytest.approx(2 * 4 / 6)
+    assert type_alignment(vectors, -vectors, torch.zeros_like(SEEN)).item() == 0.0
+
+
+def test_alignment_does_not_read_targets_of_unseen_rows() -> None:
+    targets = _ALIGNED["targets"].clone()
+    targets[~SEEN] = float("nan")
+    clustered = _ALIGNED["clustered"].clone().requires_grad_()
+    type_alignment(clustered, targets, SEEN).backward()
+    torch.testing.assert_close(
+        type_alignment(_ALIGNED["clustered"], targets, SEEN), CASES["type_alignment"]()
+    )
+    assert clustered.grad is not None
+    assert torch.isfinite(clustered.grad).all()

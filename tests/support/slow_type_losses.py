@@ -1,0 +1,73 @@
+"""The losses of event type induction again, in plain Python on lists of floats, pair by pair.
+
+Written from the paper's equations, not from the tensor code, and sharing nothing with it.
+"""
+
+from __future__ import annotations
+
+import math
+
+Vector = list[float]
+Matrix = list[list[float]]
+
+
+def _sigmoid(value: float) -> float:
+    return 1 / (1 + math.exp(-value))
+
+
+def _dot(left: Vector, right: Vector) -> float:
+    return sum(a * b for a, b in zip(left, right, strict=True))
+
+
+def slow_pair_targets(type_ids: list[int], unseen_diagonal: bool = True) -> list[list[list[bool]]]:
+    """Y by one-hot vectors of seen types, and what is not u."""
+    seen = sorted({number for number in type_ids if number >= 0})
+    one_hot = [[number == other for other in seen] for number in type_ids]
+    targets, known = [], []
+    for i, left in enumerate(one_hot):
+        targets.append([i == j or _dot(left, right) > 0 for j, right in enumerate(one_hot)])
+        known.append(
+            [any(left) or any(right) or (unseen_diagonal and i == j) for j, right in enumerate(one_hot)]
+        )
+    return [targets, known]
+
+
+def slow_masked_pair_loss(
+    query: Matrix,
+    key: Matrix,
+    type_ids: list[int],
+    margin: float,
+    bias: float = 0.0,
+    unseen_diagonal: bool = True,
+    over_kept_pairs: bool = False,
+) -> float:
+    """Cross-entropy of a sigmoid for every pair that neither mask takes out."""
+    targets, known = slow_pair_targets(type_ids, unseen_diagonal)
+    total, kept = 0.0, 0
+    for i, q in enumerate(query):
+        for j, k in enumerate(key):
+            probability = _sigmoid(_dot(q, k) / math.sqrt(len(q)) + bias)
+            if not known[i][j] or (not targets[i][j] and probability < margin):
+                continue
+            kept += 1
+            total -= math.log(probability if targets[i][j] else 1 - probability)
+    return total / (kept if over_kept_pairs else len(query) ** 2)
+
+
+def slow_type_alignment(clustered: Matrix, targets: Matrix, seen: list[bool]) -> float:
+    """One minus the cosine, for seen rows."""
+    total = 0.0
+    for left, right, is_seen in zip(clustered, targets, seen, strict=True):
+        if is_seen:
+            total += 1 - _dot(left, right) / math.sqrt(_dot(left, left) * _dot(right, right))
+    return total / len(clustered)
+
+
+def slow_batch_attention(query: Matrix, key: Matrix, embeddings: Matrix) -> Matrix:
+    """Each row a mean of all rows, by the softmax of its scaled dot products."""
+    clustered = []
+    for q in query:
+        weights = [math.exp(_dot(q, k) / math.sqrt(len(q))) for k in key]
+        shares = [weight / sum(weights) for weight in weights]
+        clustered.append([_dot(shares, list(column)) for column in zip(*embeddings, strict=True)])
+    return clustered
