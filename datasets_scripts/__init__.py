@@ -13,6 +13,7 @@ from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphs
 from eventformers.datasets_scripts.commonsense_qa import CommonsenseQA
 from eventformers.datasets_scripts.event_chains import EventChains
 from eventformers.datasets_scripts.event_similarity import EventSimilarity
+from eventformers.datasets_scripts.event_types import EventTypes
 from eventformers.datasets_scripts.events import EVENT_FEATURE, EVENT_ORDERS, Event, event_text
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 
@@ -26,6 +27,7 @@ __all__ = [
     "EventChains",
     "EventDatasetBuilder",
     "EventSimilarity",
+    "EventTypes",
     "build_dataset",
     "build_reports",
     "built_report",
