@@ -17,6 +17,8 @@ class EventConfig(PreTrainedConfig):
         event_order: order of the roles in an event's text; `predicate_first` is SWCC's own (Eq. 1).
         projection_dim: size of the vectors in `embeddings`; None, or the encoder's hidden size, means no
             projection layer.
+        added_token_ids: ids of tokens beyond the encoder's own vocabulary that mark parts of a text and are
+            learned; None for none.
     """
 
     sub_configs_defaults = {"text_config": SubConfigSpec(config_class=AutoConfig, model_type="bert")}  # noqa: RUF012
@@ -26,6 +28,7 @@ class EventConfig(PreTrainedConfig):
     pooling: Literal["cls", "mean"] = "mean"
     event_order: Literal["subject_predicate_object", "predicate_first"] = "subject_predicate_object"
     projection_dim: int | None = None
+    added_token_ids: list[int] | None = None
 
     def __post_init__(self, **kwargs):
         super().__post_init__(**kwargs)

@@ -14,6 +14,8 @@ def add_lora(
 ) -> PeftModel:
     """Freeze a head's encoder and add low-rank adapters to its attention.
 
+    Of the token embeddings only those of `added_token_ids` train, and are saved with the adapters.
+
     Args:
         head: the training head.
         trained_whole: modules beside the encoder, which train as they are: PEFT would freeze them otherwise.
@@ -39,5 +41,6 @@ def add_lora(
         lora_alpha=2 * rank,
         target_modules=rf".*\bencoder\..*\.({'|'.join(targets)})",
         modules_to_save=list(trained_whole),
+        trainable_token_indices=head.config.added_token_ids,
     )
     return get_peft_model(head, settings)

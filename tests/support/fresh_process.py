@@ -2,7 +2,8 @@
 
 Run as a script with a request file and a result file. The request is JSON: `scenario`, and `models`, a list
 of `{"name", "folder", "auto_classes", "input_ids", "attention_mask"}`, further inputs of some of the classes,
-and `requires`, packages that the code of the model may import. The result is JSON by name.
+`text`, which the tokenizer reads, and `requires`, packages that the code of the model may import. The result
+is JSON by name.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class _Hidden:
 def _tokens(model: Mapping[str, Any], **trust: bool) -> list[int]:
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(model["folder"], **trust)("the storm flooded the city")["input_ids"]
+    text = model.get("text", "the storm flooded the city")
+    return AutoTokenizer.from_pretrained(model["folder"], **trust)(text)["input_ids"]
 
 
 def _configuration(model: Mapping[str, Any], **trust: bool) -> str:

@@ -1,0 +1,34 @@
+"""Inputs of the head of event type induction."""
+
+from __future__ import annotations
+
+import torch
+from method_case import random_texts
+
+TYPES = (0, 1, -1, 0, -1, 1)
+ROWS = len(TYPES)
+
+
+def event_type_induction_inputs(vocabulary: int, hidden_size: int) -> dict[str, torch.Tensor]:
+    """Inputs for every view, each with a length of its own; the third mention has no trigger."""
+    input_ids, attention_mask = random_texts(ROWS, 8, vocabulary, seed=10)
+    augmented_ids, augmented_mask = random_texts(ROWS, 11, vocabulary, seed=11)
+    trigger_mask = torch.zeros_like(attention_mask, dtype=torch.bool)
+    trigger_mask[:, 1:3] = attention_mask[:, 1:3].bool()
+    trigger_mask[2] = False
+    augmented_trigger_mask = torch.zeros_like(augmented_mask, dtype=torch.bool)
+    augmented_trigger_mask[:, 1] = True
+    generator = torch.Generator().manual_seed(12)
+    types = torch.tensor(TYPES)
+    names, frames = torch.randn(2, 2, hidden_size, generator=generator)
+    return {
+        "input_ids": input_ids,
+        "attention_mask": attention_mask,
+        "trigger_mask": trigger_mask,
+        "augmented_input_ids": augmented_ids,
+        "augmented_attention_mask": augmented_mask,
+        "augmented_trigger_mask": augmented_trigger_mask,
+        "type_ids": types,
+        "type_name_vectors": names[types.clamp(min=0)],
+        "frame_vectors": frames[types.clamp(min=0)],
+    }

@@ -1,0 +1,87 @@
+"""Mentions to tensors: which tokens are the trigger's, marked or not, cut or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from eventformers.errors import EventformersError
+from eventformers.models.modeling_event_type_induction import EventTypeInductionModel
+from eventformers.trainers.marker_tokens import add_marker_tokens
+from eventformers.trainers.mention_tokenising import (
+    TRIGGER_MARKERS,
+    Mention,
+    mark_trigger,
+    tokenise_mentions,
+)
+
+START, END = TRIGGER_MARKERS
+FLOODED = Mention("the storm flooded the city", 10, 17)
+OVERESTIMATED = Mention("police overestimated it", 7, 20)
+"""The tiny tokenizer splits this trigger."""
+WITHOUT = Mention("the storm")
+
+
+@pytest.fixture
+def tokenizer(tiny_encoder: Path) -> PreTrainedTokenizerBase:
+    return AutoTokenizer.from_pretrained(tiny_encoder)
+
+
+@pytest.fixture
+def marking(tiny_encoder: Path, tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
+    add_marker_tokens(tokenizer, EventTypeInductionModel.from_encoder(str(tiny_encoder)), TRIGGER_MARKERS)
+    return tokenizer
+
+
+def _of_trigger(tokenizer: PreTrainedTokenizerBase, ids: torch.Tensor, mask: torch.Tensor) -> str:
+    return tokenizer.decode(ids[mask]).replace(" ##", "").replace("##", "")
+
+
+def test_marked_text() -> None:
+    marked = mark_trigger(FLOODED)
+    assert marked.text == f"the storm {START} flooded {END} the city"
+    assert marked.text[marked.trigger_start : marked.trigger_end] == "flooded"
+    assert mark_trigger(WITHOUT) == WITHOUT
+
+
+@pytest.mark.parametrize("text", ["flooded", "x flooded", "flooded x"])
+def test_a_trigger_at_the_ends(text: str) -> None:
+    start = text.index("flooded")
+    marked = mark_trigger(Mention(text, start, start + 7))
+    assert marked.text == text.replace("flooded", f"{START} flooded {END}")
+    assert marked.text[marked.trigger_start : marked.trigger_end] == "flooded"
+
+
+@pytest.mark.parametrize("marks_trigger", [False, True])
+def test_tokens_of_the_trigger(marking: PreTrainedTokenizerBase, marks_trigger: bool) -> None:
+    found = tokenise_mentions(marking, [FLOODED, OVERESTIMATED, WITHOUT], 32, marks_trigger=marks_trigger)
+    assert _of_trigger(marking, found.input_ids[0], found.trigger_mask[0]) == "flooded"
+    assert _of_trigger(marking, found.input_ids[1], found.trigger_mask[1]) == "overestimated"
+    assert found.trigger_mask[1].sum() > 1
+    assert not found.trigger_mask[2].any()
+    assert not (found.trigger_mask & (found.attention_mask == 0)).any()
+    ids = marking.convert_tokens_to_ids([START, END])
+    around = [[token for token in row if token in ids] for row in found.input_ids.tolist()]
+    assert around == [ids if marks_trigger else [], ids if marks_trigger else [], []]
+    assert (found.truncated, found.lost_triggers) == (0, 0)
+
+
+def test_an_empty_trigger_is_none(tokenizer: PreTrainedTokenizerBase) -> None:
+    found = tokenise_mentions(tokenizer, [Mention("the storm", 4, 4)], 32)
+    assert not found.trigger_mask.any()
+    assert found.lost_triggers == 0
+
+
+def test_what_is_cut_is_counted(tokenizer: PreTrainedTokenizerBase) -> None:
+    found = tokenise_mentions(tokenizer, [FLOODED, WITHOUT, Mention(FLOODED.text, 4, 9)], 4)
+    assert found.input_ids.shape == (3, 4)
+    assert (found.truncated, found.lost_triggers) == (2, 1)
+    assert found.trigger_mask.any(dim=1).tolist() == [False, False, True]
+
+
+def test_a_tokenizer_without_markers_is_refused(tokenizer: PreTrainedTokenizerBase) -> None:
+    with pytest.raises(EventformersError, match=r"lacks \[TRIGGER_START\] and \[TRIGGER_END\].*accepted"):
+        tokenise_mentions(tokenizer, [FLOODED], 32, marks_trigger=True)

@@ -1,0 +1,117 @@
+"""Event mentions to tensors: the sentence, and where in it the trigger stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from eventformers.errors import EventformersError
+from eventformers.trainers.tokenising import tokenise
+
+TRIGGER_MARKERS = {"[TRIGGER_START]": "“", "[TRIGGER_END]": "”"}
+"""The tokens around a trigger, and what each starts as: quotation marks, which set words apart already."""
+
+NO_TRIGGER = -1
+"""Both offsets of a mention without a trigger."""
+
+
+class Mention(NamedTuple):
+    """A sentence and the offsets of its trigger.
+
+    Args:
+        text: the sentence.
+        trigger_start: offset of the trigger's first character; -1 where there is no trigger.
+        trigger_end: offset behind its last character.
+    """
+
+    text: str
+    trigger_start: int = NO_TRIGGER
+    trigger_end: int = NO_TRIGGER
+
+    @property
+    def has_trigger(self) -> bool:
+        """Whether the mention says where its trigger stands."""
+        return 0 <= self.trigger_start < self.trigger_end
+
+
+class TokenisedMentions(NamedTuple):
+    """What a model reads of mentions.
+
+    Args:
+        input_ids: `(mentions, length)`.
+        attention_mask: `(mentions, length)`.
+        trigger_mask: true for a token of the trigger, `(mentions, length)`.
+        truncated: number of sentences that were cut.
+        lost_triggers: number of mentions whose trigger was cut off.
+    """
+
+    input_ids: torch.Tensor
+    attention_mask: torch.Tensor
+    trigger_mask: torch.Tensor
+    truncated: int
+    lost_triggers: int
+
+
+def mark_trigger(mention: Mention) -> Mention:
+    """Set a trigger between `TRIGGER_MARKERS`; a mention without one stays as it is."""
+    if not mention.has_trigger:
+        return mention
+    text, start, end = mention
+    opening, closing = TRIGGER_MARKERS
+    before = f"{text[:start]}{opening} "
+    return Mention(f"{before}{text[start:end]} {closing}{text[end:]}", len(before), len(before) + end - start)
+
+
+def check_markers(tokenizer: PreTrainedTokenizerBase) -> None:
+    """Refuse a tokenizer that would split the tokens around a trigger.
+
+    Raises:
+        EventformersError: it lacks one of them.
+    """
+    vocabulary = tokenizer.get_vocab()
+    if missing := [token for token in TRIGGER_MARKERS if token not in vocabulary]:
+        raise EventformersError(
+            f"the tokenizer lacks {' and '.join(missing)}, which mark the trigger; accepted: the tokenizer "
+            "that was saved with the model"
+        )
+
+
+def tokenise_mentions(
+    tokenizer: PreTrainedTokenizerBase,
+    mentions: Sequence[Mention],
+    max_seq_length: int,
+    *,
+    marks_trigger: bool = False,
+) -> TokenisedMentions:
+    """Tokenise mentions to tensors of equal width.
+
+    Args:
+        tokenizer: a fast tokenizer.
+        mentions: the mentions.
+        max_seq_length: tokens of a sentence beyond this are cut.
+        marks_trigger: set every trigger between `TRIGGER_MARKERS`.
+
+    Returns:
+        The tensors, and the counts of what was cut.
+
+    Raises:
+        EventformersError: triggers are to be marked, and the tokenizer has no tokens for it.
+    """
+    if marks_trigger:
+        check_markers(tokenizer)
+        mentions = [mark_trigger(mention) for mention in mentions]
+    encoded, truncated = tokenise(
+        tokenizer, [mention.text for mention in mentions], max_seq_length, return_offsets_mapping=True
+    )
+    first, last = encoded["offset_mapping"].unbind(dim=-1)
+    starts, ends = (torch.tensor([mention[place] for mention in mentions]).unsqueeze(1) for place in (1, 2))
+    # A special token stands nowhere: its start is its end.
+    trigger_mask = (first < ends) & (last > starts) & (first < last)
+    lost = sum(
+        mention.has_trigger and not found
+        for mention, found in zip(mentions, trigger_mask.any(dim=1).tolist(), strict=True)
+    )
+    return TokenisedMentions(encoded["input_ids"], encoded["attention_mask"], trigger_mask, truncated, lost)
