@@ -204,6 +204,7 @@ def evaluate(
     overwrite: Overwrite = False,
 ) -> None:
     """Score a model on tasks, beside its untrained encoder."""
+    from eventformers.evaluated_model import SharedEncoders
     from eventformers.evaluation import evaluate as run_evaluation
     from eventformers.evaluation_data import tasks_of_data
     from eventformers.evaluation_options import ways_of_reading
@@ -215,25 +216,27 @@ def evaluate(
     names = tasks_of_data(data) if task == ["all"] else task
     if task == ["all"] and (missing := [name for name in TASKS if name not in names]):
         console.print(f"Left out, without rows in the data: {', '.join(missing)}.")
-    results = [
-        run_evaluation(
-            model,
-            name,
-            data=data,
-            split=split,
-            output=output,
-            pooling=pooling,
-            event_order=event_order,
-            device=device,
-            dtype=dtype,
-            batch_size=batch_size_of(batch_size),
-            rerank=rerank,
-            chains=chains,
-            virtual_context=context,
-            overwrite=overwrite,
-        )
-        for name in names
-    ]
+    with SharedEncoders() as shared:
+        results = [
+            run_evaluation(
+                model,
+                name,
+                data=data,
+                split=split,
+                output=output,
+                pooling=pooling,
+                event_order=event_order,
+                device=device,
+                dtype=dtype,
+                batch_size=batch_size_of(batch_size),
+                rerank=rerank,
+                chains=chains,
+                virtual_context=context,
+                overwrite=overwrite,
+                shared=shared,
+            )
+            for name in names
+        ]
     _show_results(results)
 
 

@@ -18,6 +18,7 @@ from eventformers.errors import EventformersError
 from eventformers.evaluate_metrics import load_metric
 from eventformers.evaluated_model import (
     TRAINING_RECORD,
+    SharedEncoders,
     encoder_settings,
     start_encoder,
     task_encoder,
@@ -83,6 +84,7 @@ def evaluate(
     chains: ChainSettings | None = None,
     virtual_context: str | Path | VirtualContext | None = None,
     overwrite: bool = False,
+    shared: SharedEncoders | None = None,
 ) -> TaskResult:
     """Score a model, or a plain encoder, on a task.
 
@@ -111,6 +113,8 @@ def evaluate(
             compares events: the data of the chains, or more settings. Only for a model that reads chains; the
             untrained encoder does not.
         overwrite: replace a result on other rows.
+        shared: encoders that this evaluation shares with others, which only saves time: what is loaded, and
+            what encoded the same rows just before, is used again. None shares nothing.
 
     Returns:
         The result, with one prediction per row.
@@ -131,7 +135,7 @@ def evaluate(
     scored_data = load_data(chosen, data, split)
     record = describe_data(chosen, scored_data, data)
     started = time.perf_counter()
-    encoder = task_encoder(chosen, model, pooling, event_order, device, dtype)
+    encoder = task_encoder(chosen, model, pooling, event_order, device, dtype, shared)
     load_seconds = time.perf_counter() - started
     usual = record.split == chosen.choose_split(scored_data.splits)
     ways = (votes, chains, virtual_context)
@@ -158,6 +162,7 @@ def evaluate(
         device=device,
         dtype=dtype,
         batch_size=batch_size,
+        shared=shared,
     )
     result = make_result(
         chosen,
@@ -172,6 +177,7 @@ def evaluate(
         truncated=encoder.truncated,
         seed=training_seed(training) if seed is None else seed,
         load_seconds=load_seconds,
+        shared_texts=encoder.remembered,
     )
     if output is not None:
         write_result(result, output, overwrite=overwrite)
@@ -254,8 +260,9 @@ def make_result(
     truncated: int = 0,
     seed: int | None = None,
     load_seconds: float = 0.0,
+    shared_texts: int = 0,
 ) -> TaskResult:
-    """Put a task's scores together with where they come from; arguments as the attributes of `TaskResult`."""
+    """Put a task's scores together with where they come from; arguments as in `TaskResult` and its timing."""
     return TaskResult(
         task=task.name,
         model=model,
@@ -278,6 +285,7 @@ def make_result(
             "items_per_second": round(record.rows / scored.seconds, 2),
             "texts": scored.output.texts,
             "distinct_texts": scored.output.distinct_texts,
+            "shared_texts": shared_texts,
         },
         versions=library_versions(),
         git_commit=git_commit(),
@@ -330,6 +338,7 @@ def _baseline(
     device: str | None,
     dtype: str | None,
     batch_size: int | Literal["auto"],
+    shared: SharedEncoders | None,
 ) -> tuple[BaselineRecord | None, str | None]:
     """The untrained encoder's record, or the reason why there is none."""
     if baseline_encoder is False:
@@ -343,10 +352,10 @@ def _baseline(
         baseline_encoder = start_encoder(str(training["encoder"]))
     try:
         if isinstance(baseline_encoder, EventEncoder):
-            untrained = task_encoder(task, baseline_encoder, None, None, None, None)
+            untrained = task_encoder(task, baseline_encoder, None, None, None, None, shared)
         else:
             pooling, event_order = encoder.model.config.pooling, encoder.event_order
-            untrained = task_encoder(task, baseline_encoder, pooling, event_order, device, dtype)
+            untrained = task_encoder(task, baseline_encoder, pooling, event_order, device, dtype, shared)
     except (EventformersError, OSError) as error:
         if named:
             raise

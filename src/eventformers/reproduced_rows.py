@@ -22,6 +22,7 @@ from eventformers.baselines.chain_baselines import CHAIN_BASELINES, train_chain_
 from eventformers.baselines.knowledge_graph_embeddings import METHODS as EMBEDDINGS
 from eventformers.encoders import PACKAGED_ENCODER, resolve_encoder
 from eventformers.errors import DataFormatError, EventformersError
+from eventformers.evaluated_model import SharedEncoders
 from eventformers.evaluation import evaluate
 from eventformers.files import whole_folder, write_text
 from eventformers.inference.neighbour_votes import vote_settings
@@ -71,27 +72,28 @@ def _measure(call: Reproduction, row: ReproducedRow) -> None:
     row.folder = call.folder / f"{_slug(row.paper.slug)}-{row.digest}"
     started = time.monotonic()
     measure: Baseline | None = None
-    for wanted in row.measurements:
-        place = _other_evaluation(row.folder, wanted)
-        result = next(filter(wanted.is_of, _readable_results(place)), None)
-        if result is None:
-            measure = measure or _prepared_baseline(call, name)
-            result = measure(
-                wanted.task,
-                data=call.evaluation_data,
-                split=wanted.split,
-                device=call.device,
-                output=place,
-                overwrite=True,
-            )
-        row.results[wanted] = result
+    with SharedEncoders() as shared:
+        for wanted in row.measurements:
+            place = _other_evaluation(row.folder, wanted)
+            result = next(filter(wanted.is_of, _readable_results(place)), None)
+            if result is None:
+                measure = measure or _prepared_baseline(call, name, shared)
+                result = measure(
+                    wanted.task,
+                    data=call.evaluation_data,
+                    split=wanted.split,
+                    device=call.device,
+                    output=place,
+                    overwrite=True,
+                )
+            row.results[wanted] = result
     row.state = f"measured, {time.monotonic() - started:.0f} s" if measure else "cached"
 
 
-def _prepared_baseline(call: Reproduction, name: str) -> Baseline:
+def _prepared_baseline(call: Reproduction, name: str, shared: SharedEncoders) -> Baseline:
     """A baseline with all that it takes besides a task and its data; one on chains is trained."""
     if name == UNTRAINED:
-        return partial(evaluate, resolve_encoder(call.encoder), baseline_encoder=False)
+        return partial(evaluate, resolve_encoder(call.encoder), baseline_encoder=False, shared=shared)
     measure = get_baseline(name)
     if name in EMBEDDINGS:
         return partial(measure, seed=call.seed)
@@ -118,8 +120,9 @@ def _train_or_read(call: Reproduction, row: ReproducedRow) -> None:
     state = "cached" if finished else _train(call, row, row.folder)
     record = read_record(row.folder / ROW_FILE)
     held = {wanted: _held_result(call, row, row.folder, record, wanted) for wanted in row.measurements}
-    for wanted, result in held.items():
-        row.results[wanted] = result or _score_again(call, row, row.folder, wanted)
+    with SharedEncoders() as shared:
+        for wanted, result in held.items():
+            row.results[wanted] = result or _score_again(call, row, row.folder, wanted, shared)
     if finished and None in held.values():
         state += ", scored again"
     row.state = state
@@ -232,7 +235,9 @@ def _other_evaluation(folder: Path, wanted: Measurement) -> Path:
     return folder / "evaluations" / wanted.fingerprint[:12]
 
 
-def _score_again(call: Reproduction, row: ReproducedRow, folder: Path, wanted: Measurement) -> TaskResult:
+def _score_again(
+    call: Reproduction, row: ReproducedRow, folder: Path, wanted: Measurement, shared: SharedEncoders
+) -> TaskResult:
     return evaluate(
         str(folder),
         wanted.task,
@@ -243,6 +248,7 @@ def _score_again(call: Reproduction, row: ReproducedRow, folder: Path, wanted: M
         rerank=row.paper.rerank,
         virtual_context=_virtual_context(call, row, wanted),
         overwrite=True,
+        shared=shared,
     )
 
 

@@ -105,7 +105,10 @@ class TaskResult:
         settings: pooling, event order, dtype, device and batch size.
         truncated: distinct events whose text was cut at the model's longest input.
         seed: the seed of the run that made the model, or the one given; None where neither is known.
-        timing: seconds and throughput.
+        timing: what this task took on top of those before it. `load_seconds` is for the model, next to
+            nothing where an earlier task of the command loaded it. `seconds`, and the throughput, are for
+            encoding and comparing, but without the encoding of `shared_texts`: those of the distinct texts
+            whose vectors such a task left (all or none; older files have no such number).
         versions: library versions.
         git_commit: commit of the code that measured; None outside of a checkout.
         created: date and time, UTC, ISO 8601.

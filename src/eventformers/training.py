@@ -13,6 +13,7 @@ from pathlib import Path
 from eventformers.datasets_scripts.building import load_built
 from eventformers.encoders import PACKAGED_ENCODER, resolve_encoder
 from eventformers.errors import DataFormatError, EventformersError
+from eventformers.evaluated_model import SharedEncoders
 from eventformers.evaluation import evaluate
 from eventformers.files import full_disk, staged_folder
 from eventformers.inference.encode import EventEncoder, load_encoder
@@ -204,12 +205,20 @@ def _score(
         event_order=run.model.config.event_order,
         device=device,
     )
-    return [
-        evaluate(
-            trained, task, data=data, output=output, baseline_encoder=untrained, seed=run.seed, overwrite=True
-        )
-        for task in tasks
-    ]
+    with SharedEncoders() as shared:
+        return [
+            evaluate(
+                trained,
+                task,
+                data=data,
+                output=output,
+                baseline_encoder=untrained,
+                seed=run.seed,
+                overwrite=True,
+                shared=shared,
+            )
+            for task in tasks
+        ]
 
 
 def _stages_section(run: TrainingRun) -> dict[str, str]:

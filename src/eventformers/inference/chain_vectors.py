@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ from torch import nn
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import DistinctRows, EventEncoder, Positions, Vectors
+from eventformers.inference.latest_answer import LatestAnswer, digest_of
 from eventformers.inference.packed_linear import inference_copy
 from eventformers.models.event_graph import build_event_graph
 
@@ -31,6 +32,7 @@ class EventStates:
         word_vectors: vectors of the distinct words of all events, event by event, (occurrences, D).
         words: the number of the word of each, (occurrences,); equal numbers for equal words.
         word_starts: where the words of each event start, (E + 1,).
+        latest_nodes: keeps the nodes of the latest chains; None keeps nothing.
     """
 
     encoder: EventEncoder
@@ -39,6 +41,7 @@ class EventStates:
     word_vectors: torch.Tensor
     words: torch.Tensor
     word_starts: Positions
+    latest_nodes: LatestAnswer[list[Vectors]] | None = field(default=None, repr=False, compare=False)
 
     def nodes(self, chains: Sequence[Positions], *, num_layers: int | None = None) -> list[Vectors]:
         """The node of each event of each chain after the graph's layers.
@@ -61,6 +64,17 @@ class EventStates:
         lengths = np.asarray([len(chain) for chain in chains], dtype=np.int64)
         if not lengths.all():
             raise EventformersError(f"chain {int(np.argmin(lengths))} has no event; accepted: at least one")
+        if self.latest_nodes is None:
+            return self._find_nodes(chains, lengths, num_layers)
+        known = self.latest_nodes.ask((num_layers, digest_of(chain.tolist() for chain in chains)))
+        if known is None:
+            known = self._find_nodes(chains, lengths, num_layers)
+            self.latest_nodes.keep(known)
+        return known
+
+    def _find_nodes(
+        self, chains: Sequence[Positions], lengths: Positions, num_layers: int | None
+    ) -> list[Vectors]:
         model = inference_copy(self.encoder.model, pack=False)
         found: list[Vectors] = [np.empty((0, 0), dtype=np.float32)] * len(chains)
         # Chains of like length make a block, so that little is padded.
@@ -115,7 +129,7 @@ class EventStates:
 def encode_states(
     encoder: EventEncoder, events: Sequence[Event], *, batch_size: int | Literal["auto"] = "auto"
 ) -> EventStates:
-    """Encode distinct events for chains; sets `encoder.truncated`.
+    """Encode distinct events for chains, or take them from the encoder's memory; sets `encoder.truncated`.
 
     Args:
         encoder: a model that reads chains.
@@ -131,7 +145,11 @@ def encode_states(
             "such as HeterEvent"
         )
     inputs = encoder.inputs()
-    rows = DistinctRows([inputs.key(event, place) for place, event in enumerate(events)])
+    keys = [inputs.key(event, place) for place, event in enumerate(events)]
+    known: EventStates | None = encoder.recall("states", keys, batch_size)
+    if known is not None:
+        return known
+    rows = DistinctRows(keys)
     config = encoder.model.config
     vectors = torch.empty((len(events), config.event_vector_dim))
     candidates = np.empty((len(events), config.chain_dim), dtype=np.float32)
@@ -151,11 +169,14 @@ def encode_states(
     for position, first in rows.known:
         vectors[position], candidates[position] = vectors[first], candidates[first]
         words[position], numbers[position] = words[first], numbers[first]
-    return EventStates(
+    states = EventStates(
         encoder=encoder,
         events=vectors,
         candidates=candidates,
         word_vectors=torch.cat(words),
         words=torch.cat(numbers),
         word_starts=np.cumsum([0, *map(len, numbers)]),
+        latest_nodes=None if encoder.memory is None else LatestAnswer(),
     )
+    encoder.keep(states)
+    return states

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from eventformers.datasets_scripts.events import Event, EventOrder
 from eventformers.errors import EventformersError
 from eventformers.inference.event_inputs import EventInputs, RoleInputs, TextInputs, TokenRow
+from eventformers.inference.latest_answer import LatestAnswer, digest_of
 from eventformers.inference.length_batches import equal_length_batches
 from eventformers.inference.loading import load_model_and_tokenizer
 from eventformers.inference.packed_linear import inference_copy
@@ -54,7 +55,11 @@ class EventEncoder:
         name: Hub id, or the folder's name.
         revision: commit on the Hub, or digest of a folder's configuration and weights; None where unknown.
         max_length: tokens of a text at most, special tokens included; what is longer is cut and counted.
+        memory: keeps what the latest list of inputs was encoded to, for as long as the model's weights stay
+            as they are; None keeps nothing. An event takes 4·d bytes for its vector of size d; for chains
+            4·(v + (2 + w)·D), with its vector of size v, candidate and node of size D, and w words.
         truncated: number of texts that the latest call of `encode` cut.
+        remembered: number of distinct inputs of the latest call whose vectors came from `memory`.
     """
 
     model: PreTrainedModel
@@ -63,7 +68,9 @@ class EventEncoder:
     name: str = ""
     revision: str | None = None
     max_length: int = 512
+    memory: LatestAnswer[Any] | None = field(default=None, repr=False, compare=False)
     truncated: int = field(default=0, init=False)
+    remembered: int = field(default=0, init=False)
 
     @property
     def dimension(self) -> int:
@@ -121,7 +128,11 @@ class EventEncoder:
             alone = cast("str | Event", items)
             return self.encode([alone], batch_size=batch_size, normalize=normalize)[0]
         inputs = self.inputs()
-        rows = DistinctRows([inputs.key(item, position) for position, item in enumerate(items)])
+        keys = [inputs.key(item, position) for position, item in enumerate(items)]
+        known: Vectors | None = self.recall("vectors", keys, (batch_size, normalize))
+        if known is not None:
+            return known
+        rows = DistinctRows(keys)
         vectors = np.empty((rows.number, self.dimension), dtype=np.float32)
 
         def apply(model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions) -> None:
@@ -132,7 +143,36 @@ class EventEncoder:
 
         self.pass_distinct(rows, inputs, apply, batch_size=batch_size, show_progress=show_progress)
         rows.copy_known(vectors)
+        # A change by one caller would reach the next.
+        vectors.setflags(write=self.memory is None)
+        self.keep(vectors)
         return vectors
+
+    def recall(self, kind: str, keys: Sequence[Hashable], settings: Hashable) -> Any:
+        """What the memory holds for a list of inputs; sets `remembered`, and `truncated` where it holds it.
+
+        Args:
+            kind: what the inputs are encoded to.
+            keys: what tells each input from others.
+            settings: what else decides the outcome, besides the encoder's own attributes.
+
+        Returns:
+            What was kept; None where the inputs are to be encoded and kept by `keep`.
+        """
+        self.remembered = 0
+        if self.memory is None:
+            return None
+        held = self.memory.ask((kind, settings, self.event_order, self.max_length, digest_of(keys)))
+        if held is None:
+            return None
+        encoded, self.truncated = held
+        self.remembered = len(set(keys))
+        return encoded
+
+    def keep(self, encoded: object) -> None:
+        """Give the memory what was encoded after `recall` held nothing for it."""
+        if self.memory is not None:
+            self.memory.keep((encoded, self.truncated))
 
     def pass_distinct(
         self,

@@ -1,0 +1,242 @@
+"""Encoders that several evaluations share: nothing is loaded or encoded twice, and no result changes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import weakref
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from transformers import AutoTokenizer
+
+from eventformers import SwccModel, cli, evaluated_model, training
+from eventformers.errors import EventformersError
+from eventformers.evaluated_model import SharedEncoders
+from eventformers.evaluation import evaluate
+from eventformers.inference import chain_vectors
+from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.results import TaskResult, load_results
+from eventformers.tasks import TASKS
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*were cut there")
+
+STEPS = ["mcns_v", "multistep_base", "multistep_sky", "mcne_v"]
+TASKS_OF_CHAINS = ["mcnc", *STEPS]
+SIMILARITY = ["hard_similarity", "hard_similarity_extended", "transitive_similarity"]
+
+
+@pytest.fixture
+def heterevent(tmp_path: Path, tiny_heterevent: Path, tiny_encoder: Path) -> Path:
+    """A model that reads chains and names its start encoder."""
+    folder = shutil.copytree(tiny_heterevent, tmp_path / "heterevent")
+    (folder / "run.json").write_text(json.dumps({"encoder": str(tiny_encoder)}))
+    return folder
+
+
+@pytest.fixture
+def swcc(tmp_path: Path, tiny_encoder: Path) -> Path:
+    """A model that reads single events and names its start encoder."""
+    folder = tmp_path / "swcc"
+    model = SwccModel.from_encoder(tiny_encoder, pooling="cls")
+    for parameter in model.parameters():
+        parameter.data.mul_(1.5)
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(folder)
+    (folder / "run.json").write_text(json.dumps({"encoder": str(tiny_encoder)}))
+    return folder
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Counter[object]]]:
+    """For each pass of events through an encoder its name, and how often each event was in it."""
+    found: list[tuple[str, Counter[object]]] = []
+    pass_distinct = EventEncoder.pass_distinct
+
+    def counting(self, rows, inputs, apply, **settings):
+        passed: Counter[object] = Counter()
+        found.append((self.name, passed))
+
+        def counted(model, tensors, positions):
+            passed.update(rows.distinct[position] for position in positions)
+            apply(model, tensors, positions)
+
+        pass_distinct(self, rows, inputs, counted, **settings)
+
+    monkeypatch.setattr(EventEncoder, "pass_distinct", counting)
+    return found
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the models that are loaded."""
+    found: list[str] = []
+
+    def load(name, **settings):
+        found.append(Path(name).name)
+        return load_encoder(name, **settings)
+
+    monkeypatch.setattr(evaluated_model, "load_encoder", load)
+    return found
+
+
+def _alike(result: TaskResult) -> TaskResult:
+    """A result without what differs from call to call."""
+    return replace(result, timing={}, created="")
+
+
+def _evaluated_apart(model: Path, tasks: list[str]) -> list[TaskResult]:
+    return [evaluate(model, task, device="cpu") for task in tasks]
+
+
+def _evaluated_together(model: object, tasks: list[str], **settings: object) -> list[TaskResult]:
+    with SharedEncoders() as shared:
+        return [evaluate(model, task, shared=shared, **settings) for task in tasks]
+
+
+@pytest.mark.parametrize("name", ["heterevent", "swcc"])
+def test_results_are_those_of_separate_calls(name, request):
+    model = request.getfixturevalue(name)
+    # One is asked for once more, after other rows.
+    tasks = [*TASKS_OF_CHAINS, "hard_similarity", "copa", "mcns_v"]
+    together = _evaluated_together(model, tasks, device="cpu")
+    apart = {result.task: _alike(result) for result in _evaluated_apart(model, sorted(set(tasks)))}
+    assert all(result.baseline is not None for result in together)
+    assert [_alike(result) for result in together] == [apart[task] for task in tasks]
+
+
+@pytest.mark.parametrize("name", ["heterevent", "swcc"])
+def test_no_event_of_the_same_rows_is_encoded_twice(name, request, passes, loads, monkeypatch):
+    graphs = []
+    find_nodes = chain_vectors.EventStates._find_nodes
+
+    def counted(self, *arguments):
+        graphs.append(self.encoder.name)
+        return find_nodes(self, *arguments)
+
+    monkeypatch.setattr(chain_vectors.EventStates, "_find_nodes", counted)
+    results = _evaluated_together(request.getfixturevalue(name), STEPS)
+    by_encoder = {encoder: Counter() for encoder, _ in passes}
+    for encoder, passed in passes:
+        by_encoder[encoder] += passed
+    assert set(by_encoder) == {name, "encoder"}
+    for passed in by_encoder.values():
+        # Of events with the same tokens only one passes.
+        assert 0.9 * results[0].timing["distinct_texts"] < len(passed) <= results[0].timing["distinct_texts"]
+        assert set(passed.values()) == {1}
+    assert graphs == ["heterevent"] * (name == "heterevent")
+    assert sorted(loads) == sorted([name, "encoder"])
+
+
+def test_other_rows_are_encoded_once_each(heterevent, passes, loads):
+    _evaluated_together(heterevent, [*TASKS_OF_CHAINS, *SIMILARITY])
+    assert Counter(name for name, _ in passes) == {"heterevent": 5, "encoder": 5}
+    assert all(set(passed.values()) == {1} for _, passed in passes)
+    assert sorted(loads) == ["encoder", "heterevent"]
+
+
+def test_timings_tell_what_was_shared(heterevent):
+    first, *later = _evaluated_together(heterevent, STEPS)
+    assert first.timing["shared_texts"] == 0
+    for result in later:
+        assert result.timing["shared_texts"] == result.timing["distinct_texts"] > 0
+        assert result.timing["load_seconds"] < first.timing["load_seconds"]
+    assert evaluate(heterevent, "mcns_v").timing["shared_texts"] == 0
+
+
+def test_another_length_batch_or_order_is_another_question(heterevent, passes, monkeypatch):
+    monkeypatch.setitem(TASKS, "mcne_v", replace(TASKS["mcne_v"], max_length=5))
+    with SharedEncoders() as shared:
+        plain = evaluate(heterevent, "mcns_v", baseline_encoder=False, shared=shared)
+        cut = evaluate(heterevent, "mcne_v", baseline_encoder=False, shared=shared)
+        evaluate(heterevent, "mcne_v", baseline_encoder=False, shared=shared, batch_size=3)
+        ordered = evaluate(
+            heterevent, "mcns_v", baseline_encoder=False, shared=shared, event_order="predicate_first"
+        )
+    assert len(passes) == 4
+    assert plain.truncated < cut.truncated
+    assert ordered.variant == "predicate_first"
+
+
+def test_cut_events_are_counted_where_they_are_remembered(heterevent, monkeypatch):
+    for task in STEPS:
+        monkeypatch.setitem(TASKS, task, replace(TASKS[task], max_length=5))
+    counts = [result.truncated for result in _evaluated_together(heterevent, STEPS)]
+    assert counts == [counts[0]] * 4
+    assert counts[0] > 0
+
+
+def test_what_is_kept_is_let_go(heterevent, tiny_encoder, monkeypatch):
+    kept: list[weakref.ref[object]] = []
+    keep = EventEncoder.keep
+
+    def watched(self, encoded):
+        kept.append(weakref.ref(encoded))
+        keep(self, encoded)
+
+    monkeypatch.setattr(EventEncoder, "keep", watched)
+    with SharedEncoders() as shared:
+        evaluate(heterevent, "mcns_v", shared=shared)
+        assert [reference() is not None for reference in kept] == [True, True]
+        # The next rows take the place of these, for the model and for the baseline.
+        evaluate(heterevent, "mcnc", shared=shared)
+        assert [reference() is not None for reference in kept] == [False, False, True, True]
+        loaded = weakref.ref(shared.encoder(heterevent).model)
+        assert loaded() is not None
+    assert [reference() is not None for reference in kept] == [False] * 4
+    evaluate(heterevent, "mcns_v")
+    assert kept[-1]() is None
+
+
+def test_an_encoder_that_is_given_keeps_nothing_itself(swcc, tiny_encoder, passes):
+    encoder, untrained = load_encoder(swcc), load_encoder(tiny_encoder)
+    together = _evaluated_together(encoder, STEPS, baseline_encoder=untrained)
+    assert len(passes) == 2
+    assert encoder.memory is untrained.memory is None
+    apart = [evaluate(encoder, task, baseline_encoder=untrained) for task in STEPS]
+    assert [_alike(result) for result in together] == [_alike(result) for result in apart]
+    with SharedEncoders() as shared, pytest.raises(EventformersError, match="loaded already"):
+        evaluate(encoder, "mcnc", pooling="cls", shared=shared)
+
+
+def test_a_remembered_vector_cannot_be_changed(tiny_encoder):
+    with SharedEncoders() as shared:
+        encoder = shared.encoder(tiny_encoder)
+        vectors = encoder.encode(["police arrested thief"])
+        assert encoder.encode(["police arrested thief"]) is vectors
+        with pytest.raises(ValueError, match="read-only"):
+            vectors[0] = 0
+    assert load_encoder(tiny_encoder).encode(["police arrested thief"]).flags.writeable
+
+
+def test_the_command_shares_among_its_tasks(heterevent, tmp_path, passes, loads, monkeypatch):
+    monkeypatch.setattr(cli.console, "print", lambda *_, **__: None)
+    cli.evaluate(str(heterevent), TASKS_OF_CHAINS, output=tmp_path / "out", device="cpu")
+    assert Counter(name for name, _ in passes) == {"heterevent": 2, "encoder": 2}
+    assert sorted(loads) == ["encoder", "heterevent"]
+    assert [result.task for result in load_results(tmp_path / "out")] == sorted(TASKS_OF_CHAINS)
+
+
+def test_a_training_shares_among_its_tasks(tiny_encoder, tmp_path, monkeypatch, passes):
+    scored_from: list[int] = []
+
+    def scored(*arguments, **settings):
+        if not scored_from:
+            scored_from.append(len(passes))
+        return evaluate(*arguments, **settings)
+
+    monkeypatch.setattr(training, "evaluate", scored)
+    finished = training.train(
+        "swcc",
+        tmp_path / "model",
+        recipe="demo",
+        encoder=str(tiny_encoder),
+        settings=("max_steps=1", "per_device_train_batch_size=4"),
+        tasks=STEPS,
+        device="cpu",
+        create_model_card=False,
+    )
+    assert len(finished.results) == len(STEPS)
+    assert len(passes) - scored_from[0] == 2
