@@ -39,9 +39,11 @@ class Frame(NamedTuple):
 
 
 def frame_files(folder: Path) -> list[Path]:
-    """The files of FrameNet in its folder: the relations where they are there, then the frames by name."""
-    frames = sorted((folder / FRAME_FOLDER).glob("*.xml"))
-    relations = folder / RELATIONS_FILE
+    """The files of FrameNet in its folder, or in the folder `frame` of it: the relations where they are
+    there, then the frames by name."""
+    root = folder.parent if folder.name == FRAME_FOLDER else folder
+    frames = sorted((root / FRAME_FOLDER).glob("*.xml"))
+    relations = root / RELATIONS_FILE
     return [*([relations] if frames and relations.is_file() else []), *frames]
 
 

@@ -178,7 +178,8 @@ def _first_place(text: str, wanted: str, mention_id: str, path: Path, line: int,
     if not places:
         found = f"the trigger {wanted!r} of the mention {mention_id}, which its sentence has not"
         raise DataFormatError(path, line, found, "a trigger from the sentence")
-    notes["triggers_at_several_places"] += len(places) > 1
+    if len(places) > 1:
+        notes["triggers_at_several_places"] += 1
     return places[0]
 
 

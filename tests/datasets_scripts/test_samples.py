@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from eventformers.datasets_scripts.cloze_readers import read_cloze_items
+from eventformers.datasets_scripts.raw_files import read_json_values
 
 SAMPLES = Path(__file__).resolve().parents[2] / "datasets_scripts" / "samples"
 CHAINS = SAMPLES / "chains" / "events.jsonl"
@@ -163,3 +164,42 @@ def test_no_pair_is_taken_from_the_public_tests(name: str, shared_data: Path):
     assert len(public) > 1000
     taken = [row for row in read_rows(SAMPLES / "similarity" / name) if public & set(pairs_of(row))]
     assert taken == []
+
+
+def test_event_mentions_are_distinct_and_counted():
+    lines = (SAMPLES / "event_types" / "mentions.jsonl").read_text(encoding="ascii").splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert {(row["source"], row["license"]) for row in rows} == {("eventformers-samples", "Apache-2.0")}
+    assert len({row["id"] for row in rows}) == len(rows)
+    sentences = Counter(row["sentence"] for row in rows)
+    assert len({(row["sentence"], row["trigger"]["start_char"]) for row in rows}) == len(rows)
+    triggers = {(row["event_type"], row["trigger"]["text"].lower()) for row in rows}
+    by_type = Counter(name for name, _ in triggers).values()
+    readme = (SAMPLES / "README.md").read_text(encoding="utf-8")
+    assert f"{len(rows)} mentions of 12 types in {len(sentences)} sentences" in readme
+    assert f"{sum(count == 2 for count in sentences.values())} sentences tell of two events" in readme
+    assert f"{min(by_type)} to {max(by_type)} different triggers" in readme
+
+
+def test_frames_are_counted_and_not_those_of_framenet(shared_data: Path):
+    lines = (SAMPLES / "event_types" / "frames.jsonl").read_text(encoding="ascii").splitlines()
+    frames = {row["name"]: row for row in map(json.loads, lines)}
+    edges = sum(len(row["parents"]) for row in frames.values())
+    readme = (SAMPLES / "README.md").read_text(encoding="utf-8")
+    assert f"{len(frames)} frames, {edges} inheritance edges" in readme
+    with open(shared_data / "framenet" / "frames.jsonl", encoding="utf-8") as stream:
+        public = [json.loads(line) for line in stream]
+    assert not frames.keys() & {row["name"] for row in public}
+    assert not {row["definition"] for row in frames.values()} & {row["definition"] for row in public}
+
+
+def test_no_event_mention_is_taken_from_the_public_files(shared_data: Path):
+    lines = (SAMPLES / "event_types" / "mentions.jsonl").read_text(encoding="ascii").splitlines()
+    own = {plain_words(json.loads(line)["sentence"]) for line in lines}
+    for name in ("geneva.jsonl.gz", "m2e2.jsonl", "fewevent.jsonl"):
+        for _, row in read_json_values(shared_data / "event_types" / name, Counter(), "a mention"):
+            assert plain_words(row["sentence"]) not in own
+
+
+def plain_words(text: str) -> str:
+    return " ".join(re.findall(r"[a-z]+", text.lower()))

@@ -1,0 +1,119 @@
+"""Frames from FrameNet's XML and from JSON lines, and what inherits from what."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from eventformers.datasets_scripts.frame_reader import (
+    Frame,
+    frame_descendants,
+    frame_files,
+    plain_definition,
+    read_frames,
+)
+from eventformers.errors import DataFormatError
+
+FRAME = (
+    '<?xml version="1.0" encoding="UTF-8"?>\n<?xml-stylesheet type="text/xsl" href="frame.xsl"?>\n'
+    '<frame xmlns="http://framenet.icsi.berkeley.edu" name="{name}" ID="{number}">\n'
+    "  <definition>&lt;def-root&gt;A &lt;fen&gt;Doer&lt;/fen&gt; acts.\n\n"
+    "&lt;ex&gt;&lt;fex name=&quot;Doer&quot;&gt;She&lt;/fex&gt; acted.&lt;/ex&gt; See R&amp;amp;D."
+    "&lt;/def-root&gt;</definition>\n"
+    '  <FE name="Doer"><definition>someone</definition></FE>\n'
+    '  <frameRelation type="Inherits from"><relatedFrame ID="9">{parent}</relatedFrame></frameRelation>\n'
+    '  <frameRelation type="Uses"><relatedFrame ID="8">Other</relatedFrame></frameRelation>\n'
+    "</frame>\n"
+)
+RELATIONS = (
+    '<frameRelations xmlns="http://framenet.icsi.berkeley.edu">\n'
+    '<frameRelationType ID="1" name="Inheritance" superFrameName="Parent" subFrameName="Child">\n'
+    '<frameRelation ID="1" superFrameName="Act" subFrameName="Run" supID="1" subID="2"/>\n'
+    '<frameRelation ID="2" superFrameName="Move" subFrameName="Run" supID="3" subID="2"/>\n'
+    "</frameRelationType>\n"
+    '<frameRelationType ID="2" name="Using" superFrameName="Parent" subFrameName="Child">\n'
+    '<frameRelation ID="3" superFrameName="Other" subFrameName="Act" supID="4" subID="1"/>\n'
+    "</frameRelationType></frameRelations>\n"
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "frame").mkdir()
+    for number, name in enumerate(("Act", "Run"), start=1):
+        text = FRAME.format(name=name, number=number, parent="Event")
+        (tmp_path / "frame" / f"{name}.xml").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def test_parents_come_from_the_relations_or_else_from_the_frames(folder: Path) -> None:
+    text = "A Doer acts. See R&D."
+    own = [Frame("1", "Act", text, ["Event"]), Frame("2", "Run", text, ["Event"])]
+    assert list(read_frames(frame_files(folder), Counter())) == own
+    assert frame_files(folder / "frame") == frame_files(folder)
+    (folder / "frRelation.xml").write_text(RELATIONS, encoding="utf-8")
+    rows = list(read_frames(frame_files(folder), Counter()))
+    assert [(row.name, row.parents) for row in rows] == [("Act", []), ("Run", ["Act", "Move"])]
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    path = tmp_path / "frames.jsonl"
+    rows = [{"id": 7, "name": "A", "definition": " a\n b ", "parents": ["B"]}, {"name": "B"}]
+    path.write_text("\n\n".join(map(json.dumps, rows)), encoding="utf-8")
+    skipped: Counter[str] = Counter()
+    assert list(read_frames([path], skipped)) == [Frame("7", "A", "a b", ["B"]), Frame("B", "B", "", [])]
+    assert skipped == {"blank_line": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line", "found"),
+    [
+        ("a.jsonl", '{"name": "A"}\n{"definition": "b"}', 2, "a line without the name of a frame"),
+        ("a.jsonl", '{"name": "A", "parents": "B"}', 1, "the parents 'B' of A"),
+        ("a.jsonl", '{"name": "A"}\n{"name": "A"}', 2, "the frame A again, after a.jsonl"),
+        ("a.xml", "<lexUnit/>", 1, "<lexUnit> without a frame"),
+        (
+            "a.xml",
+            '<!DOCTYPE frame SYSTEM "http://example.org/f.dtd">\n<frame/>',
+            1,
+            "a document type outside",
+        ),
+        (
+            "frRelation.xml",
+            '<a><frameRelationType name="Inheritance">\n<frameRelation/></frameRelationType></a>',
+            2,
+            "<frameRelation> without subFrameName",
+        ),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, name: str, text: str, line: int, found: str) -> None:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DataFormatError, match=re.escape(found)) as caught:
+        list(read_frames([path], Counter()))
+    assert caught.value.line == line
+
+
+def test_descendants_are_found_through_others_and_circles_end() -> None:
+    rows = [
+        {"name": "b", "parents": ["a"]},
+        {"name": "c", "parents": ["b", "x"]},
+        {"name": "d", "parents": ["c"]},
+        {"name": "x", "parents": ["d"]},
+    ]
+    assert frame_descendants(rows) == {
+        "a": {"b", "c", "d", "x"},
+        "b": {"c", "d", "x"},
+        "c": {"d", "x"},
+        "d": {"c", "x"},
+        "x": {"c", "d"},
+    }
+
+
+def test_definitions_lose_examples_and_markup() -> None:
+    markup = '<def-root>An <fex name="x">Agent</fex>\nacts <ex>Not\nthis</ex>on <b>it</b>.</def-root>'
+    assert plain_definition(markup) == "An Agent acts on it."

@@ -1,0 +1,154 @@
+"""Event mentions from JSON lines: triggers and their offsets, ids, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventformers.datasets_scripts.mention_reader import Mention, nearest, read_mentions
+from eventformers.errors import DataFormatError
+
+TEXT = "Fire fighters fired at the fire."
+
+
+def read(tmp_path: Path, *rows: object) -> tuple[list[Mention], Counter[str]]:
+    path = tmp_path / "own.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    notes: Counter[str] = Counter()
+    return list(read_mentions(path, Counter(), notes)), notes
+
+
+def test_a_row_of_the_published_form_and_the_least_one(tmp_path: Path) -> None:
+    published = {
+        "id": "m:1",
+        "source": "geneva",
+        "doc_id": "d",
+        "sentence": TEXT,
+        "tokens": TEXT.split(),
+        "trigger": {"text": "fired", "start_token": 2, "start_char": 14, "end_char": 19},
+        "event_type": "Shoot",
+        "parent_type": None,
+        "frames": ["Shoot_projectiles"],
+    }
+    least = {"text": "It rained.", "trigger": "rained"}
+    rows, notes = read(tmp_path, published, least, {"text": "Nothing."})
+    assert rows[0] == (
+        "m:1",
+        "d",
+        "geneva",
+        "CC-BY-3.0",
+        TEXT,
+        "fired",
+        14,
+        19,
+        "Shoot",
+        ["Shoot_projectiles"],
+    )
+    assert rows[1] == ("own/2", "", "own", "unspecified", "It rained.", "rained", 3, 9, "", [])
+    assert rows[2][5:9] == ("", -1, -1, "")
+    assert notes == {"mentions_without_trigger": 1}
+
+
+def test_built_rows_can_be_read_again(tmp_path: Path) -> None:
+    rows, _ = read(tmp_path, {"text": TEXT, "trigger": {"text": "fire", "start_char": 27}}, {"text": TEXT})
+    again, notes = read(tmp_path, *[row._asdict() for row in rows])
+    assert again == rows
+    assert notes == {"mentions_without_trigger": 1}
+
+
+@pytest.mark.parametrize(
+    ("trigger", "span", "note"),
+    [
+        ({"text": "fire", "start_char": 27, "end_char": 31}, (27, 31), None),
+        ({"start_char": 0, "end_char": 13}, (0, 13), None),
+        ({"text": "fire"}, (27, 31), None),
+        ("fired", (14, 19), None),
+        ("  ", (-1, -1), "mentions_without_trigger"),
+        ({"text": "", "start_char": -1, "end_char": -1}, (-1, -1), "mentions_without_trigger"),
+        ({}, (-1, -1), "mentions_without_trigger"),
+        # Offsets that miss their text by a few, or whose end is not exclusive.
+        ({"text": "fired", "start_char": 12, "end_char": 17}, (14, 19), "triggers_moved_to_their_text"),
+        ({"text": "fired", "start_char": 14, "end_char": 18}, (14, 19), "triggers_moved_to_their_text"),
+        # A whole word goes before a nearer part of one.
+        ({"text": "fire", "start_char": 13, "end_char": 17}, (27, 31), "triggers_moved_to_their_text"),
+        ("fighters  fired", (5, 19), None),
+        ("FIRED", (14, 19), None),
+        ("ire", (1, 4), "triggers_at_several_places"),
+    ],
+)
+def test_where_triggers_are(tmp_path: Path, trigger: object, span: tuple[int, int], note: str | None) -> None:
+    ((row,), notes) = read(tmp_path, {"text": TEXT, "trigger": trigger})
+    assert (row.trigger_start, row.trigger_end) == span
+    assert row.trigger == (TEXT[slice(*span)] if span[0] >= 0 else "")
+    assert notes == ({note: 1} if note else {})
+
+
+def test_offsets_count_characters(tmp_path: Path) -> None:
+    text = "👍🏽 Zoë hat geheiratet."
+    ((row,), _) = read(tmp_path, {"text": text, "trigger": "geheiratet"})
+    assert text[row.trigger_start : row.trigger_end] == row.trigger == "geheiratet"
+
+
+def test_types_of_ace_have_the_frames_of_the_paper(tmp_path: Path) -> None:
+    rows, _ = read(
+        tmp_path,
+        {"text": "a", "event_type": "Die", "parent_type": "Life"},
+        {"text": "a", "event_type": "Life.Die"},
+        {"text": "a", "event_type": "Life:Die", "frames": ["Killing"]},
+        {"text": "a", "event_type": "Die"},
+    )
+    assert [row.frames for row in rows] == [["Death"], ["Death"], ["Killing"], []]
+
+
+def test_a_licence_that_a_row_states_goes_first(tmp_path: Path) -> None:
+    rows, _ = read(tmp_path, {"text": "a", "source": "geneva", "license": "CC BY 4.0"})
+    assert rows[0].license == "CC-BY-4.0"
+
+
+def test_the_nearest_place() -> None:
+    text = "x" * 100 + " go " + "y" * 100 + " go "
+    assert nearest(text, "go", 110) == (101, 103)
+    assert nearest(text, "go", 150) == (101, 103)
+    assert nearest(text, "go", 160) == (205, 207)
+    assert nearest("go " + "y" * 80, "go", 71) is None
+    assert nearest("a b  c\nd", "b c d", 0) == (2, 8)
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        ([1], "JSON that is list"),
+        ({"trigger": "a"}, "no sentence in the mention own/2"),
+        ({"id": "m", "text": " "}, "no sentence in the mention m"),
+        ({"text": "a", "id": [1]}, '"id" that is list'),
+        ({"id": "m", "text": "It rained.", "trigger": "snowed"}, "the trigger 'snowed' of the mention m"),
+        (
+            {"id": "m", "text": "It rained.", "trigger": {"text": "snowed", "start_char": 3, "end_char": 9}},
+            "the trigger 'snowed' of the mention m at 3, where it has 'rained'",
+        ),
+        (
+            {"id": "m", "text": "It rained.", "trigger": {"start_char": 3, "end_char": 30}},
+            "a trigger from 3 to 30 in the mention m of 10 characters",
+        ),
+        (
+            {"id": "m", "text": "a", "trigger": {"text": "a", "start_char": "0"}},
+            "the offset '0' in the mention m",
+        ),
+        (
+            {"id": "m", "text": "a", "trigger": {"text": "a", "start_char": -3}},
+            "the offset -3 in the mention m",
+        ),
+        ({"id": "m", "text": "a", "trigger": ["a"]}, "a trigger that is list in the mention m"),
+        ({"text": "a", "frames": "Death"}, "the frames 'Death'"),
+        ({"text": "a \ud83d b"}, 'half of a surrogate pair in "text"'),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, row: Any, found: str) -> None:
+    with pytest.raises(DataFormatError, match=re.escape(found)) as caught:
+        read(tmp_path, {"text": "fine"}, row)
+    assert (caught.value.path.name, caught.value.line) == ("own.jsonl", 2)
