@@ -16,8 +16,10 @@ from eventformers.inference.clustering import (
     choose_num_clusters,
     cluster_affinity,
     cluster_agglomerative,
+    distances_to_cluster,
     silhouette,
 )
+from eventformers.inference.manifold import manifold_distances
 from eventformers.inference.mention_distances import MentionVectors, distances
 
 GROUPS = np.repeat([0, 1, 2, 3], [18, 14, 9, 5])
@@ -87,18 +89,28 @@ def test_chooses_the_number_by_silhouette(vectors: MentionVectors) -> None:
     assert set(chosen.silhouettes) == set(candidate_numbers(46))
     assert choose_num_clusters(asked, vectors, [3, 2]).num_clusters in (2, 3)
     same = MentionVectors(np.ones((8, 4), dtype=np.float32))
-    assert choose_num_clusters(np.zeros((8, 8)), same).num_clusters == 2
+    assert choose_num_clusters(np.zeros((8, 8)), same).num_clusters == 1
     one = MentionVectors(np.ones((1, 4), dtype=np.float32))
     assert choose_num_clusters(np.zeros((1, 1)), one).num_clusters == 1
 
 
-def test_candidates_grow_to_half_of_the_mentions() -> None:
+def test_candidates_grow_to_the_square_root_of_the_mentions() -> None:
     assert candidate_numbers(3) == [1]
-    assert candidate_numbers(10) == [2, 3, 4, 5]
+    assert candidate_numbers(30) == [2, 3, 4, 5]
     many = candidate_numbers(10_000)
     assert many[0] == 2
-    assert many[-1] == clustering.MOST_CLUSTERS
+    assert many[-1] == 100
     assert len(many) <= clustering.MAX_CANDIDATES
+
+
+def test_what_is_clustered_by_is_the_manifold_of_the_mean_distances(vectors: MentionVectors) -> None:
+    other = MentionVectors(vectors.embeddings[:, ::-1] ** 3)
+    mean = (distances(vectors, "encoder") + distances(other, "encoder")) / 2
+    found = distances_to_cluster([vectors, other], manifold=False)
+    np.testing.assert_allclose(found, mean, atol=1e-6)
+    np.testing.assert_allclose(
+        distances_to_cluster(iter([vectors, other])), manifold_distances(mean), atol=1e-4
+    )
 
 
 def test_wrong_input_is_told(vectors: MentionVectors) -> None:

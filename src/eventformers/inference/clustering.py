@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,13 +18,21 @@ from sklearn.cluster import AffinityPropagation
 from sklearn.exceptions import ConvergenceWarning
 
 from eventformers.errors import EventformersError
-from eventformers.inference.mention_distances import Labels, Matrix, MentionVectors, distances
+from eventformers.inference.manifold import manifold_distances
+from eventformers.inference.mention_distances import (
+    DistanceKind,
+    Labels,
+    Matrix,
+    MentionVectors,
+    average_distances,
+    distances,
+)
 
 MAX_CANDIDATES = 24
 """Numbers of clusters that are tried where none are given."""
 
-MOST_CLUSTERS = 100
-"""The largest of them."""
+ALIKE = 1e-5
+"""Cosine distance up to which two mentions are alike: rounding alone may be the cause."""
 
 _DAMPINGS = (0.5, 0.9)
 _AFFINITY_STEPS = 1_000
@@ -186,8 +195,34 @@ def silhouette(distances: Matrix, labels: Labels) -> float:
     return float(np.sum((other - own)[counted] / larger[counted]) / len(labels))
 
 
+def distances_to_cluster(
+    runs: Iterable[MentionVectors],
+    kind: DistanceKind = "encoder",
+    *,
+    manifold: bool = True,
+    num_neighbours: int | None = None,
+) -> Matrix:
+    """What mentions are clustered by: the distances of one run, or their mean over several, and the manifold.
+
+    Args:
+        runs: the vectors of the same mentions under one model or several; see `average_distances`.
+        kind: see `distances`.
+        manifold: take 1 - w_ij of the distances (`manifold_distances`).
+        num_neighbours: see `manifold_weights`.
+
+    Returns:
+        `(n, n)`, symmetric.
+
+    Raises:
+        EventformersError: there is no run, the runs differ in their mentions, or a vector cannot be used.
+        UnknownNameError: an unknown kind.
+    """
+    found = average_distances(distances(vectors, kind) for vectors in runs)
+    return manifold_distances(found, num_neighbours) if manifold else found
+
+
 def choose_num_clusters(
-    distances_to_cluster: NDArray[np.floating],
+    matrix: NDArray[np.floating],
     vectors: MentionVectors,
     candidates: Sequence[int] | None = None,
     *,
@@ -195,8 +230,10 @@ def choose_num_clusters(
 ) -> ChosenNumber:
     """Choose the number of clusters whose silhouette on the encoder vectors' cosines is highest.
 
+    Without candidates, mentions that are all alike are one cluster.
+
     Args:
-        distances_to_cluster: `(n, n)`, what average linkage clusters by.
+        matrix: `(n, n)`, what average linkage clusters by.
         vectors: the vectors of the mentions.
         candidates: numbers to try; None takes `candidate_numbers`.
         show_progress: draw a progress bar on standard error.
@@ -204,11 +241,14 @@ def choose_num_clusters(
     Raises:
         EventformersError: no candidate, one below 1, or one above the number of mentions.
     """
-    tried = candidate_numbers(len(distances_to_cluster)) if candidates is None else sorted(set(candidates))
+    cosines = distances(vectors, "encoder")
+    if candidates is not None:
+        tried = sorted(set(candidates))
+    else:
+        tried = candidate_numbers(len(cosines)) if (cosines > ALIKE).any() else [1]
     if not tried:
         raise EventformersError("no number of clusters to try; accepted: at least one")
-    tree = AverageLinkage(distances_to_cluster)
-    cosines = distances(vectors, "encoder")
+    tree = AverageLinkage(matrix)
     silhouettes = {
         number: silhouette(cosines, tree.cut(number))
         for number in track(
@@ -219,8 +259,12 @@ def choose_num_clusters(
 
 
 def candidate_numbers(mentions: int) -> list[int]:
-    """Numbers of clusters to try: from 2 in steps that grow, to half of the mentions or `MOST_CLUSTERS`."""
-    most = min(MOST_CLUSTERS, mentions // 2)
+    """Numbers of clusters to try: from 2 in steps that grow, to the square root of the number of mentions.
+
+    That bound is a rule of thumb. Without one the silhouette of mentions, of which many are nearly alike,
+    grows until each group of these is a cluster.
+    """
+    most = math.isqrt(mentions)
     if most < 2:
         return [1]
     return sorted({int(number) for number in np.geomspace(2, most, MAX_CANDIDATES).round()})

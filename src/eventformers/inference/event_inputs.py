@@ -8,7 +8,7 @@ from typing import TypeAlias, cast
 
 import numpy as np
 import torch
-from transformers import PreTrainedTokenizerBase
+from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.errors import EventformersError
@@ -84,20 +84,8 @@ class TextInputs(EventInputs):
 
     def token_rows(self, keys: Sequence[Hashable]) -> tuple[list[TokenRow], list[int]]:
         """Token ids of texts, and the positions of those that were cut."""
-        texts = cast("list[str]", list(keys))
-        settings = {"return_attention_mask": False, "return_token_type_ids": False, "verbose": False}
-        encoded = self.tokenizer(texts, truncation=True, max_length=self.max_length, **settings)
-        token_ids = cast("list[list[int]]", encoded["input_ids"])
-        full = [position for position, ids in enumerate(token_ids) if len(ids) >= self.max_length]
-        if not full:
-            return token_ids, []
-        whole = self.tokenizer([texts[position] for position in full], **settings)["input_ids"]
-        cut = [
-            position
-            for position, ids in zip(full, cast("list[list[int]]", whole), strict=True)
-            if len(ids) > self.max_length
-        ]
-        return token_ids, cut
+        encoded, cut = tokenise_texts(self.tokenizer, cast("list[str]", list(keys)), self.max_length)
+        return cast("list[TokenRow]", encoded["input_ids"]), cut
 
     def length(self, row: TokenRow) -> int:
         """Number of tokens of a row."""
@@ -106,6 +94,30 @@ class TextInputs(EventInputs):
     def tensors(self, rows: Sequence[TokenRow], device: torch.device) -> dict[str, torch.Tensor]:
         """`input_ids`, `(batch, length)`."""
         return {"input_ids": torch.tensor(rows, device=device)}
+
+
+def tokenise_texts(
+    tokenizer: PreTrainedTokenizerBase, texts: list[str], max_length: int, **settings: bool
+) -> tuple[BatchEncoding, list[int]]:
+    """Tokenise texts without padding.
+
+    Args:
+        tokenizer: the tokenizer.
+        texts: the texts.
+        max_length: tokens of a text at most, special tokens included.
+        **settings: passed on to the tokenizer.
+
+    Returns:
+        The encoding, and the positions of the texts that were cut.
+    """
+    plain = {"return_attention_mask": False, "return_token_type_ids": False, "verbose": False}
+    encoded = tokenizer(texts, truncation=True, max_length=max_length, **plain, **settings)
+    full = [position for position, ids in enumerate(encoded["input_ids"]) if len(ids) >= max_length]
+    if not full:
+        return encoded, []
+    whole = tokenizer([texts[position] for position in full], **plain)["input_ids"]
+    cut = [position for position, ids in zip(full, whole, strict=True) if len(ids) > max_length]
+    return encoded, cut
 
 
 class RoleInputs(EventInputs):

@@ -85,11 +85,11 @@ def average_distances(matrices: Iterable[Matrix]) -> Matrix:
     Raises:
         EventformersError: there is none, or their shapes differ.
     """
-    total: NDArray[np.float64] | None = None
+    total: Matrix | None = None
     number = 0
     for matrix in matrices:
         if total is None:
-            total = matrix.astype(np.float64)
+            total = np.array(matrix, dtype=np.float32)
         elif total.shape != matrix.shape:
             raise EventformersError(
                 f"an ensemble of matrices of shapes {total.shape} and {matrix.shape}; accepted: runs on the "
@@ -100,8 +100,8 @@ def average_distances(matrices: Iterable[Matrix]) -> Matrix:
         number += 1
     if total is None:
         raise EventformersError("an ensemble of no run; accepted: at least one")
-    total /= number
-    return total.astype(np.float32)
+    total /= np.float32(number)
+    return total
 
 
 def combine_with_transpose(matrix: Matrix, combine: Callable[[Matrix, Matrix], Matrix]) -> None:

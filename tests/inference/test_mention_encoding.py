@@ -1,0 +1,126 @@
+"""Vectors of mentions: of sentences, of the tokens of triggers, and with queries and keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel, AutoTokenizer, BertTokenizerFast
+
+from eventformers import EventTypeInductionModel
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.inference.mention_encoding import encode_mentions, has_trigger
+from eventformers.trainers.marker_tokens import add_marker_tokens
+from eventformers.trainers.mention_tokenising import TRIGGER_MARKERS, tokenise_mentions
+from eventformers.trainers.mention_tokenising import Mention as TokenisedMention
+
+
+def mention(text: str, trigger: str = "") -> dict[str, Any]:
+    start = text.index(trigger) if trigger else -1
+    return {"text": text, "trigger_start": start, "trigger_end": start + len(trigger) if trigger else -1}
+
+
+MENTIONS = [
+    mention("the police arrested a thief", "arrested"),
+    mention("the court sentenced the man and fined a firm", "fined"),
+    mention("the court sentenced the man and fined a firm", "sentenced"),
+    mention("a storm destroyed the bridge"),
+    mention("the police arrested a thief", "arrested"),
+]
+
+
+def save_model(encoder: Path, folder: Path, trigger_input: str) -> Path:
+    torch.manual_seed(0)
+    model = EventTypeInductionModel.from_encoder(encoder, trigger_input=trigger_input)
+    tokenizer = BertTokenizerFast.from_pretrained(encoder)
+    if "marked" in trigger_input:
+        add_marker_tokens(tokenizer, model, TRIGGER_MARKERS)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def plain(tiny_encoder: Path) -> EventEncoder:
+    return load_encoder(tiny_encoder, device="cpu")
+
+
+def test_plain_encoder_reads_the_sentence(plain: EventEncoder) -> None:
+    vectors = encode_mentions(plain, MENTIONS)
+    assert vectors.query is None
+    assert vectors.key is None
+    expected = plain.encode([row["text"] for row in MENTIONS])
+    np.testing.assert_array_equal(vectors.embeddings, expected)
+    np.testing.assert_array_equal(vectors.embeddings[1], vectors.embeddings[2])
+
+
+def test_plain_encoder_averages_the_tokens_of_the_trigger(plain: EventEncoder, tiny_encoder: Path) -> None:
+    with pytest.warns(UserWarning, match="1 of 5 mentions have no trigger"):
+        vectors = encode_mentions(plain, MENTIONS, trigger_input="span").embeddings
+    model, tokenizer = AutoModel.from_pretrained(tiny_encoder), AutoTokenizer.from_pretrained(tiny_encoder)
+    for row, vector in zip(MENTIONS, vectors, strict=True):
+        encoded = tokenizer(row["text"], return_tensors="pt", return_offsets_mapping=True)
+        first, last = encoded.pop("offset_mapping")[0].T
+        with torch.inference_mode():
+            hidden = model.eval()(**encoded).last_hidden_state[0]
+        inside = (first >= row["trigger_start"]) & (last <= row["trigger_end"]) & (last > first)
+        expected = hidden[inside].mean(0) if has_trigger(row) else hidden.mean(0)
+        np.testing.assert_allclose(vector, expected.numpy(), atol=1e-5)
+    np.testing.assert_array_equal(vectors[0], vectors[4])
+    assert not np.allclose(vectors[1], vectors[2])
+
+
+@pytest.mark.filterwarnings("ignore:1 of 5 mentions have no trigger")
+@pytest.mark.parametrize("trigger_input", ["none", "span", "marked", "marked_span"])
+def test_model_reads_triggers_as_in_training(trigger_input: str, tiny_encoder: Path, tmp_path: Path) -> None:
+    encoder = load_encoder(save_model(tiny_encoder, tmp_path, trigger_input), device="cpu")
+    vectors = encode_mentions(encoder, MENTIONS)
+    reads = trigger_input != "none"
+    inputs = tokenise_mentions(
+        encoder.tokenizer,
+        [
+            TokenisedMention(row["text"], *((row["trigger_start"], row["trigger_end"]) if reads else ()))
+            for row in MENTIONS
+        ],
+        32,
+        marks_trigger="marked" in trigger_input,
+    )
+    with torch.inference_mode():
+        expected = encoder.model(inputs.input_ids, inputs.attention_mask, inputs.trigger_mask)
+    for part in ("embeddings", "query", "key"):
+        np.testing.assert_allclose(getattr(vectors, part), expected[part].numpy(), atol=1e-5)
+    assert np.allclose(vectors.embeddings[1], vectors.embeddings[2]) != reads
+
+
+def test_triggers_that_are_cut_off_are_told(plain: EventEncoder) -> None:
+    long = mention("the man said " * 20 + "fire", "fire")
+    with (
+        pytest.warns(UserWarning, match="were cut there"),
+        pytest.warns(UserWarning, match="1 triggers lie beyond the 32 tokens"),
+    ):
+        vectors = encode_mentions(plain, [long], trigger_input="span")
+    assert np.isfinite(vectors.embeddings).all()
+
+
+def test_no_mentions_give_no_vectors(plain: EventEncoder) -> None:
+    for trigger_input in ("none", "span"):
+        found = encode_mentions(plain, [], trigger_input=trigger_input)  # type: ignore[arg-type]
+        assert found.embeddings.shape == (0, 32)
+
+
+def test_wrong_input_is_told(
+    plain: EventEncoder, tiny_heterevent: Path, tiny_encoder: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(UnknownNameError, match="Accepted: none, span"):
+        encode_mentions(plain, MENTIONS, trigger_input="marked")
+    with pytest.raises(EventformersError, match="item 0: found a text without any word"):
+        encode_mentions(plain, [mention(" ")], trigger_input="span")
+    with pytest.raises(EventformersError, match="pools tokens in its own way"):
+        encode_mentions(load_encoder(tiny_heterevent), MENTIONS, trigger_input="span")
+    model = load_encoder(save_model(tiny_encoder, tmp_path / "model", "none"))
+    with pytest.raises(EventformersError, match="was trained with 'none'"):
+        encode_mentions(model, MENTIONS, trigger_input="span")
