@@ -73,6 +73,7 @@ class MethodCard:
             for one on all.
         training_rows: rows of the published training sets by the dataset's config, likewise.
         published_note: what the published scores were reached with.
+        normalises: whether the vectors have length 1.
     """
 
     method: str
@@ -91,6 +92,7 @@ class MethodCard:
     published_rows: Mapping[str, int] = field(default_factory=dict)
     training_rows: Mapping[str, int] = field(default_factory=dict)
     published_note: str = ""
+    normalises: bool = False
 
 
 def load_method_card(method: str) -> MethodCard:

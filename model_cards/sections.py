@@ -191,11 +191,11 @@ def _facts(card: ModelCard, method: MethodCard) -> str:
     if config.get("projection_dim"):
         pooling = {"mean": "mean of the token vectors", "cls": "vector of the first token"}
         taken = pooling.get(str(config.get("pooling")), str(config.get("pooling")))
+        length = "of length 1" if method.normalises else "not normalised"
         rows.append(
             (
                 "vector",
-                f"{config['projection_dim']} numbers, {markdown.cell(taken)}, not normalised; compare by "
-                "cosine",
+                f"{config['projection_dim']} numbers, {markdown.cell(taken)}, {length}; compare by cosine",
             )
         )
     rows.append(("text read", method.text_read(config)))

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from itertools import product
+from typing import cast
 
 import torch
 from torch import nn
@@ -253,8 +254,12 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
         self,
         input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        trigger_mask: torch.Tensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
         return_dict: bool | None = None,
+        trigger_mask: torch.Tensor | None = None,
         **kwargs,
     ) -> EventTypeInductionModelOutput | tuple:
         """Encode mentions.
@@ -262,16 +267,28 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
         Args:
             input_ids: token ids of sentences, `(batch, length)`.
             attention_mask: 1 for a token, 0 for padding, `(batch, length)`; None where nothing is padded.
+            token_type_ids: `(batch, length)`, for encoders that know segments.
+            inputs_embeds: token embeddings instead of ids, `(batch, length, hidden_size)`.
+            output_hidden_states: also return the vectors of every layer.
+            output_attentions: also return the attention weights.
+            return_dict: False gives a tuple.
             trigger_mask: true for a token of the trigger, `(batch, length)`; read where `trigger_input` pools
                 over the trigger.
-            return_dict: False gives a tuple.
-            **kwargs: `token_type_ids`, `inputs_embeds`, `output_hidden_states`, `output_attentions`, and what
-                the encoder takes beside.
+            **kwargs: passed on to the encoder.
 
         Returns:
             `EventTypeInductionModelOutput`.
         """
-        encoded = super().forward(input_ids, attention_mask, **kwargs)
+        encoded = super().forward(
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            inputs_embeds,
+            output_hidden_states,
+            output_attentions,
+            **kwargs,
+        )
+        encoded = cast(EventModelOutput, encoded)
         embeddings = self.pool_mentions(encoded.last_hidden_state, attention_mask, trigger_mask)
         result = EventTypeInductionModelOutput(
             embeddings=embeddings,
@@ -448,7 +465,11 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
         """
         if augmented_input_ids is None and type_ids is None:
             output = self.event_type_induction(
-                input_ids, attention_mask, trigger_mask, token_type_ids=token_type_ids, **kwargs
+                input_ids,
+                attention_mask,
+                token_type_ids=token_type_ids,
+                trigger_mask=trigger_mask,
+                **kwargs,
             )
             result = EventTypeInductionForPreTrainingOutput(embeddings=output.embeddings)
         else:
