@@ -29,6 +29,7 @@ from eventformers.trainers.chain_corruption import (
     corrupt_chains,
 )
 from eventformers.trainers.chain_rows import ChainRow, ChainRows
+from eventformers.trainers.document_windows import load_training_documents, with_document_windows
 from eventformers.trainers.event_tokenising import event_keys, tokenise_events
 from eventformers.trainers.method import IndexedRows, Method, TrainingData
 from eventformers.trainers.recipes import Recipe, check_types
@@ -47,6 +48,7 @@ _SETTING_TYPES = {
     "num_views": int,
     "target": str,
     "num_distractors": int,
+    "document_share": float,
 }
 _LEAST = {
     "max_seq_length": 3,
@@ -295,11 +297,15 @@ def _prepare(
     splits = cast(DatasetDict, load_built(data, name, builder=builder, **settings))
     if "train" not in splits:
         raise EventformersError(f"{data}: found the splits {', '.join(splits)}; accepted: with train")
-    all_windows = views.pop("all_windows", True)
-    rows = ChainRows(splits["train"], views.get("max_chain_length", 9), all_windows=all_windows)
+    chains, length = splits["train"], views.get("max_chain_length", 9)
+    if share := views.pop("document_share", 0.0):
+        documents = load_training_documents(data, builder, settings)
+        least = EventChainsConfig(**settings).min_chain_length
+        chains = with_document_windows(chains, documents, share, length, least, seed)
+    rows = ChainRows(chains, length, all_windows=views.pop("all_windows", True))
     if not len(rows):
         raise EventformersError(
-            f"found {len(splits['train'])} chains, none of them of {LEAST_EVENTS} events that differ; "
+            f"found {len(chains)} chains, none of them of {LEAST_EVENTS} events that differ; "
             "accepted: longer chains, or a lower min_chain_length"
         )
     substitutes = config.stage == "sequence" and (config.replacement_weight or config.composition_weight)
@@ -318,7 +324,8 @@ def _prepare(
     report = built_report(data, name, builder=builder, **settings)
     if report:
         skipped = cast("dict[str, int]", report.get("skipped", {}))
-        report = {**report, "skipped": {**skipped, **_counted(rows.skipped)}}
+        windows = {"document_windows": len(chains) - len(splits["train"])} if share else {}
+        report = {**report, **windows, "skipped": {**skipped, **_counted(rows.skipped)}}
     return TrainingData(rows, _questions(recipe, data, config, settings), collator, report)
 
 
@@ -333,6 +340,10 @@ def _check_settings(recipe: Recipe) -> None:
     for name, least in _LEAST.items():
         if views.get(name, least) < least:
             raise EventformersError(f"setting {name}: found {views[name]}; accepted: {least} or more")
+    if not 0 <= views.get("document_share", 0.0) < 1:
+        raise EventformersError(
+            f"setting document_share: found {views['document_share']}; accepted: a number from 0 to below 1"
+        )
     for name in ("corruption_probability", "segment_order_share"):
         probability = views.get(name, 0.2)
         if not 0 <= probability <= 1:

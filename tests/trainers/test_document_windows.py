@@ -1,0 +1,97 @@
+"""Windows of whole documents beside the chains of protagonists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from datasets import Dataset, Features, List
+
+from eventformers.datasets_scripts.base import SAMPLES
+from eventformers.datasets_scripts.building import build_dataset, load_built
+from eventformers.datasets_scripts.events import EVENT_FEATURE, Event
+from eventformers.errors import EventformersError
+from eventformers.trainers.document_windows import load_training_documents, with_document_windows
+
+
+def rows(*documents: list[str]) -> Dataset:
+    """Documents whose events are predicates alone."""
+    events: list[list[Event]] = [
+        [{"subject": "", "predicate": word, "object": ""} for word in words] for words in documents
+    ]
+    return Dataset.from_dict({"events": events}, features=Features({"events": List(EVENT_FEATURE)}))
+
+
+def predicates(dataset: Dataset) -> list[str]:
+    return ["".join(event["predicate"] for event in row["events"]) for row in dataset]
+
+
+def test_windows_hold_distinct_events_and_follow_one_another() -> None:
+    chains = rows(list("xyz"), list("uvw"))
+    documents = rows(list("abacdBe"), list("fg"), list("hijk"))
+    found = predicates(with_document_windows(chains, documents, 0.5, length=3, least=3, seed=0))
+    assert found[:2] == ["xyz", "uvw"]
+    assert len(found) == 4
+    # "de" and "fg", "k" are too short; an event that reads like an earlier one stands where it comes first.
+    assert set(found[2:]) <= {"abc", "hij"}
+
+
+@pytest.mark.parametrize(("share", "windows"), [(0.2, 1), (0.5, 4), (0.75, 6)])
+def test_the_share_decides_how_many(share: float, windows: int) -> None:
+    chains = rows(*[list("xyz")] * 4)
+    documents = rows(*[[f"{document}-{place}" for place in range(3)] for document in range(6)])
+    found = with_document_windows(chains, documents, share, length=3, least=3, seed=0)
+    assert len(found) == 4 + windows
+
+
+def test_the_seed_decides_which() -> None:
+    chains = rows(list("xyz"), list("uvw"))
+    documents = rows(*[[f"{document}-{place}" for place in range(3)] for document in range(40)])
+    first, again, other = (
+        predicates(with_document_windows(chains, documents, 0.5, length=3, least=3, seed=seed))
+        for seed in (0, 0, 1)
+    )
+    assert first == again
+    assert first != other
+
+
+@pytest.fixture
+def raw(tmp_path: Path) -> Path:
+    """The samples without the cloze files, which give documents and no chains."""
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    for path in (SAMPLES / "chains").glob("*.jsonl*"):
+        (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+def test_documents_of_the_questions_are_left_out(raw: Path, tmp_path: Path) -> None:
+    settings = {"validation_share": 0.2, "test_share": 0.3}
+    whole = load_built(raw, "documents", builder="event_chains")["train"]
+    training = load_training_documents(str(raw), "event_chains", settings)
+    questions = load_built(raw, "chains", builder="event_chains", **settings)
+    ids = set(training["document_id"])
+    assert 0 < len(ids) < len(whole)
+    assert set(questions["train"]["document_id"]) <= ids
+    assert not ids & {*questions["validation"]["document_id"], *questions["test"]["document_id"]}
+
+    for split in (None, "train", "test"):
+        folder = tmp_path / str(split)
+        for config in ("documents", "chains"):
+            chosen = settings | ({"document_split": split} if split and config == "documents" else {})
+            build_dataset("event_chains", config, data_dir=raw, output=folder, **chosen)
+    for name in ("None", "train"):
+        built = load_training_documents(str(tmp_path / name), "event_chains", {})
+        assert built["document_id"] == training["document_id"]
+    with pytest.raises(EventformersError, match=r"built with document_split=test.*document_split=train"):
+        load_training_documents(str(tmp_path / "test"), "event_chains", {})
+
+
+def test_documents_of_other_files_are_refused(raw: Path, tmp_path: Path) -> None:
+    (raw / "mcnc_dev.txt").write_text(
+        "a|saw|b\na|met|c\nHOLDOUT_SEP\na|left|d\nNEG_SEP\ne|sang|f\nDOC_SEP\n", encoding="utf-8"
+    )
+    for config in ("documents", "chains"):
+        build_dataset("event_chains", config, data_dir=raw, output=tmp_path / "built")
+    with pytest.raises(EventformersError, match="from files other than those of the chains"):
+        load_training_documents(str(tmp_path / "built"), "event_chains", {})

@@ -1,0 +1,91 @@
+"""Windows of whole documents, beside the chains of protagonists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from datasets import Dataset, DatasetDict, concatenate_datasets
+
+from eventformers.datasets_scripts.building import built_report, load_built
+from eventformers.datasets_scripts.chain_settings import EventChainsConfig
+from eventformers.datasets_scripts.document_filters import document_splits_of
+from eventformers.datasets_scripts.document_splits import RepeatedDocuments
+from eventformers.datasets_scripts.events import Event
+from eventformers.datasets_scripts.protagonist_chains import distinct_events
+from eventformers.errors import EventformersError
+
+_SPLIT = "train"
+
+
+def load_training_documents(data: str | None, builder: str, settings: Mapping[str, Any]) -> Dataset:
+    """The documents of which the split train of `chains` is made, with or without chains of their own.
+
+    Documents that were built as a whole are split as their chains were, and those that repeat others go.
+
+    Args:
+        data: the raw or built data of the chains.
+        builder: their builder.
+        settings: the builder's settings.
+
+    Raises:
+        EventformersError: documents that were built already hold some that are in no split of the chains, or
+            are those of another split; or as `load_built`.
+    """
+    settings = {**settings, "document_split": _SPLIT}
+    documents = cast(DatasetDict, load_built(data, "documents", builder=builder, **settings))[_SPLIT]
+    of_documents, of_chains = (
+        built_report(data, config, builder=builder, **settings) for config in ("documents", "chains")
+    )
+    built_with = cast("Mapping[str, Any]", of_documents.get("settings", {}))
+    if built_with.get("document_split") == _SPLIT:
+        return documents
+    if built_with.get("document_split") is not None or of_documents["raw_files"] != of_chains["raw_files"]:
+        raise EventformersError(
+            f"{data}, documents: built with document_split={built_with.get('document_split')} from files "
+            f"other than those of the chains alone; accepted: built with --set document_split={_SPLIT}, or "
+            "document_share=0"
+        )
+    config = EventChainsConfig(**cast("dict[str, Any]", of_chains["settings"]))
+    splits, repeats = document_splits_of(config), RepeatedDocuments()
+    for row in documents:
+        if len(row["events"]) >= config.min_chain_length:
+            repeats.add(row["document_id"], row["events"])
+    return documents.filter(
+        lambda row: (
+            splits.split_of(row["document_id"]) == _SPLIT
+            and not repeats.is_repeat(row["document_id"], row["events"])
+        )
+    )
+
+
+def with_document_windows(
+    chains: Dataset, documents: Dataset, share: float, length: int, least: int, seed: int
+) -> Dataset:
+    """Chains, and windows of documents as if they were chains.
+
+    A document's windows follow one another and share no event; each holds the distinct events of the
+    document, about whomever they are. Which windows are taken depends on the seed.
+
+    Args:
+        chains: rows with a column `events`.
+        documents: likewise.
+        share: share of the windows among all rows; fewer where the documents do not give as many.
+        length: events of a window at most.
+        least: events of a window at least.
+        seed: seed of the choice.
+
+    Returns:
+        The rows with the column `events` alone: the chains, then the windows.
+    """
+    chains = chains.select_columns(["events"])
+
+    def cut(batch: dict[str, list[list[Event]]]) -> dict[str, list[Sequence[Event]]]:
+        windows: list[Sequence[Event]] = []
+        for events in map(distinct_events, batch["events"]):
+            windows += (events[start : start + length] for start in range(0, len(events), length))
+        return {"events": [window for window in windows if len(window) >= least]}
+
+    windows = documents.select_columns(["events"]).map(cut, batched=True, features=chains.features)
+    count = min(round(len(chains) * share / (1 - share)), len(windows))
+    return concatenate_datasets([chains, windows.shuffle(seed=seed).select(range(count))])
