@@ -43,6 +43,7 @@ print("loaded")
 
 def test_the_published_metrics_are_there():
     assert set(METRICS) >= {
+        "clustering_nmi",
         "hard_similarity",
         "mcnc",
         "multistep_inference",

@@ -1,0 +1,81 @@
+"""The metric `clustering_nmi` for `evaluate.load`."""
+
+from __future__ import annotations
+
+import datasets
+import evaluate
+
+from .clustering_nmi_impl import clustering_nmi
+
+_DESCRIPTION = """
+Clustering NMI says how well clusters of mentions agree with their true types, whatever the clusters are
+called. Beside the normalized mutual information, by the geometric mean of both entropies, it gives the
+measures that are usual with it, and how many of the types are found at all.
+"""
+
+_KWARGS_DESCRIPTION = """
+Args:
+    predictions (list of int): the cluster of each mention, by any numbers.
+    references (list of str): the type of each mention.
+
+Returns:
+    nmi (float): mutual information by the geometric mean of both entropies, 0 to 100, higher is better.
+    fowlkes_mallows (float): geometric mean of precision and recall over pairs of mentions, 0 to 100.
+    completeness (float): how far the mentions of a type are in one cluster, 0 to 100.
+    homogeneity (float): how far the mentions of a cluster are of one type, 0 to 100.
+    v_measure (float): harmonic mean of the two, which is mutual information by the arithmetic mean, 0 to 100.
+    ari (float): Rand index adjusted for chance, 100 at best, 0 for chance, below 0 for worse.
+    purity (float): share of a cluster's most frequent type, the mean over clusters whatever their size.
+    type_representation (float): percentage of the types that are the most frequent one of a cluster.
+    num_clusters (int): number of clusters.
+
+Raises:
+    ValueError: no mentions, lists of unequal length, or a mention without a type.
+
+Examples:
+    >>> metric = evaluate.load("clustering_nmi")
+    >>> scores = metric.compute(predictions=[0, 0, 1, 1], references=["Sue", "Sue", "Marry", "Sue"])
+    >>> {name: round(score, 1) for name, score in scores.items()}
+    {'nmi': 34.6, 'fowlkes_mallows': 40.8, 'completeness': 31.1, 'homogeneity': 38.4, 'v_measure': 34.4, \
+'ari': 0.0, 'purity': 75.0, 'type_representation': 100.0, 'num_clusters': 2}
+"""
+
+_CITATION = """
+@article{fowlkes1983method,
+  title = {A Method for Comparing Two Hierarchical Clusterings},
+  author = {Fowlkes, Edward B. and Mallows, Colin L.},
+  journal = {Journal of the American Statistical Association},
+  year = {1983}
+}
+@inproceedings{rosenberg2007v,
+  title = {{V}-Measure: A Conditional Entropy-Based External Cluster Evaluation Measure},
+  author = {Rosenberg, Andrew and Hirschberg, Julia},
+  booktitle = {Proceedings of EMNLP-CoNLL},
+  year = {2007}
+}
+@inproceedings{edwards2023semi,
+  title = {Semi-supervised New Event Type Induction and Description via Contrastive Loss-Enforced Batch Attention},
+  author = {Edwards, Carl and Ji, Heng},
+  booktitle = {Proceedings of EACL},
+  year = {2023}
+}
+"""  # noqa: E501 - a title is one line
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
+class ClusteringNmi(evaluate.Metric):
+    """Agreement of clusters with types."""
+
+    def _info(self) -> evaluate.MetricInfo:
+        return evaluate.MetricInfo(
+            description=_DESCRIPTION,
+            citation=_CITATION,
+            inputs_description=_KWARGS_DESCRIPTION,
+            features=datasets.Features(
+                {"predictions": datasets.Value("int64"), "references": datasets.Value("string")}
+            ),
+            license="apache-2.0",
+        )
+
+    def _compute(self, predictions: list[int], references: list[str]) -> dict[str, float | int]:
+        return clustering_nmi(predictions, references)

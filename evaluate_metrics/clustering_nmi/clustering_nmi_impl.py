@@ -1,0 +1,74 @@
+"""The arithmetic of the metric `clustering_nmi`, on numpy and scikit-learn alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from sklearn.metrics import (
+    adjusted_rand_score,
+    fowlkes_mallows_score,
+    homogeneity_completeness_v_measure,
+    normalized_mutual_info_score,
+)
+from sklearn.metrics.cluster import contingency_matrix
+
+
+def clustering_nmi(predictions: Sequence[int], references: Sequence[str]) -> dict[str, float | int]:
+    """Agreement of clusters with types, by seven measures and two counts of types.
+
+    Args:
+        predictions: the cluster of each mention; any integers.
+        references: the type of each mention.
+
+    Returns:
+        In percent: `nmi` (mutual information by the geometric mean of both entropies), `fowlkes_mallows`,
+        `completeness`, `homogeneity`, `v_measure`, `ari` (adjusted Rand index, below 0 where it is worse than
+        chance), `purity` (share of a cluster's most frequent type, the mean over clusters whatever their
+        size) and `type_representation` (share of the types that are the most frequent one of a cluster; of
+        equally frequent ones the first in the alphabet). `num_clusters` is the number of clusters.
+
+    Raises:
+        ValueError: no mentions, lists of unequal length, a cluster that is no integer, or a mention without
+            a type.
+    """
+    clusters, types = _clusters(predictions), _types(references)
+    if len(clusters) != len(types):
+        raise ValueError(
+            f"predictions has {len(clusters)} values and references {len(types)}; accepted: one of each per "
+            "mention"
+        )
+    homogeneity, completeness, v_measure = homogeneity_completeness_v_measure(types, clusters)
+    # Types in alphabetical order, clusters in the order of their numbers.
+    counts = contingency_matrix(types, clusters)
+    shares = {
+        "nmi": normalized_mutual_info_score(types, clusters, average_method="geometric"),
+        "fowlkes_mallows": fowlkes_mallows_score(types, clusters),
+        "completeness": completeness,
+        "homogeneity": homogeneity,
+        "v_measure": v_measure,
+        "ari": adjusted_rand_score(types, clusters),
+        "purity": np.mean(counts.max(axis=0) / counts.sum(axis=0)),
+        "type_representation": len(set(counts.argmax(axis=0).tolist())) / len(counts),
+    }
+    return {**{name: 100.0 * float(share) for name, share in shares.items()}, "num_clusters": counts.shape[1]}
+
+
+def _clusters(predictions: Sequence[int]) -> list[int]:
+    """The clusters, or a `ValueError` that names the first one that is no integer."""
+    for place, cluster in enumerate(predictions):
+        if isinstance(cluster, bool) or not isinstance(cluster, (int, np.integer)):
+            raise ValueError(
+                f"predictions holds {cluster!r} at index {place}; accepted: the number of a cluster"
+            )
+    if not len(predictions):
+        raise ValueError("predictions is empty; accepted: a cluster for at least one mention")
+    return [int(cluster) for cluster in predictions]
+
+
+def _types(references: Sequence[str]) -> list[str]:
+    """The types, or a `ValueError` that names the first mention without one."""
+    for place, name in enumerate(references):
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"references holds {name!r} at index {place}; accepted: the name of a type")
+    return list(references)
