@@ -11,6 +11,7 @@ import pytest
 
 from eventformers import reproduced_rows
 from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.evaluated_model import SharedEncoders
 from eventformers.evaluation import evaluate
 from eventformers.inference.encode import load_encoder
 from eventformers.paper_tables import PAPERS, get_table
@@ -354,3 +355,25 @@ def test_a_row_is_trained_scored_and_read_back(call, tmp_path, monkeypatch):
     assert _states(second)["SWCC"] == "cached"
     assert (folder / "model.safetensors").stat().st_mtime_ns == modified
     assert [row[:-1] for row in second.rows] == [row[:-1] for row in first.rows]
+
+
+def test_the_measurements_of_a_row_share_their_encoders(
+    call, trained, evaluation_data, tiny_encoder, monkeypatch
+):
+    shared: dict[str, list[object]] = {}
+
+    def recorded(model: object, task: str, **arguments: object):
+        encoder = load_encoder(tiny_encoder)
+        encoder.name = Path(str(model)).name
+        shared.setdefault(encoder.name, []).append(arguments["shared"])
+        return evaluate(encoder, task, data=arguments["data"], output=arguments["output"])
+
+    monkeypatch.setattr(reproduced_rows, "evaluate", recorded)
+    call("table1")
+    for name in ("hard.txt", "hard_extend.txt"):
+        (evaluation_data / name).write_text("\n".join(HARD[1:]) + "\n")
+    call("table1")
+    (of_row,) = shared.values()
+    assert len(of_row) == 2
+    assert isinstance(of_row[0], SharedEncoders)
+    assert of_row[0] is of_row[1]

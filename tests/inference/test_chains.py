@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -15,6 +17,7 @@ from eventformers.inference.chain_scorers import EncoderChainScorer
 from eventformers.inference.chain_vectors import encode_states
 from eventformers.inference.chains import ModelChainScorer, chain_scorer
 from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.inference.latest_answer import LatestAnswer
 from eventformers.trainers.event_tokenising import tokenise_events
 
 CONTEXTS = [
@@ -103,6 +106,19 @@ def test_every_distinct_event_is_encoded_once(encoder, monkeypatch):
     assert sum(sizes) == len(distinct)
     for left, right in zip(several[:3], several[3:], strict=True):
         assert np.array_equal(left, right)
+
+
+def test_a_memory_changes_no_score(encoder):
+    remembering = ModelChainScorer(replace(encoder, memory=LatestAnswer()))
+    fresh = ModelChainScorer(encoder)
+    # The same events in the same order, as chains of their own and as whole ones.
+    for ask in ("similarities", "similarities", "score_choices", "similarities"):
+        found, expected = (getattr(scorer, ask)(CONTEXTS, CHOICES) for scorer in (remembering, fresh))
+        assert all(np.array_equal(*pair) for pair in zip(found, expected, strict=True))
+    assert remembering.encoder.remembered == len(
+        {tuple(one.values()) for group in (*CONTEXTS, *CHOICES) for one in group}
+    )
+    assert fresh.encoder.remembered == 0
 
 
 def test_a_question_does_not_depend_on_the_others(encoder):
