@@ -18,6 +18,7 @@ HELP = {
     "complete": ("complete", "--help"),
     "extract": ("extract", "--help"),
     "next-event": ("next-event", "--help"),
+    "induce": ("induce", "--help"),
     "plot": ("plot", "--help"),
     "reproduce": ("reproduce", "--help"),
     "version": ("--version",),
@@ -42,6 +43,12 @@ WRONG = {
     "paper": (("reproduce", "swc", "table2", "-o", "out"), "swcc"),
     "table": (("reproduce", "swcc", "table99", "-o", "out"), "table"),
     "chain": (("next-event", "empty", "no.txt"), "no.txt: no such file"),
+    "mentions": (("induce", "no.jsonl", "-o", "out"), "no.jsonl: no such file"),
+    "clusters": (("induce", "events.txt", "-o", "out", "--num-clusters", "9"), "9 clusters of 1 mentions"),
+    "way to cluster": (
+        ("induce", "events.txt", "-o", "out", "--method", "agglomerativ"),
+        "Did you mean 'agglomerative'",
+    ),
     "way of reading": (
         ("evaluate", "empty", "--task", "mcnc", "--set", "agregation=last"),
         "Did you mean 'aggregation'",

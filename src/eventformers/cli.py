@@ -12,7 +12,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from eventformers import __version__
-from eventformers.cli_chains import add_commands
+from eventformers.cli_chains import add_commands as add_chain_commands
+from eventformers.cli_induction import add_commands as add_induction_commands
 from eventformers.command_options import (
     BatchSize,
     Device,
@@ -45,7 +46,8 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Build datasets from raw files.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
-add_commands(app)
+add_chain_commands(app)
+add_induction_commands(app)
 INTERRUPTED = 130
 
 

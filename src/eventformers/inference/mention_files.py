@@ -1,0 +1,100 @@
+"""A user's own event mentions: JSON lines, plain sentences, or rows of a dataset."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from eventformers.datasets_scripts.building import load_built
+from eventformers.datasets_scripts.licenses import UNSPECIFIED
+from eventformers.datasets_scripts.mention_reader import read_mentions
+from eventformers.datasets_scripts.raw_files import read_lines
+from eventformers.errors import DataFormatError, EventformersError
+
+Mentions = str | Path | Sequence[str | Mapping[str, Any]]
+"""A file or folder of mentions; or mentions, each a sentence or a row of `EventTypes`, config `mentions`."""
+
+ACCEPTED_FILES = "a file of mentions, .jsonl or .txt, each also with .gz, or a folder with a built dataset"
+
+_DEFAULTS: dict[str, Any] = {
+    "document_id": "",
+    "source": "",
+    "license": UNSPECIFIED,
+    "trigger": "",
+    "trigger_start": -1,
+    "trigger_end": -1,
+    "event_type": "",
+    "frames": (),
+}
+
+
+def load_mentions(mentions: Mentions) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """Read mentions, and count what was left out or mended.
+
+    Args:
+        mentions: JSON lines as `read_mentions` takes them; plain text with a sentence a line, without
+            triggers; a folder with a built dataset `event_types`; or mentions.
+
+    Returns:
+        Rows with `mention_id`, `document_id`, `source`, `license`, `text`, `trigger`, `trigger_start`,
+        `trigger_end`, `event_type` ("" where it is not known) and `frames`; and the counts by name.
+
+    Raises:
+        DataFormatError: a line cannot be read, or an offset does not match its text, with file, line and
+            mention.
+        EventformersError: there is no such file, it is of an unknown kind, a mention has no text or offsets
+            beyond it, or there is no mention.
+    """
+    counts: Counter[str] = Counter()
+    if isinstance(mentions, (str, Path)):
+        what, found = str(mentions), _read(Path(mentions).expanduser(), counts)
+    else:
+        what = "the mentions"
+        found = [_checked(item, place) for place, item in enumerate(mentions)]
+    if not found:
+        raise EventformersError(f"{what}: found no mention; accepted: at least one")
+    return found, {name: count for name, count in sorted(counts.items()) if count}
+
+
+def _read(path: Path, counts: Counter[str]) -> list[dict[str, Any]]:
+    if path.is_dir():
+        splits = load_built(path, "mentions", builder="event_types")
+        return [cast("dict[str, Any]", row) for rows in splits.values() for row in rows]
+    if not path.is_file():
+        raise EventformersError(f"{path}: no such file; accepted: {ACCEPTED_FILES}")
+    kind = path.name.lower().removesuffix(".gz")
+    if kind.endswith((".jsonl", ".json")):
+        return [mention._asdict() for mention in read_mentions(path, counts, counts)]
+    if not kind.endswith(".txt"):
+        raise EventformersError(f"{path}: found the suffix {path.suffix!r}; accepted: {ACCEPTED_FILES}")
+    stem = path.name.split(".", 1)[0]
+    rows = []
+    for line, text in read_lines(path):
+        if not text.strip():
+            counts["blank_line"] += 1
+            continue
+        rows.append({**_DEFAULTS, "mention_id": f"{stem}/{line}", "source": stem, "text": text.strip()})
+    if not rows:
+        raise DataFormatError(path, None, "no sentence", "a sentence on each line")
+    return rows
+
+
+def _checked(item: str | Mapping[str, Any], place: int) -> dict[str, Any]:
+    row = {**_DEFAULTS, "mention_id": str(place), **({"text": item} if isinstance(item, str) else item)}
+    text, start, end = row.get("text"), row["trigger_start"], row["trigger_end"]
+    if not isinstance(text, str) or not text.strip():
+        raise EventformersError(f"mention {row['mention_id']}: found no text; accepted: a sentence as text")
+    if (start, end) != (-1, -1) and not 0 <= start < end <= len(text):
+        raise EventformersError(
+            f"mention {row['mention_id']}: found a trigger from {start} to {end} in a text of {len(text)} "
+            "characters; accepted: offsets within it, end exclusive, or -1 for both"
+        )
+    trigger = text[start:end] if start >= 0 else ""
+    if row["trigger"] not in ("", trigger):
+        raise EventformersError(
+            f"mention {row['mention_id']}: found the trigger {row['trigger']!r}, where the text has "
+            f"{trigger!r}; accepted: trigger_start and trigger_end of that trigger"
+        )
+    return {**row, "trigger": trigger, "event_type": row["event_type"] or ""}

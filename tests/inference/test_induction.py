@@ -1,0 +1,179 @@
+"""Inducing types from a user's own mentions: from files to clusters, names, frames and purity."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
+from eventformers.inference.induction import Induction, induce
+from eventformers.inference.mention_files import load_mentions
+
+SENTENCES = {
+    "Arrest": "the police arrested {}",
+    "Flood": "the river flooded {}",
+    "Sale": "a company sold {}",
+}
+FILLERS = ("the house", "the man", "a car", "the bank", "a store 1", "the firm", "a bridge", "the road")
+TRIGGERS = {"Arrest": "arrested", "Flood": "flooded", "Sale": "sold"}
+
+
+def rows() -> list[dict[str, Any]]:
+    found = []
+    for event_type, sentence in SENTENCES.items():
+        for place, filler in enumerate(FILLERS):
+            record = {
+                "id": f"{event_type}-{place}",
+                "sentence": sentence.format(filler),
+                "trigger": TRIGGERS[event_type],
+                "license": "CC-BY-4.0",
+            }
+            # The type of the last mention of each kind is not known.
+            found.append({**record, **({"event_type": event_type} if place < 7 else {})})
+    return found
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows()), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def frames(tmp_path: Path) -> Path:
+    path = tmp_path / "frames.jsonl"
+    records = [{"name": name, "definition": text, "parents": []} for name, text in SENTENCES.items()]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def induction(file: Path, frames: Path, tiny_encoder: Path) -> Induction:
+    return induce(tiny_encoder, file, num_clusters=3, frames=frames, examples=2, device="cpu")
+
+
+def test_finds_the_types(induction: Induction) -> None:
+    assert [found.number for found in induction.types] == [0, 1, 2]
+    assert [found.size for found in induction.types] == [8, 8, 8]
+    assert {found.name for found in induction.types} == set(TRIGGERS.values())
+    for found in induction.types:
+        assert TRIGGERS[found.majority_type] == found.name
+        assert found.name_source == "triggers"
+        assert found.purity == 100
+        assert found.labelled == 7
+        assert len(found.frames) == 3
+        assert len(found.examples) == 2
+        members = np.flatnonzero(induction.cluster == found.number)
+        assert induction.cosine[found.examples[0]] == induction.cosine[members].max()
+    assert induction.purity == 100
+    assert induction.counts == {"mentions": 24}
+    assert induction.settings["models"][0]["trigger_input"] == "span"
+    assert json.loads(json.dumps(induction.type_rows()))[0]["examples"][0]["trigger"]
+
+
+def test_given_names_are_chosen_from(file: Path, tiny_encoder: Path, tmp_path: Path) -> None:
+    names = tmp_path / "names.txt"
+    names.write_text("arrested\n\nflooded\nsold\nsold\n", encoding="utf-8")
+    found = induce(tiny_encoder, file, num_clusters=3, names=names, top=2)
+    for one in found.types:
+        assert one.name_source == "names"
+        assert one.name == one.labels[0].label
+        assert {label.label for label in one.labels} <= {"arrested", "flooded", "sold"}
+        assert len(one.labels) == 2
+
+
+def test_number_is_chosen_where_none_is_given(file: Path, tiny_encoder: Path) -> None:
+    found = induce(tiny_encoder, file)
+    assert len(found.types) == max(found.silhouettes, key=found.silhouettes.__getitem__)
+    assert induce(tiny_encoder, file, method="affinity").silhouettes == {}
+
+
+def test_an_ensemble_of_equal_models_is_one_model(
+    file: Path, tiny_encoder: Path, induction: Induction
+) -> None:
+    both = induce([tiny_encoder, tiny_encoder], file, num_clusters=3)
+    np.testing.assert_array_equal(both.cluster, induction.cluster)
+    np.testing.assert_allclose(both.cosine, induction.cosine, atol=1e-5)
+    assert both.vectors.shape == (24, 64)
+
+
+def test_plain_sentences_are_named_by_words(tiny_encoder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "mine.txt"
+    file.write_text("\n\n".join(row["sentence"] for row in rows()), encoding="utf-8")
+    found = induce(tiny_encoder, file, num_clusters=3)
+    assert found.counts == {"blank_line": 23, "mentions": 24, "mentions_without_trigger": 24}
+    assert {one.name_source for one in found.types} == {"words"}
+    assert found.purity is None
+    assert found.mentions[1]["mention_id"] == "mine/3"
+    assert found.settings["models"][0]["trigger_input"] == "none"
+
+
+def test_types_decide_nothing_but_purity(file: Path, tiny_encoder: Path) -> None:
+    known, _ = load_mentions(file)
+    swapped = [{**row, "event_type": "Other"} for row in known]
+    first, second = (induce(tiny_encoder, some, num_clusters=4) for some in (known, swapped))
+    np.testing.assert_array_equal(first.cluster, second.cluster)
+    assert [one.name for one in first.types] == [one.name for one in second.types]
+    assert second.purity == 100
+
+
+def test_identical_and_single_mentions_have_a_result(tiny_encoder: Path) -> None:
+    same = induce(tiny_encoder, ["the storm hit the city"] * 9)
+    assert [one.size for one in same.types] == [9]
+    assert len(same.types[0].examples) == 1
+    split = induce(tiny_encoder, ["the storm hit the city"] * 9, num_clusters=2)
+    assert sorted(one.size for one in split.types) == sorted(np.bincount(split.cluster))
+    alone = induce(tiny_encoder, ["the storm hit the city"])
+    assert [one.size for one in alone.types] == [1]
+
+
+def test_wrong_input_is_told(file: Path, tiny_encoder: Path, tmp_path: Path) -> None:
+    with pytest.raises(EventformersError, match="25 clusters of 24 mentions"):
+        induce(tiny_encoder, file, num_clusters=25)
+    with pytest.raises(EventformersError, match="examples is 0"):
+        induce(tiny_encoder, file, examples=0)
+    with pytest.raises(UnknownNameError, match="Accepted: affinity, agglomerative"):
+        induce(tiny_encoder, file, method="kmeans")  # type: ignore[arg-type]
+    with pytest.raises(EventformersError, match="finds the number of clusters itself"):
+        induce(tiny_encoder, file, method="affinity", num_clusters=3)
+    with pytest.raises(EventformersError, match="no queries and keys"):
+        induce(tiny_encoder, file, distance="dot")
+    with pytest.raises(EventformersError, match=r"no\.txt: no such file; accepted: a file with a name"):
+        induce(tiny_encoder, file, names=tmp_path / "no.txt")
+    with pytest.raises(EventformersError, match="no model"):
+        induce([], file)
+
+
+def test_wrong_mentions_are_told(tmp_path: Path) -> None:
+    with pytest.raises(EventformersError, match="no such file"):
+        load_mentions(tmp_path / "no.jsonl")
+    wrong = tmp_path / "mine.csv"
+    wrong.write_text("text\n", encoding="utf-8")
+    with pytest.raises(EventformersError, match=r"suffix '\.csv'"):
+        load_mentions(wrong)
+    blank = tmp_path / "mine.txt"
+    blank.write_text("\n\n", encoding="utf-8")
+    with pytest.raises(DataFormatError, match="a sentence on each line"):
+        load_mentions(blank)
+    with pytest.raises(EventformersError, match="found no mention"):
+        load_mentions([])
+    with pytest.raises(EventformersError, match="mention 1: found no text"):
+        load_mentions(["a storm", " "])
+    with pytest.raises(EventformersError, match="trigger from 2 to 99 in a text of 7"):
+        load_mentions([{"text": "a storm", "trigger_start": 2, "trigger_end": 99}])
+    with pytest.raises(EventformersError, match="'fire', where the text has 'storm'"):
+        load_mentions([{"text": "a storm", "trigger": "fire", "trigger_start": 2, "trigger_end": 7}])
+
+
+def test_rows_of_a_built_dataset_are_read(tmp_path: Path, file: Path) -> None:
+    from eventformers.datasets_scripts.building import build_dataset
+
+    folder = build_dataset("event_types", "mentions", file, tmp_path / "built", num_seen=1, num_unseen=0)
+    found, _ = load_mentions(folder)
+    assert len(found) == 24
+    assert found[0]["trigger"] == "arrested"
