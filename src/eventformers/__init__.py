@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from eventformers.extraction.pipeline import extract
     from eventformers.inference.commonsense import complete
     from eventformers.inference.encode import encode
+    from eventformers.inference.induction import induce
     from eventformers.inference.next_event import next_event
     from eventformers.models.configuration_heterevent import HeterEventConfig
     from eventformers.models.configuration_mico import MicoConfig
@@ -50,6 +51,7 @@ _HOMES = {
     "encode": "eventformers.inference.encode",
     "evaluate": "eventformers.evaluation",
     "extract": "eventformers.extraction.pipeline",
+    "induce": "eventformers.inference.induction",
     "load_metric": "eventformers.evaluate_metrics",
     "next_event": "eventformers.inference.next_event",
     "train": "eventformers.training",
@@ -73,6 +75,7 @@ __all__ = [
     "encode",
     "evaluate",
     "extract",
+    "induce",
     "load_metric",
     "next_event",
     "train",
