@@ -20,9 +20,14 @@ if TYPE_CHECKING:
     from eventformers.inference.encode import encode
     from eventformers.inference.induction import induce
     from eventformers.inference.next_event import next_event
+    from eventformers.models.configuration_event_type_induction import EventTypeInductionConfig
     from eventformers.models.configuration_heterevent import HeterEventConfig
     from eventformers.models.configuration_mico import MicoConfig
     from eventformers.models.configuration_swcc import SwccConfig
+    from eventformers.models.modeling_event_type_induction import (
+        EventTypeInductionForPreTraining,
+        EventTypeInductionModel,
+    )
     from eventformers.models.modeling_heterevent import (
         HeterEventForMultipleChoice,
         HeterEventForPreTraining,
@@ -35,6 +40,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "EventTypeInductionConfig": "eventformers.models.configuration_event_type_induction",
+    "EventTypeInductionForPreTraining": "eventformers.models.modeling_event_type_induction",
+    "EventTypeInductionModel": "eventformers.models.modeling_event_type_induction",
     "HeterEventConfig": "eventformers.models.configuration_heterevent",
     "HeterEventForMultipleChoice": "eventformers.models.modeling_heterevent",
     "HeterEventForPreTraining": "eventformers.models.modeling_heterevent",
@@ -58,6 +66,9 @@ _HOMES = {
 }
 
 __all__ = [
+    "EventTypeInductionConfig",
+    "EventTypeInductionForPreTraining",
+    "EventTypeInductionModel",
     "HeterEventConfig",
     "HeterEventForMultipleChoice",
     "HeterEventForPreTraining",

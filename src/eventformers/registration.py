@@ -20,6 +20,7 @@ CONFIGURATIONS = {
     "swcc": "configuration_swcc.SwccConfig",
     "mico": "configuration_mico.MicoConfig",
     "heterevent": "configuration_heterevent.HeterEventConfig",
+    "event_type_induction": "configuration_event_type_induction.EventTypeInductionConfig",
 }
 """The configuration class of each `model_type`, as `file.Class` in `eventformers.models`."""
 

@@ -1,0 +1,264 @@
+"""The models of event type induction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from event_type_induction_inputs import ROWS, event_type_induction_inputs
+from huggingface_hub.errors import StrictDataclassError
+from method_case import MethodCase, Variant, random_texts
+from torch.nn.functional import normalize
+from transformers import AutoModel, PreTrainedModel
+
+from eventformers.models import losses
+from eventformers.models.configuration_event_type_induction import EventTypeInductionConfig
+from eventformers.models.modeling_event_type_induction import (
+    EventTypeInductionForPreTraining,
+    EventTypeInductionModel,
+)
+from eventformers.models.pooling import content_mean_pool
+from eventformers.trainers.gradient_cache import backward_in_chunks
+
+PAIRS = "pair_loss"
+AUXILIARY = {"type_name_weight": 1.0, "frame_weight": 0.5}
+
+
+class TestEventTypeInduction(MethodCase):
+    config_class = EventTypeInductionConfig
+    model_class = EventTypeInductionModel
+    head_class = EventTypeInductionForPreTraining
+    modules_to_save = ("query_map", "key_map", "type_name_head", "frame_head", "score_bias")
+    normalises = True
+    variants = {  # noqa: RUF012
+        "everything": Variant(
+            {
+                **AUXILIARY,
+                "trigger_input": "marked_span",
+                "map_skip": True,
+                "score_bias": -1.0,
+                "pair_mean": "kept",
+            },
+            (PAIRS, "type_name_loss", "frame_loss"),
+        ),
+        "paper": Variant({}, (PAIRS,)),
+        "type_names": Variant({"type_name_weight": 1.0}, (PAIRS, "type_name_loss")),
+        "frames": Variant({"frame_weight": 0.3, "auxiliary_hidden_layer": False}, (PAIRS, "frame_loss")),
+        "printed_diagonal": Variant({"unseen_diagonal": False}, (PAIRS,)),
+        "no_margin": Variant({"margin": 0}, (PAIRS,)),
+        "trigger": Variant({"trigger_input": "span"}, (PAIRS,)),
+        "cls": Variant({"pooling": "cls"}, (PAIRS,)),
+        "skip": Variant({"map_skip": True, "score_bias": -2.0}, (PAIRS,)),
+    }
+    required_inputs = {  # noqa: RUF012
+        "augmented_input_ids": "augmented",
+        "augmented_attention_mask": "augmented",
+        "type_ids": "type_ids",
+        "type_name_vectors": "type_name_vectors",
+        "frame_vectors": "frame_vectors",
+    }
+    invalid_fields = (
+        ("pooling", "max"),
+        ("projection_dim", 0),
+        ("margin", 1),
+        ("margin", -0.1),
+        ("margin", float("nan")),
+        ("margin", "half"),
+        ("map_dropout", 1),
+        ("map_dropout", -0.1),
+        ("unseen_diagonal", "yes"),
+        ("pair_mean", "positive"),
+        ("trigger_input", "quoted"),
+        ("map_skip", 1),
+        ("score_scale", 0),
+        ("score_scale", float("nan")),
+        ("map_weight", -1),
+        ("score_bias", "low"),
+        ("type_name_weight", -0.1),
+        ("type_name_weight", float("nan")),
+        ("frame_weight", -1),
+        ("auxiliary_hidden_layer", 2),
+    )
+
+    def head_inputs(self, model: PreTrainedModel) -> dict[str, torch.Tensor]:
+        config = model.config.encoder_config
+        return event_type_induction_inputs(60 if config.vocab_size < 100 else 100, config.hidden_size)
+
+    def loss_weights(self, config: Any) -> dict[str, float]:
+        return {
+            PAIRS: 1.0,
+            "type_name_loss": config.type_name_weight,
+            "frame_loss": config.frame_weight,
+        }
+
+    def vector_of_text(self, model: PreTrainedModel, hidden: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        return normalize(super().vector_of_text(model, hidden, ids), dim=0)
+
+    def test_defaults_are_the_papers(self) -> None:
+        config = EventTypeInductionConfig()
+        assert (config.pooling, config.margin, config.map_dropout) == ("mean", 0.5, 0.1)
+        assert (config.trigger_input, config.map_skip, config.score_bias) == ("none", False, None)
+        assert (config.unseen_diagonal, config.pair_mean) == (True, "all")
+        assert (config.type_name_weight, config.frame_weight) == (0.0, 0.0)
+
+    def test_functional_weights_of_the_paper(self) -> None:
+        """METHODS: six linear layers and two layer norms of size 384 beside the encoder."""
+        config = EventTypeInductionConfig(projection_dim=384)
+        model = EventTypeInductionModel(config)
+        own = [*model.query_map.parameters(), *model.key_map.parameters()]
+        assert sum(value.numel() for value in own) == 6 * (384 * 384 + 384) + 2 * 2 * 384
+
+    def test_maps_share_no_weight(self, head: PreTrainedModel, texts: dict[str, torch.Tensor]) -> None:
+        output = head.base_model(**texts)
+        assert output.query.shape == output.key.shape == output.embeddings.shape
+        assert not torch.allclose(output.query, output.key, atol=1e-2)
+
+    def test_the_trigger_cannot_be_pooled_by_the_first_token(self) -> None:
+        with pytest.raises(StrictDataclassError, match=r"trigger_input.*accepted: pooling='mean'"):
+            EventTypeInductionConfig(trigger_input="span", pooling="cls")
+
+    @pytest.mark.parametrize("trigger_input", ["none", "marked", "span", "marked_span"])
+    def test_what_is_pooled(self, tiny_encoder: Path, trigger_input: str) -> None:
+        model = _model(tiny_encoder, trigger_input=trigger_input)
+        inputs = event_type_induction_inputs(100, 32)
+        ids, mask, trigger = (inputs[name] for name in ("input_ids", "attention_mask", "trigger_mask"))
+        output = model(ids, mask, trigger_mask=trigger)
+        for row in range(ROWS):
+            length = int(mask[row].sum())
+            hidden = model.encoder(ids[row : row + 1, :length]).last_hidden_state[0]
+            if trigger_input.endswith("span") and trigger[row].any():
+                hidden = hidden[trigger[row, :length]]
+            torch.testing.assert_close(
+                output.embeddings[row], normalize(hidden.mean(dim=0), dim=0), rtol=1e-5, atol=1e-5
+            )
+
+    def test_a_missing_trigger_gives_the_whole_sentence(self, tiny_encoder: Path) -> None:
+        model = _model(tiny_encoder, trigger_input="span")
+        ids, mask = random_texts(3, 7, 100, seed=5)
+        whole = model(ids, mask).embeddings
+        none = torch.zeros_like(mask, dtype=torch.bool)
+        torch.testing.assert_close(model(ids, mask, trigger_mask=none).embeddings, whole)
+        torch.testing.assert_close(model(ids[:1], trigger_mask=none[:1]).embeddings, whole[:1])
+
+    def test_one_pass_equals_a_pass_for_each_view(self, tiny_encoder_without_dropout: Path) -> None:
+        """Loss and gradient, with the losses computed here from views that were encoded one by one."""
+        results = []
+        for one_pass in (True, False):
+            head = _head(tiny_encoder_without_dropout, **self.variants["everything"].fields, map_dropout=0)
+            inputs = event_type_induction_inputs(100, 32)
+            loss = head(**inputs).loss if one_pass else _loss_by_separate_passes(head, inputs)
+            loss.backward()
+            results.append((loss, {name: value.grad for name, value in head.named_parameters()}))
+        (loss, gradients), (expected_loss, expected_gradients) = results
+        torch.testing.assert_close(loss, expected_loss, rtol=1e-5, atol=1e-6)
+        for name, gradient in gradients.items():
+            torch.testing.assert_close(gradient, expected_gradients[name], rtol=1e-3, atol=1e-5, msg=name)
+
+    def test_chunks_give_the_gradient_of_the_batch(self, tiny_encoder_without_dropout: Path) -> None:
+        gradients = []
+        inputs = event_type_induction_inputs(100, 32)
+        for chunk_size in (None, 4):
+            head = _head(tiny_encoder_without_dropout, **self.variants["everything"].fields, map_dropout=0)
+            if chunk_size is None:
+                head(**inputs).loss.backward()
+            else:
+                backward_in_chunks(head, inputs, chunk_size, backward=lambda loss: loss.backward())
+            gradients.append({name: value.grad for name, value in head.named_parameters()})
+        for name, gradient in gradients[0].items():
+            torch.testing.assert_close(gradients[1][name], gradient, rtol=1e-4, atol=1e-6, msg=name)
+
+    def test_labels_of_unseen_mentions_reach_nothing(self, head: PreTrainedModel) -> None:
+        """Their rows of targets may hold anything."""
+        inputs = self.head_inputs(head)
+        unseen = inputs["type_ids"] < 0
+        head(**inputs).loss.backward()
+        expected = {name: value.grad.clone() for name, value in head.named_parameters()}
+        for name in ("type_name_vectors", "frame_vectors"):
+            inputs[name] = inputs[name].masked_fill(unseen.unsqueeze(1), float("nan"))
+        head.zero_grad()
+        head(**inputs).loss.backward()
+        for name, value in head.named_parameters():
+            assert torch.equal(value.grad, expected[name]), name
+
+    def test_clustered_features_are_means_of_the_batch(self, tiny_encoder: Path) -> None:
+        model = _model(tiny_encoder)
+        output = model(*random_texts(4, 9, 100, seed=6))
+        same = torch.zeros_like(output.query)
+        clustered = model.clustered_features(output.embeddings, same, same)
+        torch.testing.assert_close(clustered, output.embeddings.mean(dim=0).expand_as(clustered))
+        alone = model.clustered_features(output.embeddings[:1], output.query[:1], output.key[:1])
+        torch.testing.assert_close(alone, output.embeddings[:1])
+
+    def test_label_vectors(self, tiny_encoder: Path) -> None:
+        """The plain encoder's, without special tokens, whatever mode the model is in."""
+        model = EventTypeInductionModel.from_encoder(str(tiny_encoder))
+        ids, mask = random_texts(3, 7, 100, seed=5)
+        vectors = model.label_vectors(ids, mask)
+        assert all(module.training for module in model.modules())
+        assert not vectors.requires_grad
+        encoder = AutoModel.from_pretrained(tiny_encoder)
+        for row, length in enumerate(mask.sum(dim=1)):
+            hidden = encoder(ids[row : row + 1, :length]).last_hidden_state[0]
+            torch.testing.assert_close(vectors[row], hidden[1:-1].mean(dim=0), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(vectors, content_mean_pool(model.encoder.eval()(ids, mask)[0], mask))
+
+    def test_skip_starts_from_the_cosines_of_the_encoder(self, tiny_encoder: Path) -> None:
+        model = _model(tiny_encoder, map_skip=True, score_scale=8.0, map_weight=1e-4)
+        output = model(*random_texts(6, 9, 100, seed=6))
+        scores = output.query @ output.key.T / model.config.projection_dim**0.5
+        torch.testing.assert_close(scores, 8 * output.embeddings @ output.embeddings.T, atol=1e-2, rtol=0)
+
+    def test_starts_are_kept_with_the_weights(self, head: PreTrainedModel, tmp_path: Path) -> None:
+        with torch.no_grad():
+            head.base_model.query_map.skip_weight.fill_(0.25)
+            head.base_model.key_map.map_weight.fill_(0.75)
+            head.score_bias.value.fill_(0.5)
+        head.save_pretrained(tmp_path)
+        loaded = EventTypeInductionForPreTraining.from_pretrained(tmp_path)
+        assert loaded.base_model.query_map.skip_weight.item() == 0.25
+        assert loaded.base_model.key_map.map_weight.item() == 0.75
+        assert loaded.score_bias.value.item() == 0.5
+
+    def test_maps_do_not_vanish_before_training(self, tiny_encoder: Path) -> None:
+        """Scores of another order than 0.1 to 1 would start the loss where the margin decides nothing."""
+        output = _model(tiny_encoder)(*random_texts(6, 9, 100, seed=6))
+        assert 0.1 < output.query.std().item() < 2
+
+
+def _model(encoder: Path, **fields: Any) -> EventTypeInductionModel:
+    torch.manual_seed(0)
+    return EventTypeInductionModel.from_encoder(str(encoder), **fields).eval()
+
+
+def _head(encoder: Path, **fields: Any) -> EventTypeInductionForPreTraining:
+    torch.manual_seed(0)
+    return EventTypeInductionForPreTraining.from_encoder(str(encoder), **fields)
+
+
+def _loss_by_separate_passes(
+    head: EventTypeInductionForPreTraining, inputs: dict[str, torch.Tensor]
+) -> torch.Tensor:
+    config, types = head.config, inputs["type_ids"]
+    mention, augmented = (
+        head.event_type_induction(
+            **{name: inputs[f"{prefix}{name}"] for name in ("input_ids", "attention_mask", "trigger_mask")}
+        )
+        for prefix in ("", "augmented_")
+    )
+    pair_loss = sum(
+        (
+            losses.masked_pair_loss(
+                query.query, key.key, types, config.margin, bias=head.score_bias.value, over_kept_pairs=True
+            )
+            for query in (mention, augmented)
+            for key in (mention, augmented)
+        ),
+        torch.zeros(()),
+    )
+    scores = mention.query @ mention.key.T / config.projection_dim**0.5
+    clustered = scores.softmax(dim=1) @ mention.embeddings
+    names = losses.type_alignment(head.type_name_head(clustered), inputs["type_name_vectors"], types >= 0)
+    frames = losses.type_alignment(head.frame_head(clustered), inputs["frame_vectors"], types >= 0)
+    return pair_loss + config.type_name_weight * names + config.frame_weight * frames
