@@ -6,7 +6,15 @@ Pure functions of tensors, like all losses; `losses.py` gives them to the rest.
 import torch
 from torch.nn import functional
 
-from .similarities import cosine, far_below, in_full_precision, masked_mean, without
+from .similarities import (
+    cosine,
+    cosine_among,
+    cosine_with_one,
+    far_below,
+    in_full_precision,
+    masked_mean,
+    without,
+)
 
 
 def _minus_log(log_share: torch.Tensor, literal_ratio: bool) -> torch.Tensor:
@@ -113,13 +121,14 @@ def normal_corrupted_contrast(
     Returns:
         Mean over the graphs, a scalar; log(G + 1) where all similarities are equal.
     """
-    own = cosine(readout.unsqueeze(-2), nodes).squeeze(-2) / temperature
-    others = cosine(readout.unsqueeze(-2).unsqueeze(-2), corrupted).squeeze(-2) / temperature
+    own = cosine_with_one(readout, nodes) / temperature
+    others = cosine_with_one(readout, corrupted.flatten(-3, -2)) / temperature
     if node_mask is not None:
         own = own.masked_fill(~node_mask, float("-inf"))
-        others = others.masked_fill(~node_mask.unsqueeze(-2), float("-inf"))
+        absent = ~node_mask.unsqueeze(-2).expand(corrupted.shape[:-1]).flatten(-2)
+        others = others.masked_fill(absent, float("-inf"))
     own_sum = own.logsumexp(dim=-1)
-    total = torch.logaddexp(own_sum, others.flatten(-2).logsumexp(dim=-1))
+    total = torch.logaddexp(own_sum, others.logsumexp(dim=-1))
     return _minus_log(own_sum - total, literal_ratio).mean()
 
 
@@ -152,21 +161,22 @@ def corrupted_corrupted_contrast(
     num_views, num_nodes = views.shape[-3:-1]
     if num_views < 2:
         raise ValueError(f"found {num_views} corrupted view(s) of a graph; accepted: at least 2")
-    flat = views.flatten(-3, -2)
-    # (..., i, k, j, l): node k of view i beside node l of view j.
-    logits = (cosine(flat, flat) / temperature).unflatten(-1, (num_views, num_nodes))
-    logits = logits.unflatten(-3, (num_views, num_nodes))
+    logits = cosine_among(views.flatten(-3, -2)) / temperature
     lowest = far_below(logits)
     if node_mask is not None:
-        logits = logits.masked_fill(~node_mask[..., None, None, None, :], lowest)
-    same_node = torch.eye(num_nodes, dtype=torch.bool, device=views.device)[:, None, :]
+        absent = ~node_mask.unsqueeze(-2).expand(views.shape[:-1]).flatten(-2)
+        logits = logits.masked_fill(absent.unsqueeze(-1), lowest)
+    # (..., i, l, j, k): node l of view i beside node k of view j.
+    logits = logits.unflatten(-1, (num_views, num_nodes)).unflatten(-3, (num_views, num_nodes))
+    # All below is (..., i, j, k). The sum over the nodes of another view holds the positive; that over the
+    # nodes of the own view leaves the node itself out.
+    positive = torch.diagonal(logits, dim1=-3, dim2=-1)
+    of_other = logits.logsumexp(dim=-3)
+    own = torch.diagonal(logits, dim1=-4, dim2=-2).movedim(-1, -3)
+    same_node = torch.eye(num_nodes, dtype=torch.bool, device=views.device)
+    of_own = own.masked_fill(same_node, lowest).logsumexp(dim=-2)
+    terms = _minus_log(positive - torch.logaddexp(of_other, of_own.unsqueeze(-3)), literal_ratio)
     same_view = torch.eye(num_views, dtype=torch.bool, device=views.device)
-    positive = torch.diagonal(logits, dim1=-3, dim2=-1).transpose(-1, -2)
-    others = logits.masked_fill(same_node, lowest).logsumexp(dim=-1)
-    within = torch.diagonal(others, dim1=-3, dim2=-1).transpose(-1, -2).unsqueeze(-1)
-    total = torch.logaddexp(torch.logaddexp(positive, others), within)
-    terms = _minus_log(positive - total, literal_ratio).transpose(-1, -2)
-    # Now (..., i, j, k).
     counted = ~same_view.unsqueeze(-1)
     if node_mask is not None:
         counted = counted & node_mask[..., None, None, :]

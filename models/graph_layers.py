@@ -51,12 +51,16 @@ class GatedAttentionLayer(MessagePassing):
         Returns:
             `(V, D)`.
         """
+        # Sorted by target, the edges of a node stand together: its bag.
+        order = edge_index[1].argsort(stable=True)
+        edge_index, edge_type = edge_index[:, order], edge_type[order]
         values = nodes if self.value_projection is None else self.value_projection(nodes).to(nodes.dtype)
         weights = self.attention_weights(nodes, edge_index, edge_type).to(nodes.dtype)
         residual = self.propagate(edge_index, values=values, weights=weights).sigmoid() + nodes
-        gate = self.gate(torch.cat([residual, nodes], dim=-1))
-        gate = (gate if self.gate_bias is None else gate + self.gate_bias).sigmoid()
-        return (gate * residual.tanh() + (1 - gate) * nodes).to(nodes.dtype)
+        # Two products in the place of one spare the copy that joins their inputs.
+        of_residual, of_nodes = self.gate.weight.chunk(2, dim=-1)
+        gate = functional.linear(nodes, of_nodes, self.gate_bias) + functional.linear(residual, of_residual)
+        return torch.lerp(nodes, residual.tanh(), gate.sigmoid().to(nodes.dtype))
 
     def attention_weights(
         self, nodes: torch.Tensor, edge_index: torch.Tensor, edge_type: torch.Tensor
@@ -66,14 +70,25 @@ class GatedAttentionLayer(MessagePassing):
         The logit of an edge is a sum of one number for the target and one for the source, so each is
         computed once for a node and not for every edge.
         """
-        of_target, of_source = self.attention.weight.view(2, -1) @ self.attention_projection.weight
+        of_target_and_source = self.attention.weight.view(2, -1) @ self.attention_projection.weight
+        for_target, for_source = functional.linear(nodes, of_target_and_source).unbind(dim=-1)
         source, target = edge_index
-        logits = functional.leaky_relu((nodes @ of_target)[target] + (nodes @ of_source)[source], LEAKY_SLOPE)
+        logits = functional.leaky_relu(for_target[target] + for_source[source], LEAKY_SLOPE)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         if self.edge_type_bias is not None:
             logits = logits + self.edge_type_bias(edge_type).squeeze(-1)
         return softmax(logits, target, num_nodes=len(nodes))
 
-    def message(self, values_j: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        """What a neighbour sends: its vector, by the attention that it gets, `(M, D)`."""
-        return weights.unsqueeze(-1) * values_j
+    def message(self, weights: torch.Tensor) -> torch.Tensor:
+        """The share of its vector that a neighbour sends, `(M,)`: the attention that it gets."""
+        return weights
+
+    def aggregate(
+        self, inputs: torch.Tensor, values: torch.Tensor, edge_index_j: torch.Tensor, index: torch.Tensor
+    ) -> torch.Tensor:
+        """Sum of what the neighbours of each node send (Eq. 9), `(V, D)`.
+
+        The sums are weighted bags of rows: no vector of an edge is ever in memory.
+        """
+        starts = torch.searchsorted(index, torch.arange(len(values), device=index.device))
+        return functional.embedding_bag(edge_index_j, values, starts, mode="sum", per_sample_weights=inputs)

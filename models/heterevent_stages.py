@@ -180,18 +180,21 @@ def graph_terms(
     graph = build_event_graph(chains, vectors.event_words)
     states, _ = model.encode_chains(head.event_dropout(vectors.events), chains)
     start = start_nodes(states, chains, vectors.words, graph)
-    num_views = view_seeds.shape[1]
     kept_edges = draw_kept_edges(graph, view_seeds, config.edge_drop)
     kept_features = draw_kept_features(view_seeds, start.shape[1], config.feature_mask)
-    views_graph = graph.repeat(num_views)
-    views = model.pass_messages(
-        (start * kept_features[:, graph.node_chain]).flatten(0, 1), views_graph, kept_edges.flatten()
+    # The graph itself stands before its views, as one of which nothing is dropped.
+    kept_edges, kept_features = (
+        functional.pad(kept.flatten(1), (0, 0, 1, 0), value=True).unflatten(1, kept.shape[1:])
+        for kept in (kept_edges, kept_features)
     )
-    views, _ = pad_nodes(views, views_graph)
-    views = views.unflatten(0, (num_views, -1)).transpose(0, 1)
+    views_graph = graph.repeat(len(kept_edges))
+    start = (start * kept_features[:, graph.node_chain]).flatten(0, 1)
+    padded, node_mask = pad_nodes(model.pass_messages(start, views_graph, kept_edges.flatten()), views_graph)
+    nodes, views = padded.split([len(chains), view_seeds.numel()])
+    views = views.unflatten(0, (-1, len(chains))).transpose(0, 1).contiguous()
+    node_mask = node_mask[: len(chains)]
     terms = {}
     temperature, literal_ratio = config.contrast_temperature, config.literal_ratio
-    nodes, node_mask = pad_nodes(model.pass_messages(start, graph), graph)
     if config.normal_corrupted_weight:
         readout = nodes.sum(dim=1)
         if config.readout == "mean":

@@ -10,6 +10,9 @@ from collections.abc import Callable
 import torch
 from torch.nn import functional
 
+SHORTEST = 1e-12
+"""Shorter vectors count as this long, as in `functional.normalize`."""
+
 
 def in_full_precision(loss: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     """Run a function of tensors in at least float32, under autocast too."""
@@ -34,6 +37,42 @@ def in_full_precision(loss: Callable[..., torch.Tensor]) -> Callable[..., torch.
 def cosine(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """Cosines of all pairs: `(..., n, d)` and `(..., m, d)` to `(..., n, m)`."""
     return functional.normalize(left, dim=-1) @ functional.normalize(right, dim=-1).transpose(-1, -2)
+
+
+def unit(rows: torch.Tensor) -> torch.Tensor:
+    """Rows of length 1, `(..., d)`; a row of zeros stays.
+
+    As `functional.normalize`, whose division by a number for every entry takes twice as long.
+    """
+    return rows * torch.linalg.vector_norm(rows, dim=-1, keepdim=True).clamp(min=SHORTEST).reciprocal()
+
+
+def cosine_with_one(vector: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """Cosines of one vector with many rows: `(..., d)` and `(..., n, d)` to `(..., n)`.
+
+    Lengths are divided out of the products, so that no second copy of the rows is made.
+    """
+    products = (rows @ unit(vector).unsqueeze(-1)).squeeze(-1)
+    return products / torch.linalg.vector_norm(rows, dim=-1).clamp(min=SHORTEST)
+
+
+def cosine_among(rows: torch.Tensor) -> torch.Tensor:
+    """Cosines of all pairs of rows: `(..., n, d)` to `(..., n, n)`."""
+    return _ProductsAmong.apply(unit(rows))
+
+
+class _ProductsAmong(torch.autograd.Function):
+    """`rows @ rows.T`, whose gradient is one product: autograd takes the two factors apart and makes two."""
+
+    @staticmethod
+    def forward(ctx, rows: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(rows)
+        return rows @ rows.transpose(-1, -2)
+
+    @staticmethod
+    def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:
+        (rows,) = ctx.saved_tensors
+        return (gradient + gradient.transpose(-1, -2)) @ rows
 
 
 def rows_as_classes(logits: torch.Tensor) -> torch.Tensor:

@@ -14,10 +14,11 @@ OPTIONS = [
     {"value_projection": True},
     {"edge_type_bias": True},
     {"value_projection": True, "edge_type_bias": True},
+    {"gate_bias": -1.0},
 ]
 
 
-def _layer(**options: bool) -> GatedAttentionLayer:
+def _layer(**options: float) -> GatedAttentionLayer:
     torch.manual_seed(0)
     layer = GatedAttentionLayer(SIZE, **options).double()
     with torch.no_grad():
@@ -70,13 +71,16 @@ def _slow_layer(
                 sent = layer.value_projection.weight @ sent
             message = message + exponential / total * sent
         u = 1 / (1 + (-message).exp()) + nodes[i]
-        gate = 1 / (1 + (-(layer.gate.weight @ torch.cat([u, nodes[i]]))).exp())
+        opening = layer.gate.weight @ torch.cat([u, nodes[i]])
+        if layer.gate_bias is not None:
+            opening = opening + layer.gate_bias
+        gate = 1 / (1 + (-opening).exp())
         rows.append(gate * u.tanh() + (1 - gate) * nodes[i])
     return torch.stack(rows)
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "+".join(options) or "literal")
-def test_equals_a_loop_over_nodes(options: dict[str, bool], graph: tuple[torch.Tensor, ...]) -> None:
+def test_equals_a_loop_over_nodes(options: dict[str, float], graph: tuple[torch.Tensor, ...]) -> None:
     """Values and the gradient of every parameter and node."""
     layer = _layer(**options)
     nodes, edge_index, edge_type = graph
@@ -110,6 +114,33 @@ def test_a_node_hears_its_neighbours_alone(graph: tuple[torch.Tensor, ...]) -> N
         changed = (layer(moved, edge_index, edge_type) != before).any(dim=1)
         reached = set(edge_index[1, edge_index[0] == j].tolist())
         assert set(changed.nonzero().squeeze(1).tolist()) == reached
+
+
+def test_keeps_no_vector_of_an_edge() -> None:
+    """Messages are summed as they arise: what a layer keeps grows with nodes, not with edges."""
+    layer = _layer(value_projection=True, edge_type_bias=True)
+    nodes = torch.randn(NODES, SIZE, dtype=torch.float64, requires_grad=True)
+    edge_index = torch.ones(NODES, NODES).nonzero().T
+    kept = []
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        kept.append(tensor.numel())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        layer(nodes, edge_index, torch.zeros_like(edge_index[0]))
+    assert max(kept) < edge_index.shape[1] * SIZE
+
+
+def test_a_node_without_edges_hears_nothing() -> None:
+    layer = _layer()
+    nodes = torch.randn(2, SIZE, dtype=torch.float64)
+    found = layer(nodes, torch.tensor([[1], [1]]), torch.tensor([3]))
+    heard = layer.gate.weight @ torch.cat([nodes[0] + 0.5, nodes[0]])
+    expected = heard.sigmoid() * (nodes[0] + 0.5).tanh() + (1 - heard.sigmoid()) * nodes[0]
+    torch.testing.assert_close(found[0], expected)
+    nothing = layer(nodes[:0], torch.empty(2, 0, dtype=torch.long), torch.empty(0, dtype=torch.long))
+    assert nothing.shape == (0, SIZE)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
