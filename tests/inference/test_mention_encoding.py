@@ -10,10 +10,10 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer, BertTokenizerFast
 
-from eventformers import EventTypeInductionModel
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.mention_encoding import encode_mentions, has_trigger
+from eventformers.models.modeling_event_type_induction import EventTypeInductionModel
 from eventformers.trainers.marker_tokens import add_marker_tokens
 from eventformers.trainers.mention_tokenising import TRIGGER_MARKERS, tokenise_mentions
 from eventformers.trainers.mention_tokenising import Mention as TokenisedMention
@@ -33,15 +33,13 @@ MENTIONS = [
 ]
 
 
-def save_model(encoder: Path, folder: Path, trigger_input: str) -> Path:
+def trained(encoder: Path, trigger_input: str) -> EventEncoder:
     torch.manual_seed(0)
     model = EventTypeInductionModel.from_encoder(encoder, trigger_input=trigger_input)
     tokenizer = BertTokenizerFast.from_pretrained(encoder)
     if "marked" in trigger_input:
         add_marker_tokens(tokenizer, model, TRIGGER_MARKERS)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return EventEncoder(model.eval(), tokenizer, name="trained", max_length=32)
 
 
 @pytest.fixture
@@ -76,8 +74,8 @@ def test_plain_encoder_averages_the_tokens_of_the_trigger(plain: EventEncoder, t
 
 @pytest.mark.filterwarnings("ignore:1 of 5 mentions have no trigger")
 @pytest.mark.parametrize("trigger_input", ["none", "span", "marked", "marked_span"])
-def test_model_reads_triggers_as_in_training(trigger_input: str, tiny_encoder: Path, tmp_path: Path) -> None:
-    encoder = load_encoder(save_model(tiny_encoder, tmp_path, trigger_input), device="cpu")
+def test_model_reads_triggers_as_in_training(trigger_input: str, tiny_encoder: Path) -> None:
+    encoder = trained(tiny_encoder, trigger_input)
     vectors = encode_mentions(encoder, MENTIONS)
     reads = trigger_input != "none"
     inputs = tokenise_mentions(
@@ -90,7 +88,11 @@ def test_model_reads_triggers_as_in_training(trigger_input: str, tiny_encoder: P
         marks_trigger="marked" in trigger_input,
     )
     with torch.inference_mode():
-        expected = encoder.model(inputs.input_ids, inputs.attention_mask, inputs.trigger_mask)
+        expected = encoder.model(
+            input_ids=inputs.input_ids,
+            attention_mask=inputs.attention_mask,
+            trigger_mask=inputs.trigger_mask,
+        )
     for part in ("embeddings", "query", "key"):
         np.testing.assert_allclose(getattr(vectors, part), expected[part].numpy(), atol=1e-5)
     assert np.allclose(vectors.embeddings[1], vectors.embeddings[2]) != reads
@@ -112,15 +114,12 @@ def test_no_mentions_give_no_vectors(plain: EventEncoder) -> None:
         assert found.embeddings.shape == (0, 32)
 
 
-def test_wrong_input_is_told(
-    plain: EventEncoder, tiny_heterevent: Path, tiny_encoder: Path, tmp_path: Path
-) -> None:
+def test_wrong_input_is_told(plain: EventEncoder, tiny_heterevent: Path, tiny_encoder: Path) -> None:
     with pytest.raises(UnknownNameError, match="Accepted: none, span"):
         encode_mentions(plain, MENTIONS, trigger_input="marked")
     with pytest.raises(EventformersError, match="item 0: found a text without any word"):
         encode_mentions(plain, [mention(" ")], trigger_input="span")
     with pytest.raises(EventformersError, match="pools tokens in its own way"):
         encode_mentions(load_encoder(tiny_heterevent), MENTIONS, trigger_input="span")
-    model = load_encoder(save_model(tiny_encoder, tmp_path / "model", "none"))
     with pytest.raises(EventformersError, match="was trained with 'none'"):
-        encode_mentions(model, MENTIONS, trigger_input="span")
+        encode_mentions(trained(tiny_encoder, "none"), MENTIONS, trigger_input="span")

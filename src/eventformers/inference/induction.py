@@ -305,7 +305,8 @@ def _induced(
         ("words", ()),
     )
     parts = labels[:1] if source == "names" else labels[:NAME_PARTS]
-    known = [rows[place]["event_type"] for place in members if rows[place]["event_type"]]
+    types = [rows[place]["event_type"] for place in members.tolist()]
+    known = [event_type for event_type in types if event_type]
     majority, count = majority_type(known)
     nearest: dict[str, int] = {}
     for place in members[np.argsort(-cosine[members], kind="stable")]:
