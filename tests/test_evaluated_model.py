@@ -84,7 +84,7 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def _alike(result: TaskResult) -> TaskResult:
     """A result without what differs from call to call."""
-    return replace(result, timing={}, created="")
+    return replace(result, timing={}, created="", git_commit=None)
 
 
 def _evaluated_apart(model: Path, tasks: list[str]) -> list[TaskResult]:
