@@ -26,6 +26,11 @@ class EventTrainingArguments(TrainingArguments):
             step; None takes the rates of `lr_scheduler_type`.
         encoder_cache_tokens: hold the vectors of this many tokens of a frozen encoder, so that each text is
             encoded once; None encodes it each time.
+        silhouette_window: of all checkpoints take the best one within the best window of this many, by the
+            silhouette of the mentions of unseen types (`trainers.silhouette_stopping`); all checkpoints stay
+            until the choice. None takes the end.
+        silhouette_clusters: how many clusters these mentions are cut into; None takes the number of unseen
+            types.
         start_weight_share: share of the start's weights in the final encoder, whose weights are the average
             of start and end (Wortsman et al., 2022); 0 takes the end alone.
     """
@@ -37,4 +42,6 @@ class EventTrainingArguments(TrainingArguments):
     early_stopping_patience: int | None = field(default=None)
     learning_rate_decay: float | None = field(default=None)
     encoder_cache_tokens: int | None = field(default=None)
+    silhouette_window: int | None = field(default=None)
+    silhouette_clusters: int | None = field(default=None)
     start_weight_share: float = field(default=0.0)

@@ -208,6 +208,10 @@ class EventTrainer(Trainer):
             checkpoint = str(beside) if beside.is_dir() else checkpoint
         self._load_from_checkpoint(checkpoint)
 
+    def load_weights(self, checkpoint: Path) -> None:
+        """Take the weights of a checkpoint, and nothing else of it."""
+        self._load_from_checkpoint(str(checkpoint))
+
     def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
         super()._save(output_dir, state_dict)
         folder = Path(output_dir or self.args.output_dir)

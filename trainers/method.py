@@ -15,6 +15,7 @@ from eventformers.errors import UnknownNameError
 from eventformers.models.configuration_base import EventConfig
 from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.trainers.recipes import Recipe
+from eventformers.trainers.silhouette_stopping import UnseenMentions
 
 METHODS = {
     "swcc": "eventformers.trainers.swcc",
@@ -42,12 +43,14 @@ class TrainingData:
         validation: rows for the validation loss; None where none are kept aside.
         collator: turns rows into the head's inputs.
         description: what the card tells of the data: name, fingerprint, counts, sources, licences.
+        unseen: mentions of unseen types, by which a checkpoint can be chosen; None where a method has none.
     """
 
     train: TorchDataset | IterableDataset
     validation: TorchDataset | None
     collator: EventCollator
     description: dict[str, Any] = field(default_factory=dict)
+    unseen: UnseenMentions | None = None
 
 
 @dataclass(frozen=True)

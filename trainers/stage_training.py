@@ -27,6 +27,11 @@ from eventformers.trainers.encoder_cache import cache_encoder
 from eventformers.trainers.lora import add_lora
 from eventformers.trainers.method import Method
 from eventformers.trainers.recipes import Recipe
+from eventformers.trainers.silhouette_stopping import (
+    check_silhouette_settings,
+    remove_other_checkpoints,
+    silhouette_callback,
+)
 from eventformers.trainers.stages import FinishedStage, Stage
 from eventformers.trainers.weight_averaging import StartWeights
 
@@ -134,6 +139,7 @@ def train_stage(
             f"gradient_cache_chunk_size: {method.title} encodes a batch at once, each distinct event once; "
             "accepted: null, with a smaller per_device_train_batch_size"
         )
+    by_silhouette = silhouette_callback(arguments, prepared.unseen)
     _freeze(model, arguments.frozen_modules or [])
     if arguments.encoder_cache_tokens is not None:
         cache_encoder(model, arguments.encoder_cache_tokens)
@@ -146,7 +152,10 @@ def train_stage(
         eval_dataset=prepared.validation,
         data_collator=prepared.collator,
         processing_class=tokenizer,
-        callbacks=stopping_callbacks(arguments, has_validation),
+        callbacks=[
+            *stopping_callbacks(arguments, has_validation),
+            *([] if by_silhouette is None else [by_silhouette]),
+        ],
     )
     on_ready()
     started = time.monotonic()
@@ -161,6 +170,13 @@ def train_stage(
             f"out of memory with {arguments.per_device_train_batch_size} rows a batch; lower "
             "per_device_train_batch_size, or set gradient_cache_chunk_size to encode that many rows at a time"
         ) from error
+    if by_silhouette is not None:
+        chosen = by_silhouette.take_checkpoint(stage.folder, trainer.state)
+        trainer.load_weights(chosen)
+        # Another process may still read one.
+        trainer.accelerator.wait_for_everyone()
+        if trainer.is_world_process_zero():
+            remove_other_checkpoints(chosen, trainer.state.global_step)
     merged = trained.merge_and_unload() if options.lora else trained
     if start is not None:
         start.average_into(merged.base_model.encoder, arguments.start_weight_share)
@@ -245,10 +261,13 @@ def _make_arguments(
     Raises:
         EventformersError: an argument is not accepted.
     """
+    check_silhouette_settings(recipe.training)
+    chooses_later = recipe.training.get("silhouette_window") is not None
     settings: dict[str, Any] = {
         "dataloader_drop_last": True,
         "logging_steps": 10,
-        "save_total_limit": 2,
+        "save_total_limit": None if chooses_later else 2,
+        **({"save_strategy": "epoch"} if chooses_later else {}),
         # Each process reads its own part of a stream; batches sent by one process would need equal widths.
         "accelerator_config": {"dispatch_batches": False},
         **recipe.training,

@@ -1,0 +1,205 @@
+"""Views of mentions: word noise that spares the trigger, and back-translation with its cache."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import BartConfig, BartForConditionalGeneration, BertTokenizerFast
+
+from eventformers.errors import EventformersError
+from eventformers.trainers import mention_augmentation
+from eventformers.trainers.mention_augmentation import Translated, WordNoise, back_translate
+from eventformers.trainers.mention_tokenising import Mention
+
+TEXT = "Last night  the court re-elected\tits old chair, they said."
+TEXTS = ["the storm flooded the city", "police arrested the thief", "the firm hired a worker"]
+
+
+def _draws(seed: int) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+class TestWordNoise:
+    @pytest.mark.parametrize("trigger", ["court", "re-elected\tits", "elected", "Last night", "said."])
+    def test_the_trigger_stays_and_its_offsets_with_it(self, trigger: str) -> None:
+        start = TEXT.index(trigger)
+        mention = Mention(TEXT, start, start + len(trigger))
+        noise = WordNoise(0.5, 0.4, "[MASK]")
+        views = [noise(mention, _draws(seed)) for seed in range(50)]
+        for text, first, last in views:
+            assert text[first:last] == " ".join(trigger.split())
+        assert len({view.text for view in views}) > 20
+
+    def test_shares_of_words(self) -> None:
+        mention = Mention(" ".join(["word"] * 2000))
+        words = WordNoise(0.3, 0.2, "[MASK]")(mention, _draws(0)).text.split()
+        assert len(words) == pytest.approx(1400, abs=80)
+        assert words.count("[MASK]") == pytest.approx(400, abs=60)
+
+    def test_order_of_words(self) -> None:
+        view = WordNoise(0.4)(Mention("a b c d e f g h"), _draws(1))
+        words = view.text.split()
+        assert 0 < len(words) < 8
+        assert words == sorted(words)
+
+    def test_without_noise(self) -> None:
+        """The view is then the mention itself, under another dropout of the encoder."""
+        mention = Mention("the storm flooded the city", 10, 17)
+        assert WordNoise(0.0)(mention, _draws(0)) == mention
+
+    def test_some_word_stays(self) -> None:
+        mention = Mention("flooded")
+        assert {WordNoise(0.9)(mention, _draws(seed)) for seed in range(20)} == {mention}
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ((1.0, 0.0, None), "word_dropout: found 1.0; accepted"),
+            ((-0.1, 0.0, None), "word_dropout: found -0.1"),
+            ((float("nan"), 0.0, None), "word_dropout: found nan"),
+            ((0.1, 1.5, "[MASK]"), "word_mask: found 1.5"),
+            ((0.7, 0.6, "[MASK]"), "0.7 and 0.6; accepted: 1 at most"),
+            ((0.1, 0.1, None), "no mask token; accepted: word_mask=0"),
+        ],
+    )
+    def test_bad_settings(self, settings: tuple[float, float, str | None], message: str) -> None:
+        with pytest.raises(EventformersError, match=message):
+            WordNoise(*settings)
+
+
+def _save_translator(encoder: Path, folder: Path, seed: int) -> str:
+    """A random sequence-to-sequence model with the words of the tiny encoder."""
+    tokenizer = BertTokenizerFast.from_pretrained(encoder)
+    torch.manual_seed(seed)
+    config = BartConfig(
+        vocab_size=len(tokenizer),
+        d_model=16,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=16,
+        decoder_ffn_dim=16,
+        max_position_embeddings=64,
+        init_std=1.0,
+        pad_token_id=0,
+        bos_token_id=2,
+        eos_token_id=3,
+        decoder_start_token_id=2,
+        forced_eos_token_id=3,
+        max_length=12,
+    )
+    BartForConditionalGeneration(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def models(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    root = tmp_path_factory.mktemp("translators")
+    return {
+        language: [_save_translator(tiny_encoder, root / f"{language}-{way}", seed + way) for way in (0, 1)]
+        for language, seed in (("fr", 10), ("de", 20))
+    }
+
+
+class TestBackTranslation:
+    def test_each_text_in_each_language(self, models: dict[str, list[str]], tmp_path: Path) -> None:
+        found = back_translate([*TEXTS, TEXTS[0]], models, tmp_path)
+        assert found.languages == ("de", "fr")
+        assert set(found.texts) == set(TEXTS)
+        views = {found(Mention(TEXTS[0], 4, 9), _draws(seed)) for seed in range(20)}
+        assert views == {Mention(text) for text in found.texts[TEXTS[0]]}
+        # Random models, each with another answer.
+        assert len(views) == 2
+
+    def test_what_is_kept_is_not_translated_again(
+        self, models: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first = back_translate(TEXTS, models, tmp_path)
+        files = sorted(path.name for path in tmp_path.glob("*.json"))
+        assert len(files) == 2
+        translated: list[str] = []
+        translate = mention_augmentation.Translator.__call__
+
+        def noted(self: mention_augmentation.Translator, texts: list[str]) -> list[Translated]:
+            translated.extend(texts)
+            return translate(self, texts)
+
+        monkeypatch.setattr(mention_augmentation.Translator, "__call__", noted)
+        assert back_translate(TEXTS, models, tmp_path) == first
+        assert not translated
+        more = back_translate([*TEXTS, "the mayor visited"], {"fr": models["fr"]}, tmp_path)
+        assert translated[0] == "the mayor visited"
+        assert len(translated) == 2
+        assert more.texts[TEXTS[0]] == first.texts[TEXTS[0]][1:]
+        # Other models at another place have a file of their own.
+        back_translate(TEXTS, {"fr": models["fr"][::-1]}, tmp_path)
+        assert len(list(tmp_path.glob("*.json"))) == 3
+
+    def test_what_was_done_before_a_kill_is_kept(
+        self, models: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(mention_augmentation, "_TEXTS_PER_WRITE", 1)
+        translate = mention_augmentation.Translator.__call__
+        calls = 0
+
+        def killed(self: mention_augmentation.Translator, texts: list[str]) -> list[Translated]:
+            nonlocal calls
+            calls += 1
+            if calls == 3:
+                raise KeyboardInterrupt
+            return translate(self, texts)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(mention_augmentation.Translator, "__call__", killed)
+            with pytest.raises(KeyboardInterrupt):
+                back_translate(TEXTS, {"fr": models["fr"]}, tmp_path)
+        [path] = tmp_path.glob("*.json")
+        # The shortest texts come first.
+        assert list(json.loads(path.read_text(encoding="utf-8"))["texts"]) == [min(TEXTS, key=len)]
+        assert set(back_translate(TEXTS, {"fr": models["fr"]}, tmp_path).texts) == set(TEXTS)
+
+    def test_empty_and_unchanged_ones_are_counted(
+        self, models: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        answers = {TEXTS[0]: "", TEXTS[1]: TEXTS[1], TEXTS[2]: "a firm hired workers"}
+        monkeypatch.setattr(
+            mention_augmentation.Translator,
+            "__call__",
+            lambda _, texts: [Translated(answers.get(text, text), False) for text in texts],
+        )
+        answers.update({value: value for value in answers.values()})
+        found = back_translate(TEXTS, {"fr": models["fr"]}, tmp_path)
+        assert found.texts == {TEXTS[0]: (TEXTS[0],), TEXTS[1]: (TEXTS[1],), TEXTS[2]: (answers[TEXTS[2]],)}
+        assert found.counts == {"back_translations_unchanged": 1, "back_translations_empty": 1}
+
+    def test_cut_texts_are_counted(self, models: dict[str, list[str]], tmp_path: Path) -> None:
+        texts = ["the storm " * count for count in (40, 50)]
+        for _ in range(2):
+            found = back_translate(texts, {"fr": models["fr"]}, tmp_path)
+            assert found.counts["back_translations_cut"] == 2
+
+    @pytest.mark.parametrize(
+        ("pairs", "message"),
+        [
+            ({}, "names no language"),
+            ({"fr": "model"}, "found 'model' for fr; accepted: a list of two"),
+            ({"fr": ["one"]}, r"found \['one'\] for fr"),
+            ({"fr": ["nowhere/there", "nowhere/back"]}, "cannot load the translation model 'nowhere/there'"),
+        ],
+    )
+    def test_bad_models(self, pairs: dict[str, list[str]], message: str, tmp_path: Path) -> None:
+        with pytest.raises(EventformersError, match=message):
+            back_translate(TEXTS, pairs, tmp_path)
+
+    def test_cache_that_cannot_be_read(self, models: dict[str, list[str]], tmp_path: Path) -> None:
+        back_translate(TEXTS, {"fr": models["fr"]}, tmp_path)
+        [path] = tmp_path.glob("*.json")
+        path.write_text("{", encoding="utf-8")
+        with pytest.raises(EventformersError, match=r"\.json holds no translations that can be read"):
+            back_translate(TEXTS, {"fr": models["fr"]}, tmp_path)

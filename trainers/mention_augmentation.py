@@ -1,0 +1,257 @@
+"""Another view of a mention: translated there and back, or with words missing."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import datasets
+import numpy as np
+import torch
+from filelock import FileLock
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+from eventformers.errors import EventformersError
+from eventformers.files import write_text
+from eventformers.trainers.mention_tokenising import NO_TRIGGER, Mention
+from eventformers.trainers.tokenising import tokenise
+
+logger = logging.getLogger(__name__)
+
+_WORD = re.compile(r"\S+")
+_TEXTS_PER_WRITE = 256
+_BATCH_SIZE = 16
+_MAX_TOKENS = 512
+
+
+@dataclass(frozen=True)
+class WordNoise:
+    """Leaves out words of a mention and masks others, but never those of its trigger.
+
+    A word is what stands between blanks. A mention that would lose all its words keeps them.
+
+    Args:
+        word_dropout: share of the words that are left out.
+        word_mask: share of the words that the mask token takes the place of.
+        mask_token: the tokenizer's; None where it has none.
+
+    Raises:
+        EventformersError: the shares are not from 0 to 1 together, or words are to be masked without a mask
+            token.
+    """
+
+    word_dropout: float = 0.1
+    word_mask: float = 0.0
+    mask_token: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("word_dropout", "word_mask"):
+            if not 0 <= getattr(self, name) < 1:
+                raise EventformersError(
+                    f"setting {name}: found {getattr(self, name)}; accepted: a number from 0 to below 1"
+                )
+        if self.word_dropout + self.word_mask > 1:
+            raise EventformersError(
+                f"word_dropout and word_mask are {self.word_dropout} and {self.word_mask}; accepted: 1 at "
+                "most together"
+            )
+        if self.word_mask and self.mask_token is None:
+            raise EventformersError("the tokenizer has no mask token; accepted: word_mask=0")
+
+    def __call__(self, mention: Mention, generator: np.random.Generator) -> Mention:
+        """Draw a view of a mention; its trigger has the offsets of the view."""
+        spans = [match.span() for match in _WORD.finditer(mention.text)]
+        parts: list[str] = []
+        length, trigger_start, trigger_end = 0, NO_TRIGGER, NO_TRIGGER
+        for (start, end), draw in zip(spans, generator.random(len(spans)), strict=True):
+            of_trigger = mention.has_trigger and start < mention.trigger_end and end > mention.trigger_start
+            word = mention.text[start:end]
+            if not of_trigger:
+                if draw < self.word_dropout:
+                    continue
+                if draw < self.word_dropout + self.word_mask:
+                    word = str(self.mask_token)
+            place = length + bool(parts)
+            if of_trigger:
+                if trigger_start == NO_TRIGGER:
+                    trigger_start = place + max(mention.trigger_start - start, 0)
+                trigger_end = place + min(mention.trigger_end, end) - start
+            parts.append(word)
+            length = place + len(word)
+        return Mention(" ".join(parts), trigger_start, trigger_end) if parts else mention
+
+
+class Translated(NamedTuple):
+    """What came of a text.
+
+    Args:
+        text: the translation.
+        was_cut: whether the text was longer than the model reads.
+    """
+
+    text: str
+    was_cut: bool
+
+
+@dataclass
+class BackTranslations:
+    """Texts that were translated to other languages and back.
+
+    Args:
+        languages: the names of the languages, sorted.
+        texts: what came back of each text, in the order of `languages`.
+        counts: how many distinct texts came back as they were, how many were cut on the way, and how many
+            came back empty, whose original text stands in their place.
+    """
+
+    languages: tuple[str, ...]
+    texts: dict[str, tuple[str, ...]]
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def __call__(self, mention: Mention, generator: np.random.Generator) -> Mention:
+        """Draw the language of a view of a mention; where its trigger stands in the view is not known."""
+        return Mention(self.texts[mention.text][int(generator.integers(len(self.languages)))])
+
+
+def back_translate(
+    texts: Sequence[str], models: Mapping[str, Sequence[str]], cache: Path | None = None
+) -> BackTranslations:
+    """Translate texts to each of several languages and back (section 3.2).
+
+    What comes back is kept on disk, by the two models and the text, so that it is computed once. An
+    accelerator is used where there is one.
+
+    Args:
+        texts: the texts.
+        models: for each language the ids or folders of two sequence-to-sequence models, such as Marian's:
+            there, and back. They are given a text as it is, without the name of a language.
+        cache: folder for what comes back; None takes one in the cache of `datasets`.
+
+    Raises:
+        EventformersError: not two models for a language, or a model that cannot be loaded.
+    """
+    if not models:
+        raise EventformersError(
+            "translation_models names no language; accepted: a mapping of languages, each to two models"
+        )
+    for language, pair in models.items():
+        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+            raise EventformersError(
+                f"translation_models: found {pair!r} for {language}; accepted: a list of two, the model that "
+                "translates to the language and the one that translates back"
+            )
+    folder = cache or Path(datasets.config.HF_DATASETS_CACHE).expanduser() / "eventformers/back_translation"
+    distinct = list(dict.fromkeys(texts))
+    languages = tuple(sorted(models))
+    found = [
+        _of_pair(distinct, (str(models[language][0]), str(models[language][1])), folder)
+        for language in languages
+    ]
+    translated = [(text, part[text]) for part in found for text in distinct]
+    counts = {
+        "back_translations_unchanged": sum(text == back.text for text, back in translated),
+        "back_translations_cut": sum(back.was_cut for _, back in translated),
+        "back_translations_empty": sum(not back.text for _, back in translated),
+    }
+    together = {text: tuple(part[text].text or text for part in found) for text in distinct}
+    return BackTranslations(languages, together, {name: count for name, count in counts.items() if count})
+
+
+def _of_pair(texts: Sequence[str], pair: tuple[str, str], folder: Path) -> dict[str, Translated]:
+    """What comes back of each text through one pair of models, from the cache where it is there."""
+    identity = [_identity(model) for model in pair]
+    path = folder / f"{sha256(json.dumps(identity).encode()).hexdigest()[:32]}.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    # Of several processes one translates, and the others read what it wrote.
+    with FileLock(path.with_suffix(".lock")):
+        return _translate_missing(texts, pair, path)
+
+
+def _translate_missing(texts: Sequence[str], pair: tuple[str, str], path: Path) -> dict[str, Translated]:
+    known = _read(path)
+    missing = sorted((text for text in texts if text not in known), key=len)
+    if not missing:
+        return known
+    logger.info("translating %d texts by %s and back by %s", len(missing), *pair)
+    there, back = (Translator(model) for model in pair)
+    for start in range(0, len(missing), _TEXTS_PER_WRITE):
+        part = missing[start : start + _TEXTS_PER_WRITE]
+        outward = there(part)
+        returned = back([translated.text for translated in outward])
+        for text, first, second in zip(part, outward, returned, strict=True):
+            known[text] = Translated(second.text, first.was_cut or second.was_cut)
+        write_text(path, json.dumps({"models": list(pair), "texts": known}, ensure_ascii=False))
+    return known
+
+
+def _read(path: Path) -> dict[str, Translated]:
+    try:
+        texts = json.loads(path.read_text(encoding="utf-8"))["texts"]
+        return {text: Translated(*back) for text, back in texts.items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise EventformersError(
+            f"{path} holds no translations that can be read; remove the file: {' '.join(str(error).split())}"
+        ) from error
+
+
+def _identity(model: str) -> list[object]:
+    """A model's id, or the files of its folder: another model may come to lie there."""
+    folder = Path(model).expanduser()
+    if not folder.is_dir():
+        return [model]
+    files = sorted(path for path in folder.iterdir() if path.is_file())
+    return [[path.name, path.stat().st_size, sha256(path.read_bytes()).hexdigest()] for path in files]
+
+
+class Translator:
+    """A model that translates.
+
+    Args:
+        name: id or folder of a sequence-to-sequence model with its tokenizer.
+
+    Raises:
+        EventformersError: the model cannot be loaded.
+    """
+
+    def __init__(self, name: str) -> None:
+        try:
+            self.tokenizer = AutoTokenizer.from_pretrained(name)
+            self.model: Any = AutoModelForSeq2SeqLM.from_pretrained(name, use_safetensors=True).eval()
+        except (OSError, ValueError, ImportError) as error:
+            raise EventformersError(
+                f"cannot load the translation model {name!r}; accepted: id or folder of a "
+                "sequence-to-sequence model in safetensors; Marian's tokenizers need the package "
+                f"sentencepiece: {' '.join(str(error).split())[:300]}"
+            ) from error
+        self.model.to("cuda" if torch.cuda.is_available() else "cpu")
+        self.max_tokens = min(int(self.tokenizer.model_max_length), _MAX_TOKENS)
+
+    def __call__(self, texts: Sequence[str]) -> list[Translated]:
+        """Translate texts, by the model's own way of searching and without sampling."""
+        return [translated for batch in _batches(texts) for translated in self._translate(batch)]
+
+    @torch.inference_mode()
+    def _translate(self, texts: Sequence[str]) -> list[Translated]:
+        # Not every tokenizer tells what it cuts.
+        lengths = [len(ids) for ids in self.tokenizer(list(texts), verbose=False)["input_ids"]]
+        encoded, _ = tokenise(self.tokenizer, texts, self.max_tokens)
+        inputs = {name: encoded[name].to(self.model.device) for name in ("input_ids", "attention_mask")}
+        translated = self.model.generate(**inputs, do_sample=False, max_new_tokens=self.max_tokens)
+        decoded = self.tokenizer.batch_decode(translated, skip_special_tokens=True)
+        return [
+            Translated(text.strip(), length > self.max_tokens)
+            for text, length in zip(decoded, lengths, strict=True)
+        ]
+
+
+def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(texts), _BATCH_SIZE):
+        yield texts[start : start + _BATCH_SIZE]

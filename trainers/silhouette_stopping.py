@@ -1,0 +1,237 @@
+"""The choice of a checkpoint by how well the mentions of unseen types fall apart into clusters."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from peft import PeftModel
+from sklearn.cluster import AgglomerativeClustering
+from sklearn.metrics import silhouette_score
+from torch import nn
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+
+from eventformers.errors import EventformersError
+from eventformers.trainers.arguments import EventTrainingArguments
+
+Matrix = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class UnseenMentions:
+    """The mentions of no seen type. Their labels are not here.
+
+    Args:
+        batches: inputs of the encoder.
+        num_mentions: rows of all batches.
+        num_types: how many unseen types there are; 0 where it is not known.
+    """
+
+    batches: Sequence[Mapping[str, torch.Tensor]]
+    num_mentions: int
+    num_types: int
+
+
+def choose_checkpoint(silhouettes: Sequence[float], window: int) -> int:
+    """The best value within the best window (section 3.6 and Appendix F).
+
+    Of all windows that lie wholly within the values, the one with the highest mean is taken, and of its
+    values the highest; of equal ones the first.
+
+    Args:
+        silhouettes: one value for each checkpoint, at least one.
+        window: values in a window; where there are fewer, all are one window.
+
+    Returns:
+        The place of the value.
+    """
+    values = np.asarray(silhouettes, dtype=np.float64)
+    width = min(window, len(values))
+    means = np.convolve(values, np.full(width, 1 / width), mode="valid")
+    # Equal means differ by rounding.
+    start = int(np.argmax(means >= means.max() - 1e-12))
+    return start + int(np.argmax(values[start : start + width]))
+
+
+def attention_silhouette(query: Matrix, key: Matrix, embeddings: Matrix, num_clusters: int) -> float:
+    """How well clusters of the learned attention fit the encoder's vectors (section 3.6).
+
+    Average linkage on 1 - QK^T, which is made symmetric, then the mean silhouette of the encoder's vectors
+    under the cosine.
+
+    Args:
+        query: `(n, d)`.
+        key: `(n, d)`.
+        embeddings: `(n, d)`, none of them zero.
+        num_clusters: from 2 to n - 1.
+
+    Returns:
+        A value in [-1, 1].
+    """
+    scores = query @ key.T
+    distances = 1 - (scores + scores.T) / 2
+    # The clusters are the same, and a distance below 0 is none to the library.
+    distances -= distances.min()
+    clustering = AgglomerativeClustering(n_clusters=num_clusters, metric="precomputed", linkage="average")
+    return float(silhouette_score(embeddings, clustering.fit_predict(distances), metric="cosine"))
+
+
+class SilhouetteCallback(TrainerCallback):
+    """Logs the silhouette of the unseen mentions with every checkpoint.
+
+    The values stand in the log, which a checkpoint holds, so that a resumed run knows those before it.
+
+    Args:
+        unseen: the mentions.
+        num_clusters: how many clusters they are cut into.
+        window: checkpoints in a window; see `choose_checkpoint`.
+    """
+
+    def __init__(self, unseen: UnseenMentions, num_clusters: int, window: int) -> None:
+        self.unseen = unseen
+        self.num_clusters = num_clusters
+        self.window = window
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Measure where a checkpoint is saved after this step."""
+        self._measure(state, control, kwargs["model"])
+
+    def on_epoch_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Measure where a checkpoint is saved after this epoch."""
+        self._measure(state, control, kwargs["model"])
+
+    def _measure(self, state: TrainerState, control: TrainerControl, model: nn.Module) -> None:
+        if not control.should_save or state.global_step in _measured(state):
+            return
+        value = attention_silhouette(*_encode(model, self.unseen.batches), self.num_clusters)
+        line = {"silhouette": value, "step": state.global_step, "epoch": state.epoch or 0.0}
+        state.log_history.append(line)
+
+    def take_checkpoint(self, folder: Path, state: TrainerState) -> Path:
+        """Choose a checkpoint and note it in the log.
+
+        Args:
+            folder: where the checkpoints lie.
+            state: the state after the last step.
+
+        Returns:
+            The folder of the chosen checkpoint.
+        """
+        values = _measured(state)
+        chosen = list(values)[choose_checkpoint(list(values.values()), self.window)]
+        state.log_history.append({"chosen_step": chosen, "step": state.global_step})
+        return folder / f"{PREFIX_CHECKPOINT_DIR}-{chosen}"
+
+
+def remove_other_checkpoints(chosen: Path, last: int) -> None:
+    """Remove all checkpoints but the chosen one and the last one, after which a resume finds nothing to do.
+
+    Args:
+        chosen: the folder of the chosen checkpoint.
+        last: the step of the last one.
+    """
+    kept = {chosen.name, f"{PREFIX_CHECKPOINT_DIR}-{last}"}
+    for checkpoint in chosen.parent.glob(f"{PREFIX_CHECKPOINT_DIR}-*"):
+        if checkpoint.name not in kept:
+            shutil.rmtree(checkpoint)
+
+
+def silhouette_callback(
+    arguments: EventTrainingArguments, unseen: UnseenMentions | None
+) -> SilhouetteCallback | None:
+    """The callback that measures the checkpoints; None where the last weights are taken.
+
+    Args:
+        arguments: the training arguments.
+        unseen: the mentions of no seen type; None where a method has none.
+
+    Raises:
+        EventformersError: a setting is not accepted, or there is nothing to cluster.
+    """
+    window, asked = arguments.silhouette_window, arguments.silhouette_clusters
+    if window is None:
+        return None
+    if unseen is None:
+        raise EventformersError("silhouette_window needs mentions of unseen types; accepted: null")
+    if arguments.load_best_model_at_end:
+        raise EventformersError(
+            "silhouette_window and load_best_model_at_end both choose the checkpoint; accepted: one of them"
+        )
+    num_clusters = asked or unseen.num_types
+    if num_clusters < 2:
+        raise EventformersError(
+            f"the data tell of {unseen.num_types} unseen types; accepted: 2 or more, the setting "
+            "silhouette_clusters, or silhouette_window=null"
+        )
+    if unseen.num_mentions <= num_clusters:
+        raise EventformersError(
+            f"{unseen.num_mentions} unseen mentions for {num_clusters} clusters; accepted: more mentions "
+            "than clusters, or silhouette_window=null"
+        )
+    return SilhouetteCallback(unseen, num_clusters, window)
+
+
+def check_silhouette_settings(settings: Mapping[str, Any]) -> None:
+    """Refuse training settings under which no checkpoint can be chosen.
+
+    Args:
+        settings: the training settings that a recipe states.
+
+    Raises:
+        EventformersError: a number is too low, or checkpoints are not saved or are removed before the choice.
+    """
+    for name, least in (("silhouette_window", 1), ("silhouette_clusters", 2)):
+        if settings.get(name) is not None and settings[name] < least:
+            raise EventformersError(
+                f"setting {name}: found {settings[name]}; accepted: a whole number of {least} or more, or "
+                "null"
+            )
+    if settings.get("silhouette_window") is None:
+        return
+    for name, accepted in (("save_strategy", ("epoch", "steps")), ("save_total_limit", (None,))):
+        if settings.get(name, accepted[0]) not in accepted:
+            raise EventformersError(
+                f"setting {name}: found {settings[name]!r}; accepted with silhouette_window, which chooses "
+                f"among all checkpoints: {' or '.join(str(value or 'null') for value in accepted)}"
+            )
+
+
+def _measured(state: TrainerState) -> dict[int, float]:
+    """The silhouette of each checkpoint, by its step."""
+    return {cast(int, line["step"]): line["silhouette"] for line in state.log_history if "silhouette" in line}
+
+
+def _encode(model: nn.Module, batches: Sequence[Mapping[str, torch.Tensor]]) -> tuple[Matrix, Matrix, Matrix]:
+    """Queries, keys and encoder vectors of all batches, each `(n, d)`."""
+    head = model.get_base_model() if isinstance(model, PeftModel) else model
+    encoder = cast(Any, head).base_model
+    parts: list[tuple[Matrix, ...]] = []
+    with _evaluating(encoder), torch.no_grad():
+        for batch in batches:
+            output = encoder(**{name: value.to(encoder.device) for name, value in batch.items()})
+            vectors = (output.query, output.key, output.embeddings)
+            parts.append(tuple(value.float().cpu().numpy() for value in vectors))
+    query, key, embeddings = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return query, key, embeddings
+
+
+@contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    was_training = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(was_training)
