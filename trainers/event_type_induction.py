@@ -1,0 +1,323 @@
+"""Training of event type induction: from mentions of seen and unseen types to the views of its head."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from datasets import Dataset
+from torch.utils.data import Dataset as TorchDataset
+from transformers import PreTrainedTokenizerBase
+
+from eventformers.datasets_scripts.base import setting_names
+from eventformers.datasets_scripts.building import built_report, load_built
+from eventformers.datasets_scripts.event_types import EventTypesConfig
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.models.configuration_event_type_induction import EventTypeInductionConfig
+from eventformers.models.modeling_event_type_induction import EventTypeInductionForPreTraining
+from eventformers.models.type_losses import UNSEEN
+from eventformers.trainers.marker_tokens import add_marker_tokens
+from eventformers.trainers.mention_augmentation import BackTranslations, WordNoise, back_translate
+from eventformers.trainers.mention_tokenising import (
+    TRIGGER_MARKERS,
+    Mention,
+    TokenisedMentions,
+    tokenise_mentions,
+)
+from eventformers.trainers.method import Method, TrainingData
+from eventformers.trainers.recipes import Recipe, check_types
+from eventformers.trainers.silhouette_stopping import UnseenMentions
+from eventformers.trainers.tokenising import tokenise
+
+AUGMENTATIONS = ("noise", "back_translation")
+
+# What the builder reads, the builder checks.
+_SETTING_TYPES = {
+    "config": str,
+    "max_seq_length": int,
+    "augmentation": str,
+    "word_dropout": float,
+    "word_mask": float,
+    "translation_models": dict,
+    "translation_cache": str | None,
+    "frames": str | None,
+}
+_MAX_LABEL_TOKENS = 256
+_UNSEEN_BATCH_SIZE = 64
+
+logger = logging.getLogger(__name__)
+
+
+class MentionRows(TorchDataset):
+    """Mentions, with the type's number where the type is seen. Labels of unseen types are not held.
+
+    Args:
+        mentions: rows of `EventTypes`, config `mentions` or `ace2005`.
+        reads_trigger: whether the model is told where a trigger stands.
+
+    Attributes:
+        seen_types: the seen types in alphabetical order; a type's place is its number.
+        type_ids: number of each mention's type, `(rows,)`; -1 for an unseen one.
+        num_unseen_types: how many types the unseen mentions have.
+    """
+
+    def __init__(self, mentions: Dataset, reads_trigger: bool) -> None:
+        is_seen = np.array(mentions["seen"], dtype=bool)
+        names = np.array(mentions["event_type"], dtype=object)
+        self.seen_types: list[str] = sorted(set(names[is_seen]))
+        # Their number alone is read: by the choice of a checkpoint.
+        self.num_unseen_types = len(set(names[~is_seen]) - {""})
+        numbers = {name: number for number, name in enumerate(self.seen_types)}
+        self.type_ids = np.array(
+            [numbers[name] if seen else UNSEEN for name, seen in zip(names, is_seen, strict=True)]
+        )
+        columns = [mentions["text"]]
+        if reads_trigger:
+            columns += [mentions["trigger_start"], mentions["trigger_end"]]
+        self.mentions = [Mention(*row) for row in zip(*columns, strict=True)]
+
+    def __len__(self) -> int:
+        return len(self.mentions)
+
+    def __getitem__(self, index: int) -> Mapping[str, Any]:
+        return {"row": index, "mention": self.mentions[index], "type_id": int(self.type_ids[index])}
+
+    def unseen(self) -> list[Mention]:
+        """The mentions of no seen type."""
+        return [self.mentions[place] for place in np.flatnonzero(self.type_ids == UNSEEN)]
+
+
+@dataclass
+class EventTypeInductionCollator:
+    """Turns rows of `MentionRows` into the views of `EventTypeInductionForPreTraining`.
+
+    What is drawn for a row depends on the seed, the epoch and the row alone, so that a resumed run and a run
+    on another number of processes draw the same.
+
+    Args:
+        tokenizer: the encoder's tokenizer.
+        seed: seed of every draw.
+        noise: draws the augmented view, where a back-translation does not.
+        translations: back-translations of the sentences; None leaves all views to `noise`. A mention with a
+            trigger has its view from `noise`, since nothing tells where the trigger went.
+        marks_trigger: set each trigger between two tokens.
+        pools_trigger: also give the masks of the triggers.
+        max_seq_length: tokens of a sentence beyond this are cut, and counted in `truncated`.
+        type_name_vectors: vector of the name of each seen type, `(types, hidden_size)`; None leaves it out.
+        frame_vectors: vector of its frame's definition, `(types, hidden_size)`; None leaves it out.
+        epoch: the epoch that runs.
+        truncated: number of sentences cut so far.
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    seed: int
+    noise: WordNoise
+    translations: BackTranslations | None = None
+    marks_trigger: bool = False
+    pools_trigger: bool = False
+    max_seq_length: int = 128
+    type_name_vectors: torch.Tensor | None = None
+    frame_vectors: torch.Tensor | None = None
+    epoch: int = 0
+    truncated: int = field(default=0, init=False)
+
+    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+        """Collate rows of `MentionRows`."""
+        mentions = [row["mention"] for row in rows]
+        views = [
+            self._augment(row["mention"], np.random.default_rng((self.seed, self.epoch, row["row"])))
+            for row in rows
+        ]
+        type_ids = torch.tensor([row["type_id"] for row in rows])
+        batch = {
+            **self.encode(mentions),
+            **{f"augmented_{name}": value for name, value in self.encode(views).items()},
+            "type_ids": type_ids,
+        }
+        for name, vectors in (
+            ("type_name_vectors", self.type_name_vectors),
+            ("frame_vectors", self.frame_vectors),
+        ):
+            if vectors is not None:
+                # The loss does not read the rows of unseen types.
+                batch[name] = vectors[type_ids.clamp(min=0)]
+        return batch
+
+    def _augment(self, mention: Mention, generator: np.random.Generator) -> Mention:
+        draw = self.noise if self.translations is None or mention.has_trigger else self.translations
+        return draw(mention, generator)
+
+    def encode(self, mentions: Sequence[Mention]) -> dict[str, torch.Tensor]:
+        """Tokenise mentions to inputs of equal width; what is cut is counted."""
+        encoded = self.tokenise(mentions)
+        self.truncated += encoded.truncated
+        inputs = {"input_ids": encoded.input_ids, "attention_mask": encoded.attention_mask}
+        return {**inputs, "trigger_mask": encoded.trigger_mask} if self.pools_trigger else inputs
+
+    def tokenise(self, mentions: Sequence[Mention]) -> TokenisedMentions:
+        """Tokenise mentions, without counting."""
+        return tokenise_mentions(
+            self.tokenizer, mentions, self.max_seq_length, marks_trigger=self.marks_trigger
+        )
+
+
+def type_name(event_type: str) -> str:
+    """The name of an event type as words: of `Type:Subtype` the subtype, with blanks for underscores."""
+    return event_type.rsplit(":", 1)[-1].replace("_", " ")
+
+
+def _prepare(
+    recipe: Recipe,
+    data: str | None,
+    tokenizer: PreTrainedTokenizerBase,
+    head: EventTypeInductionForPreTraining,
+    seed: int,
+) -> TrainingData:
+    """Load mentions and make the collator that draws their views."""
+    views = {"augmentation": "noise", "max_seq_length": 128, **recipe.views}
+    check_types({**recipe.data, **views}, _SETTING_TYPES)
+    if views["max_seq_length"] < 3:
+        raise EventformersError(
+            f"setting max_seq_length: found {views['max_seq_length']}; accepted: 3 or more, with the tokens "
+            "at both ends"
+        )
+    if views["augmentation"] not in AUGMENTATIONS:
+        raise UnknownNameError("augmentation", views["augmentation"], AUGMENTATIONS)
+    config = head.config
+    builder, name, settings = METHOD.training_dataset(recipe)
+    if name not in ("mentions", "ace2005"):
+        raise UnknownNameError("config of mentions", name, ("mentions", "ace2005"))
+    loaded = load_built(data, name, builder=builder, **settings)["train"]
+    report = built_report(data, name, builder=builder, **settings)
+    rows = MentionRows(loaded, reads_trigger=config.trigger_input != "none")
+    if not rows.seen_types:
+        raise EventformersError(
+            "no mention has a seen type; accepted: num_seen or seen_types with one or more"
+        )
+    if config.marks_trigger:
+        add_marker_tokens(tokenizer, head, TRIGGER_MARKERS)
+    collator = EventTypeInductionCollator(
+        tokenizer=tokenizer,
+        seed=seed,
+        noise=WordNoise(
+            **{key: views[key] for key in ("word_dropout", "word_mask") if key in views},
+            mask_token=tokenizer.mask_token,
+        ),
+        translations=_translations(rows, views),
+        marks_trigger=config.marks_trigger,
+        pools_trigger=config.pools_trigger,
+        max_seq_length=views["max_seq_length"],
+    )
+    if config.type_name_weight:
+        collator.type_name_vectors = _label_vectors(head, tokenizer, map(type_name, rows.seen_types))
+    if config.frame_weight:
+        frames = _definitions(loaded, rows.seen_types, views.get("frames") or data)
+        collator.frame_vectors = _label_vectors(head, tokenizer, frames)
+    lost = collator.tokenise(rows.mentions).lost_triggers
+    told = {**_told(collator, views["augmentation"], rows), "triggers_cut_off": lost or None}
+    statistics = {**report.get("statistics", {}), **told} if report else {}
+    return TrainingData(
+        rows,
+        None,
+        collator,
+        {**report, "statistics": statistics} if report else {},
+        unseen=_unseen(rows, collator),
+    )
+
+
+def _translations(rows: MentionRows, views: Mapping[str, Any]) -> BackTranslations | None:
+    """Back-translations of the sentences whose view does not have to keep a trigger."""
+    if views["augmentation"] != "back_translation":
+        return None
+    texts = [mention.text for mention in rows.mentions if not mention.has_trigger]
+    if len(texts) < len(rows):
+        logger.warning(
+            "%d of %d mentions have a trigger that is read; their views have word noise, since a "
+            "back-translation does not tell where the trigger went",
+            len(rows) - len(texts),
+            len(rows),
+        )
+    cache = views.get("translation_cache")
+    return back_translate(
+        texts, views.get("translation_models", {}), None if cache is None else Path(cache).expanduser()
+    )
+
+
+def _told(collator: EventTypeInductionCollator, augmentation: str, rows: MentionRows) -> dict[str, Any]:
+    """What the card tells of the views."""
+    if collator.translations is None:
+        return {"augmentation": augmentation}
+    translations = collator.translations
+    return {
+        "augmentation": augmentation,
+        "languages": list(translations.languages),
+        **translations.counts,
+        "views_with_word_noise": sum(mention.has_trigger for mention in rows.mentions) or None,
+    }
+
+
+def _unseen(rows: MentionRows, collator: EventTypeInductionCollator) -> UnseenMentions:
+    # Mentions of like length share a batch.
+    mentions = sorted(rows.unseen(), key=lambda mention: len(mention.text))
+    batches = []
+    for start in range(0, len(mentions), _UNSEEN_BATCH_SIZE):
+        batches.append(collator.encode(mentions[start : start + _UNSEEN_BATCH_SIZE]))
+    collator.truncated = 0
+    return UnseenMentions(batches, len(mentions), rows.num_unseen_types)
+
+
+def _label_vectors(
+    head: EventTypeInductionForPreTraining, tokenizer: PreTrainedTokenizerBase, texts: Iterator[str]
+) -> torch.Tensor:
+    """Vectors of texts under the encoder before training, `(texts, hidden_size)`."""
+    encoded, _ = tokenise(tokenizer, list(texts), _MAX_LABEL_TOKENS)
+    return head.event_type_induction.label_vectors(encoded["input_ids"], encoded["attention_mask"]).cpu()
+
+
+def _definitions(mentions: Dataset, seen_types: Sequence[str], data: str | None) -> Iterator[str]:
+    """The definition of the frame of each seen type: the one that most of its mentions name first.
+
+    Raises:
+        EventformersError: there are no frames, or a seen type has none.
+    """
+    rows = load_built(data, "frames", builder=METHOD.dataset[0])["train"]
+    known = dict(zip(rows["name"], rows["definition"], strict=True))
+    first: dict[str, Counter[str]] = {name: Counter() for name in seen_types}
+    for name, seen, frames in zip(mentions["event_type"], mentions["seen"], mentions["frames"], strict=True):
+        if seen and frames:
+            first[name][frames[0]] += 1
+    for name, counts in first.items():
+        found = next((frame for frame, _ in counts.most_common() if known.get(frame)), None)
+        if found is None:
+            stated = f"{', '.join(counts)}, without a definition" if counts else "none"
+            raise EventformersError(
+                f"frame_weight needs a frame of each seen type; found for {name}: {stated}; accepted: "
+                "frame_weight=0, or the setting frames with a folder of them"
+            )
+        yield known[found]
+
+
+METHOD = Method(
+    name="event_type_induction",
+    title="Event type induction",
+    config_class=EventTypeInductionConfig,
+    head_class=EventTypeInductionForPreTraining,
+    default_recipe="minilm-geneva",
+    dataset=("event_types", "mentions"),
+    data_keys=frozenset({"config", *setting_names(EventTypesConfig)}),
+    view_keys=frozenset(
+        {
+            *("max_seq_length", "augmentation", "word_dropout", "word_mask"),
+            *("translation_models", "translation_cache", "frames"),
+        }
+    ),
+    trained_whole=("query_map", "key_map", "type_name_head", "frame_head", "score_bias"),
+    tasks=("type_induction", "type_naming", "frame_linking"),
+    prepare=_prepare,
+)
