@@ -300,7 +300,7 @@ class MethodTrainingCase:
         self, tiny_encoder_without_dropout: Path, raw: Path, tmp_path: Path
     ) -> None:
         self.needs_chunks()
-        settings = ("gradient_accumulation_steps=2", "max_steps=2", *UNCLIPPED)
+        settings = ("gradient_accumulation_steps=2", "max_steps=2", *UNCLIPPED, *self.without_dropout)
         plain = self.run(tiny_encoder_without_dropout, raw, tmp_path / "plain", settings)
         cached = self.run(
             tiny_encoder_without_dropout,
