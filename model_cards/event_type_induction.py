@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import cast
 
 from eventformers.model_cards.common import encode_snippet, number, transformers_snippet
 from eventformers.model_cards.markdown import code, setting
@@ -31,6 +33,8 @@ PAPER_SETTINGS: dict[str, object] = {
     "module_learning_rates": {"encoder": 2e-5},
     "num_train_epochs": 10,
     "warmup_steps": 1000,
+    "augmentation": "back_translation",
+    "silhouette_window": 5,
 }
 """Section 4 of the paper for its main runs; warm-up and dropout are the released code's."""
 
@@ -121,6 +125,23 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
             else setting(config.get("map_dropout")),
         ),
     ]
+    taken += [
+        Reading(
+            "Section 3.2, other view",
+            "back-translation through German, French, Spanish and Chinese, one of them drawn for each "
+            "mention and epoch",
+            _other_view(config, training),
+        ),
+        Reading(
+            "Section 3.6, end of training",
+            "the epoch with the highest silhouette within the best window; the released code takes the "
+            "middle of the window",
+            "the weights after the last step"
+            if training.get("silhouette_window") is None
+            else "the best checkpoint within the best window, of windows that lie wholly within the "
+            "training; the silhouettes are those of the unseen mentions, without their labels",
+        ),
+    ]
     if number(config, "type_name_weight") or number(config, "frame_weight"):
         taken += [
             Reading(
@@ -203,6 +224,24 @@ def limits(config: Settings) -> list[str]:
 
 def _trigger(config: Settings) -> str:
     return str(config.get("trigger_input", "none"))
+
+
+def _other_view(config: Settings, training: Settings) -> str:
+    """What the augmented view of a mention is."""
+    dropout, mask = (
+        float(cast(float, training.get(name, default)))
+        for name, default in (("word_dropout", 0.1), ("word_mask", 0.0))
+    )
+    spared = "" if _trigger(config) == "none" else ", but never those of the trigger,"
+    noise = (
+        f"the mention under another dropout of the encoder, {dropout:.0%} of its words left out and "
+        f"{mask:.0%} masked{spared} drawn anew in each epoch"
+    )
+    if training.get("augmentation") != "back_translation":
+        return f"no translation model: {noise}"
+    models = cast(Mapping[str, object], training.get("translation_models") or {})
+    translated = f"back-translation through {', '.join(sorted(models))}, one drawn anew in each epoch"
+    return translated if _trigger(config) == "none" else f"{translated}; of a mention with a trigger, {noise}"
 
 
 def _beyond_the_paper(config: Settings) -> list[str]:

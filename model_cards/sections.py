@@ -48,7 +48,7 @@ _TOLD_ARGUMENTS = (
     ),
     *("adam_beta1", "adam_beta2", "adam_epsilon", "bf16", "fp16", "activation_checkpointing"),
     *("gradient_checkpointing", "dataloader_drop_last", "load_best_model_at_end", "metric_for_best_model"),
-    "stop_at_relative_change",
+    *("stop_at_relative_change", "silhouette_window", "silhouette_clusters"),
 )
 """The training arguments that can change what is learned; those that are off are not told."""
 
@@ -116,7 +116,7 @@ def template_values(card: ModelCard) -> dict[str, object]:
         "paper_settings": _paper_settings(card, method),
         "other_settings": _other_settings(card, method),
         "log": _log(card.history),
-        "readings": _readings(method.readings(card.config, card.training_arguments)),
+        "readings": _readings(method.readings(card.config, {**card.training_arguments, **card.views})),
         "recipe_readings": [str(reading) for reading in card.recipe_readings],
         "sections": card.sections,
         "limits": method.limits(card.config),
@@ -364,6 +364,11 @@ def _run_facts(card: ModelCard) -> list[str]:
         )
     if card.steps is not None:
         said.append(f"{markdown.number(card.steps)} optimizer steps")
+    if chosen := next((line["chosen_step"] for line in card.history if "chosen_step" in line), None):
+        said.append(
+            f"the weights are those after step {markdown.number(cast(int, chosen))}, chosen by the "
+            "silhouette of the unseen mentions"
+        )
     if card.seconds is not None:
         where = f" on {markdown.cell(card.hardware)}" if card.hardware else ""
         said.append(f"training time {markdown.duration(card.seconds)}{where}")
@@ -414,7 +419,7 @@ def _arguments_in_force(card: ModelCard) -> dict[str, object]:
 
 def _log(history: Sequence[Mapping[str, object]]) -> str:
     """The training log, thinned evenly where it is long; the last line always stays."""
-    lines = [line for line in history if "loss" in line or "eval_loss" in line]
+    lines = [line for line in history if {"loss", "eval_loss", "silhouette"} & line.keys()]
     merged: dict[object, dict[str, object]] = {}
     for line in lines:
         merged.setdefault(line.get("step"), {}).update(line)
@@ -423,7 +428,12 @@ def _log(history: Sequence[Mapping[str, object]]) -> str:
         stride = (len(steps) - 1) / (LONGEST_LOG - 1)
         steps = [steps[round(index * stride)] for index in range(LONGEST_LOG)]
     names = list(
-        dict.fromkeys(name for line in steps for name in line if name == "loss" or name.endswith("_loss"))
+        dict.fromkeys(
+            name
+            for line in steps
+            for name in line
+            if name in ("loss", "silhouette") or name.endswith("_loss")
+        )
     )
     columns = ["step", *(["epoch"] if any("epoch" in line for line in steps) else []), *names]
     rows = [[_log_cell(line.get(column)) for column in columns] for line in steps]

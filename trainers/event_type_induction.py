@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -49,7 +49,7 @@ _SETTING_TYPES = {
     "frames": str | None,
 }
 _MAX_LABEL_TOKENS = 256
-_UNSEEN_BATCH_SIZE = 64
+_BATCH_SIZE = 64
 
 logger = logging.getLogger(__name__)
 
@@ -157,6 +157,10 @@ class EventTypeInductionCollator:
         """Tokenise mentions to inputs of equal width; what is cut is counted."""
         encoded = self.tokenise(mentions)
         self.truncated += encoded.truncated
+        return self.inputs(encoded)
+
+    def inputs(self, encoded: TokenisedMentions) -> dict[str, torch.Tensor]:
+        """What the encoder reads of tokenised mentions."""
         inputs = {"input_ids": encoded.input_ids, "attention_mask": encoded.attention_mask}
         return {**inputs, "trigger_mask": encoded.trigger_mask} if self.pools_trigger else inputs
 
@@ -219,16 +223,11 @@ def _prepare(
     if config.frame_weight:
         frames = _definitions(loaded, rows.seen_types, views.get("frames") or data)
         collator.frame_vectors = _label_vectors(head, tokenizer, frames)
-    lost = collator.tokenise(rows.mentions).lost_triggers
-    told = {**_told(collator, views["augmentation"], rows), "triggers_cut_off": lost or None}
-    statistics = {**report.get("statistics", {}), **told} if report else {}
-    return TrainingData(
-        rows,
-        None,
-        collator,
-        {**report, "statistics": statistics} if report else {},
-        unseen=_unseen(rows, collator),
-    )
+    if report:
+        told = _told(collator, views["augmentation"], rows)
+        report["statistics"] = {**cast("dict[str, Any]", report.get("statistics", {})), **told}
+    chooses = recipe.training.get("silhouette_window") is not None
+    return TrainingData(rows, None, collator, report, unseen=_unseen(rows, collator) if chooses else None)
 
 
 def _translations(rows: MentionRows, views: Mapping[str, Any]) -> BackTranslations | None:
@@ -250,26 +249,30 @@ def _translations(rows: MentionRows, views: Mapping[str, Any]) -> BackTranslatio
 
 
 def _told(collator: EventTypeInductionCollator, augmentation: str, rows: MentionRows) -> dict[str, Any]:
-    """What the card tells of the views."""
+    """What the card tells of the views; None where there is nothing to tell."""
+    with_trigger = [mention for mention in rows.mentions if mention.has_trigger]
+    lost = sum(collator.tokenise(batch).lost_triggers for batch in _batches(with_trigger))
+    told = {"augmentation": augmentation, "triggers_cut_off": lost or None}
     if collator.translations is None:
-        return {"augmentation": augmentation}
-    translations = collator.translations
+        return told
     return {
-        "augmentation": augmentation,
-        "languages": list(translations.languages),
-        **translations.counts,
-        "views_with_word_noise": sum(mention.has_trigger for mention in rows.mentions) or None,
+        **told,
+        "languages": list(collator.translations.languages),
+        **collator.translations.counts,
+        "views_with_word_noise": len(with_trigger) or None,
     }
 
 
 def _unseen(rows: MentionRows, collator: EventTypeInductionCollator) -> UnseenMentions:
     # Mentions of like length share a batch.
     mentions = sorted(rows.unseen(), key=lambda mention: len(mention.text))
-    batches = []
-    for start in range(0, len(mentions), _UNSEEN_BATCH_SIZE):
-        batches.append(collator.encode(mentions[start : start + _UNSEEN_BATCH_SIZE]))
-    collator.truncated = 0
+    batches = [collator.inputs(collator.tokenise(batch)) for batch in _batches(mentions)]
     return UnseenMentions(batches, len(mentions), rows.num_unseen_types)
+
+
+def _batches(mentions: Sequence[Mention]) -> Iterator[Sequence[Mention]]:
+    for start in range(0, len(mentions), _BATCH_SIZE):
+        yield mentions[start : start + _BATCH_SIZE]
 
 
 def _label_vectors(

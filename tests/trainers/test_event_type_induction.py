@@ -240,7 +240,7 @@ class TestCollator:
     def prepared(cls, tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> TrainingData:
         folder = tmp_path_factory.mktemp("raw")
         write_mentions(folder)
-        return _prepare(tiny_encoder, folder, ("trigger_input=span",))
+        return _prepare(tiny_encoder, folder, ("trigger_input=span", "silhouette_window=2"))
 
     def test_draws_depend_on_seed_epoch_and_row(self, prepared: TrainingData) -> None:
         collator, rows = prepared.collator, prepared.train
