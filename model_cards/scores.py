@@ -14,8 +14,16 @@ CORRELATIONS = frozenset({"spearman", "pearson"})
 """Main scores that run from -1 to 1; the others are percentages."""
 
 _ORIGINS = {"samples": "bundled samples, no benchmark", "local": "local files"}
-_METRIC_NAMES = {"accuracy": "accuracy (%)", "spearman": "Spearman's ρ", "mrr": "mean reciprocal rank (%)"}
-_BESIDE = {"mrr": {"hits_at_1": "Hits@1", "hits_at_3": "Hits@3", "hits_at_10": "Hits@10"}}
+_METRIC_NAMES = {
+    "accuracy": "accuracy (%)",
+    "spearman": "Spearman's ρ",
+    "mrr": "mean reciprocal rank (%)",
+    "nmi": "normalized mutual information (%)",
+}
+_BESIDE = {
+    "mrr": {"hits_at_1": "Hits@1", "hits_at_3": "Hits@3", "hits_at_10": "Hits@10"},
+    "nmi": {"fowlkes_mallows": "Fowlkes-Mallows", "ari": "adjusted Rand index"},
+}
 """Scores that are told beside a main score."""
 _TIES = {"mcnc": "in {count} rows the first of several highest scores is taken"}
 """What a metric makes of ties, where they do not count as wrong."""
@@ -26,6 +34,8 @@ def score_text(value: float | None, main_score: str, *, published: bool = False)
     """A score with the digits that its kind deserves, as papers print it where it is published."""
     if value is None:
         return "not defined"
+    if main_score == "num_clusters":
+        return f"{value:.3g}"
     if main_score in CORRELATIONS:
         return f"{value:.2f}" if published else f"{value:.3f}"
     if main_score == "mrr" or main_score.startswith("hits_at_"):

@@ -5,15 +5,22 @@ import pytest
 from eventformers.chain_protocols import ChainSettings
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluation_options import ways_of_reading
+from eventformers.induction_protocols import InductionSettings
 from eventformers.inference.virtual_context import VirtualContext
 
 
-def test_settings_go_to_chains_and_contexts():
-    assert ways_of_reading({}, None) == (None, None)
-    assert ways_of_reading({"sky": "graph"}, None) == (ChainSettings(sky="graph"), None)
+def test_settings_go_to_chains_contexts_and_mentions():
+    assert ways_of_reading({}, None) == (None, None, None)
+    assert ways_of_reading({"sky": "graph"}, None) == (ChainSettings(sky="graph"), None, None)
     assert ways_of_reading({"aggregation": "last", "retrieved": 3}, "chains") == (
         ChainSettings(aggregation="last"),
         VirtualContext("chains", retrieved=3),
+        None,
+    )
+    assert ways_of_reading({"distance": "dot", "manifold": False}, None) == (
+        None,
+        None,
+        InductionSettings(distance="dot", manifold=False),
     )
 
 

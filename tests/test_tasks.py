@@ -5,7 +5,8 @@ import pytest
 from eventformers.chain_protocols import ChainSettings
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluate_metrics import METRICS
-from eventformers.tasks import TASKS, get_task, with_chain_settings
+from eventformers.induction_protocols import InductionSettings
+from eventformers.tasks import TASKS, get_task, with_chain_settings, with_induction_settings
 
 ONLY_DEVELOPMENT_ROWS = ("variable_mcnc", "coherent_mcnc")
 """Of these sets half of the development rows are public, and papers report the test rows."""
@@ -28,6 +29,9 @@ def test_the_published_tasks_are_there():
         "multistep_sky": ("event_chains", "multistep"),
         "variable_mcnc": ("event_chains", "variable_mcnc"),
         "coherent_mcnc": ("event_chains", "coherent_mcnc"),
+        "type_induction": ("event_types", "mentions"),
+        "type_naming": ("event_types", "mentions"),
+        "frame_linking": ("event_types", "mentions"),
     }
 
 
@@ -79,3 +83,27 @@ def test_settings_of_chains_are_for_tasks_that_use_them():
     ):
         with pytest.raises(EventformersError, match=message):
             with_chain_settings(get_task(name), settings)
+
+
+def test_settings_of_clusters_are_for_tasks_that_use_them():
+    dot = InductionSettings(distance="dot", manifold=False)
+    task = with_induction_settings(get_task("type_induction"), dot)
+    assert task.induction_settings == task.protocol.keywords["settings"] == dot
+    predicted = InductionSettings(distance="dot", clusters="predicted", valid_frames="children")
+    assert with_induction_settings(get_task("frame_linking"), predicted).induction_settings == predicted
+    for name, settings, message in (
+        (
+            "copa",
+            InductionSettings(),
+            "copa clusters no mentions; accepted with such settings: type_ind",
+        ),
+        (
+            "type_induction",
+            InductionSettings(clusters="predicted"),
+            "no use for clusters; accepted: trigger",
+        ),
+        ("type_naming", dot, "no use for distance, manifold; .* with clusters=predicted"),
+        ("type_naming", InductionSettings(valid_frames="children"), "no use for valid_frames"),
+    ):
+        with pytest.raises(EventformersError, match=message):
+            with_induction_settings(get_task(name), settings)

@@ -7,7 +7,7 @@ since a model may read a chain as a whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal, TypeAlias, get_args
 
@@ -17,7 +17,7 @@ from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.chain_scorers import Aggregation, ChainScorer, DistinctEvents, check_aggregation
 from eventformers.inference.decoders import Matrix, greedy, informed, row_normalized, viterbi
-from eventformers.protocols import JsonValue, ProtocolOutput, Row, choices_output, read_event
+from eventformers.protocols import ChosenSettings, ProtocolOutput, Row, choices_output, read_event
 
 ChainProtocol: TypeAlias = Callable[[ChainScorer, Iterable[Row]], ProtocolOutput]
 
@@ -33,7 +33,7 @@ make, in which the model reads them together."""
 
 
 @dataclass(frozen=True)
-class ChainSettings:
+class ChainSettings(ChosenSettings):
     """How chains are read, where there is more than one way; what is chosen against the default is told.
 
     Attributes:
@@ -58,20 +58,6 @@ class ChainSettings:
             raise UnknownNameError("sky", self.sky, SKIES)
         if not isinstance(self.compat, bool):
             raise EventformersError(f"compat: found {self.compat!r}; accepted: true or false")
-
-    @property
-    def chosen(self) -> dict[str, JsonValue]:
-        """The settings that are not the default."""
-        return {
-            field.name: getattr(self, field.name)
-            for field in fields(self)
-            if getattr(self, field.name) != field.default
-        }
-
-    @property
-    def name(self) -> str:
-        """What results call the chosen settings; empty for the default ones."""
-        return "-".join(f"{name}-{value}".lower() for name, value in self.chosen.items())
 
 
 def choose_next_event(scorer: ChainScorer, rows: Iterable[Row]) -> ProtocolOutput:

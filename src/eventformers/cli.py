@@ -200,8 +200,14 @@ def evaluate(
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="How chains are read: aggregation, sky or compat; of contexts: retrieved or num_layers.",
+            help="How chains are read: aggregation, sky or compat; of contexts: retrieved or num_layers; how "
+            "mentions are clustered: distance, manifold, method, num_clusters, trigger_input, clusters or "
+            "valid_frames.",
         ),
+    ] = None,
+    clustered_by: Annotated[
+        list[str] | None,
+        typer.Option(help="A run of an ensemble that clusters mentions by its mean distances; repeatable."),
     ] = None,
     overwrite: Overwrite = False,
 ) -> None:
@@ -210,14 +216,16 @@ def evaluate(
     from eventformers.evaluation import evaluate as run_evaluation
     from eventformers.evaluation_data import tasks_of_data
     from eventformers.evaluation_options import ways_of_reading
+    from eventformers.induction_models import MentionMemory
     from eventformers.tasks import TASKS
     from eventformers.trainers.recipes import read_settings
 
-    chains, context = ways_of_reading(read_settings(settings or []), virtual_context)
+    chains, context, induction = ways_of_reading(read_settings(settings or []), virtual_context)
 
     names = tasks_of_data(data) if task == ["all"] else task
     if task == ["all"] and (missing := [name for name in TASKS if name not in names]):
         console.print(f"Left out, without rows in the data: {', '.join(missing)}.")
+    mentions = MentionMemory()
     with SharedEncoders() as shared:
         results = [
             run_evaluation(
@@ -234,6 +242,9 @@ def evaluate(
                 rerank=rerank,
                 chains=chains,
                 virtual_context=context,
+                induction=induction,
+                clustered_by=clustered_by or (),
+                mentions=mentions,
                 overwrite=overwrite,
                 shared=shared,
             )
@@ -375,13 +386,16 @@ def reproduce(
     table: Annotated[str, typer.Argument(help="The table, such as table2.")],
     output: Output = Path("reproductions"),
     recipe: Annotated[
-        str | None, typer.Option(help="Recipe that the rows start from; without it the paper's.")
+        str | None, typer.Option(help="Recipe that the rows start from; without it that of the paper.")
     ] = None,
     data: RawData = None,
     evaluation_data: EvaluationData = None,
     encoder: Encoder = None,
     settings: Settings = None,
     seed: Seed = None,
+    runs: Annotated[
+        int | None, typer.Option(help="Runs of a mean or an ensemble; without it the paper's number.")
+    ] = None,
     device: Device = None,
     dtype: Dtype = None,
 ) -> None:
@@ -398,6 +412,7 @@ def reproduce(
         encoder=encoder,
         settings=settings or [],
         seed=seed,
+        runs=runs,
         device=device,
         dtype=dtype,
     )

@@ -7,9 +7,11 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Literal, cast
 
+import numpy as np
 import torch
 
 from eventformers.chain_protocols import ChainProtocol, ChainSettings
@@ -26,9 +28,20 @@ from eventformers.evaluated_model import (
     training_seed,
 )
 from eventformers.evaluation_data import ScoredData, describe_data, load_data
+from eventformers.induction_models import (
+    MentionMemory,
+    Model,
+    ensemble_name,
+    ensemble_record,
+    ensemble_runs,
+    mention_model,
+    untrained_settings,
+)
+from eventformers.induction_protocols import InductionProtocol, InductionSettings, MentionModel
 from eventformers.inference.chain_scorers import ChainScorer, EncoderChainScorer
 from eventformers.inference.chains import chain_scorer
 from eventformers.inference.encode import EventEncoder, Vectors
+from eventformers.inference.mention_distances import MentionVectors
 from eventformers.inference.neighbour_votes import VoteSettings, vote_settings
 from eventformers.inference.virtual_context import ContextEncoder, VirtualContext, context_encoder
 from eventformers.protocols import Embed, GraphProtocol, JsonValue, Protocol, ProtocolOutput, Row
@@ -42,7 +55,14 @@ from eventformers.results import (
     result_path,
     write_result,
 )
-from eventformers.tasks import Task, check_compares_events, get_task, reranked, with_chain_settings
+from eventformers.tasks import (
+    Task,
+    check_compares_events,
+    get_task,
+    reranked,
+    with_chain_settings,
+    with_induction_settings,
+)
 
 
 @dataclass(frozen=True)
@@ -83,6 +103,9 @@ def evaluate(
     rerank: bool | VoteSettings = False,
     chains: ChainSettings | None = None,
     virtual_context: str | Path | VirtualContext | None = None,
+    induction: InductionSettings | None = None,
+    clustered_by: Sequence[Model] = (),
+    mentions: MentionMemory | None = None,
     overwrite: bool = False,
     shared: SharedEncoders | None = None,
 ) -> TaskResult:
@@ -112,6 +135,12 @@ def evaluate(
         virtual_context: read each event at the end of training chains that share its words, in a task that
             compares events: the data of the chains, or more settings. Only for a model that reads chains; the
             untrained encoder does not.
+        induction: how mentions are read and clustered, in a task that clusters them; None takes the default.
+            The untrained encoder, which has no queries and keys, is clustered by its vectors, and reads the
+            tokens of triggers where the model reads triggers in any way.
+        clustered_by: the runs of an ensemble, by the mean of whose distances such a task clusters mentions in
+            place of the model's own; none for no ensemble. The untrained encoder is clustered by itself.
+        mentions: keeps the vectors of mentions for other evaluations, which only saves time.
         overwrite: replace a result on other rows.
         shared: encoders that this evaluation shares with others, which only saves time: what is loaded, and
             what encoded the same rows just before, is used again. None shares nothing.
@@ -128,6 +157,7 @@ def evaluate(
     votes = vote_settings(rerank)
     chosen = get_task(task) if votes is None else reranked(get_task(task), votes)
     chosen = chosen if chains is None else with_chain_settings(chosen, chains)
+    chosen = chosen if induction is None else with_induction_settings(chosen, induction)
     if isinstance(virtual_context, (str, Path)):
         virtual_context = VirtualContext(virtual_context)
     if virtual_context is not None:
@@ -136,10 +166,11 @@ def evaluate(
     record = describe_data(chosen, scored_data, data)
     started = time.perf_counter()
     encoder = task_encoder(chosen, model, pooling, event_order, device, dtype, shared)
+    runs = ensemble_runs(chosen, clustered_by, encoder, device, dtype, shared) if clustered_by else []
     load_seconds = time.perf_counter() - started
     usual = record.split == chosen.choose_split(scored_data.splits)
-    ways = (votes, chains, virtual_context)
-    chosen_ways = (way.name for way in ways if way is not None)
+    ways = (votes, chains, virtual_context, induction)
+    chosen_ways = [*(way.name for way in ways if way is not None), ensemble_name(runs) if runs else None]
     variant = "-".join(filter(None, (pooling, event_order, None if usual else record.split, *chosen_ways)))
     if output is not None and encoder.revision is None:
         raise EventformersError(
@@ -152,7 +183,8 @@ def evaluate(
         check_same_data(result_path(output, encoder.name, revision, chosen.name, variant), record.fingerprint)
     training = training_record(model, encoder.revision)
     contexts = None if virtual_context is None else context_encoder(encoder, virtual_context)
-    scored = _score(chosen, encoder, scored_data, batch_size, contexts)
+    memory = mentions or MentionMemory()
+    scored = _score(chosen, encoder, scored_data, batch_size, contexts, memory, runs)
     baseline, baseline_missing = _baseline(
         chosen,
         scored_data,
@@ -163,6 +195,7 @@ def evaluate(
         dtype=dtype,
         batch_size=batch_size,
         shared=shared,
+        mentions=memory,
     )
     result = make_result(
         chosen,
@@ -173,7 +206,7 @@ def evaluate(
         variant=variant,
         baseline=baseline,
         baseline_missing=baseline_missing,
-        settings=encoder_settings(encoder, batch_size) | _ways_of_reading(chosen, contexts),
+        settings=encoder_settings(encoder, batch_size) | _ways_of_reading(chosen, contexts, runs),
         truncated=encoder.truncated,
         seed=training_seed(training) if seed is None else seed,
         load_seconds=load_seconds,
@@ -191,6 +224,8 @@ def score(
     other_splits: Mapping[str, Iterable[Row]] | None = None,
     device: torch.device | None = None,
     scorer: ChainScorer | None = None,
+    mentions: MentionModel | None = None,
+    companion: Iterable[Row] = (),
 ) -> Scored:
     """Score an embedding function, or a scorer of chains, on a task's rows.
 
@@ -201,6 +236,8 @@ def score(
         other_splits: the rows of its other splits by name, for a task that ranks in a graph.
         device: where the ranks of such a task are computed; None takes an accelerator where there is one.
         scorer: scores a task that reads chains; None takes the embedding function for it.
+        mentions: the model of a task that clusters mentions; None takes the embedding function on sentences.
+        companion: the rows of the task's companion config.
 
     Raises:
         EventformersError: no rows, a column is missing, a vector is not finite, or the metric refuses the
@@ -210,6 +247,9 @@ def score(
     if task.chain_settings is not None:
         chosen = scorer or EncoderChainScorer(embed, aggregation=task.chain_settings.aggregation)
         output = cast(ChainProtocol, task.protocol)(chosen, rows)
+    elif task.induction_settings is not None:
+        model = mentions or MentionModel(embed, partial(_sentence_vectors, embed))
+        output = cast(InductionProtocol, task.protocol)(model, rows, companion)
     elif task.ranks_in_graph:
         output = cast(GraphProtocol, task.protocol)(embed, rows, other_splits or {}, device)
     else:
@@ -302,6 +342,8 @@ def _score(
     scored_data: ScoredData,
     batch_size: int | Literal["auto"],
     contexts: ContextEncoder | None = None,
+    memory: MentionMemory | None = None,
+    runs: Sequence[EventEncoder] = (),
 ) -> Scored:
     def embed(items: Sequence[str | Event]) -> Vectors:
         return (contexts or encoder).encode(items, batch_size=batch_size)
@@ -309,13 +351,36 @@ def _score(
     scorer = None
     if task.chain_settings is not None:
         scorer = chain_scorer(encoder, aggregation=task.chain_settings.aggregation, batch_size=batch_size)
-    return score(task, embed, scored_data.rows, scored_data.other_splits, encoder.model.device, scorer)
+    mentions = None
+    if task.induction_settings is not None:
+        mentions = mention_model(
+            encoder, task.induction_settings, memory or MentionMemory(), batch_size, runs
+        )
+    return score(
+        task,
+        embed,
+        scored_data.rows,
+        scored_data.other_splits,
+        encoder.model.device,
+        scorer,
+        mentions,
+        scored_data.held.companion or (),
+    )
 
 
-def _ways_of_reading(task: Task, contexts: ContextEncoder | None = None) -> dict[str, JsonValue]:
-    """How chains or contexts were read, for the settings of a result."""
+def _sentence_vectors(embed: Embed, mentions: Sequence[Row]) -> MentionVectors:
+    return MentionVectors(np.asarray(embed([str(row["text"]) for row in mentions]), dtype=np.float32))
+
+
+def _ways_of_reading(
+    task: Task, contexts: ContextEncoder | None = None, runs: Sequence[EventEncoder] = ()
+) -> dict[str, JsonValue]:
+    """How chains, contexts or mentions were read, for the settings of a result."""
     if task.chain_settings is not None:
         return asdict(task.chain_settings)
+    if task.induction_settings is not None:
+        ensemble = {"clustered_by": ensemble_record(runs)} if runs else {}
+        return asdict(task.induction_settings) | ensemble
     if contexts is None:
         return {}
     return {
@@ -339,6 +404,7 @@ def _baseline(
     dtype: str | None,
     batch_size: int | Literal["auto"],
     shared: SharedEncoders | None,
+    mentions: MentionMemory,
 ) -> tuple[BaselineRecord | None, str | None]:
     """The untrained encoder's record, or the reason why there is none."""
     if baseline_encoder is False:
@@ -363,7 +429,15 @@ def _baseline(
         # The message may hold a path of this machine, which a result must not carry elsewhere.
         warnings.warn(f"no baseline: the start encoder cannot be loaded: {error}", stacklevel=3)
         return None, f"the start encoder {Path(str(baseline_encoder)).name} cannot be loaded"
-    scored = _score(task, untrained, scored_data, batch_size)
+    if task.induction_settings is not None:
+        task = with_induction_settings(task, untrained_settings(task.induction_settings, encoder))
+    try:
+        scored = _score(task, untrained, scored_data, batch_size, memory=mentions)
+    except EventformersError as error:
+        # Affinity propagation does not settle on every model's distances.
+        if task.induction_settings is None or task.induction_settings.method != "affinity":
+            raise
+        return None, str(error)
     return (
         BaselineRecord(
             model=untrained.name,

@@ -6,14 +6,16 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
-from datasets import Dataset, DatasetDict
+from datasets import Dataset, DatasetDict, concatenate_datasets
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 from eventformers.datasets_scripts.building import build_dataset, build_reports, load_built
-from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
+from eventformers.datasets_scripts.fingerprints import dataset_fingerprint, joint_fingerprint
 from eventformers.errors import DataFormatError, EventformersError
+from eventformers.induction_protocols import unseen_rows
 from eventformers.results import DatasetRecord
 from eventformers.tasks import TASKS, Task
 
@@ -28,7 +30,7 @@ def tasks_of_data(data: str | Path | None) -> list[str]:
     names = []
     for name, task in TASKS.items():
         try:
-            load_built(data, task.config, builder=task.dataset)
+            load_task_data(task, data)
         except DataFormatError:
             raise
         except EventformersError:
@@ -39,16 +41,63 @@ def tasks_of_data(data: str | Path | None) -> list[str]:
     return names
 
 
-def scored_fingerprint(task: Task, splits: DatasetDict, split: str) -> str:
-    """SHA-256 of all that decides the score: the rows, and for a ranking in a graph those of every split."""
-    return dataset_fingerprint(splits if task.ranks_in_graph else splits[split])
+@dataclass(frozen=True)
+class TaskData:
+    """What a task's data hold for it.
+
+    Attributes:
+        config: the config of the dataset builder that they have.
+        splits: its splits.
+        companion: the rows of the task's companion config; None for a task without one.
+    """
+
+    config: str
+    splits: DatasetDict
+    companion: Dataset | None = None
+
+    def fingerprint(self, task: Task, split: str) -> str:
+        """SHA-256 of all that decides the score: the rows, for a ranking in a graph those of every split, and
+        those of the companion."""
+        rows = dataset_fingerprint(self.splits if task.ranks_in_graph else self.splits[split])
+        if self.companion is None:
+            return rows
+        return joint_fingerprint({split: rows, task.companion: dataset_fingerprint(self.companion)})
+
+
+def load_task_data(task: Task, data: str | Path | None) -> TaskData:
+    """Load what a task reads, from the first of its configs that the data have.
+
+    Args:
+        task: the task.
+        data: raw files, a built folder or a Hub id; None takes the samples.
+
+    Raises:
+        DataFormatError: a raw file cannot be read.
+        EventformersError: the data have none of its configs, or lack the companion's.
+    """
+    missing: EventformersError | None = None
+    for config in (task.config, *task.other_configs):
+        try:
+            splits = load_built(data, config, builder=task.dataset, **_settings(task, data))
+        except DataFormatError:
+            raise
+        except EventformersError as error:
+            # The usual config is what a user expects to be asked for.
+            missing = missing or error
+            continue
+        companion = None
+        if task.companion:
+            frames = load_built(data, task.companion, builder=task.dataset)
+            companion = concatenate_datasets(list(frames.values()))
+        return TaskData(config, splits, companion)
+    raise cast(EventformersError, missing)
 
 
 @dataclass(frozen=True)
 class ScoredData:
-    """The splits of a task's dataset, and which of them is scored."""
+    """What a task reads, and which of its splits is scored."""
 
-    splits: DatasetDict
+    held: TaskData
     split: str
 
     @property
@@ -57,22 +106,27 @@ class ScoredData:
         return self.splits[self.split]
 
     @property
+    def splits(self) -> DatasetDict:
+        """All splits."""
+        return self.held.splits
+
+    @property
     def other_splits(self) -> dict[str, Dataset]:
         """The other splits by name."""
         return {name: rows for name, rows in self.splits.items() if name != self.split}
 
 
 def load_data(task: Task, data: str | Path | None, split: str | None) -> ScoredData:
-    """The splits of a task's dataset, with the one to score chosen.
+    """What a task reads, with the split to score chosen.
 
     Raises:
         DataFormatError: a raw file cannot be read.
         EventformersError: the data cannot be loaded, or the split is not there or has no rows.
     """
-    splits = load_built(data, task.config, builder=task.dataset)
-    loaded = ScoredData(splits, task.choose_split(splits, split))
+    held = load_task_data(task, data)
+    loaded = ScoredData(held, task.choose_split(held.splits, split))
     if not len(loaded.rows):
-        raise EventformersError(f"{data}: the split {loaded.split!r} of {task.config} has no rows")
+        raise EventformersError(f"{data}: the split {loaded.split!r} of {held.config} has no rows")
     return loaded
 
 
@@ -80,15 +134,16 @@ def describe_data(task: Task, scored_data: ScoredData, data: str | Path | None) 
     """The record of the rows that are scored, for a result."""
     is_local = data is None or os.pathsep in str(data) or Path(data).expanduser().exists()
     hub_id = None if is_local else str(data)
-    report = {} if hub_id else _build_report(task, data)
+    config = scored_data.held.config
+    report = {} if hub_id else _build_report(task, config, data)
     rows = scored_data.rows
     licenses = report.get("licenses") or (rows.unique("license") if "license" in rows.column_names else [])
     return DatasetRecord(
         name=task.dataset,
-        config=task.config,
+        config=config,
         split=scored_data.split,
-        rows=len(rows),
-        fingerprint=scored_fingerprint(task, scored_data.splits, scored_data.split),
+        rows=len(rows) if task.induction_settings is None else len(unseen_rows(rows)),
+        fingerprint=scored_data.held.fingerprint(task, scored_data.split),
         origin="hub" if hub_id else "samples" if report.get("sample") else "local",
         hub_id=hub_id,
         revision=_hub_commit(hub_id) if hub_id else None,
@@ -96,16 +151,21 @@ def describe_data(task: Task, scored_data: ScoredData, data: str | Path | None) 
     )
 
 
-def _build_report(task: Task, data: str | Path | None) -> Mapping[str, object]:
+def _settings(task: Task, data: str | Path | None) -> Mapping[str, Any]:
+    """The builder's settings: its defaults, but for the samples."""
+    return task.sample_settings if data is None else {}
+
+
+def _build_report(task: Task, config: str, data: str | Path | None) -> Mapping[str, object]:
     """What the build said of the rows; empty for a built folder whose report was left behind."""
-    if data is not None and (report := build_reports(data).get(task.config)):
+    if data is not None and (report := build_reports(data).get(config)):
         return report
     try:
         # The rows are loaded, so this finds them in the cache.
-        folder = build_dataset(task.dataset, task.config, data)
+        folder = build_dataset(task.dataset, config, data, **_settings(task, data))
     except EventformersError:
         return {}
-    return build_reports(folder)[task.config]
+    return build_reports(folder)[config]
 
 
 def _hub_commit(hub_id: str) -> str | None:

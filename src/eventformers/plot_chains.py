@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from eventformers.errors import EventformersError
-from eventformers.evaluation_data import load_data, scored_fingerprint
+from eventformers.evaluation_data import load_data
 from eventformers.figures import check_suffix, write_figure
 from eventformers.files import write_text
 from eventformers.model_cards.markdown import cell, table
@@ -84,7 +84,7 @@ def degrees_of_questions(task: Task, data: str | Path | None, result: TaskResult
         EventformersError: the data cannot be loaded, or the task asks no questions about chains.
     """
     loaded = load_data(task, data, result.dataset.split)
-    if scored_fingerprint(task, loaded.splits, loaded.split) != result.dataset.fingerprint:
+    if loaded.held.fingerprint(task, loaded.split) != result.dataset.fingerprint:
         return None
     return accuracy_by_degree(result, average_degrees(question_chains(task, loaded.rows)))
 

@@ -7,7 +7,7 @@ a metric, so any function from events and texts to vectors can be scored.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -29,6 +29,25 @@ Embed: TypeAlias = Callable[[Sequence[str | Event]], NDArray[np.floating]]
 
 VOTING_SPLIT = "train"
 """The split whose premises vote where alternatives are re-ranked."""
+
+
+@dataclass(frozen=True)
+class ChosenSettings:
+    """Ways to read rows, each field with a default; what is chosen against it is told by results."""
+
+    @property
+    def chosen(self) -> dict[str, JsonValue]:
+        """The settings that are not the default."""
+        return {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if getattr(self, field.name) != field.default
+        }
+
+    @property
+    def name(self) -> str:
+        """What results call the chosen settings; empty for the default ones."""
+        return "-".join(f"{name}-{value}".lower() for name, value in self.chosen.items())
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import json
 import logging
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import cast
 
@@ -20,23 +20,25 @@ from eventformers.datasets_scripts.chain_settings import CHAIN_SETTINGS
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.encoders import resolve_encoder
 from eventformers.errors import DataFormatError, EventformersError
-from eventformers.evaluation_data import scored_fingerprint
+from eventformers.evaluation_data import load_task_data
 from eventformers.inference.loading import folder_revision
 from eventformers.paper_tables import get_table
 from eventformers.reproduced_comparison import compare_rows
 from eventformers.reproduced_figures import FIGURES
 from eventformers.reproduced_rows import fill_row, read_record
+from eventformers.reproduced_runs import clusters_by_purity, fill_by_reading, reading_of, spread_of_runs
 from eventformers.reproduced_table import (
     Finding,
     Measurement,
     ReproducedRow,
     ReproducedTable,
     Reproduction,
+    RowRun,
     RowTraining,
     failed_state,
     write_table,
 )
-from eventformers.table_layout import UNTRAINED, Column, PaperRow
+from eventformers.table_layout import UNTRAINED, Column, PaperRow, PaperTable
 from eventformers.tasks import TASKS
 from eventformers.trainers.method import Method, load_method
 from eventformers.trainers.recipes import Recipe, list_recipes, load_recipe
@@ -57,6 +59,7 @@ def reproduce_table(
     encoder: str | None = None,
     settings: Sequence[str] = (),
     seed: int | None = None,
+    runs: int | None = None,
     device: str | None = None,
     dtype: str | None = None,
 ) -> ReproducedTable:
@@ -73,7 +76,7 @@ def reproduce_table(
         table: a table of that paper, such as `table2`.
         output: folder of all reproductions.
         recipe: name or YAML file of the recipe that every row starts from; None takes the one with the
-            paper's settings.
+            paper's settings, or that of the table for such data.
         data: training data, as `train` takes them; None takes the bundled samples.
         evaluation_data: raw files of the evaluation tasks; None takes the bundled samples. A column whose
             task or split they lack stays empty.
@@ -81,6 +84,8 @@ def reproduce_table(
         settings: overrides of the recipe, `key=value`; what makes a row wins over them.
         seed: seed of every row. None takes the one of the table's last run with this recipe, or else the
             recipe's, or draws one; either way the table records it.
+        runs: how many runs, with seeds that follow, make a row of means or an ensemble; None takes as many as
+            the table's.
         device: `cpu` or `cuda`; None takes an accelerator where there is one.
         dtype: `bfloat16` or `float16` for mixed precision; None for float32.
 
@@ -89,11 +94,16 @@ def reproduce_table(
 
     Raises:
         UnknownNameError: there is no such paper, table, recipe or setting.
-        EventformersError: the encoder or the data cannot be read, or every row failed.
+        EventformersError: the encoder or the data cannot be read, every row failed, or a number of runs below
+            1, or for a table without such rows.
     """
     wanted = get_table(paper, table)
     method = load_method(wanted.method)
-    recipe = recipe or method.paper_recipe
+    recipe = recipe or _usual_recipe(wanted, method, data)
+    if runs is not None and (runs < 1 or wanted.runs == 1):
+        raise EventformersError(
+            f"runs is {runs} for {paper} {table}; accepted: 1 or more, for a table of means over runs"
+        )
     folder = Path(output) / paper
     chosen_seed = _choose_seed(method, recipe, settings, seed, folder / f"{table}.json")
     call = Reproduction(
@@ -109,6 +119,7 @@ def reproduce_table(
         measurements=_measurements(wanted.columns, evaluation_data),
         device=device,
         dtype=dtype,
+        runs=runs or wanted.runs,
     )
     rows = _plan(call)
     path = folder / f"{table}.md"
@@ -119,7 +130,7 @@ def reproduce_table(
     for position, row in enumerate(own, start=1):
         logger.info("%s: row %d of %d, %s", table, position, len(own), row.paper.label)
         try:
-            fill_row(call, row)
+            (fill_row if row.paper.induction is None else fill_by_reading)(call, row)
         except Exception as failure:
             error = failure
             row.state = failed_state(failure)
@@ -142,9 +153,38 @@ def _findings(call: Reproduction, rows: Sequence[ReproducedRow], path: Path) -> 
     found = []
     if call.table.reference:
         found.append(compare_rows(call, rows))
+    if any(row.paper.averaged for row in rows):
+        found.append(spread_of_runs(call, rows))
+    if call.table.lists_clusters:
+        found.append(clusters_by_purity(rows[-1]))
     if call.table.figure is not None:
         found.append(FIGURES[call.table.figure](call, rows, path.with_suffix(".png")))
     return [finding for finding in found if finding is not None]
+
+
+def _usual_recipe(table: PaperTable, method: Method, data: str | Path | None) -> str:
+    """The recipe to start from where none is named: that of the table for the config that the data have.
+
+    Raises:
+        EventformersError: they have no config that the table has a recipe for.
+    """
+    if not table.recipes:
+        return method.paper_recipe
+    if data is None:
+        return table.recipes["samples"]
+    error: EventformersError | None = None
+    for config, recipe in table.recipes.items():
+        if config == "samples":
+            continue
+        try:
+            load_built(data, config, builder=method.dataset[0])
+        except DataFormatError:
+            raise
+        except EventformersError as missing:
+            error = missing
+            continue
+        return recipe
+    raise cast(EventformersError, error)
 
 
 def _choose_seed(method: Method, recipe: str, settings: Sequence[str], seed: int | None, record: Path) -> int:
@@ -176,17 +216,17 @@ def _measurements(
         task = TASKS[column.task]
         measurements[column] = ()
         try:
-            splits = load_built(data, task.config, builder=task.dataset)
-            usual = task.choose_split(splits)
+            held = load_task_data(task, data)
+            usual = task.choose_split(held.splits)
         except DataFormatError:
             raise
         except EventformersError as error:
             missing[task.name] = error
             continue
         measurements[column] = tuple(
-            Measurement(task.name, split, scored_fingerprint(task, splits, split), split == usual)
+            Measurement(task.name, split, held.fingerprint(task, split), split == usual)
             for split in column.splits or (usual,)
-            if split in splits
+            if split in held.splits
         )
     if missing and not any(measurements.values()):
         raise next(iter(missing.values()))
@@ -206,36 +246,87 @@ def _plan(call: Reproduction) -> list[ReproducedRow]:
     data: dict[str, str] = {}
     error: EventformersError | None = None
     for row in rows:
-        if row.paper.baseline:
-            row.state = "missing"
-            row.measurements = _measured_on(call, [column.task for column in call.table.columns])
-            try:
+        try:
+            if row.paper.induction is not None:
+                _plan_reading(call, row, encoder, data)
+            elif row.paper.baseline:
+                row.state = "missing"
+                row.measurements = _measured_on(call, [column.task for column in call.table.columns])
                 row.digest = _digest(_baseline_identity(call, row.paper.baseline, encoder))
-            except EventformersError as failure:
-                row.state = failed_state(failure)
-        elif row.paper.overrides is not None:
-            row.state = "missing"
-            method, start, settings = _start_of(call, row.paper)
-            recipe = resolve_recipe(method, start, settings, call.seed)
-            # A method that names no tasks of a recipe can be scored on any that the table has.
-            tasks = [column.task for column in call.table.columns]
-            if method.choose_tasks is not None:
-                tasks = list(method.choose_tasks(recipe))
-            row.measurements = _measured_on(call, tasks, reranked=row.paper.rerank)
-            key = json.dumps([method.name, recipe.data], sort_keys=True, default=str)
-            try:
-                if key not in data:
-                    data[key] = _data_identity(method, recipe, call.data)
-            except EventformersError as failure:
+            elif row.paper.overrides is not None:
+                row.state = "missing"
+                method, start, settings = _start_of(call, row.paper)
+                recipe = resolve_recipe(method, start, settings, call.seed)
+                # A method that names no tasks of a recipe can be scored on any that the table has.
+                tasks = [column.task for column in call.table.columns]
+                if method.choose_tasks is not None:
+                    tasks = list(method.choose_tasks(recipe))
+                row.measurements = _measured_on(call, tasks, reranked=row.paper.rerank)
+                row.training, row.digest = _planned(call, row.paper, call.seed, encoder, data)
+        except EventformersError as failure:
+            row.state = failed_state(failure)
+            if not row.paper.baseline:
                 error = failure
-                row.state = failed_state(failure)
-                continue
-            identities = _training_identities(call, method, recipe, encoder, data[key])
-            *stages, row.digest = map(_digest, identities)
-            row.training = RowTraining(method, start, settings, tuple(stages))
     if error is not None and not data:
         raise error
     return rows
+
+
+def _planned(
+    call: Reproduction, row: PaperRow, seed: int, encoder: str, data: dict[str, str]
+) -> tuple[RowTraining, str]:
+    """What a row trains with a seed, and a digest of what decides the outcome.
+
+    Args:
+        call: what the rows share.
+        row: the row.
+        seed: the seed.
+        encoder: identity of the encoder.
+        data: identities of the training rows by method and settings; gets those of this row.
+
+    Raises:
+        EventformersError: the training data cannot be loaded.
+    """
+    method, start, settings = _start_of(call, row)
+    recipe = resolve_recipe(method, start, settings, seed)
+    key = json.dumps([method.name, recipe.data], sort_keys=True, default=str)
+    if key not in data:
+        data[key] = _data_identity(method, recipe, call.data)
+    identities = _training_identities(call, method, recipe, encoder, data[key], seed)
+    *stages, digest = map(_digest, identities)
+    return RowTraining(method, start, settings, seed, tuple(stages)), digest
+
+
+def _plan_reading(call: Reproduction, row: ReproducedRow, encoder: str, data: dict[str, str]) -> None:
+    """Plan a row that is scored by a reading of its own on runs that it shares with others.
+
+    Raises:
+        EventformersError: the training data cannot be loaded.
+    """
+    row.state = "missing"
+    row.measurements = _measured_on(call, [column.task for column in call.table.columns])
+    base = replace(row.paper, slug="run", overrides=())
+
+    def runs(paper: PaperRow, number: int) -> tuple[RowRun, ...]:
+        seeds = range(call.seed, call.seed + number)
+        return tuple(
+            RowRun(f"{paper.slug}-{seed}", *_planned(call, paper, seed, encoder, data)) for seed in seeds
+        )
+
+    if row.paper.ensemble:
+        row.clustering = runs(base, call.runs)
+    if row.paper.overrides is not None:
+        own = base if not row.paper.overrides else row.paper
+        row.runs = runs(own, call.runs if row.paper.averaged else 1)
+    reading = reading_of(call, row)
+    row.digest = _digest(
+        {
+            "encoder": encoder if row.paper.baseline else None,
+            "runs": [run.digest for run in row.runs],
+            "clustering": [run.digest for run in row.clustering],
+            "reading": asdict(reading),
+        }
+    )
 
 
 def _start_of(call: Reproduction, row: PaperRow) -> tuple[Method, str, tuple[str, ...]]:
@@ -285,12 +376,12 @@ def _digest(identity: Mapping[str, object]) -> str:
 
 
 def _training_identities(
-    call: Reproduction, method: Method, recipe: Recipe, encoder: str, data: str
+    call: Reproduction, method: Method, recipe: Recipe, encoder: str, data: str, seed: int
 ) -> list[dict[str, object]]:
     """What decides the model after each stage of a recipe, the last of them that of the run."""
     common = {
         "method": method.name,
-        "seed": call.seed,
+        "seed": seed,
         "encoder": encoder,
         "rows": data,
         "dtype": call.dtype,

@@ -8,7 +8,7 @@ import logging
 import re
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import takewhile
@@ -50,7 +50,7 @@ def fill_row(call: Reproduction, row: ReproducedRow) -> None:
     """
     if not row.measurements:
         raise EventformersError("the evaluation data has no rows for any of its columns")
-    with FileLock(_lock_path(call.folder, row.digest)):
+    with FileLock(lock_path(call.folder, row.digest)):
         if row.paper.baseline:
             _measure(call, row)
         else:
@@ -69,13 +69,13 @@ def read_record(path: Path) -> dict[str, JsonValue]:
 def _measure(call: Reproduction, row: ReproducedRow) -> None:
     """Measure a baseline, where that was not done before."""
     name = row.paper.baseline
-    row.folder = call.folder / f"{_slug(row.paper.slug)}-{row.digest}"
+    row.folder = call.folder / f"{slug(row.paper.slug)}-{row.digest}"
     started = time.monotonic()
     measure: Baseline | None = None
     with SharedEncoders() as shared:
         for wanted in row.measurements:
-            place = _other_evaluation(row.folder, wanted)
-            result = next(filter(wanted.is_of, _readable_results(place)), None)
+            place = other_evaluation(row.folder, wanted)
+            result = next(filter(wanted.is_of, readable_results(place)), None)
             if result is None:
                 measure = measure or _prepared_baseline(call, name, shared)
                 result = measure(
@@ -104,7 +104,8 @@ def _prepared_baseline(call: Reproduction, name: str, shared: SharedEncoders) ->
     return measure
 
 
-def _readable_results(folder: Path) -> list[TaskResult]:
+def readable_results(folder: Path) -> list[TaskResult]:
+    """The results of a folder; one that cannot be read is told and left out."""
     results = []
     for path in sorted((folder / "results").rglob("*.json")):
         try:
@@ -115,9 +116,11 @@ def _readable_results(folder: Path) -> list[TaskResult]:
 
 
 def _train_or_read(call: Reproduction, row: ReproducedRow) -> None:
-    finished = _finished_folder(call.folder, row.digest)
-    row.folder = finished or call.folder / f"{_slug(row.paper.slug)}-{row.digest}"
-    state = "cached" if finished else _train(call, row, row.folder)
+    finished = finished_folder(call.folder, row.digest)
+    row.folder = finished or call.folder / f"{slug(row.paper.slug)}-{row.digest}"
+    tasks = list(dict.fromkeys(wanted.task for wanted in row.measurements))
+    training = cast(RowTraining, row.training)
+    state = "cached" if finished else train_run(call, training, row.digest, tasks, row.folder)
     record = read_record(row.folder / ROW_FILE)
     held = {wanted: _held_result(call, row, row.folder, record, wanted) for wanted in row.measurements}
     with SharedEncoders() as shared:
@@ -128,9 +131,21 @@ def _train_or_read(call: Reproduction, row: ReproducedRow) -> None:
     row.state = state
 
 
-def _train(call: Reproduction, row: ReproducedRow, folder: Path) -> str:
-    """Train a row, or go on where it was killed; says what was done."""
-    training = cast(RowTraining, row.training)
+def train_run(
+    call: Reproduction, training: RowTraining, digest: str, tasks: Sequence[str], folder: Path
+) -> str:
+    """Train what a row takes, or go on where that was killed.
+
+    Args:
+        call: what the rows share.
+        training: what is trained.
+        digest: digest of what decides its outcome.
+        tasks: the tasks that it is scored on.
+        folder: its folder.
+
+    Returns:
+        What was done.
+    """
     resume = can_resume(folder) or _take_stages(call, training, folder)
     finished = train(
         training.method.name,
@@ -141,14 +156,14 @@ def _train(call: Reproduction, row: ReproducedRow, folder: Path) -> str:
         settings=training.settings,
         resume=resume,
         overwrite=not resume,
-        seed=call.seed,
+        seed=training.seed,
         device=call.device,
         dtype=call.dtype,
         evaluation_data=call.evaluation_data,
-        tasks=list(dict.fromkeys(wanted.task for wanted in row.measurements)),
+        tasks=tasks,
     )
     record = {
-        "digest": row.digest,
+        "digest": digest,
         "stages": training.stages,
         "model": finished.results[0].model,
         "revision": finished.results[0].model_revision,
@@ -188,7 +203,7 @@ def _take_stages(call: Reproduction, training: RowTraining, folder: Path) -> boo
     for stage in sorted((source / STAGES_FOLDER).glob("[0-9]*"))[: shared[source]]:
         with whole_folder(folder / STAGES_FOLDER / stage.name) as place:
             shutil.copytree(stage, place, dirs_exist_ok=True)
-    recipe = resolve_recipe(training.method, training.recipe, training.settings, call.seed)
+    recipe = resolve_recipe(training.method, training.recipe, training.settings, training.seed)
     record = {**read_record(source / RUN_FILE), "recipe": asdict(recipe)}
     # Last, since without it there is nothing to go on from.
     write_text(folder / RUN_FILE, json.dumps(record, indent=2, sort_keys=True) + "\n")
@@ -196,7 +211,7 @@ def _take_stages(call: Reproduction, training: RowTraining, folder: Path) -> boo
     return True
 
 
-def _finished_folder(folder: Path, digest: str) -> Path | None:
+def finished_folder(folder: Path, digest: str) -> Path | None:
     """The folder of a finished run with this digest, whichever table it was trained for."""
     for candidate in sorted(folder.glob(f"*-{digest}")):
         if read_record(candidate / ROW_FILE).get("digest") == digest:
@@ -211,7 +226,7 @@ def _held_result(
     ways = (vote_settings(row.paper.rerank), _virtual_context(call, row, wanted))
     parts = ("" if wanted.is_usual else wanted.split, *(way.name for way in ways if way is not None))
     variant = "-".join(filter(None, parts))
-    for directory in (folder, _other_evaluation(folder, wanted)):
+    for directory in (folder, other_evaluation(folder, wanted)):
         path = result_path(directory, str(record["model"]), str(record["revision"]), wanted.task, variant)
         try:
             result = read_result(path) if path.is_file() else None
@@ -230,7 +245,7 @@ def _virtual_context(call: Reproduction, row: ReproducedRow, wanted: Measurement
     return VirtualContext(call.data, num_layers=row.paper.context_layers)
 
 
-def _other_evaluation(folder: Path, wanted: Measurement) -> Path:
+def other_evaluation(folder: Path, wanted: Measurement) -> Path:
     """Where results on other rows than those of the training run go, so that neither replaces the other."""
     return folder / "evaluations" / wanted.fingerprint[:12]
 
@@ -243,7 +258,7 @@ def _score_again(
         wanted.task,
         data=call.evaluation_data,
         split=wanted.split,
-        output=_other_evaluation(folder, wanted),
+        output=other_evaluation(folder, wanted),
         device=call.device,
         rerank=row.paper.rerank,
         virtual_context=_virtual_context(call, row, wanted),
@@ -252,11 +267,12 @@ def _score_again(
     )
 
 
-def _slug(text: str) -> str:
+def slug(text: str) -> str:
+    """A text as the name of a folder."""
     return re.sub(r"[^\w.-]+", "-", text).strip("-")
 
 
-def _lock_path(folder: Path, digest: str) -> Path:
+def lock_path(folder: Path, digest: str) -> Path:
     """Two calls may share rows; the second one waits, and then finds the row done."""
     path = folder / ".locks" / digest
     path.parent.mkdir(parents=True, exist_ok=True)

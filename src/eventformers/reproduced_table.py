@@ -13,6 +13,7 @@ from pathlib import Path
 from eventformers.encoders import PACKAGED_ENCODER
 from eventformers.errors import EventformersError
 from eventformers.files import write_text
+from eventformers.induction_models import MentionMemory
 from eventformers.model_cards.markdown import cell, code
 from eventformers.model_cards.markdown import table as markdown_table
 from eventformers.model_cards.method import load_method_card
@@ -84,13 +85,30 @@ class RowTraining:
         method: the method.
         recipe: name or YAML file of the recipe that it starts from.
         settings: overrides of it.
+        seed: its seed.
         stages: for every stage but the last a digest of what decides the model that it leaves.
     """
 
     method: Method
     recipe: str
     settings: tuple[str, ...]
+    seed: int
     stages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RowRun:
+    """A training run that several rows may share.
+
+    Attributes:
+        name: what its folder is called.
+        training: what it trains.
+        digest: digest of what decides its outcome.
+    """
+
+    name: str
+    training: RowTraining
+    digest: str
 
 
 @dataclass
@@ -103,6 +121,8 @@ class ReproducedRow:
         training: what it trains; None for a row that trains nothing.
         digest: digest of what decides its outcome; empty for a row that is only published, or that has no
             training data.
+        runs: the runs that a row with a reading of its own is scored on; none for a baseline.
+        clustering: the runs of its ensemble.
         state: what was done for it.
         folder: its model's folder, once that is known.
         results: its results.
@@ -112,6 +132,8 @@ class ReproducedRow:
     measurements: tuple[Measurement, ...] = ()
     training: RowTraining | None = None
     digest: str = ""
+    runs: tuple[RowRun, ...] = ()
+    clustering: tuple[RowRun, ...] = ()
     state: str = "published"
     folder: Path | None = None
     results: dict[Measurement, TaskResult] = field(default_factory=dict)
@@ -134,6 +156,8 @@ class Reproduction:
         measurements: what each column is measured on; nothing where the evaluation data lack it.
         device: torch device; None chooses.
         dtype: precision; None for float32.
+        runs: runs of an averaged row or an ensemble.
+        mentions: the vectors of mentions under each model, which the rows share.
     """
 
     table: PaperTable
@@ -148,6 +172,8 @@ class Reproduction:
     measurements: Mapping[Column, tuple[Measurement, ...]]
     device: str | None
     dtype: str | None
+    runs: int = 1
+    mentions: MentionMemory = field(default_factory=MentionMemory, compare=False)
 
 
 @dataclass(frozen=True)
@@ -223,7 +249,10 @@ def _line(label: str, scores: Scores, published: Sequence[float | None], state: 
 def _scores(
     call: Reproduction,
     results: Mapping[Measurement, TaskResult],
-    scores_of: Callable[[TaskResult], Mapping[str, JsonValue]] = lambda result: result.scores,
+    scores_of: Callable[[TaskResult], Mapping[str, JsonValue]] = lambda result: {
+        **result.details,
+        **result.scores,
+    },
 ) -> Scores:
     """The score of each column: over several splits their mean by rows; None where one has no result."""
     scores: dict[Column, float | None] = {}
@@ -342,6 +371,9 @@ def _row_json(call: Reproduction, row: ReproducedRow) -> dict[str, object]:
         "baseline": paper.baseline or None,
         "rerank": paper.rerank,
         "context_layers": paper.context_layers,
+        "induction": None if paper.induction is None else paper.induction.chosen,
+        "seeds": [run.training.seed for run in row.runs],
+        "ensemble": [run.training.seed for run in row.clustering],
         "folder": None if row.folder is None else row.folder.name,
         "scores": _by_key(_scores(call, row.results)),
         "paper": _by_key(dict(zip(call.table.columns, paper.published, strict=True))),

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import bootstrap
 
 from eventformers.errors import EventformersError
-from eventformers.evaluation_data import load_data, scored_fingerprint
+from eventformers.evaluation_data import load_data
 from eventformers.results import TaskResult, require_same_data
 from eventformers.tasks import get_task
 
@@ -170,7 +170,7 @@ def document_clusters(result: TaskResult, data: str | Path | None) -> list[str]:
     """
     task = get_task(result.task)
     loaded = load_data(task, data, result.dataset.split)
-    if scored_fingerprint(task, loaded.splits, loaded.split) != result.dataset.fingerprint:
+    if loaded.held.fingerprint(task, loaded.split) != result.dataset.fingerprint:
         raise EventformersError(
             f"{data}: has other rows of {task.config} than the result of {result.model}; accepted: the data "
             "that it was measured on"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
+from eventformers.induction_protocols import InductionSettings
 from eventformers.tasks import TASKS
 
 UNTRAINED = "untrained"
@@ -18,7 +20,7 @@ class Column:
     Attributes:
         task: the evaluation task.
         title: what stands above it.
-        score: the key of the metric's scores.
+        score: the key of the metric's scores, or of a result's details.
         splits: the splits whose rows are scored together, those of them that the data has; empty takes the
             data's usual one.
     """
@@ -52,6 +54,10 @@ class PaperRow:
         variant: ending of the recipes that have settings for such rows: where there is one of the table's
             recipe's name with it, such as `minilm-heterevent`, the row starts from that.
         method: the `model_type` that the row trains, with settings of its own, where it is not the table's.
+        induction: how mentions are read and clustered, for a row that is scored by its own reading of models
+            which it shares with other rows; None for every other row.
+        averaged: whether the row's scores are means over the table's `runs`, with seeds that follow.
+        ensemble: whether mentions are clustered by the mean distances of as many runs of the table's recipe.
     """
 
     slug: str
@@ -63,6 +69,9 @@ class PaperRow:
     context_layers: int = 0
     variant: str = ""
     method: str = ""
+    induction: InductionSettings | None = None
+    averaged: bool = False
+    ensemble: bool = False
 
 
 Drawing = Literal["hops", "degree"]
@@ -81,6 +90,10 @@ class PaperTable:
         reference: the label of the row that the others are compared with, question by question; empty for no
             comparison.
         figure: what is drawn of its scores; None for a table without a picture.
+        runs: runs that make an averaged row or an ensemble.
+        recipes: the recipes that the rows start from where none is named, by the config of mentions that the
+            training data have, `samples` for the bundled ones; empty takes the recipe of the paper.
+        lists_clusters: whether the clusters of its last row are listed by their purity.
     """
 
     title: str
@@ -89,6 +102,9 @@ class PaperTable:
     rows: tuple[PaperRow, ...]
     reference: str = ""
     figure: Drawing | None = None
+    runs: int = 1
+    recipes: Mapping[str, str] = field(default_factory=dict)
+    lists_clusters: bool = False
 
     @property
     def own_rows(self) -> list[PaperRow]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from eventformers.chain_protocols import ChainProtocol, ChainSettings
 from eventformers.errors import EventformersError
+from eventformers.induction_protocols import InductionProtocol, InductionSettings
 from eventformers.protocols import GraphProtocol, Protocol
 
 
@@ -19,6 +20,11 @@ class Task:
         title: its name in tables and cards.
         dataset: the dataset builder, in snake_case.
         config: the builder's config.
+        other_configs: configs with the same columns that are taken where the data lacks the first.
+        companion: a config of the builder whose rows the protocol reads, too, such as frames to link to;
+            empty for none.
+        sample_settings: settings of the builder for the bundled samples, which are smaller than the data that
+            its defaults are for.
         splits: the splits that can be scored; of those that the data has, the first is the usual one.
         protocol: makes the metric's inputs from rows and vectors.
         metric: a name that `load_metric` takes.
@@ -31,6 +37,8 @@ class Task:
         ranks_in_graph: whether the protocol looks at the dataset's other splits, too.
         chain_settings: how chains are read, for a protocol that takes a scorer of chains; None for one that
             takes vectors.
+        induction_settings: how mentions are clustered, for a protocol that takes a model of mentions; None
+            for any other.
     """
 
     name: str
@@ -38,7 +46,7 @@ class Task:
     dataset: str
     config: str
     splits: tuple[str, ...]
-    protocol: Protocol | GraphProtocol | ChainProtocol
+    protocol: Protocol | GraphProtocol | ChainProtocol | InductionProtocol
     metric: str
     main_score: str
     description: str
@@ -48,6 +56,10 @@ class Task:
     max_length: int | None = None
     ranks_in_graph: bool = False
     chain_settings: ChainSettings | None = None
+    induction_settings: InductionSettings | None = None
+    other_configs: tuple[str, ...] = ()
+    companion: str = ""
+    sample_settings: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def reads_chains(self) -> bool:

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import cast
 
 from eventformers.chain_protocols import ChainSettings
 from eventformers.chain_tasks import CHAIN_TASKS
 from eventformers.commonsense_tasks import COMMONSENSE_TASKS
 from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.induction_protocols import InductionSettings
+from eventformers.induction_tasks import INDUCTION_TASKS
 from eventformers.inference.neighbour_votes import VoteSettings
-from eventformers.protocols import rank_alternatives
+from eventformers.protocols import ProtocolOutput, rank_alternatives
 from eventformers.similarity_tasks import SIMILARITY_TASKS
 from eventformers.task import Task
 
-__all__ = ["TASKS", "Task", "check_compares_events", "get_task", "reranked", "with_chain_settings"]
+__all__ = [
+    "TASKS",
+    "Task",
+    "check_compares_events",
+    "get_task",
+    "reranked",
+    "with_chain_settings",
+    "with_induction_settings",
+]
 
-TASKS: dict[str, Task] = {task.name: task for task in (*SIMILARITY_TASKS, *COMMONSENSE_TASKS, *CHAIN_TASKS)}
+TASKS: dict[str, Task] = {
+    task.name: task for task in (*SIMILARITY_TASKS, *COMMONSENSE_TASKS, *CHAIN_TASKS, *INDUCTION_TASKS)
+}
 """The tasks by name."""
 
 
@@ -51,6 +64,32 @@ def with_chain_settings(task: Task, settings: ChainSettings) -> Task:
     if isinstance(task.protocol, partial):
         task = replace(task, protocol=partial(task.protocol, settings=settings))
     return replace(task, chain_settings=settings)
+
+
+def with_induction_settings(task: Task, settings: InductionSettings) -> Task:
+    """The task with mentions read and clustered in another way.
+
+    Raises:
+        EventformersError: the task clusters no mentions, or has no use for a setting.
+    """
+    if task.induction_settings is None:
+        able = ", ".join(one.name for one in INDUCTION_TASKS)
+        raise EventformersError(f"{task.name} clusters no mentions; accepted with such settings: {able}")
+    used = ["trigger_input"]
+    if task.name == "type_induction" or settings.clusters == "predicted":
+        used += ["distance", "manifold", "method", "num_clusters"]
+    if task.name != "type_induction":
+        used.append("clusters")
+    if task.companion:
+        used.append("valid_frames")
+    unused = [name for name in settings.chosen if name not in used]
+    if unused:
+        more = "" if "distance" in used else "; and what makes clusters, with clusters=predicted"
+        raise EventformersError(
+            f"{task.name} has no use for {', '.join(unused)}; accepted: {', '.join(used)}{more}"
+        )
+    protocol = cast("partial[ProtocolOutput]", task.protocol)
+    return replace(task, protocol=partial(protocol.func, settings=settings), induction_settings=settings)
 
 
 def check_compares_events(task: Task) -> None:

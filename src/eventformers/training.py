@@ -10,12 +10,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from eventformers.datasets_scripts.building import load_built
 from eventformers.encoders import PACKAGED_ENCODER, resolve_encoder
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluated_model import SharedEncoders
 from eventformers.evaluation import evaluate
+from eventformers.evaluation_data import load_task_data
 from eventformers.files import full_disk, staged_folder
+from eventformers.induction_models import MentionMemory
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.loading import find_device
 from eventformers.model_cards import ModelCard, TrainedOn, write_card
@@ -158,8 +159,7 @@ def _tasks_with_rows(tasks: Sequence[str], data: str | Path | None) -> Sequence[
 def _check_evaluation_data(tasks: Sequence[str], data: str | Path | None) -> None:
     """Raise what scoring would raise for the data."""
     for name in tasks:
-        task = TASKS[name]
-        load_built(data, task.config, builder=task.dataset)
+        load_task_data(TASKS[name], data)
 
 
 @contextmanager
@@ -205,6 +205,7 @@ def _score(
         event_order=run.model.config.event_order,
         device=device,
     )
+    mentions = MentionMemory()
     with SharedEncoders() as shared:
         return [
             evaluate(
@@ -214,6 +215,7 @@ def _score(
                 output=output,
                 baseline_encoder=untrained,
                 seed=run.seed,
+                mentions=mentions,
                 overwrite=True,
                 shared=shared,
             )

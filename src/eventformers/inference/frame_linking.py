@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,9 +42,22 @@ def load_frames(data: str | Path | None) -> Frames:
         EventformersError: the frames cannot be loaded, or none has a definition.
     """
     rows = [row for split in load_built(data, "frames", builder="event_types").values() for row in split]
+    return defined_frames(rows, str(data))
+
+
+def defined_frames(rows: Sequence[Mapping[str, Any]], place: str = "the data") -> Frames:
+    """The frames that have a definition.
+
+    Args:
+        rows: rows of `EventTypes`, config `frames`.
+        place: where they come from, for an error.
+
+    Raises:
+        EventformersError: none has a definition.
+    """
     defined = [row for row in rows if row["definition"].strip()]
     if not defined:
-        raise EventformersError(f"{data}: found no frame with a definition; accepted: at least one")
+        raise EventformersError(f"{place}: found no frame with a definition; accepted: at least one")
     return Frames(
         names=[row["name"] for row in defined],
         definitions=[row["definition"] for row in defined],

