@@ -162,20 +162,19 @@ def corrupted_corrupted_contrast(
     if num_views < 2:
         raise ValueError(f"found {num_views} corrupted view(s) of a graph; accepted: at least 2")
     logits = cosine_among(views.flatten(-3, -2)) / temperature
-    lowest = far_below(logits)
+    left_out = torch.eye(num_views * num_nodes, dtype=torch.bool, device=views.device)
     if node_mask is not None:
         absent = ~node_mask.unsqueeze(-2).expand(views.shape[:-1]).flatten(-2)
-        logits = logits.masked_fill(absent.unsqueeze(-1), lowest)
+        left_out = left_out | absent.unsqueeze(-1)
+    logits = logits.masked_fill(left_out, far_below(logits))
     # (..., i, l, j, k): node l of view i beside node k of view j.
     logits = logits.unflatten(-1, (num_views, num_nodes)).unflatten(-3, (num_views, num_nodes))
     # All below is (..., i, j, k). The sum over the nodes of another view holds the positive; that over the
-    # nodes of the own view leaves the node itself out.
+    # nodes of the own view, where i is j, leaves the node itself out.
     positive = torch.diagonal(logits, dim1=-3, dim2=-1)
-    of_other = logits.logsumexp(dim=-3)
-    own = torch.diagonal(logits, dim1=-4, dim2=-2).movedim(-1, -3)
-    same_node = torch.eye(num_nodes, dtype=torch.bool, device=views.device)
-    of_own = own.masked_fill(same_node, lowest).logsumexp(dim=-2)
-    terms = _minus_log(positive - torch.logaddexp(of_other, of_own.unsqueeze(-3)), literal_ratio)
+    sums = logits.logsumexp(dim=-3)
+    of_own = torch.diagonal(sums, dim1=-3, dim2=-2).transpose(-1, -2)
+    terms = _minus_log(positive - torch.logaddexp(sums, of_own.unsqueeze(-3)), literal_ratio)
     same_view = torch.eye(num_views, dtype=torch.bool, device=views.device)
     counted = ~same_view.unsqueeze(-1)
     if node_mask is not None:

@@ -217,21 +217,44 @@ def nodes_at(nodes: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
     return nn.functional.pad(nodes, (0, 0, 0, 1))[places]
 
 
-def pad_nodes(nodes: torch.Tensor, graph: EventGraph) -> tuple[torch.Tensor, torch.Tensor]:
-    """Put the nodes of each chain into a row of its own.
+def pad_nodes(
+    nodes: torch.Tensor, graph: EventGraph, copies: int = 1, parts: int = 1
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Put the nodes of each chain into rows of its own, one for each copy of the graph.
+
+    The chains are parted by their numbers of nodes, so that fewer rows are padding.
 
     Args:
-        nodes: `(V, D)`.
-        graph: the graphs of the C chains.
+        nodes: nodes of the copies, in the order of `EventGraph.repeat`, `(copies * V, D)`.
+        graph: the graphs of the C chains, once.
+        copies: how many copies there are.
+        parts: how many parts the chains are put into at most.
 
     Returns:
-        Nodes `(C, longest, D)`, zeros where a chain has fewer, and a mask `(C, longest)`, true for a node.
+        For each part of k chains its nodes `(k, copies, longest, D)`, zeros where a chain has fewer, and a
+        mask `(k, longest)`, true for a node.
     """
-    longest = int(graph.nodes_of_chain.max()) if len(graph.nodes_of_chain) else 0
-    padded = nodes.new_zeros(len(graph.nodes_of_chain), longest, nodes.shape[-1])
-    padded = padded.index_put((graph.node_chain, graph.node_position), nodes)
-    mask = torch.arange(longest, device=nodes.device) < graph.nodes_of_chain.unsqueeze(1)
-    return padded, mask
+    by_size = graph.nodes_of_chain.argsort(stable=True)
+    chains = [part for part in by_size.tensor_split(parts) if len(part)]
+    if not chains:
+        return []
+    longest = graph.nodes_of_chain[torch.stack([part[-1] for part in chains])].tolist()
+    rows = [len(part) * copies * width for part, width in zip(chains, longest, strict=True)]
+    counts = torch.tensor([len(part) for part in chains], device=nodes.device)
+    width_by_size = torch.tensor(longest, device=nodes.device).repeat_interleave(counts)
+    width = torch.empty_like(by_size).index_copy(0, by_size, width_by_size)
+    of_chain = copies * width_by_size
+    start = torch.empty_like(by_size).index_copy(0, by_size, of_chain.cumsum(0) - of_chain)
+    copy = torch.arange(copies, device=nodes.device).unsqueeze(1)
+    places = (start + copy * width)[:, graph.node_chain] + graph.node_position
+    padded = nodes.new_zeros(sum(rows), nodes.shape[-1]).index_copy(0, places.flatten(), nodes)
+    return [
+        (
+            block.unflatten(0, (len(part), copies, width)),
+            torch.arange(width, device=nodes.device) < graph.nodes_of_chain[part].unsqueeze(1),
+        )
+        for block, part, width in zip(padded.split(rows), chains, longest, strict=True)
+    ]
 
 
 def draw_kept_edges(graph: EventGraph, seeds: torch.Tensor, drop: float) -> torch.Tensor:

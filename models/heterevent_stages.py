@@ -42,6 +42,10 @@ STAGE_INPUTS: dict[str, dict[str, tuple[str, ...]]] = {
 """By stage, the inputs beside `chains` that each field of the configuration needs where it is not 0."""
 
 
+GRAPH_PARTS = 4
+"""Parts of a batch's graphs, by size, whose nodes are contrasted together: pairs of nodes are many."""
+
+
 class NeighbourPrediction(nn.Linear):
     """Maps a node to the event that follows it, or to the one before (Eq. 16).
 
@@ -187,25 +191,28 @@ def graph_terms(
         functional.pad(kept.flatten(1), (0, 0, 1, 0), value=True).unflatten(1, kept.shape[1:])
         for kept in (kept_edges, kept_features)
     )
-    views_graph = graph.repeat(len(kept_edges))
+    copies = len(kept_edges)
     start = (start * kept_features[:, graph.node_chain]).flatten(0, 1)
-    padded, node_mask = pad_nodes(model.pass_messages(start, views_graph, kept_edges.flatten()), views_graph)
-    nodes, views = padded.split([len(chains), view_seeds.numel()])
-    views = views.unflatten(0, (-1, len(chains))).transpose(0, 1).contiguous()
-    node_mask = node_mask[: len(chains)]
-    terms = {}
+    every = model.pass_messages(start, graph.repeat(copies), kept_edges.flatten())
     temperature, literal_ratio = config.contrast_temperature, config.literal_ratio
-    if config.normal_corrupted_weight:
-        readout = nodes.sum(dim=1)
-        if config.readout == "mean":
-            readout = readout / graph.nodes_of_chain.unsqueeze(1)
-        terms["normal_corrupted_loss"] = normal_corrupted_contrast(
-            readout.sigmoid(), nodes, views, temperature, node_mask, literal_ratio=literal_ratio
-        )
-    if config.corrupted_corrupted_weight:
-        terms["corrupted_corrupted_loss"] = corrupted_corrupted_contrast(
-            views, temperature, node_mask, literal_ratio=literal_ratio
-        )
+    terms: dict[str, torch.Tensor] = {}
+    for padded, node_mask in pad_nodes(every, graph, copies, GRAPH_PARTS):
+        whole, views = padded.split([1, copies - 1], dim=1)
+        nodes, views = whole.squeeze(1), views.contiguous()
+        losses = {}
+        if config.normal_corrupted_weight:
+            readout = nodes.sum(dim=1)
+            if config.readout == "mean":
+                readout = readout / node_mask.sum(dim=1, keepdim=True)
+            losses["normal_corrupted_loss"] = normal_corrupted_contrast(
+                readout.sigmoid(), nodes, views, temperature, node_mask, literal_ratio=literal_ratio
+            )
+        if config.corrupted_corrupted_weight:
+            losses["corrupted_corrupted_loss"] = corrupted_corrupted_contrast(
+                views, temperature, node_mask, literal_ratio=literal_ratio
+            )
+        for name, loss in losses.items():
+            terms[name] = terms.get(name, 0) + loss * (len(padded) / len(chains))
     return terms
 
 

@@ -161,13 +161,39 @@ def test_start_nodes() -> None:
         torch.testing.assert_close(nodes[node], expected)
 
 
-def test_pad_nodes() -> None:
+@pytest.mark.parametrize("parts", [1, 2, len(CHAINS) + 1])
+@pytest.mark.parametrize("copies", [1, 3])
+def test_pad_nodes(copies: int, parts: int) -> None:
+    """Each chain stands in one part, with its nodes of each copy, beside chains of its size."""
     graph = build_event_graph(CHAINS, EVENT_WORDS)
-    nodes = torch.arange(1.0, len(graph.node_chain) + 1).unsqueeze(1)
-    padded, mask = pad_nodes(nodes, graph)
-    assert padded.shape == (len(CHAINS), int(graph.nodes_of_chain.max()), 1)
-    assert torch.equal(padded[mask], nodes)
-    assert (padded[~mask] == 0).all()
+    repeated = graph.repeat(copies)
+    nodes = torch.arange(1.0, len(repeated.node_chain) + 1).unsqueeze(1).requires_grad_()
+    padded = pad_nodes(nodes, graph, copies, parts)
+    assert len(padded) == min(parts, len(CHAINS))
+    found, sizes = [], []
+    for rows, mask in padded:
+        assert rows.shape == (len(mask), copies, int(mask.sum(dim=1).max()), 1)
+        for of_chain, own in zip(rows, mask, strict=True):
+            assert not of_chain[:, ~own].any()
+            found.append(of_chain[:, own].flatten(0, 1).squeeze(1).tolist())
+            sizes.append(int(own.sum()))
+    assert sizes == sorted(sizes)
+    expected = [
+        [
+            value
+            for copy in range(copies)
+            for value in nodes[repeated.node_chain == copy * len(CHAINS) + chain].squeeze(1).tolist()
+        ]
+        for chain in range(len(CHAINS))
+    ]
+    assert sorted(found) == sorted(expected)
+    torch.cat([rows.flatten() for rows, _ in padded]).sum().backward()
+    assert (nodes.grad == 1).all()
+
+
+def test_pad_nodes_of_no_chain() -> None:
+    graph = build_event_graph(CHAINS[:0], EVENT_WORDS)
+    assert pad_nodes(torch.empty(0, 2), graph) == []
 
 
 # Corrupted views
