@@ -12,6 +12,7 @@ METHOD_CARDS = {
     "swcc": "eventformers.model_cards.swcc",
     "mico": "eventformers.model_cards.mico",
     "heterevent": "eventformers.model_cards.heterevent",
+    "event_type_induction": "eventformers.model_cards.event_type_induction",
 }
 """The module of each method, which holds its `METHOD_CARD`."""
 

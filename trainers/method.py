@@ -21,6 +21,7 @@ METHODS = {
     "swcc": "eventformers.trainers.swcc",
     "mico": "eventformers.trainers.mico",
     "heterevent": "eventformers.trainers.heterevent",
+    "event_type_induction": "eventformers.trainers.event_type_induction",
 }
 """The module of each method, which holds its `METHOD`."""
 

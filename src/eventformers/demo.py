@@ -134,11 +134,28 @@ def _sample_alternatives() -> Texts:
     return {alternative: alternative for alternative in pairs["alternative"]}
 
 
+def _shown_sentences() -> Texts:
+    sentences = (
+        "The court gave the smuggler six years in prison.",
+        "Thousands marched through the capital against the new tax.",
+        "The bakery opened its third shop near the station.",
+    )
+    return {sentence: sentence for sentence in sentences}
+
+
+def _sample_sentences() -> Texts:
+    mentions = load_built(None, "mentions", builder="event_types")["train"]
+    return {sentence: sentence for sentence in mentions["text"]}
+
+
 _NEAREST_EVENT = Showing("event", "nearest event", _shown_events, _sample_events, number=1)
 
 SHOWINGS = {
     "swcc": _NEAREST_EVENT,
     "heterevent": _NEAREST_EVENT,
     "mico": Showing("premise", "nearest alternatives", _shown_premises, _sample_alternatives, number=3),
+    "event_type_induction": Showing(
+        "sentence", "nearest mentions", _shown_sentences, _sample_sentences, number=3
+    ),
 }
 """What the demo of each method shows."""

@@ -7,11 +7,13 @@ from eventformers.mico_tables import MICO_TABLES
 from eventformers.mulcl_tables import MULCL_TABLES
 from eventformers.swcc_tables import SWCC_TABLES
 from eventformers.table_layout import PaperTable
+from eventformers.type_induction_tables import TYPE_INDUCTION_TABLES
 
 PAPERS: dict[str, dict[str, PaperTable]] = {
     "swcc": SWCC_TABLES,
     "mico": MICO_TABLES,
     "mulcl": MULCL_TABLES,
+    "type-induction": TYPE_INDUCTION_TABLES,
 }
 """The tables by paper and name."""
 

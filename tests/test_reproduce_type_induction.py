@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from transformers import AutoTokenizer
+
+from eventformers import EventTypeInductionModel, reproduced_rows
+from eventformers.datasets_scripts.base import SAMPLES
+from eventformers.errors import EventformersError
+from eventformers.evaluation import evaluate
+from eventformers.paper_tables import PAPERS, get_table
+from eventformers.reproduce import reproduce_table
+from eventformers.reproduced_runs import clusters_by_purity, mean_result
+from eventformers.reproduced_table import ReproducedRow
+from eventformers.table_layout import PaperRow
+from eventformers.trainers.method import load_method
+from eventformers.trainers.run import resolve_recipe
+
+TABLES = PAPERS["type-induction"]
+METHOD = load_method("event_type_induction")
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*were cut there", "ignore:.*triggers lie beyond")
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch, tiny_encoder: Path) -> list[SimpleNamespace]:
+    """Replaces training by a random model of the seed; collects the trainings."""
+    calls: list[SimpleNamespace] = []
+
+    def train(method: str, output: Path, **arguments) -> SimpleNamespace:
+        calls.append(SimpleNamespace(method=method, output=output, **arguments))
+        torch.manual_seed(arguments["seed"])
+        model = EventTypeInductionModel.from_encoder(tiny_encoder, pooling="mean")
+        model.save_pretrained(output)
+        AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(output)
+        result = evaluate(str(output), arguments["tasks"][0], baseline_encoder=False)
+        return SimpleNamespace(folder=output, results=[result], run=SimpleNamespace(steps=3, seconds=1.5))
+
+    monkeypatch.setattr(reproduced_rows, "train", train)
+    return calls
+
+
+@pytest.fixture
+def call(tmp_path: Path, tiny_encoder: Path) -> Callable:
+    """A table on the samples; keyword arguments override."""
+
+    def run(table: str, **changes):
+        settings = {"encoder": str(tiny_encoder), "runs": 2, **changes}
+        return reproduce_table("type-induction", table, tmp_path / "out", **settings)
+
+    return run
+
+
+def _rows(table) -> dict[str, list[str]]:
+    return {row[0]: row[1:] for row in table.rows}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_row_fits_its_table_and_its_settings_are_accepted(name):
+    table = get_table("type-induction", name)
+    for row in table.rows:
+        assert len(row.published) == len(table.columns)
+        if row.overrides is not None:
+            resolve_recipe(METHOD, METHOD.paper_recipe, row.overrides, 1)
+        assert row.overrides is not None or row.baseline or row.slug == ""
+    assert len({row.label for row in table.rows}) == len(table.rows)
+    assert len({row.slug for row in table.own_rows}) == len(table.own_rows)
+
+
+def test_published_scores_are_those_of_the_paper():
+    rows = {row.label: row.published for row in get_table("type-induction", "table1").rows}
+    assert rows["FT-SBERT+Manifold"] == (23, 60.28, 50.63, 60.19, 60.37, 60.28, 47.24)
+    assert rows["E-FT-SBERT+Manifold"] == (23, 63.56, 52.10, 63.11, 64.01, 63.56, 48.85)
+    # A mean rank and hits at 1, 3, 5, 10 and 15 that can go together.
+    for table in ("table3", "table4"):
+        for row in get_table("type-induction", table).rows:
+            hits = row.published[1:6]
+            assert list(hits) == sorted(hits)
+
+
+def test_runs_are_trained_once_for_means_and_ensembles(call, trained, tmp_path):
+    first = call("table1")
+    assert [(run.seed, run.recipe) for run in trained] == [(7, "demo"), (8, "demo")]
+    rows = _rows(first)
+    own = {row.label for row in get_table("type-induction", "table1").own_rows}
+    for label, cells in rows.items():
+        assert not cells[-1].startswith("failed"), (label, cells[-1])
+        assert label not in own or all(cell != "–" for cell in cells[:-1:2]), label
+    assert rows["One cluster"][0:3:2] == ["1", "0.0"]
+    content = json.loads(first.path.with_suffix(".json").read_text())
+    mean = next(row for row in content["rows"] if row["label"] == "DotProduct+Agglo")
+    assert (mean["seeds"], mean["ensemble"]) == ([7, 8], [])
+    ensemble = next(row for row in content["rows"] if row["label"] == "E-DotProduct+Agglo")
+    assert (ensemble["seeds"], ensemble["ensemble"]) == ([7], [7, 8])
+    assert ensemble["scores"] != mean["scores"]
+    table = get_table("type-induction", "table1")
+    assert set(content["spread"]) == {row.label for row in table.rows if row.averaged}
+    assert "## Spread over 2 runs" in first.path.read_text()
+    trained.clear()
+    for name in ("table1", "table2"):
+        again = call(name)
+        assert trained == []
+        assert str(tmp_path) not in again.path.read_text()
+    assert _rows(call("table1"))["E-DotProduct+Agglo"][-1] == "cached"
+    assert "## Clusters of E-FT-SBERT+Manifold" in call("table2").path.read_text()
+
+
+def test_names_are_given_by_models_that_were_trained_for_them(call, trained):
+    rows = _rows(call("table3"))
+    auxiliary = [run for run in trained if "model.type_name_weight=1.0" in run.settings]
+    assert [run.seed for run in auxiliary] == [7]
+    assert sorted(run.seed for run in trained) == [7, 7, 8]
+    assert rows["Perfect-FT-23"][-5:-1:2] == ["100.0", "100.0"]
+    assert rows["E-Default-23"][-5:-1:2] == rows["E-FT-23"][-5:-1:2]
+
+
+def test_the_recipe_goes_by_the_data(call, trained, tmp_path):
+    mentions = tmp_path / "mine"
+    mentions.mkdir()
+    shutil.copy(SAMPLES / "event_types" / "mentions.jsonl", mentions)
+    call("table2", data=mentions, evaluation_data=mentions)
+    assert {run.recipe for run in trained} == {"minilm-geneva"}
+
+
+def test_a_number_of_runs_is_for_tables_of_means(tmp_path, tiny_encoder):
+    with pytest.raises(EventformersError, match="runs is 2 for swcc table2; accepted"):
+        reproduce_table("swcc", "table2", tmp_path, encoder=str(tiny_encoder), runs=2)
+    with pytest.raises(EventformersError, match="runs is 0"):
+        reproduce_table("type-induction", "table1", tmp_path, encoder=str(tiny_encoder), runs=0)
+
+
+def test_means_and_spreads_over_runs(tiny_encoder):
+    result = evaluate(str(tiny_encoder), "type_induction")
+    other = {name: value + 2 for name, value in result.scores.items()}
+    mean = mean_result([result, replace(result, scores=other)])
+    assert mean.main_value == pytest.approx(result.main_value + 1)
+    assert mean.details["spread"]["ari"] == pytest.approx(2**0.5)
+    assert mean_result([result]).details["spread"]["ari"] is None
+
+
+def test_clusters_are_listed_by_their_purity():
+    types = {0: "aaaaa", 1: "aaab", 2: "abbc", 3: "abcd", 4: "a"}
+    predictions = [
+        {"cluster": cluster, "event_type": name} for cluster, names in types.items() for name in names
+    ]
+    row = ReproducedRow(PaperRow("x", "X", ()))
+    assert clusters_by_purity(row) is None
+    row.results = {None: SimpleNamespace(predictions=predictions)}
+    found = clusters_by_purity(row)
+    assert [[one["event_type"] for one in clusters] for clusters in found.content.values()] == [
+        ["a"],
+        ["a"],
+        ["b"],
+        ["a"],
+        ["a"],
+    ]
+    assert "| strong (60 to 80 %) | 1 | a (4, 75.0 %) |" in found.section
