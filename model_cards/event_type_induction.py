@@ -281,7 +281,7 @@ METHOD_CARD = MethodCard(
     paper_settings=PAPER_SETTINGS,
     citation=CITATION,
     published_rows=PUBLISHED_ROWS,
-    published_note="Published scores are of paraphrase-MiniLM-L12 (33 million parameters) on ACE 2005: no score "
-    "on other mentions and types compares with them.",
+    published_note="Published scores are of paraphrase-MiniLM-L12 (33 million parameters) on ACE 2005: no "
+    "score on other mentions and types compares with them.",
     normalises=True,
 )
