@@ -32,6 +32,7 @@ from eventformers.command_options import (
     counts_text,
     errors,
 )
+from eventformers.process_group import leave_process_group
 from eventformers.terminal import describe_fault, quiet_libraries
 
 if TYPE_CHECKING:
@@ -471,6 +472,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         # Not standalone: there a wrong argument is a box of several lines, and Ctrl-C says nothing.
         code = app(arguments, prog_name="eventformers", standalone_mode=False)
+        leave_process_group()
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except Exception as error:
