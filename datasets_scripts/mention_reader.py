@@ -77,6 +77,10 @@ def read_mentions(path: Path, skipped: Counter[str], notes: Counter[str]) -> Ite
         if not isinstance(record, dict):
             raise DataFormatError(path, line, f"JSON that is {type(record).__name__}", ACCEPTED_MENTION)
         mention_id = _either(record, "mention_id", "id", path, line) or f"{stem}/{line}"
+        for name in ("text", "sentence"):
+            if not isinstance(record.get(name), str | None):
+                found = f'"{name}" that is {type(record[name]).__name__} in the mention {mention_id}'
+                raise DataFormatError(path, line, found, ACCEPTED_MENTION)
         text = _either(record, "text", "sentence", path, line)
         if not text.strip():
             raise DataFormatError(path, line, f"no sentence in the mention {mention_id}", ACCEPTED_MENTION)

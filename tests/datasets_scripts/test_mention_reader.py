@@ -125,6 +125,7 @@ def test_the_nearest_place() -> None:
         ([1], "JSON that is list"),
         ({"trigger": "a"}, "no sentence in the mention own/2"),
         ({"id": "m", "text": " "}, "no sentence in the mention m"),
+        ({"id": "m", "sentence": 3}, '"sentence" that is int in the mention m'),
         ({"text": "a", "id": [1]}, '"id" that is list'),
         ({"id": "m", "text": "It rained.", "trigger": "snowed"}, "the trigger 'snowed' of the mention m"),
         (
