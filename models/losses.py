@@ -18,16 +18,22 @@ from .chain_losses import (
     normal_corrupted_contrast,
     word_prediction,
 )
+from .grounding_losses import candidate_loss, gold_pairs, hierarchy_loss, hierarchy_score, linking_loss
 from .similarities import cosine, in_full_precision, rows_as_classes, without
 from .type_losses import masked_pair_loss, pair_targets, type_alignment
 
 __all__ = [
+    "candidate_loss",
     "chain_contrast",
     "cluster_prediction",
     "composition_contrast",
     "corrupted_corrupted_contrast",
     "event_prediction",
+    "gold_pairs",
+    "hierarchy_loss",
+    "hierarchy_score",
     "info_nce",
+    "linking_loss",
     "margin_contrast",
     "masked_pair_loss",
     "mean_cosine",

@@ -1,0 +1,220 @@
+"""Losses of hierarchical event grounding against slow versions, at known values, and with hostile numbers."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import slow_grounding_losses
+import torch
+
+from eventformers.models import grounding_losses, losses
+from eventformers.models.losses import (
+    candidate_loss,
+    gold_pairs,
+    hierarchy_loss,
+    hierarchy_score,
+    linking_loss,
+)
+
+SIZE, MENTIONS, EVENTS = 4, 3, 5
+IDS = torch.tensor([7, 2, 7, 0, 5])
+GOLD_IDS = torch.tensor([[7, 5, -1], [2, -1, -1], [0, 2, 9]])
+GOLD = torch.tensor(
+    [[True, False, True, False, True], [False, True, False, False, False], [False, True, False, True, False]]
+)
+
+
+def _random(*shape: int, seed: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@dataclass
+class LossCase:
+    """One way to call a loss: its tensors of real numbers, and its other arguments."""
+
+    function: str
+    tensors: dict[str, torch.Tensor]
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def __call__(self, **tensors: torch.Tensor) -> Any:
+        return getattr(losses, self.function)(**{**self.tensors, **tensors}, **self.settings)
+
+    def expected(self) -> Any:
+        """What the slow version gives."""
+        return getattr(slow_grounding_losses, f"slow_{self.function}")(
+            **{
+                key: value.tolist() if isinstance(value, torch.Tensor) else value
+                for key, value in {**self.tensors, **self.settings}.items()
+            }
+        )
+
+
+_SCORES = {"scores": 2 * _random(MENTIONS, EVENTS, seed=1)}
+_VECTORS = {"mentions": _random(MENTIONS, SIZE, seed=2), "events": _random(EVENTS, SIZE, seed=3)}
+_COMPLEX = {
+    "parents_real": _random(MENTIONS, SIZE, seed=4),
+    "parents_imag": _random(MENTIONS, SIZE, seed=5),
+    "children_real": _random(EVENTS, SIZE, seed=6),
+    "children_imag": _random(EVENTS, SIZE, seed=7),
+    "relation": _random(SIZE, seed=8),
+}
+PRESENT = torch.ones_like(GOLD)
+PRESENT[0, 0] = PRESENT[2, 2:] = False
+CASES = {
+    "candidate_loss": LossCase("candidate_loss", _SCORES, {"gold": GOLD}),
+    "candidate_loss-absent": LossCase("candidate_loss", _SCORES, {"gold": GOLD, "present": PRESENT}),
+    "candidate_loss-weighted": LossCase("candidate_loss", _SCORES, {"gold": GOLD, "positive_weight": 3}),
+    "candidate_loss-balanced": LossCase(
+        "candidate_loss", _SCORES, {"gold": GOLD, "present": PRESENT, "positive_weight": "balanced"}
+    ),
+    "linking_loss": LossCase("linking_loss", _VECTORS, {"gold": GOLD}),
+    "linking_loss-balanced": LossCase(
+        "linking_loss", _VECTORS, {"gold": GOLD, "positive_weight": "balanced"}
+    ),
+    "linking_loss-scaled": LossCase(
+        "linking_loss",
+        {
+            **_VECTORS,
+            "scale": torch.tensor(0.3, dtype=torch.float64),
+            "bias": torch.tensor(-1.5, dtype=torch.float64),
+        },
+        {"gold": GOLD},
+    ),
+    "hierarchy_score": LossCase("hierarchy_score", _COMPLEX),
+    "hierarchy_score-full": LossCase("hierarchy_score", {**_COMPLEX, "relation_real": _random(SIZE, seed=9)}),
+    "hierarchy_loss": LossCase("hierarchy_loss", _SCORES, {"is_child": GOLD}),
+}
+every_case = pytest.mark.parametrize("name", CASES)
+
+
+def test_every_loss_has_a_case() -> None:
+    public = {
+        name
+        for name, value in vars(grounding_losses).items()
+        if inspect.isfunction(value) and value.__module__ == grounding_losses.__name__
+    }
+    assert public == {case.function for case in CASES.values()} | {"gold_pairs"}
+    assert public <= set(losses.__all__)
+
+
+@every_case
+def test_equals_the_slow_version(name: str) -> None:
+    case = CASES[name]
+    torch.testing.assert_close(
+        case(), torch.tensor(case.expected(), dtype=torch.float64), rtol=1e-10, atol=1e-12
+    )
+
+
+@every_case
+def test_gradient_equals_finite_differences(name: str) -> None:
+    case = CASES[name]
+    leaves = {key: value.clone().requires_grad_() for key, value in case.tensors.items()}
+
+    def evaluate(*values: torch.Tensor) -> torch.Tensor:
+        return case(**dict(zip(leaves, values, strict=True)))
+
+    assert torch.autograd.gradcheck(evaluate, tuple(leaves.values()))
+
+
+@every_case
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_raised(name: str, dtype: torch.dtype) -> None:
+    case = CASES[name]
+    halves = {key: value.to(dtype) for key, value in case.tensors.items()}
+    result = case(**halves)
+    assert result.dtype == torch.float32
+    assert torch.equal(result, case(**{key: value.float() for key, value in halves.items()}))
+
+
+def test_every_gold_event_of_the_batch_is_a_positive() -> None:
+    """Event 7 stands in the batch twice, and event 2 is gold of two mentions."""
+    assert torch.equal(gold_pairs(IDS, GOLD_IDS), GOLD)
+    assert slow_grounding_losses.slow_gold_pairs(IDS.tolist(), GOLD_IDS.tolist()) == GOLD.tolist()
+
+
+def test_scores_of_zero() -> None:
+    """At sigmoid 1/2 every pair costs log 2: a mean for linking, a sum for a parent."""
+    zeros = torch.zeros(MENTIONS, EVENTS, dtype=torch.float64)
+    assert candidate_loss(zeros, GOLD).item() == pytest.approx(math.log(2))
+    assert linking_loss(zeros[:, :2], zeros[:1, :2], GOLD[:, :1]).item() == pytest.approx(math.log(2))
+    assert hierarchy_loss(zeros, GOLD).item() == pytest.approx(EVENTS * math.log(2))
+
+
+def test_balanced_halves_weigh_the_same() -> None:
+    """6 gold of 15: their terms together as much as those of the other 9."""
+    zeros = torch.zeros(MENTIONS, EVENTS, dtype=torch.float64)
+    assert candidate_loss(zeros, GOLD, "balanced").item() == pytest.approx(2 * 9 / 15 * math.log(2))
+    scores = zeros.clone().requires_grad_()
+    candidate_loss(scores, GOLD, "balanced").backward()
+    assert scores.grad is not None
+    assert scores.grad.sum().item() == pytest.approx(0.0, abs=1e-12)
+
+
+def test_absent_candidates_play_no_part() -> None:
+    hostile = _SCORES["scores"].masked_fill(~PRESENT, float("-inf")).requires_grad_()
+    value = candidate_loss(hostile, GOLD, present=PRESENT)
+    value.backward()
+    torch.testing.assert_close(value.detach(), CASES["candidate_loss-absent"]())
+    assert hostile.grad is not None
+    assert torch.isfinite(hostile.grad).all()
+    assert not hostile.grad[~PRESENT].any()
+
+
+def test_nothing_gold_and_nothing_there() -> None:
+    none = torch.zeros_like(GOLD)
+    assert torch.isfinite(candidate_loss(_SCORES["scores"], none, "balanced"))
+    assert candidate_loss(_SCORES["scores"], GOLD, present=none).item() == 0.0
+
+
+def test_known_score() -> None:
+    """One dimension: parent 2 + 3i, child 5 + 7i, relation 11i."""
+    parts = [torch.tensor([[value]]) for value in (2.0, 3.0, 5.0, 7.0)]
+    relation = torch.tensor([11.0])
+    assert hierarchy_score(*parts, relation).item() == 11 * (3 * 5 - 2 * 7)
+    both = hierarchy_score(*parts, relation, torch.tensor([13.0]))
+    assert both.item() == 11 * (3 * 5 - 2 * 7) + 13 * (2 * 5 + 3 * 7)
+
+
+def test_score_is_antisymmetric() -> None:
+    """Parent and child exchanged turn the sign; an event with itself has 0."""
+    parents, children = (
+        (_COMPLEX[f"{side}_real"], _COMPLEX[f"{side}_imag"]) for side in ("parents", "children")
+    )
+    relation = _COMPLEX["relation"]
+    torch.testing.assert_close(
+        hierarchy_score(*parents, *children, relation), -hierarchy_score(*children, *parents, relation).T
+    )
+    among = hierarchy_score(*children, *children, relation)
+    torch.testing.assert_close(among.diagonal(), torch.zeros(EVENTS, dtype=torch.float64))
+
+
+def test_symmetric_part_is_symmetric() -> None:
+    """With a relation that has only a real part."""
+    real, imaginary = _COMPLEX["children_real"], _COMPLEX["children_imag"]
+    relation = _COMPLEX["relation"]
+    among = hierarchy_score(real, imaginary, real, imaginary, torch.zeros_like(relation), relation)
+    torch.testing.assert_close(among, among.T)
+    assert among.abs().min() > 0
+
+
+def test_pairs_that_are_none_are_pushed_down() -> None:
+    """As printed, Eq. 4 would push them up without end."""
+    scores = torch.zeros(MENTIONS, EVENTS, requires_grad=True)
+    hierarchy_loss(scores, GOLD).backward()
+    assert scores.grad is not None
+    assert (scores.grad[GOLD] < 0).all()
+    assert (scores.grad[~GOLD] > 0).all()
+
+
+def test_large_scores_stay_finite() -> None:
+    scores = torch.full((MENTIONS, EVENTS), 1e4, requires_grad=True)
+    for sign in (1, -1):
+        for loss in (candidate_loss, hierarchy_loss):
+            value = loss(sign * scores, GOLD)
+            value.backward()
+            assert torch.isfinite(value)
+            assert torch.isfinite(scores.grad).all()

@@ -1,0 +1,93 @@
+"""The losses of hierarchical event grounding again, in plain Python on lists of floats, pair by pair.
+
+Written from the paper's equations, not from the tensor code, and sharing nothing with it.
+"""
+
+from __future__ import annotations
+
+import math
+
+Vector = list[float]
+Matrix = list[list[float]]
+
+
+def _sigmoid(value: float) -> float:
+    return 1 / (1 + math.exp(-value))
+
+
+def slow_gold_pairs(ids: list[int], gold_ids: list[list[int]]) -> list[list[bool]]:
+    """Whether an event is in the set of a row."""
+    return [[number in set(golden) - {-1} for number in ids] for golden in gold_ids]
+
+
+def slow_candidate_loss(
+    scores: Matrix,
+    gold: list[list[bool]],
+    positive_weight: float | str = 1.0,
+    present: list[list[bool]] | None = None,
+) -> float:
+    """Cross-entropy of a sigmoid for every candidate that is there."""
+    pairs = [
+        (score, gold[i][j])
+        for i, row in enumerate(scores)
+        for j, score in enumerate(row)
+        if present is None or present[i][j]
+    ]
+    positives = sum(is_gold for _, is_gold in pairs)
+    weight = (len(pairs) - positives) / positives if positive_weight == "balanced" else float(positive_weight)
+    total = 0.0
+    for score, is_gold in pairs:
+        total -= weight * math.log(_sigmoid(score)) if is_gold else math.log(1 - _sigmoid(score))
+    return total / len(pairs)
+
+
+def slow_linking_loss(
+    mentions: Matrix,
+    events: Matrix,
+    gold: list[list[bool]],
+    positive_weight: float | str = 1.0,
+    scale: float = 1.0,
+    bias: float = 0.0,
+) -> float:
+    """The same of dot products."""
+    scores = [
+        [scale * sum(a * b for a, b in zip(mention, event, strict=True)) + bias for event in events]
+        for mention in mentions
+    ]
+    return slow_candidate_loss(scores, gold, positive_weight)
+
+
+def slow_hierarchy_score(
+    parents_real: Matrix,
+    parents_imag: Matrix,
+    children_real: Matrix,
+    children_imag: Matrix,
+    relation: Vector,
+    relation_real: Vector | None = None,
+) -> Matrix:
+    """The real part of the Hermitian product of relation, child and conjugated parent."""
+    real = relation_real or [0.0] * len(relation)
+    numbers = [complex(*parts) for parts in zip(real, relation, strict=True)]
+    parents, children = (
+        [
+            [complex(*parts) for parts in zip(*row, strict=True)]
+            for row in zip(reals, imaginaries, strict=True)
+        ]
+        for reals, imaginaries in ((parents_real, parents_imag), (children_real, children_imag))
+    )
+    return [
+        [
+            sum(r * c * p.conjugate() for r, c, p in zip(numbers, child, parent, strict=True)).real
+            for child in children
+        ]
+        for parent in parents
+    ]
+
+
+def slow_hierarchy_loss(scores: Matrix, is_child: list[list[bool]]) -> float:
+    """Eq. 4 parent by parent, with - log sigmoid(-s) for a pair that is none."""
+    total = 0.0
+    for row, children in zip(scores, is_child, strict=True):
+        for score, belongs in zip(row, children, strict=True):
+            total -= math.log(_sigmoid(score if belongs else -score))
+    return total / len(scores)
