@@ -44,7 +44,9 @@ print("loaded")
 def test_the_published_metrics_are_there():
     assert set(METRICS) >= {
         "clustering_nmi",
+        "event_linking",
         "hard_similarity",
+        "hierarchy_recall",
         "mcnc",
         "multistep_inference",
         "ranking",

@@ -1,0 +1,74 @@
+"""The metric `event_linking` for `evaluate.load`."""
+
+from __future__ import annotations
+
+import datasets
+import evaluate
+
+from .event_linking_impl import event_linking
+
+_DESCRIPTION = """
+Event linking says how well the set of events that a mention is linked to agrees with its gold events, from
+the atomic event to the root of the hierarchy: by the share of mentions whose set is right as a whole, and by
+precision, recall and F1 over mentions and over events.
+"""
+
+_KWARGS_DESCRIPTION = """
+Args:
+    predictions (list of list of str): per mention, the ids of the events that it is linked to, in any order.
+        An empty list is the set {NULL}: it counts as one event, which is never right.
+    references (list of list of str): per mention, the ids of its gold events, in any order.
+
+Returns:
+    strict_accuracy (float): percentage of mentions whose two sets are equal, 0 to 100, higher is better.
+    macro_precision (float): share of a mention's linked events that are right, mean over mentions.
+    macro_recall (float): share of a mention's gold events that it is linked to, mean over mentions.
+    macro_f1 (float): harmonic mean of these two.
+    micro_precision (float): share of all mentions' linked events that are right.
+    micro_recall (float): share of all mentions' gold events that are linked.
+    micro_f1 (float): harmonic mean of these two.
+
+Raises:
+    ValueError: no mentions, lists of unequal length, a mention without a gold event, or an id that is no
+        text.
+
+Examples:
+    >>> metric = evaluate.load("event_linking")
+    >>> predictions = [["war", "landing"], ["siege", "war"], []]
+    >>> references = [["landing", "war"], ["siege"], ["siege"]]
+    >>> scores = metric.compute(predictions=predictions, references=references)
+    >>> {name: round(score, 1) for name, score in scores.items()}
+    {'strict_accuracy': 33.3, 'macro_precision': 50.0, 'macro_recall': 66.7, 'macro_f1': 57.1, \
+'micro_precision': 60.0, 'micro_recall': 75.0, 'micro_f1': 66.7}
+"""
+
+_CITATION = """
+@inproceedings{ou2023hierarchical,
+  title = {Hierarchical Event Grounding},
+  author = {Ou, Jiefu and Pratapa, Adithya and Gupta, Rishubh and Mitamura, Teruko},
+  booktitle = {Proceedings of the AAAI Conference on Artificial Intelligence},
+  year = {2023}
+}
+"""
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
+class EventLinking(evaluate.Metric):
+    """Agreement of sets of events with the gold events of mentions."""
+
+    def _info(self) -> evaluate.MetricInfo:
+        return evaluate.MetricInfo(
+            description=_DESCRIPTION,
+            citation=_CITATION,
+            inputs_description=_KWARGS_DESCRIPTION,
+            features=datasets.Features(
+                {
+                    "predictions": datasets.List(datasets.Value("string")),
+                    "references": datasets.List(datasets.Value("string")),
+                }
+            ),
+            license="apache-2.0",
+        )
+
+    def _compute(self, predictions: list[list[str]], references: list[list[str]]) -> dict[str, float]:
+        return event_linking(predictions, references)

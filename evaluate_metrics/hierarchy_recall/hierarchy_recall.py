@@ -1,0 +1,71 @@
+"""The metric `hierarchy_recall` for `evaluate.load`."""
+
+from __future__ import annotations
+
+import datasets
+import evaluate
+
+from .hierarchy_recall_impl import hierarchy_recall
+
+_DESCRIPTION = """
+Hierarchy recall says how often all gold events of a mention, from its atomic event to the root of the
+hierarchy, are among the first candidates that were retrieved for it. It also tells the share of the gold
+events that are, and how often the atomic event alone is.
+"""
+
+_KWARGS_DESCRIPTION = """
+Args:
+    predictions (list of list of str): per mention, the ids of its candidates, best first.
+    references (list of list of str): per mention, the ids of its gold events, the atomic event first.
+
+Returns:
+    recall_at_min (float): percentage of mentions whose gold events are all among as many candidates as there
+        are gold events, 0 to 100, higher is better.
+    recall_at_K (float): percentage of mentions whose gold events are all among the first K candidates, for K
+        in 4, 8 and 16.
+    fraction_at_K (float): share of a mention's gold events among the first K candidates, mean over mentions.
+    atomic_at_K (float): percentage of mentions whose atomic event is among the first K candidates.
+
+Raises:
+    ValueError: no mentions, lists of unequal length, a mention without a gold event, or an id that stands
+        twice in a list or is no text.
+
+Examples:
+    >>> metric = evaluate.load("hierarchy_recall")
+    >>> predictions = [["landing", "war", "campaign"], ["battle", "siege", "war"]]
+    >>> references = [["landing", "campaign", "war"], ["siege"]]
+    >>> scores = metric.compute(predictions=predictions, references=references)
+    >>> scores["recall_at_min"], scores["recall_at_4"], scores["atomic_at_4"]
+    (50.0, 100.0, 100.0)
+"""
+
+_CITATION = """
+@inproceedings{ou2023hierarchical,
+  title = {Hierarchical Event Grounding},
+  author = {Ou, Jiefu and Pratapa, Adithya and Gupta, Rishubh and Mitamura, Teruko},
+  booktitle = {Proceedings of the AAAI Conference on Artificial Intelligence},
+  year = {2023}
+}
+"""
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
+class HierarchyRecall(evaluate.Metric):
+    """Recall of the gold events of mentions among their first candidates."""
+
+    def _info(self) -> evaluate.MetricInfo:
+        return evaluate.MetricInfo(
+            description=_DESCRIPTION,
+            citation=_CITATION,
+            inputs_description=_KWARGS_DESCRIPTION,
+            features=datasets.Features(
+                {
+                    "predictions": datasets.List(datasets.Value("string")),
+                    "references": datasets.List(datasets.Value("string")),
+                }
+            ),
+            license="apache-2.0",
+        )
+
+    def _compute(self, predictions: list[list[str]], references: list[list[str]]) -> dict[str, float]:
+        return hierarchy_recall(predictions, references)

@@ -1,0 +1,68 @@
+"""The arithmetic of the metric `hierarchy_recall`, on numpy alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+RECALL_AT = (4, 8, 16)
+"""The depths at which gold events are looked for."""
+
+
+def hierarchy_recall(
+    predictions: Sequence[Sequence[str]], references: Sequence[Sequence[str]]
+) -> dict[str, float]:
+    """Recall of the gold events of mentions among their first candidates (Ou et al., 2023, section 6.1).
+
+    Args:
+        predictions: per mention, the ids of its candidates, best first.
+        references: per mention, the ids of its gold events, the atomic event first.
+
+    Returns:
+        In percent: `recall_at_min` (all gold events are among as many candidates as there are gold events),
+        `recall_at_{4,8,16}` (all are among the first k), `fraction_at_{4,8,16}` (mean share of the gold
+        events that are) and `atomic_at_{4,8,16}` (the atomic event is).
+
+    Raises:
+        ValueError: no mentions, lists of unequal length, a mention without a gold event, or an id that
+            stands twice in a list or is no text.
+    """
+    if len(predictions) == 0 or len(predictions) != len(references):
+        raise ValueError(
+            f"predictions has {len(predictions)} mentions and references {len(references)}; accepted: one "
+            "list of each per mention, and at least one"
+        )
+    found_at_min = np.empty(len(predictions), dtype=bool)
+    fractions = np.empty((len(predictions), len(RECALL_AT)))
+    atomic = np.empty((len(predictions), len(RECALL_AT)), dtype=bool)
+    for mention, (candidates, gold) in enumerate(zip(predictions, references, strict=True)):
+        _check_ids("predictions", mention, candidates)
+        _check_ids("references", mention, gold)
+        if not len(gold):
+            raise ValueError(
+                f"the references of mention {mention} are empty; accepted: at least one gold event"
+            )
+        place = {event: rank for rank, event in enumerate(candidates)}
+        ranks = np.array([place.get(event, np.inf) for event in gold])
+        found_at_min[mention] = (ranks < len(gold)).all()
+        fractions[mention] = [np.mean(ranks < depth) for depth in RECALL_AT]
+        atomic[mention] = [ranks[0] < depth for depth in RECALL_AT]
+    scores = {"recall_at_min": 100.0 * float(np.mean(found_at_min))}
+    for name, shares in (("recall", fractions == 1), ("fraction", fractions), ("atomic", atomic)):
+        for column, depth in enumerate(RECALL_AT):
+            scores[f"{name}_at_{depth}"] = 100.0 * float(np.mean(shares[:, column]))
+    return scores
+
+
+def _check_ids(name: str, mention: int, ids: Sequence[str]) -> None:
+    """A `ValueError` that names the first id that is no text or stands twice."""
+    if isinstance(ids, str):
+        raise ValueError(f"{name} of mention {mention} is the text {ids!r}; accepted: a list of ids")
+    seen: set[str] = set()
+    for event in ids:
+        if not isinstance(event, str) or not event:
+            raise ValueError(f"{name} of mention {mention} holds {event!r}; accepted: ids, which are texts")
+        if event in seen:
+            raise ValueError(f"{name} of mention {mention} holds {event!r} twice; accepted: each id once")
+        seen.add(event)
