@@ -116,6 +116,10 @@ class EventPreTrainedModel(PreTrainedModel):
         """Replace the encoder's token embeddings, as a resized vocabulary needs."""
         self.base_model.encoder.set_input_embeddings(value)
 
+    def text_encoders(self) -> list[PreTrainedModel]:
+        """The pretrained encoders that the model is over; each has token embeddings of its own."""
+        return [self.base_model.encoder]
+
     def save_pretrained(self, save_directory, **kwargs):
         """Save weights, code and a configuration that names the class of every Auto class.
 

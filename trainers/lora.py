@@ -36,11 +36,14 @@ def add_lora(
             f"--lora: no target modules are known for a {model_type} encoder; known: {known}"
         )
     head.name_or_path = encoder_name
+    tables = [encoder.get_input_embeddings() for encoder in head.text_encoders()]
+    names = [name for name, module in head.named_modules() if any(module is table for table in tables)]
+    added = head.config.added_token_ids
     settings = LoraConfig(
         r=rank,
         lora_alpha=2 * rank,
         target_modules=rf".*\bencoder\..*\.({'|'.join(targets)})",
         modules_to_save=list(trained_whole),
-        trainable_token_indices=head.config.added_token_ids,
+        trainable_token_indices=None if added is None else dict.fromkeys(names, added),
     )
     return get_peft_model(head, settings)

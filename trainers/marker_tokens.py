@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import torch
 from transformers import AddedToken, PreTrainedTokenizerBase
 
+from eventformers.errors import EventformersError
 from eventformers.models.modeling_base import EventPreTrainedModel
 
 
@@ -20,7 +21,8 @@ def add_marker_tokens(
 
     Args:
         tokenizer: the encoder's tokenizer, changed in place.
-        model: a model over the encoder, changed in place; its configuration remembers the ids.
+        model: a model over one encoder or several of its kind, changed in place; its configuration remembers
+            the ids.
         markers: the tokens, and for each a text that the pretrained encoder knows, whose tokens' mean vector
             it starts from.
 
@@ -39,10 +41,30 @@ def add_marker_tokens(
     trained = set(model.config.added_token_ids or ())
     if model.get_input_embeddings().num_embeddings < len(tokenizer):
         model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
-    vectors = model.get_input_embeddings().weight
     with torch.no_grad():
-        for token, place in zip(markers, ids, strict=True):
-            if token not in known_before and place not in trained:
-                vectors[place] = vectors[starts[token]].mean(dim=0)
+        for encoder in model.text_encoders():
+            vectors = encoder.get_input_embeddings().weight
+            for token, place in zip(markers, ids, strict=True):
+                if token not in known_before and place not in trained:
+                    vectors[place] = vectors[starts[token]].mean(dim=0)
     model.config.added_token_ids = sorted(trained.union(ids))
     return ids
+
+
+def check_marker_tokens(tokenizer: PreTrainedTokenizerBase, markers: Mapping[str, str], marked: str) -> None:
+    """Refuse a tokenizer that would split the tokens that mark a part of a text.
+
+    Args:
+        tokenizer: the tokenizer.
+        markers: the tokens, as `add_marker_tokens` takes them.
+        marked: what they mark, for the error.
+
+    Raises:
+        EventformersError: it lacks one of them.
+    """
+    vocabulary = tokenizer.get_vocab()
+    if missing := [token for token in markers if token not in vocabulary]:
+        raise EventformersError(
+            f"the tokenizer lacks {' and '.join(missing)}, which mark {marked}; accepted: the tokenizer that "
+            "was saved with the model"
+        )

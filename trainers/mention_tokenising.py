@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from eventformers.errors import EventformersError
+from eventformers.trainers.marker_tokens import check_marker_tokens
 from eventformers.trainers.tokenising import tokenise
 
 TRIGGER_MARKERS = {"[TRIGGER_START]": "“", "[TRIGGER_END]": "”"}
@@ -71,12 +71,7 @@ def check_markers(tokenizer: PreTrainedTokenizerBase) -> None:
     Raises:
         EventformersError: it lacks one of them.
     """
-    vocabulary = tokenizer.get_vocab()
-    if missing := [token for token in TRIGGER_MARKERS if token not in vocabulary]:
-        raise EventformersError(
-            f"the tokenizer lacks {' and '.join(missing)}, which mark the trigger; accepted: the tokenizer "
-            "that was saved with the model"
-        )
+    check_marker_tokens(tokenizer, TRIGGER_MARKERS, "the trigger")
 
 
 def tokenise_mentions(

@@ -6,11 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import heterevent_shares
+import process_shares
 import torch
 from heterevent_inputs import EVENT_NAMES, EVENTS, heterevent_inputs, make_head
 from safetensors.torch import load_file, save_file
 
+HEAD = "eventformers.models.modeling_heterevent:HeterEventForPreTraining"
 OF_CHAINS = ("chains", "target_events", "target_position", "event_keys", "word_keys")
 
 
@@ -59,7 +60,7 @@ def test_supervised_stage(tiny_encoder_without_dropout: Path, tmp_path: Path) ->
         contiguous = {name: value.contiguous() for name, value in share.items()}
         save_file(contiguous, tmp_path / f"share_{rank}.safetensors")
     process = subprocess.run(
-        [sys.executable, heterevent_shares.__file__, str(tmp_path)],
+        [sys.executable, process_shares.__file__, str(tmp_path), HEAD],
         capture_output=True,
         text=True,
         timeout=280,

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from event_grounding_inputs import event_grounding_inputs
 from event_type_induction_inputs import event_type_induction_inputs
 from fresh_process import run_fresh
 from peft import PeftModel
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
+from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining
 from eventformers.models.modeling_event_type_induction import (
     EventTypeInductionForPreTraining,
     EventTypeInductionModel,
@@ -167,6 +169,49 @@ def test_lora_trains_them_and_saves_them(
     after = _vectors(reloaded)
     changed = (after != before).any(dim=1)
     assert changed.nonzero().flatten().tolist() == ids
+
+
+@pytest.mark.parametrize("share_towers", [False, True])
+def test_each_tower_learns_its_own(
+    tokenizer: PreTrainedTokenizerBase, tiny_encoder: Path, tmp_path: Path, share_towers: bool
+) -> None:
+    """Under LoRA, too: they start alike, differ by their training, and are saved with the adapters."""
+    torch.manual_seed(0)
+    head = EventGroundingForPreTraining.from_encoder(
+        str(tiny_encoder), share_towers=share_towers, score_scale=0.1
+    )
+    ids = add_marker_tokens(tokenizer, head, MARKERS)
+    starts = [encoder.get_input_embeddings().weight.detach().clone() for encoder in head.text_encoders()]
+    assert len(starts) == (1 if share_towers else 2)
+    assert all(torch.equal(start, starts[0]) for start in starts)
+    assert add_marker_tokens(tokenizer, head, MARKERS) == ids
+    head.save_pretrained(tmp_path / "base")
+    inputs = event_grounding_inputs(100)
+    # One marker in the mentions, the other in the events.
+    inputs["input_ids"][:, 1] = ids[0]
+    inputs["event_input_ids"][..., 1] = ids[1]
+    model = add_lora(head, ("hierarchy_scorer",), str(tmp_path / "base"))
+    optimizer = torch.optim.SGD([value for value in model.parameters() if value.requires_grad], lr=1.0)
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(**inputs).loss.backward()
+        optimizer.step()
+    model.eval()
+    loss = model(**inputs).loss
+    model.save_pretrained(tmp_path / "adapter")
+    again = PeftModel.from_pretrained(
+        EventGroundingForPreTraining.from_pretrained(tmp_path / "base"), tmp_path / "adapter"
+    ).eval()
+    torch.testing.assert_close(again(**inputs).loss, loss, rtol=1e-4, atol=1e-5)
+    merged = model.merge_and_unload()
+    merged.save_pretrained(tmp_path / "merged")
+    reloaded = EventGroundingForPreTraining.from_pretrained(tmp_path / "merged")
+    torch.testing.assert_close(reloaded(**inputs).loss, loss, rtol=1e-4, atol=1e-5)
+    changed = [
+        (encoder.get_input_embeddings().weight != start).any(dim=1).nonzero().flatten().tolist()
+        for encoder, start in zip(reloaded.text_encoders(), starts, strict=True)
+    ]
+    assert changed == ([ids] if share_towers else [ids[:1], ids[1:]])
 
 
 def test_lora_without_markers_trains_no_embedding(head: EventTypeInductionForPreTraining) -> None:

@@ -1,12 +1,13 @@
-"""Two processes, each with its share of a batch of HeterEvent's: the loss and gradient that they agree on.
+"""Two processes, each with its share of a batch: the loss and gradient that they agree on.
 
 Run as a script with a folder that holds `share_0.safetensors`, `share_1.safetensors` and any number of
-`head_*/`; writes `result_*.safetensors` for each.
+`head_*/`, and the heads' class as `module:Class`; writes `result_*.safetensors` for each head.
 """
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import torch
@@ -17,21 +18,20 @@ from torch.nn.parallel import DistributedDataParallel
 PROCESSES = 2
 
 
-def main(folder: str) -> None:
+def main(folder: str, head_class: str) -> None:
     """Start the processes and wait for them."""
-    multiprocessing.spawn(_work, args=(folder,), nprocs=PROCESSES)
+    multiprocessing.spawn(_work, args=(folder, head_class), nprocs=PROCESSES)
 
 
-def _work(rank: int, folder: str) -> None:
-    from eventformers.models.modeling_heterevent import HeterEventForPreTraining
-
+def _work(rank: int, folder: str, head_class: str) -> None:
+    module, name = head_class.split(":")
     torch.set_num_threads(1)
     distributed.init_process_group(
         "gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=PROCESSES
     )
     inputs = load_file(Path(folder) / f"share_{rank}.safetensors")
     for saved in sorted(Path(folder).glob("head_*")):
-        head = HeterEventForPreTraining.from_pretrained(saved).train()
+        head = getattr(import_module(module), name).from_pretrained(saved).train()
         # Held until the backward pass is over: the gradients are averaged by it.
         wrapped = DistributedDataParallel(head)
         loss = wrapped(**inputs).loss
@@ -46,4 +46,4 @@ def _work(rank: int, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

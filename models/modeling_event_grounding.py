@@ -1,0 +1,439 @@
+"""The bi-encoder of hierarchical event grounding (Ou et al., 2023)."""
+
+import copy
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from transformers import initialization as init
+from transformers.utils import ModelOutput
+
+from .configuration_event_grounding import EventGroundingConfig
+from .distributed import gather_rows
+from .initialisation import start_wide
+from .losses import gold_pairs, hierarchy_loss, hierarchy_score, linking_loss
+from .modeling_base import EventEncoderModel, EventModelOutput, EventPreTrainedModel
+
+SIDES = ("mention", "event")
+"""The two kinds of texts, each with a tower of its own."""
+
+_STAGE_INPUTS = {
+    "linking": ("mentions", "events"),
+    "hierarchy": ("parents", "children"),
+    "joint": ("mentions", "events", "parents", "children"),
+}
+"""The texts that each stage reads."""
+
+
+@dataclass
+class EventGroundingForPreTrainingOutput(ModelOutput):
+    """Output of the training head.
+
+    Args:
+        loss: weighted sum of the terms below, a scalar; None where only vectors are computed.
+        linking_loss: binary cross-entropy of mentions and events (section 5.1), before its weight.
+        hierarchy_loss: binary cross-entropy of parents and children (Eq. 4), before its weight.
+        embeddings: vectors of the mentions, not normalised, `(batch, projection_dim)`; None in the stage
+            `hierarchy`, which reads none.
+    """
+
+    loss: torch.FloatTensor | None = None
+    linking_loss: torch.FloatTensor | None = None
+    hierarchy_loss: torch.FloatTensor | None = None
+    embeddings: torch.FloatTensor | None = None
+
+
+class HierarchyScorer(nn.Module):
+    """Score of a parent with a child, from the vectors of both (Eq. 1 to 3).
+
+    It starts as layers of PyTorch do: with the small weights that encoders start with, all scores would be
+    nearly 0, and the pretraining of a few steps would not move them.
+
+    Args:
+        dimension: size of the vectors.
+        full_complex: whether the symmetric part counts, too.
+    """
+
+    def __init__(self, dimension: int, full_complex: bool):
+        super().__init__()
+        self.real = nn.Linear(dimension, dimension)
+        self.imaginary = nn.Linear(dimension, dimension)
+        self.relation = nn.Parameter(torch.empty(dimension))
+        self.relation_real = nn.Parameter(torch.empty(dimension)) if full_complex else None
+
+    def forward(self, parents: torch.Tensor, children: torch.Tensor) -> torch.Tensor:
+        """Score all pairs: `(P, d)` and `(C, d)` to `(P, C)`."""
+        return hierarchy_score(
+            self.real(parents),
+            self.imaginary(parents),
+            self.real(children),
+            self.imaginary(children),
+            self.relation,
+            self.relation_real,
+        )
+
+
+class ScoreCalibration(nn.Module):
+    """A learned scale and a learned bias of the scores in the loss of linking, beyond the paper.
+
+    Args:
+        scale: what dot products are multiplied by, at the start.
+        learns_scale: whether that number learns.
+        bias: what is added, at the start; None adds nothing.
+    """
+
+    def __init__(self, scale: float, learns_scale: bool, bias: float | None):
+        super().__init__()
+        self.scale, self.start_bias = scale, bias
+        self.log_scale = nn.Parameter(torch.empty(())) if learns_scale else None
+        self.bias = None if bias is None else nn.Parameter(torch.empty(()))
+
+    def forward(self) -> dict[str, torch.Tensor | float]:
+        """The `scale` and the `bias`, each a number or a scalar."""
+        return {
+            "scale": self.scale if self.log_scale is None else self.log_scale.exp(),
+            "bias": 0.0 if self.bias is None else self.bias,
+        }
+
+
+class EventGroundingPreTrainedModel(EventPreTrainedModel):
+    """Base class of the models of the bi-encoder."""
+
+    config: EventGroundingConfig
+    base_model_prefix = "event_grounding"
+
+    @torch.no_grad()
+    def _init_weights(self, module):
+        super()._init_weights(module)
+        if isinstance(module, HierarchyScorer):
+            start_wide(module.real)
+            start_wide(module.imaginary)
+            for relation in (module.relation, module.relation_real):
+                if relation is not None:
+                    init.normal_(relation)
+        elif isinstance(module, ScoreCalibration):
+            if module.log_scale is not None:
+                init.constant_(module.log_scale, math.log(module.scale))
+            if module.bias is not None:
+                init.constant_(module.bias, module.start_bias)
+
+    def text_encoders(self):
+        """The encoders of the mention tower and, where it is another, of the event tower."""
+        tower = self.base_model.event_tower
+        return [*super().text_encoders(), *([] if tower is None else tower.text_encoders())]
+
+    def resize_token_embeddings(self, *args, **kwargs):
+        """Resize the vocabulary of both towers; arguments and value as of `PreTrainedModel`."""
+        embeddings = super().resize_token_embeddings(*args, **kwargs)
+        if self.base_model.event_tower is not None:
+            self.base_model.event_tower.resize_token_embeddings(*args, **kwargs)
+        return embeddings
+
+
+class EventGroundingModel(EventEncoderModel, EventGroundingPreTrainedModel):
+    """Two encoders, one of mentions in their contexts and one of events, whose dot product is the score.
+
+    What `EventEncoderModel` holds is the mention tower; `event_tower` is another of its kind, which starts
+    from the same encoder.
+    """
+
+    config: EventGroundingConfig
+    # Left out knowingly: they belong to the training head. Any other weight without a place is still told.
+    _keys_to_ignore_on_load_unexpected = (r"^(hierarchy_scorer|score_calibration)\.",)
+
+    def __init__(self, config, encoder=None):
+        super().__init__(config, encoder=encoder)
+        self.event_tower = None
+        if not config.share_towers:
+            if encoder is not None:
+                # With a configuration of its own it would not be told of another attention or vocabulary.
+                encoder = copy.deepcopy(encoder, {id(encoder.config): encoder.config})
+            self.event_tower = EventEncoderModel(config, encoder=encoder)
+        self.post_init()
+
+    def tower(self, side: str) -> EventEncoderModel:
+        """The encoder of one side.
+
+        Args:
+            side: `mention` or `event`.
+
+        Raises:
+            ValueError: it is neither.
+        """
+        if side not in SIDES:
+            raise ValueError(f"side is {side!r}; accepted: {' or '.join(map(repr, SIDES))}")
+        return self if side == "mention" or self.event_tower is None else self.event_tower
+
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
+        return_dict: bool | None = None,
+        side: str = "mention",
+        **kwargs,
+    ) -> EventModelOutput | tuple:
+        """Encode mentions, or events.
+
+        Args:
+            input_ids: token ids, `(batch, length)`.
+            attention_mask: 1 for a token, 0 for padding, `(batch, length)`; None where nothing is padded.
+            token_type_ids: `(batch, length)`, for encoders that know segments.
+            inputs_embeds: token embeddings instead of ids, `(batch, length, hidden_size)`.
+            output_hidden_states: also return the vectors of every layer.
+            output_attentions: also return the attention weights.
+            return_dict: False gives a tuple.
+            side: `mention` for mentions in their contexts, `event` for events.
+            **kwargs: passed on to the encoder.
+
+        Returns:
+            `EventModelOutput`.
+
+        Raises:
+            ValueError: an unknown side.
+        """
+        tower = self.tower(side)
+        encode = super().forward if tower is self else tower
+        return encode(
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            inputs_embeds,
+            output_hidden_states,
+            output_attentions,
+            return_dict,
+            **kwargs,
+        )
+
+
+class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
+    """The training head: mentions with the events of the batch, and parents with its children.
+
+    Events are known by numbers, so that every event of the batch that is gold for a mention is a positive of
+    it, whichever mention it came with, and on whichever process.
+    """
+
+    def __init__(self, config, encoder=None):
+        super().__init__(config)
+        self.event_grounding = EventGroundingModel(config, encoder=encoder)
+        self.hierarchy_scorer = HierarchyScorer(config.projection_dim, config.full_complex)
+        learns = config.learnable_score_scale or config.score_bias is not None
+        self.score_calibration = (
+            ScoreCalibration(config.score_scale, config.learnable_score_scale, config.score_bias)
+            if learns
+            else None
+        )
+        self.train(self.training)
+        self.post_init()
+
+    def train(self, mode: bool = True):
+        """Switch training mode; what the configured stage does not read has no gradient."""
+        super().train(mode)
+        # Here and not once for all: loading weights makes all of them trainable.
+        for module in self._modules_without_part():
+            module.requires_grad_(False)
+        return self
+
+    def _modules_without_part(self) -> list[nn.Module]:
+        """The modules that no loss of the configured stage reaches."""
+        model, stage = self.event_grounding, self.config.stage
+        idle: list[nn.Module | None] = []
+        if stage == "linking":
+            idle = [self.hierarchy_scorer]
+        elif stage == "hierarchy":
+            of_mentions = [] if self.config.share_towers else [model.encoder, model.projection]
+            idle = [self.score_calibration, *of_mentions]
+        return [module for module in idle if module is not None]
+
+    def encode_views(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        event_input_ids: torch.Tensor | None = None,
+        event_attention_mask: torch.Tensor | None = None,
+        parent_input_ids: torch.Tensor | None = None,
+        parent_attention_mask: torch.Tensor | None = None,
+        child_input_ids: torch.Tensor | None = None,
+        child_attention_mask: torch.Tensor | None = None,
+    ) -> dict[str, torch.Tensor]:
+        """Encode the texts that the configured stage reads, each tower's together; equal texts once.
+
+        Args:
+            input_ids: the mentions, `(B, L)`.
+            attention_mask: `(B, L)`.
+            event_input_ids: k events that each mention comes with, `(B, k, L')`.
+            event_attention_mask: `(B, k, L')`.
+            parent_input_ids: the parents of h pairs of the hierarchy, `(B, h, L'')`.
+            parent_attention_mask: `(B, h, L'')`.
+            child_input_ids: their children, `(B, h, L''')`.
+            child_attention_mask: `(B, h, L''')`.
+
+        Returns:
+            Vectors by view: `mentions` `(B, d)`, `events` `(B, k, d)`, `parents` and `children` `(B, h, d)`,
+            those of the configured stage.
+
+        Raises:
+            ValueError: a view that the configured stage needs is missing.
+        """
+        given = {
+            "mentions": (input_ids, attention_mask),
+            "events": (event_input_ids, event_attention_mask),
+            "parents": (parent_input_ids, parent_attention_mask),
+            "children": (child_input_ids, child_attention_mask),
+        }
+        stage = self.config.stage
+        groups = {name: given[name] for name in _STAGE_INPUTS[stage]}
+        missing = [name for name, (ids, mask) in groups.items() if ids is None or mask is None]
+        if missing:
+            raise ValueError(
+                f"event grounding in the stage {stage} needs the views {', '.join(groups)}; missing: "
+                f"{', '.join(missing)}"
+            )
+        towers: dict[EventEncoderModel, list[str]] = {}
+        for name in groups:
+            tower = self.event_grounding.tower("mention" if name == "mentions" else "event")
+            towers.setdefault(tower, []).append(name)
+        views = {}
+        for tower, names in towers.items():
+            vectors = tower.embed_distinct(
+                [(ids.flatten(0, -2), mask.flatten(0, -2)) for ids, mask in map(groups.get, names)]
+            )
+            for name, rows in zip(names, vectors, strict=True):
+                views[name] = rows.unflatten(0, groups[name][0].shape[:-1])
+        return views
+
+    def losses_from_views(
+        self,
+        views: dict[str, torch.Tensor],
+        event_ids: torch.Tensor | None = None,
+        gold_event_ids: torch.Tensor | None = None,
+        parent_ids: torch.Tensor | None = None,
+        known_parent_ids: torch.Tensor | None = None,
+    ) -> EventGroundingForPreTrainingOutput:
+        """Compute the losses of the configured stage on the vectors of all processes.
+
+        Args:
+            views: what `encode_views` returns.
+            event_ids: number of each event, `(B, k)`, from 0; the same in every language.
+            gold_event_ids: numbers of all gold events of each mention, `(B, G)`; -1 fills up. G is the same
+                on every process.
+            parent_ids: number of each parent, `(B, h)`, from 0.
+            known_parent_ids: numbers of all parents that the hierarchy knows for each child, `(B, h, K)`; -1
+                fills up. K is the same on every process.
+
+        Returns:
+            The losses; `embeddings` holds the mentions of this process.
+
+        Raises:
+            ValueError: ids that the configured stage needs are missing.
+        """
+        config = self.config
+        ids = {}
+        if "mentions" in views:
+            ids |= {"event_ids": event_ids, "gold_event_ids": gold_event_ids}
+        if "parents" in views:
+            ids |= {"parent_ids": parent_ids, "known_parent_ids": known_parent_ids}
+        if missing := [name for name, value in ids.items() if value is None]:
+            raise ValueError(
+                f"event grounding in the stage {config.stage} needs {', '.join(ids)}; missing: "
+                f"{', '.join(missing)}"
+            )
+        gathered = {name: gather_rows(value) for name, value in {**views, **ids}.items()}
+        terms = {}
+        if "mentions" in views:
+            calibration = (
+                {"scale": config.score_scale} if self.score_calibration is None else self.score_calibration()
+            )
+            terms["linking_loss"] = linking_loss(
+                gathered["mentions"],
+                gathered["events"].flatten(0, -2),
+                gold_pairs(gathered["event_ids"].flatten(), gathered["gold_event_ids"]),
+                config.positive_weight,
+                **calibration,
+            )
+        if "parents" in views:
+            is_parent = gold_pairs(
+                gathered["parent_ids"].flatten(), gathered["known_parent_ids"].flatten(0, -2)
+            )
+            scores = self.hierarchy_scorer(
+                gathered["parents"].flatten(0, -2), gathered["children"].flatten(0, -2)
+            )
+            terms["hierarchy_loss"] = hierarchy_loss(scores, is_parent.transpose(0, 1))
+        loss = sum(config.term_weights[name] * term for name, term in terms.items())
+        return EventGroundingForPreTrainingOutput(loss=loss, embeddings=views.get("mentions"), **terms)
+
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        event_input_ids: torch.Tensor | None = None,
+        event_attention_mask: torch.Tensor | None = None,
+        event_ids: torch.Tensor | None = None,
+        gold_event_ids: torch.Tensor | None = None,
+        parent_input_ids: torch.Tensor | None = None,
+        parent_attention_mask: torch.Tensor | None = None,
+        child_input_ids: torch.Tensor | None = None,
+        child_attention_mask: torch.Tensor | None = None,
+        parent_ids: torch.Tensor | None = None,
+        known_parent_ids: torch.Tensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        return_dict: bool | None = None,
+        **kwargs,
+    ) -> EventGroundingForPreTrainingOutput | tuple:
+        """Compute the losses of the configured stage, or only vectors where `input_ids` are given alone.
+
+        Args:
+            input_ids: the mentions, `(B, L)`; not read in the stage `hierarchy`.
+            attention_mask: `(B, L)`; None where nothing is padded.
+            event_input_ids: k events that each mention comes with, `(B, k, L')`: a gold one, and further ones
+                such as hard negatives.
+            event_attention_mask: `(B, k, L')`.
+            event_ids: number of each event, `(B, k)`, from 0; the same in every language.
+            gold_event_ids: numbers of all gold events of each mention, `(B, G)`; -1 fills up.
+            parent_input_ids: the parents of h pairs of the hierarchy, `(B, h, L'')`.
+            parent_attention_mask: `(B, h, L'')`.
+            child_input_ids: their children, `(B, h, L''')`.
+            child_attention_mask: `(B, h, L''')`.
+            parent_ids: number of each parent, `(B, h)`, from 0.
+            known_parent_ids: numbers of all parents that the hierarchy knows for each child, `(B, h, K)`; -1
+                fills up.
+            token_type_ids: not used by the training views: a text is one segment.
+            return_dict: False gives a tuple.
+            **kwargs: passed on to `EventGroundingModel`, such as `side`, where only vectors are computed.
+
+        Returns:
+            `EventGroundingForPreTrainingOutput`.
+
+        Raises:
+            ValueError: some views or numbers are given, but one that the configured stage needs is missing.
+        """
+        views = {
+            "event_input_ids": event_input_ids,
+            "event_attention_mask": event_attention_mask,
+            "parent_input_ids": parent_input_ids,
+            "parent_attention_mask": parent_attention_mask,
+            "child_input_ids": child_input_ids,
+            "child_attention_mask": child_attention_mask,
+        }
+        ids = {
+            "event_ids": event_ids,
+            "gold_event_ids": gold_event_ids,
+            "parent_ids": parent_ids,
+            "known_parent_ids": known_parent_ids,
+        }
+        if all(value is None for value in (*views.values(), *ids.values())):
+            output = self.event_grounding(input_ids, attention_mask, token_type_ids=token_type_ids, **kwargs)
+            result = EventGroundingForPreTrainingOutput(embeddings=output.embeddings)
+        else:
+            if attention_mask is None and input_ids is not None:
+                attention_mask = torch.ones_like(input_ids)
+            result = self.losses_from_views(self.encode_views(input_ids, attention_mask, **views), **ids)
+        return result.to_tuple() if return_dict is False else result
+
+
+EventGroundingModel.register_for_auto_class("AutoModel")
+EventGroundingForPreTraining.register_for_auto_class("AutoModelForPreTraining")

@@ -1,0 +1,145 @@
+"""The cross-encoder of hierarchical event grounding (Ou et al., 2023)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from transformers.utils import ModelOutput
+
+from .configuration_event_grounding import EventGroundingCrossConfig
+from .distributed import gather_rows
+from .initialisation import start_wide
+from .losses import candidate_loss
+from .modeling_base import EventEncoderModel, EventPreTrainedModel
+
+
+@dataclass
+class EventGroundingCrossOutput(ModelOutput):
+    """Output of the cross-encoder.
+
+    Args:
+        loss: the loss of the candidates, a scalar; None without labels.
+        logits: score of each candidate, `(batch, candidates)`, in full precision; its sigmoid is the
+            probability. Minus infinity where a mention has fewer candidates.
+        candidate_loss: the same as `loss`, by the name of its term (section 5.1).
+        embeddings: pooled vectors of the pairs, not normalised: `(batch, projection_dim)`, or `(batch,
+            candidates, projection_dim)` where each mention has several.
+    """
+
+    loss: torch.FloatTensor | None = None
+    logits: torch.FloatTensor | None = None
+    candidate_loss: torch.FloatTensor | None = None
+    embeddings: torch.FloatTensor | None = None
+
+
+class PredictionHead(nn.Module):
+    """The head that turns the pooled vector of a pair into its score (section 5.1).
+
+    Args:
+        dimension: size of the vectors.
+        hidden_layer: whether it has a hidden layer with tanh.
+        dropout: dropout before the last layer.
+    """
+
+    def __init__(self, dimension: int, hidden_layer: bool, dropout: float):
+        super().__init__()
+        self.hidden = nn.Linear(dimension, dimension) if hidden_layer else None
+        self.dropout = nn.Dropout(dropout)
+        self.score = nn.Linear(dimension, 1)
+
+    def forward(self, pooled: torch.Tensor) -> torch.Tensor:
+        """Score pairs, `(..., d)` to `(...)`."""
+        if self.hidden is not None:
+            pooled = self.hidden(pooled).tanh()
+        return self.score(self.dropout(pooled)).squeeze(-1)
+
+
+class EventGroundingCrossPreTrainedModel(EventPreTrainedModel):
+    """Base class of the models of the cross-encoder."""
+
+    config: EventGroundingCrossConfig
+    base_model_prefix = "event_grounding_cross"
+
+    @torch.no_grad()
+    def _init_weights(self, module):
+        super()._init_weights(module)
+        if isinstance(module, PredictionHead):
+            start_wide(module.score)
+            if module.hidden is not None:
+                start_wide(module.hidden)
+
+
+class EventGroundingCrossModel(EventEncoderModel, EventGroundingCrossPreTrainedModel):
+    """An encoder of mentions and candidate events, each pair as one text."""
+
+    config: EventGroundingCrossConfig
+    # Left out knowingly: it belongs to the head. Any other weight without a place is still told.
+    _keys_to_ignore_on_load_unexpected = (r"^prediction_head\.",)
+
+
+class EventGroundingForSequenceClassification(EventGroundingCrossPreTrainedModel):
+    """Scores of candidate events for mentions, of which several may be gold."""
+
+    def __init__(self, config, encoder=None):
+        super().__init__(config)
+        self.event_grounding_cross = EventGroundingCrossModel(config, encoder=encoder)
+        self.prediction_head = PredictionHead(
+            config.projection_dim, config.head_hidden_layer, config.head_dropout
+        )
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+        token_type_ids: torch.Tensor | None = None,
+        return_dict: bool | None = None,
+        **kwargs,
+    ) -> EventGroundingCrossOutput | tuple:
+        """Score pairs of a mention and a candidate event.
+
+        Args:
+            input_ids: one pair a row, `(B, L)`, or C candidates of each mention, `(B, C, L)`.
+            attention_mask: of the same shape; None where nothing is padded. A candidate without any token is
+                none: its logit is minus infinity, and no loss reads it.
+            labels: 1 or true for a gold candidate, `(B,)` or `(B, C)`.
+            token_type_ids: `(B, L)`, for encoders that know segments; not used with `(B, C, L)`.
+            return_dict: False gives a tuple.
+            **kwargs: passed on to the encoder where each row is one pair.
+
+        Returns:
+            `EventGroundingCrossOutput`.
+        """
+        model = self.event_grounding_cross
+        if input_ids.dim() == 2:
+            output = model(input_ids, attention_mask, token_type_ids=token_type_ids, **kwargs)
+            embeddings = output.embeddings
+            logits = self.prediction_head(embeddings).float().unsqueeze(1)
+            present = torch.ones_like(logits, dtype=torch.bool)
+        else:
+            if attention_mask is None:
+                attention_mask = torch.ones_like(input_ids)
+            present = attention_mask.any(dim=-1)
+            # A text of nothing but padding would give no vector at all.
+            readable = attention_mask.masked_fill(~present.unsqueeze(-1), 1)
+            [vectors] = model.embed_distinct([(input_ids.flatten(0, 1), readable.flatten(0, 1))])
+            embeddings = vectors.unflatten(0, present.shape)
+            logits = self.prediction_head(embeddings).float().masked_fill(~present, float("-inf"))
+        loss = None
+        if labels is not None:
+            gold = labels.view(logits.shape).bool()
+            loss = candidate_loss(
+                gather_rows(logits),
+                gather_rows(gold),
+                self.config.positive_weight,
+                gather_rows(present),
+            )
+        result = EventGroundingCrossOutput(
+            loss=loss, logits=logits, candidate_loss=loss, embeddings=embeddings
+        )
+        return result.to_tuple() if return_dict is False else result
+
+
+EventGroundingCrossModel.register_for_auto_class("AutoModel")
+EventGroundingForSequenceClassification.register_for_auto_class("AutoModelForSequenceClassification")

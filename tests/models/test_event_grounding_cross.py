@@ -1,0 +1,144 @@
+"""The cross-encoder of hierarchical event grounding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from event_grounding_inputs import candidate_inputs, sharpen_attention
+from method_case import MethodCase, Variant, random_texts
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, PreTrainedModel
+
+from eventformers.models import losses
+from eventformers.models.configuration_event_grounding import EventGroundingConfig, EventGroundingCrossConfig
+from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining, EventGroundingModel
+from eventformers.models.modeling_event_grounding_cross import (
+    EventGroundingCrossModel,
+    EventGroundingForSequenceClassification,
+)
+
+AutoConfig.register("event_grounding_cross", EventGroundingCrossConfig, exist_ok=True)
+AutoModel.register(EventGroundingCrossConfig, EventGroundingCrossModel, exist_ok=True)
+AutoModelForSequenceClassification.register(
+    EventGroundingCrossConfig, EventGroundingForSequenceClassification, exist_ok=True
+)
+AutoConfig.register("event_grounding", EventGroundingConfig, exist_ok=True)
+AutoModel.register(EventGroundingConfig, EventGroundingModel, exist_ok=True)
+
+LOSS = "candidate_loss"
+
+
+class TestEventGroundingCross(MethodCase):
+    config_class = EventGroundingCrossConfig
+    model_class = EventGroundingCrossModel
+    head_class = EventGroundingForSequenceClassification
+    head_auto_class = "AutoModelForSequenceClassification"
+    modules_to_save = ("prediction_head",)
+    variants = {  # noqa: RUF012
+        "everything": Variant({"pooling": "mean", "positive_weight": "balanced"}, (LOSS,)),
+        "paper": Variant({}, (LOSS,)),
+        "linear": Variant({"head_hidden_layer": False, "head_dropout": 0}, (LOSS,)),
+        "weighted": Variant({"positive_weight": 3.0}, (LOSS,)),
+    }
+    required_inputs = {}  # noqa: RUF012
+    invalid_fields = (
+        ("pooling", "max"),
+        ("projection_dim", 0),
+        ("positive_weight", -1),
+        ("mention_tokens", 0),
+        ("event_tokens", 2),
+        ("head_hidden_layer", 1),
+        ("head_dropout", 1),
+        ("head_dropout", -0.1),
+        ("head_dropout", float("nan")),
+    )
+
+    @pytest.fixture
+    def head(self, tiny_encoder: Path) -> PreTrainedModel:
+        """With attention that is not flat: a loss without a small temperature would hardly reach it."""
+        torch.manual_seed(0)
+        head = self.head_class.from_encoder(str(tiny_encoder), **self.variants["everything"].fields).eval()
+        sharpen_attention(head)
+        return head
+
+    def head_inputs(self, model: PreTrainedModel) -> dict[str, torch.Tensor]:
+        """One pair a row."""
+        inputs = candidate_inputs(60 if model.config.encoder_config.vocab_size < 100 else 100)
+        there = inputs["attention_mask"].any(dim=-1)
+        return {name: value[there] for name, value in inputs.items()}
+
+    def loss_weights(self, config: Any) -> dict[str, float]:
+        return {LOSS: 1.0}
+
+    def test_defaults_are_the_papers(self) -> None:
+        config = EventGroundingCrossConfig()
+        assert (config.pooling, config.head_dropout, config.head_hidden_layer) == ("cls", 0.1, True)
+        assert (config.mention_tokens, config.event_tokens, config.num_labels) == (128, 128, 1)
+
+    def test_one_label_is_saved(self, head: PreTrainedModel, tmp_path: Path) -> None:
+        head.save_pretrained(tmp_path)
+        assert EventGroundingCrossConfig.from_pretrained(tmp_path).num_labels == 1
+
+    def test_logits_of_rows(self, head: PreTrainedModel) -> None:
+        """What the head makes of the pooled vector."""
+        inputs = self.head_inputs(head)
+        output = head(**inputs)
+        own = head.prediction_head
+        expected = own.score(own.hidden(output.embeddings).tanh())
+        assert output.logits.shape == (len(inputs["input_ids"]), 1)
+        torch.testing.assert_close(output.logits, expected)
+        gold = inputs["labels"].bool().unsqueeze(1)
+        torch.testing.assert_close(output.loss, losses.candidate_loss(expected, gold, "balanced"))
+
+    @pytest.mark.parametrize("labels_type", [torch.long, torch.bool, torch.float])
+    def test_candidates_equal_rows(self, head: PreTrainedModel, labels_type: torch.dtype) -> None:
+        inputs = candidate_inputs(100)
+        there = inputs["attention_mask"].any(dim=-1)
+        rows = head(**self.head_inputs(head))
+        output = head(**{**inputs, "labels": inputs["labels"].to(labels_type)})
+        assert output.logits.shape == there.shape
+        torch.testing.assert_close(output.logits[there], rows.logits.squeeze(1), rtol=1e-4, atol=1e-5)
+        assert (output.logits[~there] == float("-inf")).all()
+        torch.testing.assert_close(output.embeddings[there], rows.embeddings, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(output.loss, rows.loss, rtol=1e-4, atol=1e-5)
+        unlabelled = head(inputs["input_ids"], inputs["attention_mask"])
+        assert unlabelled.loss is None
+        torch.testing.assert_close(unlabelled.logits, output.logits)
+
+    def test_absent_candidates_have_no_gradient(self, head: PreTrainedModel) -> None:
+        head(**candidate_inputs(100)).loss.backward()
+        assert all(torch.isfinite(value.grad).all() for value in head.parameters())
+
+    def test_masks_may_be_left_out_where_nothing_is_padded(self, head: PreTrainedModel) -> None:
+        ids, _ = random_texts(6, 5, 100, seed=3)
+        pairs = ids.unflatten(0, (2, 3))
+        torch.testing.assert_close(head(pairs).logits, head(pairs, torch.ones_like(pairs)).logits)
+
+    def test_half_precision_scores_in_full(self, head: PreTrainedModel) -> None:
+        inputs = candidate_inputs(100)
+        expected = head(**inputs).logits
+        logits = head.to(torch.bfloat16)(**inputs).logits
+        assert logits.dtype == torch.float32
+        torch.testing.assert_close(logits, expected, rtol=0.05, atol=0.05)
+
+    def test_dropout_of_the_head(self, tiny_encoder_without_dropout: Path) -> None:
+        ids = torch.tensor([[2, 9, 10, 3]])
+        for share, differs in ((0.5, True), (0, False)):
+            torch.manual_seed(0)
+            head = EventGroundingForSequenceClassification.from_encoder(
+                str(tiny_encoder_without_dropout), head_dropout=share
+            )
+            assert torch.equal(head(ids).logits, head(ids).logits) != differs
+
+    def test_starts_from_the_mention_tower(self, tiny_encoder: Path, tmp_path: Path) -> None:
+        """A cross-encoder on a trained bi-encoder."""
+        bi_encoder = EventGroundingForPreTraining.from_encoder(str(tiny_encoder))
+        with torch.no_grad():
+            for value in bi_encoder.event_grounding.encoder.parameters():
+                value.add_(1.0)
+        bi_encoder.save_pretrained(tmp_path)
+        head = EventGroundingForSequenceClassification.from_encoder(str(tmp_path))
+        for name, value in bi_encoder.event_grounding.encoder.state_dict().items():
+            assert torch.equal(head.event_grounding_cross.encoder.state_dict()[name], value), name
