@@ -56,6 +56,8 @@ _TRIGGERS = {
     "marked_span": "the sentence of an event mention, with its trigger between "
     f"{' and '.join(code(token) for token in TRIGGER_MARKERS)}, and which of its tokens are the trigger "
     "(`trigger_mask`)",
+    "found": "the sentence of an event mention; the model itself finds the token that carries the event, one "
+    "of a type that had no labels, and gives its vector (`found_triggers` tells which token)",
 }
 
 
@@ -95,6 +97,13 @@ def objective(config: Settings) -> str:
                 f"a head, are drawn to the pretrained encoder's vector of {target}. Weight "
                 f"{setting(config.get(name))}."
             )
+    if _trigger(config) == "found":
+        terms.append(
+            "- **Noisy-or over tokens** (beyond the paper): each token carries an event of one seen type, an "
+            "event of another, or none; a sentence tells of a type unless no token does. Learned from which "
+            "sentences tell of which seen types, without triggers. Weight "
+            f"{setting(config.get('trigger_weight'))}."
+        )
     return "\n".join(terms)
 
 
@@ -217,6 +226,12 @@ def limits(config: Settings) -> list[str]:
             "A sentence with several events has one vector: mentions of different events in one sentence "
             "cannot be told apart."
         )
+    elif _trigger(config) == "found":
+        told.append(
+            "A sentence has one vector, that of the token most likely to carry an event of a type without "
+            "labels: two such events in one sentence cannot be told apart, and an event of a labelled type "
+            "is passed over."
+        )
     elif _trigger(config) != "marked":
         told.append(
             "Without `trigger_mask`, as in the examples of this card, the vector is pooled over the whole "
@@ -253,6 +268,17 @@ def _beyond_the_paper(config: Settings) -> list[str]:
         said.append("the trigger stands between two learned tokens")
     if _trigger(config) in ("span", "marked_span"):
         said.append("the vector of a mention is the mean over the tokens of its trigger")
+    if _trigger(config) == "found":
+        said.append(
+            "the vector of a mention is that of the token which was found to carry its event, by the hidden "
+            f"states {setting(config.get('finder_layers'))}"
+        )
+    if config.get("pooled_layer", -1) != -1:
+        said.append(
+            f"vectors are pooled from hidden state {setting(config.get('pooled_layer'))}, not the last"
+        )
+    if config.get("freeze_encoder"):
+        said.append("the pretrained encoder is not changed")
     if config.get("map_skip"):
         said.append(
             "queries and keys are the encoder's vector plus a learned map of it, so that scores start near "

@@ -23,7 +23,19 @@ class EventTypeInductionConfig(EventConfig):
             pairs that are `kept` by the mask.
         trigger_input: how the model is told which event of a sentence is meant. `none` is the paper's: it is
             not told. Beyond the paper, `marked` sets the trigger between two learned tokens, `span` pools
-            over the trigger's tokens, and `marked_span` does both.
+            over the trigger's tokens, and `marked_span` does both; `found` needs no trigger: the model learns
+            from the labels of whole sentences which of their tokens carries an event, and takes the vector of
+            that token.
+        pooled_layer: the encoder's hidden state that the vector of a mention is pooled from, counted as
+            `hidden_states` is; beyond the paper, another than the last, -1.
+        finder_layers: where triggers are found, the hidden states that this is done by; None takes 0, which
+            knows the word alone, and -1, which knows the sentence.
+        finder_size: size of the hidden layer of what finds triggers.
+        finder_dropout: dropout of what finds triggers.
+        trigger_weight: weight of the loss of finding triggers.
+        freeze_encoder: run the text encoder without gradient and without dropout.
+        trained_types: names of the seen types, whose labels were trained on, in the order of their numbers;
+            training sets them.
         map_skip: beyond the paper, add the encoder's vector to what each map gives: before any training the
             scores of pairs are then nearly cosines under the encoder, where the maps alone start from noise.
         score_scale: with `map_skip`, what those cosines are multiplied by at the start of training.
@@ -48,7 +60,14 @@ class EventTypeInductionConfig(EventConfig):
     map_dropout: float | int = 0.1
     unseen_diagonal: bool = True
     pair_mean: Literal["all", "kept"] = "all"
-    trigger_input: Literal["none", "marked", "span", "marked_span"] = "none"
+    trigger_input: Literal["none", "marked", "span", "marked_span", "found"] = "none"
+    pooled_layer: int = -1
+    finder_layers: list[int] | None = None
+    finder_size: int = 128
+    finder_dropout: float | int = 0.3
+    trigger_weight: float | int = 1.0
+    freeze_encoder: bool = False
+    trained_types: list[str] | None = None
     map_skip: bool = False
     score_scale: float | int = 10.0
     map_weight: float | int = 0.1
@@ -56,6 +75,11 @@ class EventTypeInductionConfig(EventConfig):
     type_name_weight: float | int = 0.0
     frame_weight: float | int = 0.0
     auxiliary_hidden_layer: bool = True
+
+    def __post_init__(self, **kwargs):
+        super().__post_init__(**kwargs)
+        if self.finder_layers is None:
+            self.finder_layers = [0, -1]
 
     @property
     def marks_trigger(self) -> bool:
@@ -67,13 +91,23 @@ class EventTypeInductionConfig(EventConfig):
         """Whether the vector of a mention is pooled over the tokens of its trigger."""
         return self.trigger_input in ("span", "marked_span")
 
+    @property
+    def finds_trigger(self) -> bool:
+        """Whether the model looks for the trigger itself."""
+        return self.trigger_input == "found"
+
+    @property
+    def reads_last_layer_alone(self) -> bool:
+        """Whether no hidden state but the last one is needed."""
+        return self.pooled_layer == -1 and not self.finds_trigger
+
     def validate_margin(self):
         """Refuse a margin that no sigmoid, or every sigmoid, lies below.
 
         Raises:
             ValueError: it is below 0, or 1 or above.
         """
-        for name in ("margin", "map_dropout"):
+        for name in ("margin", "map_dropout", "finder_dropout"):
             value = getattr(self, name)
             if not 0 <= value < 1:
                 raise ValueError(f"{name} is {value}; accepted: a number from 0 to below 1")
@@ -95,11 +129,29 @@ class EventTypeInductionConfig(EventConfig):
         Raises:
             ValueError: a weight is below 0.
         """
-        for name in ("type_name_weight", "frame_weight"):
+        for name in ("type_name_weight", "frame_weight", "trigger_weight"):
             value = getattr(self, name)
             # Written so that NaN is refused, too.
             if not value >= 0:
                 raise ValueError(f"{name} is {value}; accepted: a number of at least 0")
+
+    def validate_layers(self):
+        """Refuse hidden states that the encoder does not have, and a hidden layer without entries.
+
+        Raises:
+            ValueError: a place is none of `hidden_states`, there is no layer to find triggers by, or
+                `finder_size` is below 1.
+        """
+        depth = getattr(self.encoder_config, "num_hidden_layers", None)
+        for name, places in (("pooled_layer", [self.pooled_layer]), ("finder_layers", self.finder_layers)):
+            is_known = depth is None or all(-depth - 1 <= place <= depth for place in places)
+            if not places or not is_known:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)}; accepted: hidden states of this encoder, from 0, "
+                    f"before its layers, to {depth}, or counted from the end, where -1 is the last"
+                )
+        if self.finder_size < 1:
+            raise ValueError(f"finder_size is {self.finder_size}; accepted: an integer of at least 1")
 
     def validate_trigger_input(self):
         """Refuse to pool over a trigger by the first token of the sentence.
@@ -107,7 +159,7 @@ class EventTypeInductionConfig(EventConfig):
         Raises:
             ValueError: `trigger_input` pools over the trigger, and `pooling` is not `mean`.
         """
-        if self.pools_trigger and self.pooling != "mean":
+        if (self.pools_trigger or self.finds_trigger) and self.pooling != "mean":
             raise ValueError(
                 f"trigger_input is {self.trigger_input!r} and pooling {self.pooling!r}; accepted: "
                 "pooling='mean', which averages the trigger's tokens"

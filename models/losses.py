@@ -20,7 +20,7 @@ from .chain_losses import (
 )
 from .grounding_losses import candidate_loss, gold_pairs, hierarchy_loss, hierarchy_score, linking_loss
 from .similarities import cosine, in_full_precision, rows_as_classes, without
-from .type_losses import masked_pair_loss, pair_targets, type_alignment
+from .type_losses import log_absence, masked_pair_loss, noisy_or_loss, pair_targets, type_alignment
 
 __all__ = [
     "candidate_loss",
@@ -34,10 +34,12 @@ __all__ = [
     "hierarchy_score",
     "info_nce",
     "linking_loss",
+    "log_absence",
     "margin_contrast",
     "masked_pair_loss",
     "mean_cosine",
     "multi_alternative_contrast",
+    "noisy_or_loss",
     "normal_corrupted_contrast",
     "pair_targets",
     "prototype_entropy",

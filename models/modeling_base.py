@@ -143,6 +143,35 @@ class EventTextEncoder(EventPreTrainedModel):
             encoder = AutoModel.from_config(text_config, **encoder_arguments(text_config))
         self.encoder = encoder
 
+    @property
+    def is_encoder_frozen(self) -> bool:
+        """Whether the configuration of the method has the field `freeze_encoder`, and it is true."""
+        return bool(getattr(self.config, "freeze_encoder", False))
+
+    @property
+    def token_size(self) -> int:
+        """Entries of a vector that `encode_together` gives for a token."""
+        return self.config.encoder_config.hidden_size
+
+    def train(self, mode: bool = True):
+        """Switch training mode; a frozen encoder stays as it is, without dropout and without gradient."""
+        super().train(mode)
+        if self.is_encoder_frozen:
+            # Here and not once for all: loading weights makes all of them trainable.
+            self.encoder.eval().requires_grad_(False)
+        return self
+
+    def encode_tokens(self, **inputs) -> torch.Tensor:
+        """Vectors of tokens as the method reads them: the encoder's last ones.
+
+        Args:
+            **inputs: `input_ids` and `attention_mask`, `(rows, length)`.
+
+        Returns:
+            `(rows, length, token_size)`.
+        """
+        return self.encoder(**inputs).last_hidden_state
+
     def encode_together(
         self, groups: Sequence[tuple[torch.Tensor, torch.Tensor]]
     ) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -155,8 +184,8 @@ class EventTextEncoder(EventPreTrainedModel):
             groups: token ids and attention mask, each `(rows, length)`, of each group.
 
         Returns:
-            Token vectors `(rows, width, hidden_size)` and attention mask `(rows, width)` of each group, where
-            `width` is the longest length of all groups.
+            Token vectors `(rows, width, token_size)` and attention mask `(rows, width)` of each group, where
+            `width` is the longest length of all groups. Without gradient where the encoder is frozen.
         """
         width = max(ids.shape[1] for ids, _ in groups)
 
@@ -166,15 +195,16 @@ class EventTextEncoder(EventPreTrainedModel):
         padding_id = self.config.encoder_config.pad_token_id or 0
         input_ids = torch.cat([widen(ids, padding_id) for ids, _ in groups])
         attention_mask = torch.cat([widen(mask, 0) for _, mask in groups])
-        if input_ids.device.type == "cpu":
-            hidden = self._encode_by_length(input_ids, attention_mask)
-        else:
-            hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.is_encoder_frozen):
+            if input_ids.device.type == "cpu":
+                hidden = self._encode_by_length(input_ids, attention_mask)
+            else:
+                hidden = self.encode_tokens(input_ids=input_ids, attention_mask=attention_mask)
         sizes = [len(ids) for ids, _ in groups]
         return list(zip(hidden.split(sizes), attention_mask.split(sizes), strict=True))
 
     def _encode_by_length(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Token vectors `(rows, length, hidden_size)`; zeros where a part had no such position."""
+        """Token vectors `(rows, length, token_size)`; zeros where a part had no such position."""
         # The last token's place, so that nothing is cut where padding stands in front.
         lengths = (attention_mask * torch.arange(1, attention_mask.shape[1] + 1)).amax(dim=1)
         order = lengths.argsort(stable=True)
@@ -182,10 +212,10 @@ class EventTextEncoder(EventPreTrainedModel):
         for rows in order.tensor_split(min(LENGTH_PARTS, len(order))):
             width = int(lengths[rows[-1]].clamp(min=1))
             mask = attention_mask[rows, :width]
-            hidden = self.encoder(
+            hidden = self.encode_tokens(
                 input_ids=input_ids[rows, :width],
                 attention_mask=None if bool(mask.all()) else mask,
-            ).last_hidden_state
+            )
             parts.append(nn.functional.pad(hidden, (0, 0, 0, input_ids.shape[1] - width)))
         return torch.cat(parts)[order.argsort()]
 

@@ -1,133 +1,38 @@
 """Event type induction by batch attention (Edwards and Ji, 2023)."""
 
 import math
-from dataclasses import dataclass
 from itertools import product
 from typing import cast
 
 import torch
-from torch import nn
 from torch.nn import functional
 from transformers import initialization as init
-from transformers.utils import ModelOutput
 
 from .configuration_event_type_induction import EventTypeInductionConfig
 from .distributed import gather_rows
-from .losses import masked_pair_loss, type_alignment
+from .losses import log_absence, masked_pair_loss, noisy_or_loss, type_alignment
 from .modeling_base import EventEncoderModel, EventModelOutput, EventPreTrainedModel
-from .pooling import content_mean_pool
-from .similarities import in_full_precision
+from .pooling import content_mask, content_mean_pool
+from .type_induction_layers import (
+    NO_EVENT_START,
+    AuxiliaryHead,
+    FirstScores,
+    NonlinearMap,
+    ScoreBias,
+    TriggerFinder,
+    WideStartLinear,
+    batch_attention,
+    likeliest_tokens,
+)
+from .type_induction_outputs import (
+    EventTypeInductionForPreTrainingOutput,
+    EventTypeInductionModelOutput,
+    PooledMentions,
+)
 from .type_losses import UNSEEN
 
 PAIRED_VIEWS = tuple(product(("query", "augmented_query"), ("key", "augmented_key")))
 """The four pairs of queries and keys that L_c sums over."""
-
-
-@dataclass
-class EventTypeInductionModelOutput(EventModelOutput):
-    """Output of the encoder of mentions.
-
-    Args:
-        embeddings: F, the pooled vectors, of length 1, `(batch, projection_dim)`.
-        query: Q, `(batch, projection_dim)`.
-        key: K, `(batch, projection_dim)`.
-    """
-
-    query: torch.FloatTensor | None = None
-    key: torch.FloatTensor | None = None
-
-
-@dataclass
-class EventTypeInductionForPreTrainingOutput(ModelOutput):
-    """Output of the training head.
-
-    Args:
-        loss: weighted sum of the terms below, a scalar; None where no augmented view is given.
-        pair_loss: L_c, the masked contrastive loss over the four pairs of views.
-        type_name_loss: L_a against the vectors of type names, before its weight.
-        frame_loss: L_a against the vectors of frame definitions, before its weight.
-        embeddings: vectors of the mentions, of length 1, `(batch, projection_dim)`.
-    """
-
-    loss: torch.FloatTensor | None = None
-    pair_loss: torch.FloatTensor | None = None
-    type_name_loss: torch.FloatTensor | None = None
-    frame_loss: torch.FloatTensor | None = None
-    embeddings: torch.FloatTensor | None = None
-
-
-class WideStartLinear(nn.Linear):
-    """A linear layer that starts as those of PyTorch do, with weights by the width of its input.
-
-    With the small weights that encoders start with, vectors of length 1 would all but vanish before the layer
-    norm of a map.
-    """
-
-
-class NonlinearMap(nn.Module):
-    """The map of a mention's vector to its query or its key: two hidden layers (section 3.3).
-
-    Args:
-        dimension: size of the vectors, in and out.
-        dropout: probability of both dropout layers.
-        skip_start: what the vector itself is multiplied by, at the start of training, before it is added;
-            None adds nothing.
-        map_start: what the map is then multiplied by at the start; not used without `skip_start`.
-    """
-
-    def __init__(self, dimension: int, dropout: float, skip_start: float | None, map_start: float):
-        super().__init__()
-        self.layers = nn.Sequential(
-            WideStartLinear(dimension, dimension),
-            nn.ReLU(),
-            nn.Dropout(dropout),
-            WideStartLinear(dimension, dimension),
-            nn.ReLU(),
-            nn.LayerNorm(dimension),
-            nn.Dropout(dropout),
-            WideStartLinear(dimension, dimension),
-        )
-        self.starts = None if skip_start is None else (skip_start, map_start)
-        self.skip_weight = None if skip_start is None else nn.Parameter(torch.empty(()))
-        self.map_weight = None if skip_start is None else nn.Parameter(torch.empty(()))
-
-    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
-        """Map vectors, `(B, d)` to `(B, d)`."""
-        mapped = self.layers(vectors)
-        if self.skip_weight is None:
-            return mapped
-        return self.skip_weight * vectors + self.map_weight * mapped
-
-
-class AuxiliaryHead(nn.Sequential):
-    """The head between clustered features and the vectors of types (section 3.5).
-
-    Args:
-        dimension: size of the clustered features.
-        target_dimension: size of the vectors of types.
-        hidden_layer: whether it has a hidden layer.
-    """
-
-    def __init__(self, dimension: int, target_dimension: int, hidden_layer: bool):
-        hidden = (WideStartLinear(dimension, dimension), nn.ReLU()) if hidden_layer else ()
-        super().__init__(*hidden, WideStartLinear(dimension, target_dimension))
-
-    def forward(self, clustered: torch.Tensor) -> torch.Tensor:
-        """Map clustered features, `(B, dimension)` to `(B, target_dimension)`."""
-        return super().forward(clustered.to(self[-1].weight.dtype))
-
-
-class ScoreBias(nn.Module):
-    """A learned number that is added to every score; a module of its own, so that an adapter saves it."""
-
-    def __init__(self, start: float):
-        super().__init__()
-        self.start = start
-        self.value = nn.Parameter(torch.empty(()))
-
-    def forward(self) -> torch.Tensor:
-        """The number, a scalar."""
-        return self.value
 
 
 class EventTypeInductionPreTrainedModel(EventPreTrainedModel):
@@ -143,27 +48,13 @@ class EventTypeInductionPreTrainedModel(EventPreTrainedModel):
             bound = 1 / math.sqrt(module.in_features)
             init.uniform_(module.weight, -bound, bound)
             init.uniform_(module.bias, -bound, bound)
+            if isinstance(module, FirstScores):
+                init.constant_(module.bias[-1:], NO_EVENT_START)
         elif isinstance(module, NonlinearMap) and module.starts is not None:
             init.constant_(module.skip_weight, module.starts[0])
             init.constant_(module.map_weight, module.starts[1])
         elif isinstance(module, ScoreBias):
             init.constant_(module.value, module.start)
-
-
-@in_full_precision
-def batch_attention(query: torch.Tensor, key: torch.Tensor, embeddings: torch.Tensor) -> torch.Tensor:
-    """Clustered features: each mention as a mean of all, weighted by the softmax of its scores (section 3.3).
-
-    Args:
-        query: `(B, d)`.
-        key: `(B, d)`.
-        embeddings: `(B, d)`.
-
-    Returns:
-        `(B, d)`.
-    """
-    scores = query @ key.transpose(0, 1) / query.shape[1] ** 0.5
-    return scores.softmax(dim=1) @ embeddings
 
 
 class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedModel):
@@ -179,7 +70,61 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
         skip_start = math.sqrt(config.score_scale * math.sqrt(size)) if config.map_skip else None
         self.query_map = NonlinearMap(size, config.map_dropout, skip_start, config.map_weight)
         self.key_map = NonlinearMap(size, config.map_dropout, skip_start, config.map_weight)
+        self.trigger_finder = self._new_finder() if config.finds_trigger else None
+        self.train(self.training)
         self.post_init()
+
+    def _new_finder(self) -> TriggerFinder:
+        config = self.config
+        return TriggerFinder(
+            config.encoder_config.hidden_size,
+            len(config.finder_layers),
+            len(config.trained_types or ()),
+            config.finder_size,
+            config.finder_dropout,
+        )
+
+    def set_trained_types(self, seen_types: list[str]) -> None:
+        """Tell the types whose labels are trained on; a finder of triggers for others starts anew.
+
+        Args:
+            seen_types: their names, in the order of their numbers.
+        """
+        if seen_types == self.config.trained_types:
+            return
+        self.config.trained_types = list(seen_types)
+        if self.trigger_finder is not None:
+            place = self.query_map.layers[0].weight
+            self.trigger_finder = self._new_finder().to(place.device, place.dtype)
+            self.trigger_finder.train(self.training).apply(self._init_weights)
+
+    @property
+    def token_size(self) -> int:
+        """Entries of a token's vector: those that are pooled, and behind them those that the finder reads."""
+        layers = self.config.finder_layers if self.config.finds_trigger else ()
+        return self.config.encoder_config.hidden_size * (1 + len(layers))
+
+    def encode_tokens(self, **inputs) -> torch.Tensor:
+        """Vectors of tokens as this method reads them; see `token_size`.
+
+        Args:
+            **inputs: `input_ids` and `attention_mask`, `(rows, length)`.
+
+        Returns:
+            `(rows, length, token_size)`.
+        """
+        if self.config.reads_last_layer_alone:
+            return super().encode_tokens(**inputs)
+        output = self.encoder(**inputs, output_hidden_states=True, return_dict=True)
+        return self._read_layers(output.last_hidden_state, output.hidden_states)
+
+    def _read_layers(self, last_hidden_state, hidden_states) -> torch.Tensor:
+        places = [self.config.pooled_layer]
+        if self.config.finds_trigger:
+            places += self.config.finder_layers
+        # Some encoders end with a norm that their last layer's vectors have not been through.
+        layers = [last_hidden_state if place == -1 else hidden_states[place] for place in places]
+        return torch.cat(layers, dim=-1) if len(layers) > 1 else layers[0]
 
     def pool(
         self, last_hidden_state: torch.Tensor, attention_mask: torch.Tensor | None = None
@@ -198,29 +143,45 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
 
     def pool_mentions(
         self,
-        last_hidden_state: torch.Tensor,
+        tokens: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
         trigger_mask: torch.Tensor | None = None,
-    ) -> torch.Tensor:
+        type_ids: torch.Tensor | None = None,
+    ) -> PooledMentions:
         """Pool mentions over the tokens that `trigger_input` says.
 
         Args:
-            last_hidden_state: `(batch, length, hidden_size)`.
+            tokens: what `encode_tokens` gives, `(batch, length, token_size)`.
             attention_mask: `(batch, length)`; None where nothing is padded.
             trigger_mask: true for a token of the trigger, `(batch, length)` or less wide; None where the
-                triggers are not known. A row without any is pooled over its whole sentence.
+                triggers are not known. A row without any is pooled over its whole sentence. Where it is
+                given, no trigger is looked for.
+            type_ids: where triggers are found, the number of each mention's type, `(batch,)`, -1 for an
+                unseen one; None takes all for unseen.
 
         Returns:
-            F, `(batch, projection_dim)`.
+            F, `(batch, projection_dim)`, and what was found.
         """
-        if trigger_mask is not None and self.config.pools_trigger:
-            missing = last_hidden_state.shape[1] - trigger_mask.shape[1]
-            trigger_mask = functional.pad(trigger_mask.bool(), (0, missing))
+        size = self.config.encoder_config.hidden_size
+        hidden, scores, token_mask, found = tokens[..., :size], None, None, None
+        if self.trigger_finder is not None:
+            if attention_mask is None:
+                attention_mask = torch.ones(tokens.shape[:2], dtype=torch.long, device=tokens.device)
+            scores = self.trigger_finder(tokens[..., size:])
+            token_mask = content_mask(attention_mask)
+            if trigger_mask is None:
+                unseen = scores.new_full((len(scores),), scores.shape[-1] - 2, dtype=torch.long)
+                classes = unseen if type_ids is None else torch.where(type_ids == UNSEEN, unseen, type_ids)
+                trigger_mask = found = likeliest_tokens(scores, token_mask, classes)
+        elif not self.config.pools_trigger:
+            trigger_mask = None
+        if trigger_mask is not None:
+            trigger_mask = functional.pad(trigger_mask.bool(), (0, hidden.shape[1] - trigger_mask.shape[1]))
             if attention_mask is None:
                 attention_mask = torch.ones_like(trigger_mask)
             has_trigger = trigger_mask.any(dim=1, keepdim=True)
             attention_mask = torch.where(has_trigger, trigger_mask, attention_mask.bool())
-        return self.pool(last_hidden_state, attention_mask)
+        return PooledMentions(self.pool(hidden, attention_mask), scores, token_mask, found)
 
     def clustered_features(
         self, embeddings: torch.Tensor, query: torch.Tensor, key: torch.Tensor
@@ -273,30 +234,35 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
             output_attentions: also return the attention weights.
             return_dict: False gives a tuple.
             trigger_mask: true for a token of the trigger, `(batch, length)`; read where `trigger_input` pools
-                over the trigger.
+                over the trigger, and where it is found: then nothing is looked for.
             **kwargs: passed on to the encoder.
 
         Returns:
             `EventTypeInductionModelOutput`.
         """
+        last_alone = self.config.reads_last_layer_alone
         encoded = super().forward(
             input_ids,
             attention_mask,
             token_type_ids,
             inputs_embeds,
-            output_hidden_states,
+            output_hidden_states if last_alone else True,
             output_attentions,
             **kwargs,
         )
         encoded = cast(EventModelOutput, encoded)
-        embeddings = self.pool_mentions(encoded.last_hidden_state, attention_mask, trigger_mask)
+        tokens = encoded.last_hidden_state
+        if not last_alone:
+            tokens = self._read_layers(tokens, encoded.hidden_states)
+        pooled = self.pool_mentions(tokens, attention_mask, trigger_mask)
         result = EventTypeInductionModelOutput(
-            embeddings=embeddings,
+            embeddings=pooled.embeddings,
             last_hidden_state=encoded.last_hidden_state,
-            hidden_states=encoded.hidden_states,
+            hidden_states=encoded.hidden_states if last_alone or output_hidden_states else None,
             attentions=encoded.attentions,
-            query=self.query_map(embeddings),
-            key=self.key_map(embeddings),
+            query=self.query_map(pooled.embeddings),
+            key=self.key_map(pooled.embeddings),
+            found_triggers=pooled.found_triggers,
         )
         return result.to_tuple() if return_dict is False else result
 
@@ -321,6 +287,7 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
         augmented_input_ids: torch.Tensor | None = None,
         augmented_attention_mask: torch.Tensor | None = None,
         augmented_trigger_mask: torch.Tensor | None = None,
+        type_ids: torch.Tensor | None = None,
     ) -> dict[str, torch.Tensor]:
         """Encode mentions and their augmented views in one encoder pass.
 
@@ -331,9 +298,12 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
             augmented_input_ids: the same mentions in other words, `(B, L')`.
             augmented_attention_mask: `(B, L')`.
             augmented_trigger_mask: `(B, L')`.
+            type_ids: number of each mention's type, `(B,)`, -1 where it is unseen; read where triggers are
+                found, each by its own type.
 
         Returns:
-            `embeddings`, `query`, `key`, `augmented_query` and `augmented_key`, each `(B, d)`.
+            `embeddings`, `query`, `key`, `augmented_query` and `augmented_key`, each `(B, d)`; where triggers
+            are found, `absence`, too, what `log_absence` gives for the mentions, `(B, types + 1)`.
 
         Raises:
             ValueError: the augmented view is missing.
@@ -344,15 +314,19 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
         (hidden, mask), (augmented_hidden, augmented_mask) = model.encode_together(
             [(input_ids, attention_mask), (augmented_input_ids, augmented_attention_mask)]
         )
-        embeddings = model.pool_mentions(hidden, mask, trigger_mask)
-        augmented = model.pool_mentions(augmented_hidden, augmented_mask, augmented_trigger_mask)
-        return {
-            "embeddings": embeddings,
-            "query": model.query_map(embeddings),
-            "key": model.key_map(embeddings),
-            "augmented_query": model.query_map(augmented),
-            "augmented_key": model.key_map(augmented),
+        pooled = model.pool_mentions(hidden, mask, trigger_mask, type_ids)
+        augmented = model.pool_mentions(augmented_hidden, augmented_mask, augmented_trigger_mask, type_ids)
+        views = {
+            "embeddings": pooled.embeddings,
+            "query": model.query_map(pooled.embeddings),
+            "key": model.key_map(pooled.embeddings),
+            "augmented_query": model.query_map(augmented.embeddings),
+            "augmented_key": model.key_map(augmented.embeddings),
         }
+        if pooled.scores is not None:
+            # Not of the augmented view, which may have lost the word that carried an event.
+            views["absence"] = log_absence(pooled.scores, pooled.token_mask)
+        return views
 
     def losses_from_views(
         self,
@@ -360,6 +334,7 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
         type_ids: torch.Tensor | None = None,
         type_name_vectors: torch.Tensor | None = None,
         frame_vectors: torch.Tensor | None = None,
+        sentence_types: torch.Tensor | None = None,
     ) -> EventTypeInductionForPreTrainingOutput:
         """Compute L_c and L_a on the vectors of all processes.
 
@@ -369,6 +344,8 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
             type_name_vectors: vector of the name of each mention's type (`label_vectors`),
                 `(B, hidden_size)`; rows of unseen types are not read.
             frame_vectors: vector of the definition of its frame, `(B, hidden_size)`.
+            sentence_types: which types of events each mention's sentence tells of, `(B, types + 1)`, bool:
+                the seen ones, and any other.
 
         Returns:
             The losses; `embeddings` holds the mentions of this process.
@@ -388,6 +365,7 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
         needed = {
             "type_ids": type_ids,
             **{f"{name}_vectors": vectors for name, (_, vectors) in auxiliary.items()},
+            **({"sentence_types": sentence_types} if config.finds_trigger else {}),
         }
         if missing := [name for name, value in needed.items() if value is None]:
             raise ValueError(
@@ -421,6 +399,9 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
                 )
                 terms[f"{name}_loss"] = term
                 loss = loss + getattr(config, f"{name}_weight") * term
+        if config.finds_trigger:
+            terms["trigger_loss"] = noisy_or_loss(gathered["absence"], gathered["sentence_types"])
+            loss = loss + config.trigger_weight * terms["trigger_loss"]
         return EventTypeInductionForPreTrainingOutput(loss=loss, embeddings=views["embeddings"], **terms)
 
     def forward(
@@ -434,6 +415,7 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
         type_ids: torch.Tensor | None = None,
         type_name_vectors: torch.Tensor | None = None,
         frame_vectors: torch.Tensor | None = None,
+        sentence_types: torch.Tensor | None = None,
         token_type_ids: torch.Tensor | None = None,
         return_dict: bool | None = None,
         **kwargs,
@@ -452,6 +434,8 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
             type_name_vectors: vector of the name of each mention's type (`label_vectors`),
                 `(B, hidden_size)`; rows of unseen types are not read.
             frame_vectors: vector of the definition of its frame, `(B, hidden_size)`.
+            sentence_types: which types of events each mention's sentence tells of, `(B, types + 1)`, bool:
+                the seen ones, and any other; read where triggers are found.
             token_type_ids: not used by the training views: a mention is one segment.
             return_dict: False gives a tuple.
             **kwargs: passed on to the encoder where only vectors are computed.
@@ -482,8 +466,9 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
                 augmented_input_ids,
                 augmented_attention_mask,
                 augmented_trigger_mask,
+                type_ids,
             )
-            result = self.losses_from_views(views, type_ids, type_name_vectors, frame_vectors)
+            result = self.losses_from_views(views, type_ids, type_name_vectors, frame_vectors, sentence_types)
         return result.to_tuple() if return_dict is False else result
 
 

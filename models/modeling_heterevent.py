@@ -109,19 +109,6 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
         self.train(self.training)
         self.post_init()
 
-    def train(self, mode: bool = True):
-        """Switch training mode; a frozen encoder stays as it is, without dropout and without gradient."""
-        super().train(mode)
-        if self.config.freeze_encoder:
-            # Here and not once for all: loading weights makes all of them trainable.
-            self.encoder.eval().requires_grad_(False)
-        return self
-
-    def encode_together(self, groups):
-        """As every encoder's; without gradient where the encoder is frozen."""
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.config.freeze_encoder):
-            return super().encode_together(groups)
-
     def encode_events(
         self,
         input_ids: torch.Tensor,
@@ -282,7 +269,7 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
         """
         if token_type_ids is not None:
             kwargs["token_type_ids"] = token_type_ids
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.config.freeze_encoder):
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.is_encoder_frozen):
             output = self.encoder(
                 input_ids=input_ids,
                 attention_mask=attention_mask,

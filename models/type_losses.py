@@ -3,6 +3,8 @@
 Pure functions of tensors, like all losses; `losses.py` gives them to the rest.
 """
 
+import math
+
 import torch
 from torch.nn import functional
 
@@ -89,3 +91,46 @@ def type_alignment(clustered: torch.Tensor, targets: torch.Tensor, seen: torch.T
     targets = torch.where(seen.unsqueeze(1), targets, torch.ones_like(targets))
     distances = 1 - functional.cosine_similarity(clustered, targets, dim=-1)
     return torch.where(seen, distances, torch.zeros_like(distances)).mean()
+
+
+@in_full_precision
+def log_absence(scores: torch.Tensor, token_mask: torch.Tensor) -> torch.Tensor:
+    """Log-probability that no token of a sentence carries an event of a class: sum of log(1 - p).
+
+    Beyond the paper. Each token carries one event of one class, or none, by a softmax of its own.
+
+    Args:
+        scores: scores of the classes and, last, of no event, `(B, L, C + 1)`.
+        token_mask: true for the tokens that may carry one, `(B, L)`.
+
+    Returns:
+        `(B, C)`, at most 0.
+    """
+    absent = _log_complement(scores.log_softmax(dim=-1)[..., :-1])
+    return torch.where(token_mask.unsqueeze(-1), absent, torch.zeros_like(absent)).sum(dim=1)
+
+
+@in_full_precision
+def noisy_or_loss(absence: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
+    """Cross-entropy of whether any token of a sentence carries an event of each class, by a noisy-or.
+
+    Beyond the paper: it tells which words carry events where only whole sentences have labels.
+
+    Args:
+        absence: log-probability that none does, `(B, C)`; see `log_absence`.
+        present: whether one does, `(B, C)`, bool.
+
+    Returns:
+        Sum over the classes, mean over the batch, a scalar.
+    """
+    return -torch.where(present, _log_complement(absence), absence).sum(dim=1).mean()
+
+
+def _log_complement(log_probability: torch.Tensor) -> torch.Tensor:
+    """log(1 - p) of log(p), of either size; finite at p = 1, as of a sentence without any token."""
+    bounded = log_probability.clamp(max=-torch.finfo(log_probability.dtype).tiny)
+    # Each form is exact where the other one rounds.
+    is_likely = bounded > -math.log(2)
+    near_one = torch.log(-torch.expm1(torch.where(is_likely, bounded, torch.full_like(bounded, -1.0))))
+    near_zero = torch.log1p(-torch.exp(torch.where(is_likely, torch.full_like(bounded, -1.0), bounded)))
+    return torch.where(is_likely, near_one, near_zero)

@@ -25,23 +25,23 @@ class CachedEncoding:
         encode: the model's own `encode_together`, of an encoder that does not change.
         max_tokens: tokens held at most, at two bytes for each entry of a vector; texts that come later are
             encoded each time.
-        hidden_size: entries of a vector.
+        token_size: entries of a token's vector.
     """
 
     def __init__(
-        self, encode: Callable[[Sequence[Group]], list[Group]], max_tokens: int, hidden_size: int
+        self, encode: Callable[[Sequence[Group]], list[Group]], max_tokens: int, token_size: int
     ) -> None:
         self._encode = encode
         self._max_tokens = max_tokens
         # The first row is for padding.
-        self._vectors = torch.zeros(min(_FIRST_CAPACITY, max_tokens) + 1, hidden_size, dtype=torch.float16)
+        self._vectors = torch.zeros(min(_FIRST_CAPACITY, max_tokens) + 1, token_size, dtype=torch.float16)
         self._used = 1
         self._starts: dict[bytes, int] = {}
         self._is_full = False
 
     @torch.no_grad()
     def __call__(self, groups: Sequence[Group]) -> list[Group]:
-        """As `encode_together`: token vectors `(rows, width, hidden_size)` and mask of each group.
+        """As `encode_together`: token vectors `(rows, width, token_size)` and mask of each group.
 
         Padding has zeros.
         """
@@ -78,7 +78,8 @@ class CachedEncoding:
                 end += length
                 held.append(row)
         while end > len(self._vectors):
-            self._vectors = torch.cat([self._vectors, torch.zeros_like(self._vectors)])
+            # Not torch.cat, which autocast refuses for half precision on a CPU.
+            self._vectors = self._vectors.repeat(2, 1)
         self._vectors[self._used : end] = hidden[held][there[held]].half()
         self._used = end
 
@@ -103,5 +104,4 @@ def cache_encoder(head: EventPreTrainedModel, max_tokens: int) -> None:
             "encoder_cache_tokens needs an encoder that does not train; accepted: with freeze_encoder=true"
         )
     model = head.base_model
-    size = head.config.encoder_config.hidden_size
-    model.encode_together = CachedEncoding(model.encode_together, max_tokens, size)
+    model.encode_together = CachedEncoding(model.encode_together, max_tokens, model.token_size)

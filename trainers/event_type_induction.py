@@ -88,6 +88,15 @@ class MentionRows(TorchDataset):
     def __getitem__(self, index: int) -> Mapping[str, Any]:
         return {"row": index, "mention": self.mentions[index], "type_id": int(self.type_ids[index])}
 
+    def sentence_types(self) -> Mapping[str, torch.Tensor]:
+        """Which types each sentence tells of, by its text, `(seen types + 1,)`, bool; the last, any other."""
+        found: dict[str, torch.Tensor] = {}
+        for mention, number in zip(self.mentions, self.type_ids, strict=True):
+            types = found.setdefault(mention.text, torch.zeros(len(self.seen_types) + 1, dtype=torch.bool))
+            # That of an unseen type is -1, the last place.
+            types[number] = True
+        return found
+
     def unseen(self) -> list[Mention]:
         """The mentions of no seen type."""
         return [self.mentions[place] for place in np.flatnonzero(self.type_ids == UNSEEN)]
@@ -111,6 +120,7 @@ class EventTypeInductionCollator:
         max_seq_length: tokens of a sentence beyond this are cut, and counted in `truncated`.
         type_name_vectors: vector of the name of each seen type, `(types, hidden_size)`; None leaves it out.
         frame_vectors: vector of its frame's definition, `(types, hidden_size)`; None leaves it out.
+        sentence_types: which types each sentence tells of, `MentionRows.sentence_types`; None leaves it out.
         epoch: the epoch that runs.
         truncated: number of sentences cut so far.
     """
@@ -124,6 +134,7 @@ class EventTypeInductionCollator:
     max_seq_length: int = 128
     type_name_vectors: torch.Tensor | None = None
     frame_vectors: torch.Tensor | None = None
+    sentence_types: Mapping[str, torch.Tensor] | None = None
     epoch: int = 0
     truncated: int = field(default=0, init=False)
 
@@ -147,6 +158,8 @@ class EventTypeInductionCollator:
             if vectors is not None:
                 # The loss does not read the rows of unseen types.
                 batch[name] = vectors[type_ids.clamp(min=0)]
+        if self.sentence_types is not None:
+            batch["sentence_types"] = torch.stack([self.sentence_types[mention.text] for mention in mentions])
         return batch
 
     def _augment(self, mention: Mention, generator: np.random.Generator) -> Mention:
@@ -199,11 +212,12 @@ def _prepare(
         raise UnknownNameError("config of mentions", name, ("mentions", "ace2005"))
     loaded = load_built(data, name, builder=builder, **settings)["train"]
     report = built_report(data, name, builder=builder, **settings)
-    rows = MentionRows(loaded, reads_trigger=config.trigger_input != "none")
+    rows = MentionRows(loaded, reads_trigger=config.marks_trigger or config.pools_trigger)
     if not rows.seen_types:
         raise EventformersError(
             "no mention has a seen type; accepted: num_seen or seen_types with one or more"
         )
+    head.event_type_induction.set_trained_types(rows.seen_types)
     if config.marks_trigger:
         add_marker_tokens(tokenizer, head, TRIGGER_MARKERS)
     collator = EventTypeInductionCollator(
@@ -218,6 +232,8 @@ def _prepare(
         pools_trigger=config.pools_trigger,
         max_seq_length=views["max_seq_length"],
     )
+    if config.finds_trigger:
+        collator.sentence_types = rows.sentence_types()
     if config.type_name_weight:
         collator.type_name_vectors = _label_vectors(head, tokenizer, map(type_name, rows.seen_types))
     if config.frame_weight:
@@ -320,7 +336,7 @@ METHOD = Method(
             *("translation_models", "translation_cache", "frames"),
         }
     ),
-    trained_whole=("query_map", "key_map", "type_name_head", "frame_head", "score_bias"),
+    trained_whole=("query_map", "key_map", "type_name_head", "frame_head", "score_bias", "trigger_finder"),
     tasks=("type_induction", "type_naming", "frame_linking"),
     prepare=_prepare,
 )

@@ -73,7 +73,10 @@ def backward_in_chunks(
     """
     encoder_inputs = set(inspect.signature(head.encode_views).parameters)
     views_inputs = {name: value for name, value in inputs.items() if name in encoder_inputs}
-    loss_inputs = {name: value for name, value in inputs.items() if name not in encoder_inputs}
+    shared_inputs = encoder_inputs & set(inspect.signature(head.losses_from_views).parameters)
+    loss_inputs = {
+        name: value for name, value in inputs.items() if name not in encoder_inputs or name in shared_inputs
+    }
     chunks = list(_chunks(views_inputs, chunk_size))
     device = next(head.parameters()).device
     states, parts = [], []

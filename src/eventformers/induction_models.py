@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,7 +16,7 @@ from eventformers.induction_protocols import EncodeMentions, InductionSettings, 
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.latest_answer import digest_of
 from eventformers.inference.mention_distances import MentionVectors
-from eventformers.inference.mention_encoding import encode_mentions
+from eventformers.inference.mention_encoding import WITHOUT_TRIGGERS, encode_labels, encode_mentions
 from eventformers.protocols import JsonValue, Row
 from eventformers.tasks import Task
 
@@ -76,7 +77,11 @@ def mention_model(
     """
 
     def encode_by(one: EventEncoder, reading: InductionSettings) -> EncodeMentions:
-        return lambda mentions: memory.vectors(one, mentions, reading, batch_size)
+        def encode(mentions: Sequence[Row]) -> MentionVectors:
+            _tell_seen_types(one, mentions)
+            return memory.vectors(one, mentions, reading, batch_size)
+
+        return encode
 
     def reading_of(run: EventEncoder) -> InductionSettings:
         # Each model reads triggers as it was trained to, whatever the scored one does.
@@ -84,10 +89,23 @@ def mention_model(
         return replace(settings, trigger_input=None) if own else settings
 
     return MentionModel(
-        embed=lambda texts: encoder.encode(texts, batch_size=batch_size),
+        embed=lambda texts: encode_labels(encoder, texts, batch_size=batch_size),
         encode=encode_by(encoder, settings),
         clustered_by=tuple(encode_by(run, reading_of(run)) for run in runs),
     )
+
+
+def _tell_seen_types(encoder: EventEncoder, mentions: Sequence[Row]) -> None:
+    """Warn of types that are scored as unseen although the model was trained on their labels."""
+    trained = set(getattr(encoder.model.config, "trained_types", None) or ())
+    known = sorted(trained & {str(row["event_type"]) for row in mentions})
+    if known:
+        warnings.warn(
+            f"{encoder.name} was trained on labels of {len(known)} types that are scored as unseen "
+            f"({', '.join(known[:5])}): its score is partly one of training; train and evaluate with the "
+            "same num_seen or seen_types",
+            stacklevel=2,
+        )
 
 
 def ensemble_runs(
@@ -155,5 +173,5 @@ def untrained_settings(settings: InductionSettings, encoder: EventEncoder) -> In
         encoder: the model.
     """
     own = getattr(encoder.model.config, "trigger_input", None)
-    reads = settings.trigger_input if own is None else "none" if own == "none" else "span"
+    reads = settings.trigger_input if own is None else "none" if own in WITHOUT_TRIGGERS else "span"
     return replace(settings, distance="encoder", trigger_input=reads)

@@ -16,6 +16,7 @@ from eventformers.encoders import resolve_encoder
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
 from eventformers.induction_protocols import InductionSettings
+from eventformers.inference.mention_encoding import WITHOUT_TRIGGERS
 from eventformers.inference.type_naming import majority_type
 from eventformers.model_cards.markdown import cell
 from eventformers.model_cards.markdown import table as markdown_table
@@ -55,7 +56,7 @@ def reading_of(call: Reproduction, row: ReproducedRow) -> InductionSettings:
         return reading
     recipe = resolve_recipe(call.method, call.recipe, call.settings, call.seed)
     trains_on = recipe.model.get("trigger_input", "none")
-    return reading if trains_on == "none" else replace(reading, trigger_input="span")
+    return reading if trains_on in WITHOUT_TRIGGERS else replace(reading, trigger_input="span")
 
 
 def fill_by_reading(call: Reproduction, row: ReproducedRow) -> None:

@@ -10,7 +10,7 @@ import torch
 from event_type_induction_inputs import ROWS, event_type_induction_inputs
 from huggingface_hub.errors import StrictDataclassError
 from method_case import MethodCase, Variant, random_texts
-from torch.nn.functional import normalize
+from torch.nn.functional import layer_norm, normalize
 from transformers import AutoModel, PreTrainedModel
 
 from eventformers.models import losses
@@ -20,35 +20,51 @@ from eventformers.models.modeling_event_type_induction import (
     EventTypeInductionModel,
 )
 from eventformers.models.pooling import content_mean_pool
+from eventformers.models.type_induction_layers import NO_EVENT_START
 from eventformers.trainers.gradient_cache import backward_in_chunks
 
 PAIRS = "pair_loss"
 AUXILIARY = {"type_name_weight": 1.0, "frame_weight": 0.5}
+FOUND = {"trigger_input": "found", "trained_types": ["Attack", "Move"], "trigger_weight": 0.7}
+FOUND_TERM = "trigger_loss"
+TOLD = {
+    **AUXILIARY,
+    "trigger_input": "marked_span",
+    "map_skip": True,
+    "score_bias": -1.0,
+    "pair_mean": "kept",
+}
 
 
 class TestEventTypeInduction(MethodCase):
     config_class = EventTypeInductionConfig
     model_class = EventTypeInductionModel
     head_class = EventTypeInductionForPreTraining
-    modules_to_save = ("query_map", "key_map", "type_name_head", "frame_head", "score_bias")
+    modules_to_save = ("query_map", "key_map", "type_name_head", "frame_head", "score_bias", "trigger_finder")
     normalises = True
     variants = {  # noqa: RUF012
         "everything": Variant(
             {
                 **AUXILIARY,
-                "trigger_input": "marked_span",
+                **FOUND,
+                "pooled_layer": 1,
                 "map_skip": True,
                 "score_bias": -1.0,
                 "pair_mean": "kept",
             },
-            (PAIRS, "type_name_loss", "frame_loss"),
+            (PAIRS, "type_name_loss", "frame_loss", FOUND_TERM),
         ),
         "paper": Variant({}, (PAIRS,)),
         "type_names": Variant({"type_name_weight": 1.0}, (PAIRS, "type_name_loss")),
         "frames": Variant({"frame_weight": 0.3, "auxiliary_hidden_layer": False}, (PAIRS, "frame_loss")),
         "printed_diagonal": Variant({"unseen_diagonal": False}, (PAIRS,)),
         "no_margin": Variant({"margin": 0}, (PAIRS,)),
-        "trigger": Variant({"trigger_input": "span"}, (PAIRS,)),
+        "trigger": Variant({"trigger_input": "span", "pooled_layer": -1}, (PAIRS,)),
+        "marked_trigger": Variant({"trigger_input": "marked_span"}, (PAIRS,)),
+        "found": Variant({**FOUND, "finder_layers": [-1], "finder_size": 5}, (PAIRS, FOUND_TERM)),
+        "found_frozen": Variant(
+            {**FOUND, "freeze_encoder": True}, (PAIRS, FOUND_TERM), idle=("event_type_induction.encoder",)
+        ),
         "cls": Variant({"pooling": "cls"}, (PAIRS,)),
         "skip": Variant({"map_skip": True, "score_bias": -2.0}, (PAIRS,)),
     }
@@ -58,6 +74,7 @@ class TestEventTypeInduction(MethodCase):
         "type_ids": "type_ids",
         "type_name_vectors": "type_name_vectors",
         "frame_vectors": "frame_vectors",
+        "sentence_types": "sentence_types",
     }
     invalid_fields = (
         ("pooling", "max"),
@@ -71,6 +88,15 @@ class TestEventTypeInduction(MethodCase):
         ("unseen_diagonal", "yes"),
         ("pair_mean", "positive"),
         ("trigger_input", "quoted"),
+        ("pooled_layer", 13),
+        ("pooled_layer", -14),
+        ("finder_layers", []),
+        ("finder_layers", [0, 13]),
+        ("finder_size", 0),
+        ("finder_dropout", 1),
+        ("trigger_weight", -1),
+        ("trained_types", "Attack"),
+        ("freeze_encoder", "yes"),
         ("map_skip", 1),
         ("score_scale", 0),
         ("score_scale", float("nan")),
@@ -84,13 +110,17 @@ class TestEventTypeInduction(MethodCase):
 
     def head_inputs(self, model: PreTrainedModel) -> dict[str, torch.Tensor]:
         config = model.config.encoder_config
-        return event_type_induction_inputs(60 if config.vocab_size < 100 else 100, config.hidden_size)
+        inputs = event_type_induction_inputs(60 if config.vocab_size < 100 else 100, config.hidden_size)
+        if model.config.finds_trigger:
+            del inputs["trigger_mask"], inputs["augmented_trigger_mask"]
+        return inputs
 
     def loss_weights(self, config: Any) -> dict[str, float]:
         return {
             PAIRS: 1.0,
             "type_name_loss": config.type_name_weight,
             "frame_loss": config.frame_weight,
+            FOUND_TERM: config.trigger_weight,
         }
 
     def vector_of_text(self, model: PreTrainedModel, hidden: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
@@ -116,8 +146,9 @@ class TestEventTypeInduction(MethodCase):
         assert not torch.allclose(output.query, output.key, atol=1e-2)
 
     def test_the_trigger_cannot_be_pooled_by_the_first_token(self) -> None:
-        with pytest.raises(StrictDataclassError, match=r"trigger_input.*accepted: pooling='mean'"):
-            EventTypeInductionConfig(trigger_input="span", pooling="cls")
+        for way in ("span", "found"):
+            with pytest.raises(StrictDataclassError, match=r"trigger_input.*accepted: pooling='mean'"):
+                EventTypeInductionConfig(trigger_input=way, pooling="cls")
 
     @pytest.mark.parametrize("trigger_input", ["none", "marked", "span", "marked_span"])
     def test_what_is_pooled(self, tiny_encoder: Path, trigger_input: str) -> None:
@@ -146,8 +177,8 @@ class TestEventTypeInduction(MethodCase):
         """Loss and gradient, with the losses computed here from views that were encoded one by one."""
         results = []
         for one_pass in (True, False):
-            head = _head(tiny_encoder_without_dropout, **self.variants["everything"].fields, map_dropout=0)
-            inputs = event_type_induction_inputs(100, 32)
+            head = _head(tiny_encoder_without_dropout, **TOLD, map_dropout=0)
+            inputs = self.head_inputs(head)
             loss = head(**inputs).loss if one_pass else _loss_by_separate_passes(head, inputs)
             loss.backward()
             results.append((loss, {name: value.grad for name, value in head.named_parameters()}))
@@ -156,11 +187,15 @@ class TestEventTypeInduction(MethodCase):
         for name, gradient in gradients.items():
             torch.testing.assert_close(gradient, expected_gradients[name], rtol=1e-3, atol=1e-5, msg=name)
 
-    def test_chunks_give_the_gradient_of_the_batch(self, tiny_encoder_without_dropout: Path) -> None:
+    @pytest.mark.parametrize("reading", [TOLD, FOUND], ids=["told", "found"])
+    def test_chunks_give_the_gradient_of_the_batch(
+        self, tiny_encoder_without_dropout: Path, reading: dict[str, Any]
+    ) -> None:
+        fields = {**reading, "map_dropout": 0, "finder_dropout": 0}
         gradients = []
-        inputs = event_type_induction_inputs(100, 32)
         for chunk_size in (None, 4):
-            head = _head(tiny_encoder_without_dropout, **self.variants["everything"].fields, map_dropout=0)
+            head = _head(tiny_encoder_without_dropout, **fields)
+            inputs = self.head_inputs(head)
             if chunk_size is None:
                 head(**inputs).loss.backward()
             else:
@@ -168,6 +203,105 @@ class TestEventTypeInduction(MethodCase):
             gradients.append({name: value.grad for name, value in head.named_parameters()})
         for name, gradient in gradients[0].items():
             torch.testing.assert_close(gradients[1][name], gradient, rtol=1e-4, atol=1e-6, msg=name)
+
+    def test_the_likeliest_token_is_pooled(self, tiny_encoder: Path) -> None:
+        """By hand: the softmax of what layers 0 and 1 give, and of the winner the vector of layer 1."""
+        model = _model(tiny_encoder, **FOUND, finder_layers=[0, 1], pooled_layer=1)
+        ids, mask = random_texts(ROWS, 9, 100, seed=8)
+        output = model(ids, mask)
+        assert output.hidden_states is None
+        for row, length in enumerate(mask.sum(dim=1).tolist()):
+            layers = model.encoder(ids[row : row + 1, :length], output_hidden_states=True).hidden_states
+            normed = [layer_norm(layers[place][0], (32,)) for place in (0, 1)]
+            scores = model.trigger_finder.layers(torch.cat(normed, dim=1)).softmax(dim=1)
+            best = 1 + int(scores[1:-1, 2].argmax())
+            assert output.found_triggers[row].nonzero().flatten().tolist() == [best]
+            expected = normalize(layers[1][0, best], dim=0)
+            torch.testing.assert_close(output.embeddings[row], expected, rtol=1e-5, atol=1e-5)
+
+    def test_a_given_trigger_is_not_looked_for(self, tiny_encoder: Path) -> None:
+        inputs = event_type_induction_inputs(100, 32)
+        given = {name: inputs[name] for name in ("input_ids", "attention_mask", "trigger_mask")}
+        output = _model(tiny_encoder, **FOUND)(**given)
+        assert output.found_triggers is None
+        torch.testing.assert_close(
+            output.embeddings, _model(tiny_encoder, trigger_input="span")(**given).embeddings
+        )
+
+    def test_a_text_of_special_tokens_alone_is_pooled_whole(self, tiny_encoder: Path) -> None:
+        ids = torch.tensor([[2, 3]])
+        output = _model(tiny_encoder, **FOUND)(ids)
+        assert not output.found_triggers.any()
+        torch.testing.assert_close(output.embeddings, _model(tiny_encoder)(ids).embeddings)
+
+    def test_views_are_pooled_by_the_types_of_the_mentions(self, tiny_encoder: Path) -> None:
+        head = _head(tiny_encoder, **FOUND, score_bias=0.0).eval()
+        model = head.event_type_induction
+        inputs = self.head_inputs(head)
+        ids, mask, types = (inputs[name] for name in ("input_ids", "attention_mask", "type_ids"))
+        views = head.encode_views(
+            ids, mask, None, inputs["augmented_input_ids"], inputs["augmented_attention_mask"], None, types
+        )
+        for prefix in ("", "augmented_"):
+            texts = inputs[f"{prefix}input_ids"], inputs[f"{prefix}attention_mask"]
+            [(tokens, _)] = model.encode_together([texts])
+            scores = model.trigger_finder(tokens[..., 32:]).softmax(dim=-1)
+            content = texts[1].bool() & (texts[1].cumsum(1) > 1)
+            content &= texts[1].cumsum(1) < texts[1].sum(1, keepdim=True)
+            for row, number in enumerate(types.tolist()):
+                chances = scores[row, :, number if number >= 0 else 2].masked_fill(~content[row], -1)
+                vector = normalize(tokens[row, int(chances.argmax()), :32], dim=0)
+                expected = model.query_map(vector)
+                torch.testing.assert_close(views[f"{prefix}query"][row], expected, rtol=1e-4, atol=1e-5)
+            if not prefix:
+                absence = torch.where(content.unsqueeze(2), (1 - scores[..., :3]).log(), 0.0).sum(dim=1)
+                torch.testing.assert_close(views["absence"], absence, rtol=1e-4, atol=1e-5)
+
+    def test_triggers_are_learned_from_sentences(self, tiny_encoder: Path) -> None:
+        """One word of each sentence decides its type; nothing says where it stands."""
+        torch.manual_seed(0)
+        model = EventTypeInductionModel.from_encoder(str(tiny_encoder), **FOUND, freeze_encoder=True)
+        ids = torch.randint(20, 100, (96, 8))
+        types = torch.arange(96) % 3
+        places = torch.randint(1, 7, (96,))
+        # Of the third type, which has no label, two words tell.
+        triggers = torch.tensor([10, 11, 12])[types] + torch.where(types == 2, torch.arange(96) % 2, 0)
+        ids[:, 0], ids[:, -1] = 2, 3
+        ids[torch.arange(96), places] = triggers
+        told = torch.nn.functional.one_hot(types, 3).bool()
+        optimizer = torch.optim.AdamW(model.trigger_finder.parameters(), lr=1e-2)
+        [(tokens, mask)] = model.encode_together([(ids, torch.ones_like(ids))])
+        for _ in range(80):
+            pooled = model.pool_mentions(tokens, mask)
+            loss = losses.noisy_or_loss(losses.log_absence(pooled.scores, pooled.token_mask), told)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        found = model.eval()(ids[types == 2]).found_triggers.int().argmax(dim=1)
+        assert (found == places[types == 2]).float().mean() > 0.9
+
+    def test_a_frozen_encoder_rests(self, tiny_encoder: Path) -> None:
+        head = EventTypeInductionForPreTraining.from_encoder(
+            str(tiny_encoder), trigger_input="found", freeze_encoder=True, trained_types=["Attack", "Move"]
+        )
+        encoder = head.base_model.encoder
+        assert not any(module.training for module in encoder.modules())
+        assert not any(parameter.requires_grad for parameter in encoder.parameters())
+        assert head.base_model.trigger_finder.training
+
+    def test_seen_types_decide_the_size_of_the_finder(self, tiny_encoder: Path, tmp_path: Path) -> None:
+        model = _model(tiny_encoder, trigger_input="found")
+        assert model.trigger_finder.layers[-1].out_features == 2
+        model.set_trained_types(["Attack", "Move", "Sale"])
+        last = model.trigger_finder.layers[-1]
+        assert last.out_features == 5
+        assert last.bias[-1].item() == NO_EVENT_START
+        model.set_trained_types(["Attack", "Move", "Sale"])
+        assert model.trigger_finder.layers[-1] is last
+        model.save_pretrained(tmp_path)
+        loaded = AutoModel.from_pretrained(tmp_path)
+        assert loaded.config.trained_types == ["Attack", "Move", "Sale"]
+        assert torch.equal(loaded.trigger_finder.layers[-1].weight, last.weight)
 
     def test_labels_of_unseen_mentions_reach_nothing(self, head: PreTrainedModel) -> None:
         """Their rows of targets may hold anything."""

@@ -12,7 +12,13 @@ import slow_type_losses
 import torch
 
 from eventformers.models import losses, type_losses
-from eventformers.models.losses import masked_pair_loss, pair_targets, type_alignment
+from eventformers.models.losses import (
+    log_absence,
+    masked_pair_loss,
+    noisy_or_loss,
+    pair_targets,
+    type_alignment,
+)
 from eventformers.models.modeling_event_type_induction import batch_attention
 
 SIZE = 4
@@ -49,6 +55,9 @@ class LossCase:
 _PAIR = {"query": 2 * _random(BATCH, SIZE, seed=1), "key": 2 * _random(BATCH, SIZE, seed=2)}
 _ALIGNED = {"clustered": _random(BATCH, SIZE, seed=3), "targets": _random(BATCH, SIZE, seed=4)}
 _AT = {"type_ids": TYPES, "margin": 0.5}
+_TOKENS = torch.tensor([[True, True, False], [False, True, True], [True, False, False]])
+_TOLD = torch.tensor([[True, False], [False, False], [True, True]])
+_ABSENCE = -_random(3, 2, seed=7).exp()
 CASES = {
     "masked_pair_loss": LossCase("masked_pair_loss", _PAIR, _AT),
     "masked_pair_loss-wide-margin": LossCase("masked_pair_loss", _PAIR, {**_AT, "margin": 0.9}),
@@ -65,6 +74,8 @@ CASES = {
         "masked_pair_loss", _PAIR, {**_AT, "type_ids": torch.full_like(TYPES, -1)}
     ),
     "type_alignment": LossCase("type_alignment", _ALIGNED, {"seen": SEEN}),
+    "log_absence": LossCase("log_absence", {"scores": 3 * _random(3, 3, 3, seed=6)}, {"token_mask": _TOKENS}),
+    "noisy_or_loss": LossCase("noisy_or_loss", {"absence": _ABSENCE}, {"present": _TOLD}),
 }
 every_case = pytest.mark.parametrize("name", CASES)
 
@@ -73,7 +84,7 @@ def test_every_loss_has_a_case() -> None:
     public = {
         name
         for name, value in vars(type_losses).items()
-        if inspect.isfunction(value) and value.__module__ == type_losses.__name__
+        if inspect.isfunction(value) and value.__module__ == type_losses.__name__ and not name.startswith("_")
     }
     assert public == {case.function for case in CASES.values()} | {"pair_targets"}
 
@@ -194,3 +205,36 @@ def test_alignment_does_not_read_targets_of_unseen_rows() -> None:
     )
     assert clustered.grad is not None
     assert torch.isfinite(clustered.grad).all()
+
+
+def test_absence_of_two_tokens() -> None:
+    """Each of two tokens is equally likely to carry the one class or nothing: a quarter is left."""
+    absence = log_absence(torch.zeros(1, 3, 2), torch.tensor([[True, True, False]]))
+    assert absence.item() == pytest.approx(math.log(0.25))
+    assert noisy_or_loss(absence, torch.tensor([[True]])).item() == pytest.approx(-math.log(0.75))
+    assert noisy_or_loss(absence, torch.tensor([[False]])).item() == pytest.approx(-math.log(0.25))
+
+
+def test_classes_are_summed_and_sentences_averaged() -> None:
+    absence = torch.full((4, 3), math.log(0.5))
+    assert noisy_or_loss(absence, torch.ones(4, 3, dtype=torch.bool)).item() == pytest.approx(
+        3 * math.log(2), rel=1e-6
+    )
+
+
+@pytest.mark.parametrize("score", [60.0, -60.0])
+@pytest.mark.parametrize("told", [True, False])
+def test_certain_tokens_stay_finite(score: float, told: bool) -> None:
+    """A sentence without a token, too, whether or not it is said to tell of something."""
+    scores = torch.tensor([[[score, 0.0]], [[score, 0.0]]], requires_grad=True)
+    absence = log_absence(scores, torch.tensor([[True], [False]]))
+    value = noisy_or_loss(absence, torch.full((2, 1), told))
+    value.backward()
+    assert torch.isfinite(value)
+    assert torch.isfinite(scores.grad).all()
+
+
+def test_an_improbable_class_that_is_told_has_a_gradient() -> None:
+    scores = torch.tensor([[[-30.0, 0.0]]], requires_grad=True)
+    noisy_or_loss(log_absence(scores, torch.tensor([[True]])), torch.tensor([[True]])).backward()
+    assert scores.grad[0, 0, 0].item() == pytest.approx(-1.0, rel=1e-3)

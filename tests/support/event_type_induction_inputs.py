@@ -20,6 +20,9 @@ def event_type_induction_inputs(vocabulary: int, hidden_size: int) -> dict[str, 
     augmented_trigger_mask[:, 1] = True
     generator = torch.Generator().manual_seed(12)
     types = torch.tensor(TYPES)
+    # The types of the mentions, where each has a sentence of its own; the third tells of two.
+    sentence_types = torch.nn.functional.one_hot(torch.where(types < 0, 2, types), 3).bool()
+    sentence_types[2, 0] = True
     names, frames = torch.randn(2, 2, hidden_size, generator=generator)
     return {
         "input_ids": input_ids,
@@ -31,4 +34,5 @@ def event_type_induction_inputs(vocabulary: int, hidden_size: int) -> dict[str, 
         "type_ids": types,
         "type_name_vectors": names[types.clamp(min=0)],
         "frame_vectors": frames[types.clamp(min=0)],
+        "sentence_types": sentence_types,
     }

@@ -71,3 +71,28 @@ def slow_batch_attention(query: Matrix, key: Matrix, embeddings: Matrix) -> Matr
         shares = [weight / sum(weights) for weight in weights]
         clustered.append([_dot(shares, list(column)) for column in zip(*embeddings, strict=True)])
     return clustered
+
+
+def slow_log_absence(scores: list[Matrix], token_mask: list[list[bool]]) -> Matrix:
+    """The product, over the tokens, of how improbable each class is."""
+    absences = []
+    for tokens, mask in zip(scores, token_mask, strict=True):
+        absent = [1.0] * (len(tokens[0]) - 1)
+        for token, is_there in zip(tokens, mask, strict=True):
+            if is_there:
+                total = sum(math.exp(score) for score in token)
+                absent = [
+                    value * (total - math.exp(score)) / total
+                    for value, score in zip(absent, token, strict=False)
+                ]
+        absences.append([math.log(value) for value in absent])
+    return absences
+
+
+def slow_noisy_or_loss(absence: Matrix, present: list[list[bool]]) -> float:
+    """Cross-entropy of each sentence and class."""
+    total = 0.0
+    for row, told in zip(absence, present, strict=True):
+        for value, is_present in zip(row, told, strict=True):
+            total -= math.log(1 - math.exp(value)) if is_present else value
+    return total / len(absence)

@@ -59,12 +59,14 @@ def test_texts_are_known_in_another_width() -> None:
     assert torch.equal(hidden, expected(IDS, MASK)[:2, :2])
 
 
-def test_held_vectors_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("lowers", [False, True], ids=["float32", "bfloat16"])
+def test_held_vectors_grow(monkeypatch: pytest.MonkeyPatch, lowers: bool) -> None:
     monkeypatch.setattr("eventformers.trainers.encoder_cache._FIRST_CAPACITY", 2)
     cached = CachedEncoding(Counting(), 100, 3)
-    for row in range(len(IDS)):
-        cached([(IDS[row : row + 1], MASK[row : row + 1])])
-    [(hidden, _)] = cached([(IDS, MASK)])
+    with torch.autocast("cpu", torch.bfloat16, enabled=lowers):
+        for row in range(len(IDS)):
+            cached([(IDS[row : row + 1], MASK[row : row + 1])])
+        [(hidden, _)] = cached([(IDS, MASK)])
     assert torch.equal(hidden, expected(IDS, MASK))
 
 

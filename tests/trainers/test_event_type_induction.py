@@ -67,18 +67,20 @@ def write_mentions(folder: Path, labels: dict[str, str] | None = None) -> None:
 class TestEventTypeInductionTraining(MethodTrainingCase):
     method = "event_type_induction"
     recipe = str(Path(__file__).with_name("quick_event_type_induction.yaml"))
-    loss_terms = ("pair_loss", "type_name_loss", "frame_loss")
+    loss_terms = ("pair_loss", "type_name_loss", "frame_loss", "trigger_loss")
     head_fields = {  # noqa: RUF012
         "pooling": "mean",
         "map_dropout": 0.0,
         "map_skip": True,
         "score_bias": 0.0,
-        "trigger_input": "span",
+        "trigger_input": "found",
+        "trained_types": ["Arrest", "Fire"],
+        "finder_dropout": 0.0,
         "type_name_weight": 1.0,
         "frame_weight": 0.5,
     }
     stream_settings = None
-    without_dropout = ("map_dropout=0.0",)
+    without_dropout = ("map_dropout=0.0", "finder_dropout=0.0")
 
     @classmethod
     def write_raw(cls, folder: Path) -> None:

@@ -22,7 +22,7 @@ from eventformers.inference.clustering import (
 from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.frame_linking import link_frames, load_frames
 from eventformers.inference.mention_distances import DistanceKind, Labels, Matrix, MentionVectors
-from eventformers.inference.mention_encoding import TriggerInput, encode_mentions, has_trigger
+from eventformers.inference.mention_encoding import TriggerInput, encode_labels, encode_mentions, has_trigger
 from eventformers.inference.mention_files import Mentions, load_mentions
 from eventformers.inference.type_naming import (
     ScoredLabel,
@@ -204,7 +204,7 @@ def induce(
     cosine = np.einsum("nd,nd->n", vectors, centroids[cluster])
 
     def embed(texts: Sequence[str]) -> Matrix:
-        return _joint(encoder.encode(list(texts), **progress) for encoder in encoders)
+        return _joint(encode_labels(encoder, texts, **progress) for encoder in encoders)
 
     triggers = central_triggers(vectors, cluster, centroids, [row["trigger"] for row in rows], top)
     words = telling_words([row["text"] for row in rows], cluster, top)

@@ -17,9 +17,12 @@ from eventformers.inference.encode import DistinctRows, EventEncoder, Positions,
 from eventformers.inference.event_inputs import EventInputs, TokenRow, tokenise_texts
 from eventformers.inference.mention_distances import MentionVectors
 from eventformers.models.pooling import mean_pool
-from eventformers.trainers.mention_tokenising import Mention, check_markers, mark_trigger
+from eventformers.trainers.mention_tokenising import NO_TRIGGER, Mention, check_markers, mark_trigger
 
-TriggerInput = Literal["none", "marked", "span", "marked_span"]
+TriggerInput = Literal["none", "marked", "span", "marked_span", "found"]
+WITHOUT_TRIGGERS: tuple[TriggerInput, ...] = ("none", "found")
+"""The ways that read sentences alone."""
+
 PLAIN_TRIGGER_INPUTS: tuple[TriggerInput, ...] = ("none", "span")
 """What a plain encoder can be told of a trigger; a model of event type induction has its own way."""
 
@@ -104,8 +107,9 @@ def encode_mentions(
         encoder: a model of event type induction, or any plain encoder.
         mentions: rows of `EventTypes`, config `mentions`: `text`, `trigger_start` and `trigger_end` are read.
         trigger_input: what a plain encoder reads: `none`, the sentence alone; `span`, the mean of the vectors
-            of the trigger's tokens within the sentence, and the sentence where a mention has no trigger. None
-            takes the model's own, for a plain encoder `none`.
+            of the trigger's tokens within the sentence, and the sentence where a mention has no trigger. A
+            model that finds triggers takes `span`, too. None takes the model's own, for a plain encoder
+            `none`.
         batch_size: mentions of a batch at most; `auto` fills batches by their number of tokens.
         show_progress: draw a progress bar on standard error.
 
@@ -125,7 +129,51 @@ def encode_mentions(
     inputs = MentionInputs(
         encoder.tokenizer, encoder.max_length, marks_trigger=chosen in ("marked", "marked_span")
     )
-    reads_trigger = chosen != "none"
+    vectors = _encode(encoder, mentions, inputs, chosen, induces, batch_size, show_progress)
+    if chosen not in WITHOUT_TRIGGERS:
+        _tell_missing(mentions, inputs)
+    return vectors
+
+
+def encode_labels(
+    encoder: EventEncoder,
+    labels: Sequence[str],
+    *,
+    batch_size: int | Literal["auto"] = "auto",
+    show_progress: bool = False,
+) -> Vectors:
+    """Encode names of types or definitions of frames, each over all its tokens: no trigger is looked for.
+
+    Args:
+        encoder: a model of event type induction, or any plain encoder.
+        labels: the texts.
+        batch_size: as for `encode_mentions`.
+        show_progress: draw a progress bar on standard error.
+
+    Returns:
+        `(labels, d)`.
+
+    Raises:
+        EventformersError: a text without any word, or memory ran out.
+    """
+    if getattr(encoder.model.config, "trigger_input", None) != "found":
+        return encoder.encode(list(labels), batch_size=batch_size, show_progress=show_progress)
+    inputs = MentionInputs(encoder.tokenizer, encoder.max_length)
+    mentions = [{"text": label, "trigger_start": NO_TRIGGER, "trigger_end": NO_TRIGGER} for label in labels]
+    return _encode(encoder, mentions, inputs, "span", True, batch_size, show_progress).embeddings
+
+
+def _encode(
+    encoder: EventEncoder,
+    mentions: Sequence[Mapping[str, Any]],
+    inputs: MentionInputs,
+    chosen: TriggerInput,
+    induces: bool,
+    batch_size: int | Literal["auto"],
+    show_progress: bool,
+) -> MentionVectors:
+    """Vectors of mentions that are read in the chosen way, each distinct one in one pass."""
+    reads_trigger = chosen not in WITHOUT_TRIGGERS
     keys = [_key(mention, place, inputs, reads_trigger) for place, mention in enumerate(mentions)]
     rows = DistinctRows(keys)
     parts = _PARTS if induces else _PARTS[:1]
@@ -133,14 +181,14 @@ def encode_mentions(
     vectors = {part: np.empty(shape, dtype=np.float32) for part in parts}
 
     def apply(model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions) -> None:
+        if chosen == "found":
+            del tensors["trigger_mask"]
         for place, part in enumerate(_forward(model, tensors, induces)):
             rows.scatter(positions, part, vectors[parts[place]])
 
     encoder.pass_distinct(rows, inputs, apply, batch_size=batch_size, show_progress=show_progress)
     for part in parts:
         rows.copy_known(vectors[part])
-    if reads_trigger:
-        _tell_missing(mentions, inputs)
     return MentionVectors(*(vectors[part] for part in parts))
 
 
@@ -162,6 +210,8 @@ def _trigger_input(encoder: EventEncoder, asked: TriggerInput | None, induces: b
     """
     if induces:
         own = cast("TriggerInput", encoder.model.config.trigger_input)
+        if own == "found" and asked == "span":
+            return asked
         if asked not in (None, own):
             raise EventformersError(
                 f"trigger_input is {asked!r} with {encoder.name}, which was trained with {own!r}; accepted: "
