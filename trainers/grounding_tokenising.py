@@ -1,0 +1,254 @@
+"""Mentions and events to the tokens that the towers of event grounding read, and their pairs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch.nn.utils.rnn import pad_sequence
+from transformers import PreTrainedTokenizerBase
+
+from eventformers.errors import EventformersError
+from eventformers.trainers.marker_tokens import check_marker_tokens
+
+TAGS = {"[ENT_START]": "“", "[ENT_END]": "”", "[ENT_TITLE]": ":"}
+"""The tokens around a mention and behind a title, and what each starts as."""
+
+TokenRow = list[int]
+
+
+class MentionText(NamedTuple):
+    """A mention in its context.
+
+    Args:
+        context_left: the text before it.
+        mention: the mention itself.
+        context_right: the text behind it.
+        title: title of its document; empty where there is none.
+        date: date of its document; empty where there is none.
+    """
+
+    context_left: str
+    mention: str
+    context_right: str
+    title: str = ""
+    date: str = ""
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> MentionText:
+        """Take a row of `EventHierarchies`, config `mentions`; `title` and `date` may be absent."""
+        return cls(
+            row["context_left"],
+            row["mention"],
+            row["context_right"],
+            row.get("title") or "",
+            row.get("date") or "",
+        )
+
+
+class EventText(NamedTuple):
+    """An event as a language tells of it.
+
+    Args:
+        title: its title.
+        description: its description; empty where there is none.
+    """
+
+    title: str
+    description: str = ""
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> EventText:
+        """Take a row of `EventHierarchies`, config `events`; `description` may be absent."""
+        return cls(row["title"], row.get("description") or "")
+
+
+class TokenisedTexts(NamedTuple):
+    """What a tower reads of texts.
+
+    Args:
+        rows: token ids of each text, special tokens included.
+        cut: positions of the texts that lost tokens of a part, by the part: `mention`, `heading`, `context`,
+            `title` or `description`.
+    """
+
+    rows: list[TokenRow]
+    cut: dict[str, list[int]]
+
+
+class GroundingTokeniser:
+    """Turns mentions and events into token ids within their budgets, as XLEL-WD (Pratapa et al., 2022) does.
+
+    Args:
+        tokenizer: the tokenizer of the encoder, with `TAGS`.
+        mention_tokens: tokens of a mention with its context at most.
+        event_tokens: tokens of an event at most.
+        read_heading: set title and date of a mention's document in front, where it has them.
+
+    Raises:
+        EventformersError: the tokenizer lacks a tag or the tokens at both ends of a text, or a budget leaves
+            no room for a word.
+    """
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        mention_tokens: int = 128,
+        event_tokens: int = 128,
+        *,
+        read_heading: bool = True,
+    ) -> None:
+        check_marker_tokens(tokenizer, TAGS, "mentions and titles")
+        if tokenizer.cls_token_id is None or tokenizer.sep_token_id is None:
+            raise EventformersError(
+                f"{type(tokenizer).__name__} has no tokens at both ends of a text; accepted: the tokenizer "
+                "of an encoder with a first and a separating token, such as BERT or XLM-R"
+            )
+        for name, budget, smallest in (
+            ("mention_tokens", mention_tokens, 5),
+            ("event_tokens", event_tokens, 4),
+        ):
+            if budget < smallest:
+                raise EventformersError(
+                    f"setting {name}: found {budget}; accepted: {smallest} or more, with the special tokens"
+                )
+        self.tokenizer = tokenizer
+        self.mention_tokens, self.event_tokens = mention_tokens, event_tokens
+        self.read_heading = read_heading
+        self._first, self._separator = int(tokenizer.cls_token_id), int(tokenizer.sep_token_id)
+        self._start, self._end, self._title_end = (int(tokenizer.convert_tokens_to_ids(tag)) for tag in TAGS)
+
+    def mentions(self, mentions: Sequence[MentionText]) -> TokenisedTexts:
+        """Tokenise mentions: `[CLS] title [SEP] date [SEP] left [ENT_START] mention [ENT_END] right [SEP]`.
+
+        The mention comes first: it is cut, at its end, only where it has more tokens than there is room for.
+        What it leaves is shared by both contexts alike, and what one does not need the other gets; the left
+        one keeps its last tokens, the right one its first. Title and date take at most half of what the
+        mention leaves, or what the contexts do not need; a title too long for it is cut at its end, and a
+        date too long left out.
+
+        Args:
+            mentions: the mentions.
+
+        Returns:
+            At most `mention_tokens` tokens each, and which mentions lost what.
+
+        Raises:
+            EventformersError: a mention has no text.
+        """
+        for position, mention in enumerate(mentions):
+            if not mention.mention.strip():
+                raise EventformersError(
+                    f"mention {position}: found no text between its contexts; accepted: a mention of at "
+                    "least one word"
+                )
+        parts = [self._pieces(column) for column in zip(*mentions, strict=True)] or [[]] * 5
+        rows: list[TokenRow] = []
+        cut: dict[str, list[int]] = defaultdict(list)
+        for position, (left, mention_ids, right, title, date) in enumerate(zip(*parts, strict=True)):
+            room = self.mention_tokens - 4
+            if len(mention_ids) > room:
+                cut["mention"].append(position)
+            mention_ids = mention_ids[:room]
+            room -= len(mention_ids)
+            heading: TokenRow = []
+            if self.read_heading and (title or date):
+                limit = max(room // 2, room - len(left) - len(right))
+                heading, is_whole = self._heading(title, date, limit)
+                if not is_whole:
+                    cut["heading"].append(position)
+                room -= len(heading)
+            # An odd token goes to the right.
+            right_share = min(len(right), max(room - len(left), (room + 1) // 2))
+            left_share = min(len(left), room - right_share)
+            if left_share < len(left) or right_share < len(right):
+                cut["context"].append(position)
+            rows.append(
+                [
+                    *(self._first, *heading, *left[len(left) - left_share :]),
+                    *(self._start, *mention_ids, self._end),
+                    *(*right[:right_share], self._separator),
+                ]
+            )
+        return TokenisedTexts(rows, dict(cut))
+
+    def _heading(self, title: TokenRow, date: TokenRow, limit: int) -> tuple[TokenRow, bool]:
+        """Title and date with a separator behind each, `limit` tokens at most, and whether they are whole."""
+        of_date = [*date, self._separator] if date else []
+        if len(of_date) > limit:
+            of_date = []
+        kept = title[: max(0, limit - len(of_date) - 1)]
+        of_title = [*kept, self._separator] if kept else []
+        return of_title + of_date, len(kept) == len(title) and bool(of_date) == bool(date)
+
+    def events(self, events: Sequence[EventText]) -> TokenisedTexts:
+        """Tokenise events: `[CLS] title [ENT_TITLE] description [SEP]`, cut at the end.
+
+        Args:
+            events: the events.
+
+        Returns:
+            At most `event_tokens` tokens each, and which events lost what.
+
+        Raises:
+            EventformersError: an event has neither title nor description.
+        """
+        for position, event in enumerate(events):
+            if not "".join(event).strip():
+                raise EventformersError(
+                    f"event {position}: found neither title nor description; accepted: at least one word of "
+                    "either"
+                )
+        parts = [self._pieces(column) for column in zip(*events, strict=True)] or [[]] * 2
+        rows: list[TokenRow] = []
+        cut: dict[str, list[int]] = defaultdict(list)
+        for position, (title, description) in enumerate(zip(*parts, strict=True)):
+            room = self.event_tokens - 3
+            if len(title) > room:
+                cut["title"].append(position)
+            title = title[:room]
+            room -= len(title)
+            if len(description) > room:
+                cut["description"].append(position)
+            rows.append([self._first, *title, self._title_end, *description[:room], self._separator])
+        return TokenisedTexts(rows, dict(cut))
+
+    def _pieces(self, texts: Sequence[str]) -> list[TokenRow]:
+        """Token ids of texts without any special token; a tag that a text holds is a word like others."""
+        encoded = self.tokenizer(
+            list(texts),
+            add_special_tokens=False,
+            split_special_tokens=True,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+            verbose=False,
+        )
+        return encoded["input_ids"]
+
+    def pad(self, rows: Sequence[TokenRow]) -> dict[str, torch.Tensor]:
+        """Fill up rows to tensors.
+
+        Args:
+            rows: token ids of each text; a row without any is a candidate that is none.
+
+        Returns:
+            `input_ids` and `attention_mask`, each `(rows, length)`.
+        """
+        tokens = [torch.tensor(row, dtype=torch.long) for row in rows]
+        padding = self.tokenizer.pad_token_id or 0
+        return {
+            "input_ids": pad_sequence(tokens, batch_first=True, padding_value=padding),
+            "attention_mask": pad_sequence([torch.ones_like(row) for row in tokens], batch_first=True),
+        }
+
+
+def pair_row(mention: TokenRow, event: TokenRow) -> TokenRow:
+    """Join both rows to what the cross-encoder reads, without the event's first token.
+
+    Args:
+        mention: a row of `GroundingTokeniser.mentions`.
+        event: a row of `GroundingTokeniser.events`.
+    """
+    return mention + event[1:]
