@@ -285,25 +285,27 @@ class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
             "parents": (parent_input_ids, parent_attention_mask),
             "children": (child_input_ids, child_attention_mask),
         }
-        stage = self.config.stage
-        groups = {name: given[name] for name in _STAGE_INPUTS[stage]}
-        missing = [name for name, (ids, mask) in groups.items() if ids is None or mask is None]
-        if missing:
+        names = _STAGE_INPUTS[self.config.stage]
+        groups = {
+            name: (ids, mask)
+            for name, (ids, mask) in given.items()
+            if name in names and ids is not None and mask is not None
+        }
+        if missing := [name for name in names if name not in groups]:
             raise ValueError(
-                f"event grounding in the stage {stage} needs the views {', '.join(groups)}; missing: "
-                f"{', '.join(missing)}"
+                f"event grounding in the stage {self.config.stage} needs the views {', '.join(names)}; "
+                f"missing: {', '.join(missing)}"
             )
         towers: dict[EventEncoderModel, list[str]] = {}
-        for name in groups:
+        for name in names:
             tower = self.event_grounding.tower("mention" if name == "mentions" else "event")
             towers.setdefault(tower, []).append(name)
         views = {}
-        for tower, names in towers.items():
-            vectors = tower.embed_distinct(
-                [(ids.flatten(0, -2), mask.flatten(0, -2)) for ids, mask in map(groups.get, names)]
-            )
-            for name, rows in zip(names, vectors, strict=True):
-                views[name] = rows.unflatten(0, groups[name][0].shape[:-1])
+        for tower, own in towers.items():
+            texts = [groups[name] for name in own]
+            vectors = tower.embed_distinct([(ids.flatten(0, -2), mask.flatten(0, -2)) for ids, mask in texts])
+            for name, (ids, _), rows in zip(own, texts, vectors, strict=True):
+                views[name] = rows.unflatten(0, ids.shape[:-1])
         return views
 
     def losses_from_views(
@@ -332,7 +334,7 @@ class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
             ValueError: ids that the configured stage needs are missing.
         """
         config = self.config
-        ids = {}
+        ids: dict[str, torch.Tensor | None] = {}
         if "mentions" in views:
             ids |= {"event_ids": event_ids, "gold_event_ids": gold_event_ids}
         if "parents" in views:
@@ -345,9 +347,9 @@ class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
         gathered = {name: gather_rows(value) for name, value in {**views, **ids}.items()}
         terms = {}
         if "mentions" in views:
-            calibration = (
-                {"scale": config.score_scale} if self.score_calibration is None else self.score_calibration()
-            )
+            calibration: dict[str, torch.Tensor | float] = {"scale": config.score_scale}
+            if self.score_calibration is not None:
+                calibration = self.score_calibration()
             terms["linking_loss"] = linking_loss(
                 gathered["mentions"],
                 gathered["events"].flatten(0, -2),

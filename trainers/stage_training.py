@@ -14,6 +14,7 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from peft import PeftModel
 from safetensors import SafetensorError
+from torch import nn
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.trainer_utils import set_seed
 
@@ -179,7 +180,7 @@ def train_stage(
             remove_other_checkpoints(chosen, trainer.state.global_step)
     merged = trained.merge_and_unload() if options.lora else trained
     if start is not None:
-        start.average_into(merged.base_model.encoder, arguments.start_weight_share)
+        start.average_into(_encoders(merged), arguments.start_weight_share)
     return StageRun(
         model=merged.eval(),
         adapter=trained if options.lora else None,
@@ -250,7 +251,12 @@ def _start_weights(model: EventPreTrainedModel, share: float, lora: bool) -> Sta
         )
     if share and lora:
         raise EventformersError("start_weight_share needs whole weights; accepted: 0 with --lora")
-    return StartWeights(model.base_model.encoder) if share else None
+    return StartWeights(_encoders(model)) if share else None
+
+
+def _encoders(model: EventPreTrainedModel) -> nn.Module:
+    """All encoders of a model, as one module."""
+    return nn.ModuleList(model.text_encoders())
 
 
 def _make_arguments(

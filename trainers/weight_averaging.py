@@ -13,7 +13,7 @@ class StartWeights:
     learned.
 
     Args:
-        encoder: the encoder, before its training.
+        encoder: the encoder, or several as one module, before the training.
     """
 
     def __init__(self, encoder: nn.Module) -> None:
@@ -26,7 +26,7 @@ class StartWeights:
         """Move the trained weights towards the start.
 
         Args:
-            encoder: the encoder, after its training.
+            encoder: the same, after the training.
             share: share of the start, from 0 to 1.
         """
         for name, parameter in encoder.named_parameters():

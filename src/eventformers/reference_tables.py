@@ -15,6 +15,7 @@ from eventformers.errors import UnknownNameError
 from eventformers.evaluate_metrics import METRICS, load_metric
 from eventformers.model_cards import load_method_card
 from eventformers.model_cards.scores import score_text
+from eventformers.models.configuration_base import EventConfig
 from eventformers.registration import configuration_classes
 from eventformers.results import TaskResult, load_results
 from eventformers.tasks import TASKS, Task
@@ -175,9 +176,9 @@ def recipes_table(method: str) -> str:
 
 
 def options_table(method: str) -> str:
-    """The fields of a method's configuration, its own before those of every method."""
-    config_class = load_method(method).config_class
-    return _fields_table("field", [config_class, config_class.__mro__[1]])
+    """The fields of a method's configuration, its own before those of several methods or of all."""
+    kinds = load_method(method).config_class.__mro__
+    return _fields_table("field", [kind for kind in kinds if issubclass(kind, EventConfig)])
 
 
 def settings_table(dataset: str) -> str:
