@@ -12,6 +12,7 @@ from eventformers.datasets_scripts.building import (
 from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphs
 from eventformers.datasets_scripts.commonsense_qa import CommonsenseQA
 from eventformers.datasets_scripts.event_chains import EventChains
+from eventformers.datasets_scripts.event_hierarchies import EventHierarchies
 from eventformers.datasets_scripts.event_similarity import EventSimilarity
 from eventformers.datasets_scripts.event_types import EventTypes
 from eventformers.datasets_scripts.events import EVENT_FEATURE, EVENT_ORDERS, Event, event_text
@@ -26,6 +27,7 @@ __all__ = [
     "Event",
     "EventChains",
     "EventDatasetBuilder",
+    "EventHierarchies",
     "EventSimilarity",
     "EventTypes",
     "build_dataset",

@@ -144,8 +144,7 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
             )
         config = self.BUILDER_CONFIG_CLASS(name=config_name, **settings)
         self.settings = settings_of(config)
-        wanted = self.wanted_splits(config)
-        self.split_files = {split: files for split, files in self.split_files.items() if split in wanted}
+        self.split_files = self.wanted_files(config, self.split_files)
         read = [path for files in self.split_files.values() for path in files]
         self.raw_files = list(dict.fromkeys([*read, *self.setting_files(config)]))
         deciding = {
@@ -177,6 +176,14 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
     def wanted_splits(cls, config: datasets.BuilderConfig) -> tuple[str, ...]:
         """The splits that the settings ask for, of those that there are raw files for."""
         return cls.SPLITS
+
+    @classmethod
+    def wanted_files(
+        cls, config: datasets.BuilderConfig, split_files: dict[str, list[Path]]
+    ) -> dict[str, list[Path]]:
+        """The raw files that the settings ask for by split, of those that there are."""
+        wanted = cls.wanted_splits(config)
+        return {split: files for split, files in split_files.items() if split in wanted}
 
     @classmethod
     def setting_files(cls, config: datasets.BuilderConfig) -> list[Path]:
@@ -342,3 +349,18 @@ def check_whole_number(name: str, value: object, least: int, *, or_none: bool = 
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         accepted = f"a whole number of {least} or more" + (" or none" if or_none else "")
         raise EventformersError(f"setting {name}: found {value!r}; accepted: {accepted}")
+
+
+def check_shares(validation_share: object, test_share: object) -> None:
+    """Raise `EventformersError` for shares of the splits that are no numbers from 0 to 1, or more than 1
+    together."""
+    total = 0.0
+    for name, value in (("validation_share", validation_share), ("test_share", test_share)):
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= 1:
+            raise EventformersError(f"setting {name}: found {value!r}; accepted: a number from 0 to 1")
+        total += value
+    if total > 1:
+        raise EventformersError(
+            f"settings validation_share and test_share: found {validation_share} and {test_share};"
+            " accepted: 1 together at most"
+        )

@@ -37,6 +37,7 @@ from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphs
 from eventformers.datasets_scripts.commonsense_qa import CommonsenseQA
 from eventformers.datasets_scripts.dataset_card import REPORT_NAME, dataset_card, read_front_matter
 from eventformers.datasets_scripts.event_chains import EventChains
+from eventformers.datasets_scripts.event_hierarchies import EventHierarchies
 from eventformers.datasets_scripts.event_similarity import EventSimilarity
 from eventformers.datasets_scripts.event_types import EventTypes
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint, joint_fingerprint
@@ -46,7 +47,14 @@ from eventformers.files import put_in_place
 
 BUILDERS: dict[str, type[EventDatasetBuilder]] = {
     builder.NAME: builder
-    for builder in (EventSimilarity, EventChains, EventTypes, CommonsenseGraphs, CommonsenseQA)
+    for builder in (
+        EventSimilarity,
+        EventChains,
+        EventTypes,
+        EventHierarchies,
+        CommonsenseGraphs,
+        CommonsenseQA,
+    )
 }
 """The dataset builders by their snake_case names."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import datasets
 
 from eventformers.datasets_scripts import cooccurrence
-from eventformers.datasets_scripts.base import check_whole_number, name_list
+from eventformers.datasets_scripts.base import check_shares, check_whole_number, name_list
 from eventformers.datasets_scripts.chain_readers import PREDICATE_FORMS
 from eventformers.datasets_scripts.document_splits import SPLITS
 from eventformers.errors import EventformersError, UnknownNameError
@@ -120,15 +120,4 @@ class EventChainsConfig(datasets.BuilderConfig):
             cooccurrence.bytes_of(self.memory_limit)
         except ValueError as error:
             raise EventformersError(f"setting memory_limit: {error}") from error
-        self._check_shares()
-
-    def _check_shares(self) -> None:
-        for name in ("validation_share", "test_share"):
-            value = getattr(self, name)
-            if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= 1:
-                raise EventformersError(f"setting {name}: found {value!r}; accepted: a number from 0 to 1")
-        if self.validation_share + self.test_share > 1:
-            raise EventformersError(
-                f"settings validation_share and test_share: found {self.validation_share} and"
-                f" {self.test_share}; accepted: 1 together at most"
-            )
+        check_shares(self.validation_share, self.test_share)

@@ -41,7 +41,7 @@ def dataset_card(builder: type[EventDatasetBuilder], reports: Mapping[str, Repor
         ],
         "license": hub_licenses(licenses),
         "tags": ["eventformers", "events", *(["sample"] if samples else [])],
-        "language": ["en"],
+        "language": sorted({name for report in reports.values() for name in _languages(report)}) or ["en"],
         "pretty_name": builder.TITLE + (" (samples)" if samples else ""),
     }
     first_split = next(iter(_splits(reports[configs[0]])))
@@ -110,6 +110,12 @@ def _config_section(builder: type[EventDatasetBuilder], config: str, report: Rep
 
 def _splits(report: Report) -> dict[str, Report]:
     return cast("dict[str, Report]", report["splits"])
+
+
+def _languages(report: Report) -> list[str]:
+    """The languages that a builder tells of its rows; empty where it tells none."""
+    told = [cast("Report", counts["statistics"]).get("languages") for counts in _splits(report).values()]
+    return [str(name) for names in told if isinstance(names, list) for name in names]
 
 
 def _split_lines(label: str, counts: Report) -> list[str]:

@@ -14,9 +14,12 @@ SOURCE_LICENSES: dict[str, str] = {
     "brown": "research-only",
     "cmcnc_dev": "Apache-2.0",
     "cmcnc_test": "Apache-2.0",
+    "current_events": "CC-BY-SA-4.0",
     "ecbplus": "research-only",
     "fairytaleqa": "Apache-2.0",
     "fewevent": UNSPECIFIED,
+    "fewrel": "MIT",
+    "fewrel_cfrl": "MIT",
     "geneva": "CC-BY-3.0",
     "gum": "CC-partly-NC",
     "gutenberg": "public-domain-US",
@@ -25,10 +28,15 @@ SOURCE_LICENSES: dict[str, str] = {
     "mcnc_dev": "Apache-2.0",
     "mcnc_test": "Apache-2.0",
     "mctest": UNSPECIFIED,
+    "rebel": "CC-BY-NC-SA-4.0",
     "reuters21578": "research-only",
     "state_union": "public-domain",
     "treebank": UNSPECIFIED,
+    "wikidata": "CC0-1.0",
+    "wikidata_real": "CC-partly-NC",
     "wikinews": "CC-BY-2.5",
+    "wikipedia": "CC-BY-SA-4.0",
+    "xlel_wd": "CC-BY-4.0",
 }
 """Licence by the `source` of a document; a licence that the raw row itself states goes first."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import hashlib
 import json
@@ -41,12 +42,12 @@ def raw_paths(data_dir: DataDir) -> list[Path]:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a UTF-8 text file, plain or gzip, with their numbers from 1, without line ends.
+    """The lines of a UTF-8 text file, plain, gzip or bzip2, with their numbers from 1, without line ends.
 
     A byte order mark is taken off. Blank lines are yielded too.
 
     Raises:
-        DataFormatError: the file is empty, is not UTF-8, or is a broken gzip file.
+        DataFormatError: the file is empty, is not UTF-8, or is a broken gzip or bzip2 file.
         EventformersError: the file cannot be opened.
     """
     number = 0
@@ -61,10 +62,13 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
                         path, number, f"the byte 0x{byte:02x} at position {error.start + 1}", "UTF-8 text"
                     ) from error
                 yield number, text.rstrip("\r\n")
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataFormatError(path, number + 1, f"broken gzip data ({error})", "a whole gzip file") from error
-    except OSError as error:
-        raise EventformersError(f"cannot read {path}: {error.strerror or error}") from error
+    except (EOFError, zlib.error, OSError) as error:
+        # What the system refuses has a number; what is found broken while it is unpacked has none.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise EventformersError(f"cannot read {path}: {error.strerror or error}") from error
+        kind = "bzip2" if path.suffix == ".bz2" else "gzip"
+        found = f"broken {kind} data ({error})"
+        raise DataFormatError(path, number + 1, found, f"a whole {kind} file") from error
     if number == 0:
         raise DataFormatError(path, None, "an empty file", "at least one line of data")
 
@@ -156,4 +160,6 @@ def _digest(path: str, size: int, changed: int) -> str:
 def _open_bytes(path: Path) -> BinaryIO:
     if path.suffix == ".gz":
         return cast(BinaryIO, gzip.open(path, "rb"))
+    if path.suffix == ".bz2":
+        return cast(BinaryIO, bz2.open(path, "rb"))
     return open(path, "rb")

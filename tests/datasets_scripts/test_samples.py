@@ -201,5 +201,32 @@ def test_no_event_mention_is_taken_from_the_public_files(shared_data: Path):
             assert plain_words(row["sentence"]) not in own
 
 
+def test_mentions_of_events_are_distinct_and_counted(shared_data: Path):
+    folder = SAMPLES / "event_hierarchies"
+    rows = {path.name: read_jsonl(path) for path in sorted(folder.glob("*.jsonl"))}
+    events, edges = rows.pop("label_dict.jsonl"), rows.pop("wd_item_props.jsonl")
+    readme = (SAMPLES / "README.md").read_text(encoding="utf-8")
+    counts = [len(rows[f"wikipedia{name}.jsonl"]) for name in (".train", "-zero-shot.dev", "-zero-shot.test")]
+    assert "{}, {} and {} mentions in four languages".format(*counts) in readme
+    assert len(events) == 4 * len({row["label_id"] for row in events})
+    assert f"{len(events) // 4} events in four languages, {len(events)} rows" in readme
+    stated = Counter(row["pid"] for row in edges for _ in row["datavalue"])
+    assert f"{stated['P361']} part-of and {stated['P155']} follows edges" in readme
+    assert f"{stated['P361']} of the {len(events) // 4} events are part of another" in readme
+    mentions = [row for found in rows.values() for row in found]
+    texts = [row["context_left"] + row["mention"] + row["context_right"] for row in mentions]
+    assert len(set(texts)) == len(texts)
+    assert {row["label_id"] for row in mentions} == {row["label_id"] for row in events}
+    public: set[str] = set()
+    for name in ("train", "dev", "test"):
+        for row in read_jsonl(shared_data / "hierarchy" / "wikidata_real" / f"{name}.jsonl"):
+            public.add(plain_words(row["context_left"] + row["mention"] + row["context_right"]))
+    assert not public & set(map(plain_words, texts))
+
+
+def read_jsonl(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
 def plain_words(text: str) -> str:
     return " ".join(re.findall(r"[a-z]+", text.lower()))

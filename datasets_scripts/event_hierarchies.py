@@ -1,0 +1,464 @@
+"""Mentions linked to events and their ancestors, the events in many languages, and how they hang together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import ClassVar
+
+import datasets
+from datasets import List, Value
+
+from eventformers.datasets_scripts import (
+    document_splits,
+    event_knowledge,
+    hierarchy_files,
+    hierarchy_graph,
+    hierarchy_readers,
+    hierarchy_settings,
+    licenses,
+    wikidata_reader,
+)
+from eventformers.datasets_scripts.base import EventDatasetBuilder
+from eventformers.datasets_scripts.document_splits import SPLITS, name_hash
+from eventformers.datasets_scripts.event_knowledge import (
+    EventKnowledge,
+    EventTexts,
+    MentionSurvey,
+    mention_id_of,
+    mentions_of,
+    text_files,
+)
+from eventformers.datasets_scripts.hierarchy_files import (
+    EDGE_KINDS,
+    MENTION_KINDS,
+    HierarchyFile,
+    origin_of,
+)
+from eventformers.datasets_scripts.hierarchy_graph import Edge, component_splits, later_split
+from eventformers.datasets_scripts.hierarchy_readers import LinkedMention
+from eventformers.datasets_scripts.hierarchy_settings import (
+    EDGE_CONFIGS,
+    MENTION_SETTINGS,
+    SPLIT_SETTINGS,
+    EventHierarchiesConfig,
+    drawn_splits,
+    is_drawn,
+    is_wanted,
+)
+from eventformers.errors import EventformersError
+
+_SAMPLE_ORIGIN = ("eventformers-samples", "Apache-2.0")
+_SHOWN_EDGES = 10
+
+
+class EventHierarchies(EventDatasetBuilder):
+    """Mentions of events, the events, and the edges between them.
+
+    - `mentions`: a mention in its context, and in `event_ids` the event that it refers to, followed by its
+      ancestors up to the roots. An id is that of a Wikidata item without the Q, or whatever the raw file has.
+    - `events`: the knowledge base, one row for each event and language. All of it is one split: every event
+      is a candidate, whichever split its mentions are in.
+    - `hierarchy`: child and parent, from part of (P361) and has part (P527).
+    - `sequence`: an event and the next one, from follows (P155) and followed by (P156).
+
+    Raw files (`hierarchy_files.hierarchy_files`; plain, `.gz` or `.bz2`): XLEL-WD as it is published, the
+    mention files and the dictionary, or the folders that its own download makes; files of mentions, events
+    and edges in formats of that kind (`hierarchy_readers`); and Wikidata's JSON, an entity dump or what
+    XLEL-WD's pipeline makes of it (`wikidata_reader`). Mentions and dumps are read line by line; in memory
+    are the ids of the events, their languages and edges, and 8 bytes for each mention.
+
+    Zero-shot splits: events that hang together by any edge are in one split. Where raw files state splits
+    these stay, and components that they part are counted.
+
+    Counted and left out: a mention without event, of an event that the dictionary has not, or of one without
+    a title in the language asked for; gold ancestors of that kind; events without title; repeated events;
+    edges to what is no event; the edges that close a cycle (`hierarchy_graph.EventGraph` says which). Where
+    mention ids repeat, those after the first end with `#2`, `#3` and so on, and are counted.
+    """
+
+    NAME = "event_hierarchies"
+    TITLE = "Event hierarchies"
+    SUMMARY = (
+        "Mentions of events in text, each linked to its event and to all events that this one is part of; the"
+        " events with titles and descriptions in their languages; and which event is part of which and which"
+        " follows which. The splits share no connected component of events, unless the raw files do."
+    )
+    CITATION = (
+        "Wu et al.: Hierarchical Event Grounding, AAAI 2023 (linking to an event and its ancestors). Pratapa,"
+        " Gupta, Mitamura: Multilingual Event Linking to Wikidata, MIA 2022 (XLEL-WD). Vrandečić, Krötzsch:"
+        " Wikidata: A Free Collaborative Knowledgebase, CACM 2014."
+    )
+    SPLITS = SPLITS
+    SAMPLES_FOLDER = "event_hierarchies"
+    RAW_FILES: ClassVar[dict[str, str]] = {
+        "mentions": "XLEL-WD's *.jsonl of mentions, and its label_dict.jsonl and a hierarchy where they are"
+        " there",
+        "events": "XLEL-WD's label_dict.jsonl, label_desc.tsv, wd_item_descriptions.jsonl or a dump of"
+        " Wikidata",
+        **dict.fromkeys(
+            EDGE_CONFIGS,
+            "a dump of Wikidata (JSON), wd_item_props.jsonl, hierarchy.jsonl or *.csv of edges",
+        ),
+    }
+    MODULES: ClassVar[tuple[ModuleType, ...]] = (
+        document_splits,
+        event_knowledge,
+        hierarchy_files,
+        hierarchy_graph,
+        hierarchy_readers,
+        hierarchy_settings,
+        licenses,
+        wikidata_reader,
+    )
+    UNDECIDING_SETTINGS: ClassVar[dict[str, frozenset[str]]] = {
+        "events": MENTION_SETTINGS | SPLIT_SETTINGS,
+        **dict.fromkeys(EDGE_CONFIGS, MENTION_SETTINGS | {"task", "languages"}),
+    }
+    BUILDER_CONFIG_CLASS = EventHierarchiesConfig
+    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
+        EventHierarchiesConfig(name=name) for name in RAW_FILES
+    ]
+    DEFAULT_CONFIG_NAME = "mentions"
+
+    @classmethod
+    def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:
+        """The files that the config reads: of mentions those of each split and the knowledge of events."""
+        files = hierarchy_files.hierarchy_files(paths)
+        mentions = [file for file in files if file.kind in MENTION_KINDS]
+        knowledge = [file.path for file in files if file.kind not in MENTION_KINDS]
+        if config_name == "events":
+            found = [file.path for file in text_files(files)]
+            return {"train": found} if found else {}
+        if config_name in EDGE_CONFIGS:
+            has_edges = any(file.kind in EDGE_KINDS for file in files)
+            return {split: [file.path for file in files] for split in SPLITS if has_edges}
+        splits = {file.split for file in mentions}
+        return {
+            split: [*(file.path for file in mentions if file.split in (split, None)), *knowledge]
+            for split in SPLITS
+            if {split, None} & splits
+        }
+
+    @classmethod
+    def wanted_splits(cls, config: datasets.BuilderConfig) -> tuple[str, ...]:
+        """One split of events, the splits with a share above 0 of edges and of mentions by component."""
+        if config.name == "events":
+            return ("train",)
+        if config.name == "mentions" and config.split_by == "stated":
+            return SPLITS
+        return drawn_splits(config)
+
+    @classmethod
+    def wanted_files(
+        cls, config: datasets.BuilderConfig, split_files: dict[str, list[Path]]
+    ) -> dict[str, list[Path]]:
+        """The files of the task and the domain; mentions that components decide on are read for every
+        split."""
+        paths = dict.fromkeys(path for paths in split_files.values() for path in paths)
+        everything = hierarchy_files.hierarchy_files(paths)
+        files = [file for file in everything if is_wanted(file, config)]
+        if config.name != "mentions":
+            return {split: [file.path for file in files] for split in cls.wanted_splits(config)}
+        mentions = [file for file in files if file.kind in MENTION_KINDS]
+        if not mentions:
+            asked = " ".join([config.domain, *([config.wikinews] if config.domain == "wikinews" else [])])
+            raise EventformersError(
+                f"no file of mentions of {asked} for the task {config.task} among"
+                f" {', '.join(file.path.name for file in everything)}; accepted: another domain, task or"
+                " folder"
+            )
+        knowledge = [file.path for file in files if file.kind not in MENTION_KINDS]
+        found = {}
+        for split in SPLITS:
+            own = [
+                file.path
+                for file in mentions
+                if (split in drawn_splits(config) if is_drawn(file, config) else file.split == split)
+            ]
+            if own:
+                found[split] = [*own, *knowledge]
+        return found
+
+    @classmethod
+    def features(cls, config_name: str) -> datasets.Features:
+        """The columns of a config."""
+        text = Value("string")
+        names = {
+            "mentions": (
+                "mention_id",
+                "language",
+                "context_left",
+                "mention",
+                "context_right",
+                "title",
+                "date",
+            ),
+            "events": ("event_id", "language", "title", "description"),
+            "hierarchy": ("child_id", "parent_id"),
+            "sequence": ("event_id", "next_event_id"),
+        }[config_name]
+        columns = dict.fromkeys(names, text)
+        gold = {"event_ids": List(text)} if config_name == "mentions" else {}
+        return datasets.Features({**columns, **gold, "source": text, "license": text})
+
+    def told_by_place(self, config_name: str) -> dict[str, object]:
+        """The source and the licence of each file, and what its name and its folder tell of it."""
+        return {"files": [[*map(str, file[1:]), *self._origins[file.path]] for file in self._files]}
+
+    def accepted_when_empty(self) -> str:
+        """What a split needs to have rows."""
+        if self.config.name in EDGE_CONFIGS:
+            return "at least one edge between two events, in a split with a share above 0"
+        return "at least one mention of a known event" if self.config.name == "mentions" else "one event"
+
+    def examples(self) -> Iterator[Mapping[str, object]]:
+        """The rows of the config; fills `self.report` on the way.
+
+        Raises:
+            DataFormatError: a line of a raw file cannot be read, with file and line.
+            EventformersError: there are files of events, but no event in them.
+        """
+        if self.config.name == "events":
+            return self._event_rows()
+        if self.config.name in EDGE_CONFIGS:
+            return self._edge_rows()
+        return self._mention_rows()
+
+    def _event_rows(self) -> Iterator[Mapping[str, object]]:
+        config, report = self.config, self.report
+        texts = EventTexts(report.read, report.skipped)
+        kept_languages: set[str] = set()
+        kept_events: set[str] = set()
+        wanted = ("en",) if config.task == "crosslingual" else config.languages
+        without_description = 0
+        for file in text_files(self._files):
+            source, license_name = self._origins[file.path]
+            for text in texts.of_file(file):
+                if wanted and text.language not in wanted:
+                    report.skipped["event_text_of_other_language"] += 1
+                    continue
+                kept_languages.add(text.language)
+                kept_events.add(text.event_id)
+                without_description += not text.description
+                report.add_source(source, license_name, events=1)
+                yield {
+                    "event_id": text.event_id,
+                    "language": text.language,
+                    "title": text.title,
+                    "description": text.description,
+                    "source": source,
+                    "license": license_name,
+                }
+        report.statistics["events"] = len(kept_events)
+        report.statistics["events_without_text_in_a_kept_language"] = len(texts.languages) - len(kept_events)
+        report.statistics["texts_without_description"] = without_description
+        report.statistics["languages"] = [*sorted(kept_languages)]
+
+    def _split_generators(self, dl_manager: object) -> list[datasets.SplitGenerator]:
+        if self.config.name in EDGE_CONFIGS:
+            # Few components may leave a split without edges, which only the graph can tell.
+            with_edges = {later_split({self._splits[end] for end in edge}) for edge in self._edges}
+            kept = {split: files for split, files in self.split_files.items() if split in with_edges}
+            self.split_files = kept or self.split_files
+        return super()._split_generators(dl_manager)
+
+    @property
+    def _edges(self) -> dict[Edge, int]:
+        """The edges of the config, with the position of their file among those of knowledge."""
+        graph = self._knowledge.graph
+        return graph.hierarchy if self.config.name == "hierarchy" else graph.sequence
+
+    def _edge_rows(self) -> Iterator[Mapping[str, object]]:
+        report, split_of = self.report, self._splits
+        notes: Counter[str] = Counter()
+        names = list(self.features(self.config.name))[:2]
+        ends: set[str] = set()
+        for edge, place in self._edges.items():
+            splits = {split_of[end] for end in edge}
+            split = later_split(splits)
+            if split not in self.split_files and self._is_first_split:
+                report.skipped["edge_of_a_split_left_out"] += 1
+            if split != self.split:
+                continue
+            notes["edges_between_splits"] += len(splits) > 1
+            ends.update(edge)
+            source, license_name = self._origins[self._knowledge_files[place].path]
+            report.add_source(source, license_name, edges=1)
+            yield {**dict(zip(names, edge, strict=True)), "source": source, "license": license_name}
+        notes["events"] = len(ends)
+        if self.config.name == "hierarchy":
+            graph = self._knowledge.graph
+            inside = {one for one in ends if split_of[one] == self.split}
+            notes["roots"] = sum(one not in graph.parents for one in inside)
+            notes["events_with_several_parents"] = sum(len(graph.parents.get(one, ())) > 1 for one in inside)
+            notes["longest_gold_path"] = max((len(graph.gold_path(one)) for one in inside), default=0)
+        self._tell_of_events()
+        report.statistics.update({name: count for name, count in sorted(notes.items()) if count})
+
+    def _mention_rows(self) -> Iterator[Mapping[str, object]]:
+        report, notes = self.report, Counter[str]()
+        languages: set[str] = set()
+        for file, mention in self._mentions_of_split():
+            report.read["mentions"] += 1
+            where = f"{file.path.name}, line {mention.line}"
+            reason = self._why_left_out(mention)
+            if reason is not None:
+                report.skipped[reason] += 1
+                report.statistics.setdefault(f"first_{reason}", where)
+                continue
+            gold = self._gold(mention, notes)
+            mention_id = mention_id_of(file, mention)
+            if name_hash(mention_id) in self._survey.repeated:
+                self._ids[mention_id] += 1
+                if (number := self._ids[mention_id]) > 1:
+                    notes["mentions_with_repeated_id"] += 1
+                    report.statistics.setdefault("first_mention_with_repeated_id", where)
+                    mention_id = f"{mention_id}#{number}"
+            languages.add(mention.language)
+            notes["mentions_with_several_gold_events"] += len(gold) > 1
+            notes["longest_mention_in_characters"] = max(
+                notes["longest_mention_in_characters"], len(mention.mention)
+            )
+            source, license_name = self._origins[file.path]
+            if mention.source:
+                source, license_name = mention.source, mention.license
+            report.add_source(source, license_name, mentions=1)
+            yield {
+                "mention_id": mention_id,
+                "language": mention.language,
+                "context_left": mention.context_left,
+                "mention": mention.mention,
+                "context_right": mention.context_right,
+                "title": mention.title,
+                "date": mention.date,
+                "event_ids": gold,
+                "source": source,
+                "license": license_name,
+            }
+        self._tell_of_events()
+        report.statistics.update({name: count for name, count in sorted(notes.items()) if count})
+        report.statistics["languages"] = [*sorted(languages)]
+
+    def _mentions_of_split(self) -> Iterator[tuple[HierarchyFile, LinkedMention]]:
+        """The mentions of `self.split`; those without event are in the first one."""
+        read = set(self.split_files[self.split])
+        first = next(iter(self.split_files))
+        for file in self._files:
+            if file.kind not in MENTION_KINDS or file.path not in read:
+                continue
+            drawn = is_drawn(file, self.config)
+            # A file that several splits read is counted with the first.
+            skipped = self.report.skipped if not drawn or self._is_first_split else Counter[str]()
+            for mention in mentions_of(file, skipped):
+                if not drawn or self._splits.get(mention.event_id, first) == self.split:
+                    yield file, mention
+
+    def _why_left_out(self, mention: LinkedMention) -> str | None:
+        """Why a mention is no row; None where it is one."""
+        config, knowledge = self.config, self._knowledge
+        if not mention.event_id:
+            return "mention_without_event"
+        if config.languages and mention.language not in config.languages:
+            return "mention_of_other_language"
+        if not mention.mention.strip():
+            return "mention_without_words"
+        if knowledge.languages is not None and mention.event_id not in knowledge.languages:
+            return "mention_of_unknown_event"
+        if not self._has_text(mention.event_id, mention.language):
+            return "mention_of_event_without_text_in_its_language"
+        if config.hierarchies_only and not knowledge.graph.in_hierarchy(mention.event_id):
+            return "mention_of_event_outside_hierarchies"
+        return None
+
+    def _gold(self, mention: LinkedMention, notes: Counter[str]) -> list[str]:
+        """The event of a mention and its ancestors, those without a text left out."""
+        stated = mention.gold_events if self.config.gold_events == "stated" else None
+        path = self._knowledge.graph.gold_path(mention.event_id)
+        if stated is None:
+            gold = path
+        else:
+            gold = [mention.event_id, *(one for one in stated if one != mention.event_id)]
+            notes["mentions_whose_stated_events_begin_with_another"] += stated[:1] != [mention.event_id]
+            notes["mentions_whose_stated_events_lack_an_ancestor"] += not set(path) <= set(gold)
+        kept = [one for one in gold if self._has_text(one, mention.language)]
+        notes["gold_ancestors_without_text_in_the_language"] += len(gold) - len(kept)
+        return kept
+
+    def _has_text(self, event_id: str, language: str) -> bool:
+        """Whether an event can be a candidate for mentions in a language."""
+        languages = self._knowledge.languages
+        if languages is None:
+            return True
+        return ("en" if self.config.task == "crosslingual" else language) in languages.get(event_id, ())
+
+    def _tell_of_events(self) -> None:
+        """What is counted of events and splits stands in the report of the first split."""
+        if not self._is_first_split:
+            return
+        report, knowledge = self.report, self._knowledge
+        report.read.update(knowledge.read)
+        report.skipped.update(knowledge.skipped)
+        report.statistics.update({name: count for name, count in sorted(self._split_notes.items()) if count})
+        if knowledge.graph.cut:
+            shown = [f"{child} in {parent}" for child, parent in knowledge.graph.cut[:_SHOWN_EDGES]]
+            report.statistics["first_edges_that_close_a_cycle"] = [*shown]
+
+    @property
+    def _is_first_split(self) -> bool:
+        return self.split == next(iter(self.split_files))
+
+    @cached_property
+    def _files(self) -> list[HierarchyFile]:
+        return hierarchy_files.hierarchy_files(self.raw_files)
+
+    @cached_property
+    def _knowledge_files(self) -> list[HierarchyFile]:
+        return [file for file in self._files if file.kind not in MENTION_KINDS]
+
+    @cached_property
+    def _origins(self) -> dict[Path, tuple[str, str]]:
+        """By file where its rows come from, and their licence."""
+        return {file.path: _SAMPLE_ORIGIN if self.is_sample else origin_of(file) for file in self._files}
+
+    @cached_property
+    def _ids(self) -> Counter[str]:
+        """How often each mention id was met that several mentions have."""
+        return Counter()
+
+    @cached_property
+    def _knowledge(self) -> EventKnowledge:
+        """What the raw files tell of events."""
+        return EventKnowledge.of_files(self._knowledge_files)
+
+    @cached_property
+    def _survey(self) -> MentionSurvey:
+        files = [file for file in self._files if file.kind in MENTION_KINDS]
+        if self.config.name in EDGE_CONFIGS:
+            # Those of Wikinews are for testing, also where training has their events.
+            files = [file for file in files if file.domain == "wikipedia"]
+        return MentionSurvey.of_files(files)
+
+    @cached_property
+    def _split_notes(self) -> Counter[str]:
+        """What there is to tell of the splits once they are made."""
+        return Counter()
+
+    @cached_property
+    def _splits(self) -> dict[str, str]:
+        """The split of every event."""
+        config, knowledge, mentioned = self.config, self._knowledge, self._survey.splits
+        notes = self._split_notes
+        stated: dict[str, str] = {}
+        if config.split_by == "stated":
+            stated = {one: later_split(found) for one, found in mentioned.items() if found}
+            notes["events_mentioned_in_several_splits"] = sum(len(found) > 1 for found in mentioned.values())
+            stated.update(knowledge.splits)
+        components = knowledge.graph.components({*(knowledge.languages or ()), *mentioned, *knowledge.named})
+        notes["components"] = len(components)
+        return component_splits(
+            components, stated, config.validation_share, config.test_share, config.split_seed, notes
+        )

@@ -1,0 +1,214 @@
+"""What raw files tell of events: in which languages they have a text, their edges and their splits."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from eventformers.datasets_scripts.document_splits import name_hash
+from eventformers.datasets_scripts.hierarchy_files import EDGE_KINDS, MENTION_KINDS, HierarchyFile
+from eventformers.datasets_scripts.hierarchy_graph import EventGraph
+from eventformers.datasets_scripts.hierarchy_readers import (
+    EventText,
+    LinkedMention,
+    read_description_table,
+    read_dictionary,
+    read_edges,
+    read_hierarchy,
+    read_linked_mentions,
+    read_mention_table,
+)
+from eventformers.datasets_scripts.wikidata_reader import (
+    read_entities,
+    read_item_descriptions,
+    read_item_properties,
+)
+from eventformers.errors import EventformersError
+
+_TEXT_READERS: dict[str, Callable[[Path, Counter[str]], Iterator[EventText]]] = {
+    "dictionary": read_dictionary,
+    "description_table": read_description_table,
+    "descriptions": read_item_descriptions,
+}
+_TEXT_ORDER = (("dictionary", "description_table"), ("descriptions",), ("entities",))
+"""Where the texts of events are taken from: the first of these that is there."""
+
+
+def text_files(files: Iterable[HierarchyFile]) -> list[HierarchyFile]:
+    """The files that titles and descriptions are taken from: the dictionaries, else the descriptions out of
+    Wikidata, else a dump of it; empty where there are none."""
+    files = list(files)
+    for kinds in _TEXT_ORDER:
+        if found := [file for file in files if file.kind in kinds]:
+            return found
+    return []
+
+
+def mentions_of(file: HierarchyFile, skipped: Counter[str]) -> Iterator[LinkedMention]:
+    """The mentions of a file, one after another."""
+    reader = read_mention_table if file.kind == "mention_table" else read_linked_mentions
+    return reader(file.path, skipped)
+
+
+def mention_id_of(file: HierarchyFile, mention: LinkedMention) -> str:
+    """The id that a mention states, else the name of its file and its line."""
+    return mention.mention_id or f"{file.path.name.split('.jsonl', 1)[0]}/{mention.line}"
+
+
+class EventTexts:
+    """The titles and descriptions of events, each language of an event once.
+
+    Of texts without a title, and of the second text of an event in a language, the number is counted.
+    """
+
+    def __init__(self, read: Counter[str], skipped: Counter[str]) -> None:
+        self.languages: dict[str, set[str]] = defaultdict(set)
+        self._read, self._skipped = read, skipped
+
+    def kept(self, texts: Iterable[EventText]) -> Iterator[EventText]:
+        """Those texts that have a title and are the first of their event and language."""
+        for text in texts:
+            self._read["event_texts"] += 1
+            if not text.title:
+                self._skipped["event_without_title"] += 1
+            elif text.language in self.languages[text.event_id]:
+                self._skipped["event_repeated_in_a_language"] += 1
+            else:
+                self.languages[text.event_id].add(text.language)
+                yield text
+
+    def of_file(self, file: HierarchyFile) -> Iterator[EventText]:
+        """The kept texts of a file; of an entity dump those of event candidates."""
+        if file.kind != "entities":
+            yield from self.kept(_TEXT_READERS[file.kind](file.path, self._skipped))
+            return
+        for entity in read_entities(file.path, self._skipped):
+            if entity.is_candidate:
+                yield from self.kept(entity.texts)
+            else:
+                self._skipped["entity_that_is_no_event"] += 1
+
+
+@dataclass
+class EventKnowledge:
+    """What is known of events before any mention is read.
+
+    Args:
+        languages: the languages that each event has a title in; None where no file has titles.
+        graph: their edges.
+        splits: the splits that files of hierarchies state, by event.
+        named: the events that files of hierarchies have a line for.
+        read: counts of what stood in the files.
+        skipped: counts of what was left out, by reason.
+    """
+
+    languages: dict[str, set[str]] | None = None
+    graph: EventGraph = field(default_factory=EventGraph)
+    splits: dict[str, str] = field(default_factory=dict)
+    named: set[str] = field(default_factory=set)
+    read: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def of_files(cls, files: list[HierarchyFile]) -> EventKnowledge:
+        """Read the texts and edges of events; of texts the languages alone stay in memory.
+
+        Edges are remembered by the position of their file in the list. An entity dump is read once, whether
+        it has the texts, too, or not.
+
+        Raises:
+            DataFormatError: a line cannot be read.
+            EventformersError: there are files of texts, but no event in them has a title.
+        """
+        known = cls()
+        sources = text_files(files)
+        texts = EventTexts(known.read, known.skipped)
+        for file in sources:
+            if file.kind != "entities":
+                for _ in texts.of_file(file):
+                    pass
+        if sources:
+            known.languages = texts.languages
+        has_texts = bool(sources) and sources[0].kind != "entities"
+        for place, file in enumerate(files):
+            if file.kind == "entities":
+                known._add_entities(file, place, texts, has_texts)
+            elif file.kind in EDGE_KINDS:
+                known._add_edges(file, place)
+        if sources and not any(texts.languages.values()):
+            names = ", ".join(file.path.name for file in sources)
+            raise EventformersError(
+                f"the knowledge base has no event: no title in {names}; accepted: at least one event with a"
+                " title"
+            )
+        known.languages = dict(texts.languages) if sources else None
+        known.graph.finish(known.languages, known.skipped)
+        return known
+
+    def _add_entities(self, file: HierarchyFile, place: int, texts: EventTexts, has_texts: bool) -> None:
+        for entity in read_entities(file.path, self.skipped, edges_only=has_texts):
+            self.read["entities"] += 1
+            if not (entity.event_id in texts.languages if has_texts else entity.is_candidate):
+                self.skipped["entity_that_is_no_event"] += 1
+                continue
+            if not has_texts:
+                for _ in texts.kept(entity.texts):
+                    pass
+            for statement in entity.statements:
+                self.read["statements"] += 1
+                self.graph.add(statement, place)
+
+    def _add_edges(self, file: HierarchyFile, place: int) -> None:
+        if file.kind == "properties":
+            for statement in read_item_properties(file.path, self.skipped):
+                self.read["statements"] += 1
+                self.graph.add(statement, place)
+            return
+        entries = read_edges(file.path) if file.kind == "edges" else read_hierarchy(file.path, self.skipped)
+        for entry in entries:
+            if entry.event_id is not None:
+                self.named.add(entry.event_id)
+                if entry.split is not None:
+                    self.splits[entry.event_id] = entry.split
+            for statement in entry.statements:
+                self.read["statements"] += 1
+                self.graph.add(statement, place)
+
+
+@dataclass
+class MentionSurvey:
+    """What has to be known of all mentions before the first one is kept, in a few bytes for each.
+
+    Args:
+        splits: the splits whose files mention an event, by event; empty for those of files without a split.
+        repeated: hashes of the mention ids that occur more than once.
+    """
+
+    splits: dict[str, set[str]]
+    repeated: frozenset[int]
+
+    @classmethod
+    def of_files(cls, files: Iterable[HierarchyFile]) -> MentionSurvey:
+        """Read the ids of all mentions and events once.
+
+        Raises:
+            DataFormatError: a line cannot be read.
+        """
+        splits: dict[str, set[str]] = defaultdict(set)
+        hashes = array("Q")
+        for file in files:
+            if file.kind not in MENTION_KINDS:
+                continue
+            for mention in mentions_of(file, Counter()):
+                hashes.append(name_hash(mention_id_of(file, mention)))
+                if mention.event_id:
+                    found = splits[mention.event_id]
+                    if file.split is not None:
+                        found.add(file.split)
+        values, counts = np.unique(np.frombuffer(hashes, dtype=np.uint64), return_counts=True)
+        return cls(dict(splits), frozenset(values[counts > 1].tolist()))

@@ -1,0 +1,235 @@
+"""Reading mentions, dictionaries, hierarchies and edges: XLEL-WD's fields, and every fault with its line."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventformers.datasets_scripts.hierarchy_readers import (
+    Statement,
+    plain_id,
+    read_description_table,
+    read_dictionary,
+    read_edges,
+    read_hierarchy,
+    read_linked_mentions,
+    read_mention_table,
+)
+from eventformers.datasets_scripts.raw_files import read_lines
+from eventformers.errors import DataFormatError
+
+MENTION = {
+    "context_left": " Before the ",
+    "mention": "fall",
+    "context_right": " came pride. ",
+    "context_lang": "en",
+    "label_id": "830917",
+}
+
+
+def write(path: Path, *rows: object) -> Path:
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("stated", "plain"), [("Q361", "361"), (" 361 ", "361"), ("Q", "Q"), ("Quake-7", "Quake-7")]
+)
+def test_ids_of_wikidata_lose_their_q(stated: str, plain: str) -> None:
+    assert plain_id(stated) == plain
+
+
+def test_a_mention_of_xlel_wd(tmp_path: Path) -> None:
+    (mention,) = read_linked_mentions(write(tmp_path / "m.jsonl", MENTION), Counter())
+    assert mention._asdict() == {
+        "line": 1,
+        "mention_id": "",
+        "language": "en",
+        "context_left": " Before the ",
+        "mention": "fall",
+        "context_right": " came pride. ",
+        "title": "",
+        "date": "",
+        "event_id": "830917",
+        "gold_events": None,
+        "source": "",
+        "license": "",
+    }
+
+
+def test_further_fields_of_mentions(tmp_path: Path) -> None:
+    more = {
+        "context_title": "News",
+        "context_date": "2012-08-12",
+        "id": "m1",
+        "gold_label_ids": ["Q7", 8, "7"],
+        "source": "own",
+        "license": "cc by 4.0",
+    }
+    (mention,) = read_linked_mentions(write(tmp_path / "m.jsonl", {**MENTION, **more}), Counter())
+    assert (mention.title, mention.date, mention.mention_id) == ("News", "2012-08-12", "m1")
+    assert mention.gold_events == ["7", "8"]
+    assert (mention.source, mention.license) == ("own", "CC-BY-4.0")
+
+
+def test_right_to_left_and_combining_characters_stay_as_they_are(tmp_path: Path) -> None:
+    texts = {
+        "context_left": "\u202bفي ",
+        "mention": "حرب أكتوبر",
+        "context_right": " cafe\u0301 \u0928\u093f\u200d",
+    }
+    (mention,) = read_linked_mentions(write(tmp_path / "m.jsonl", {**MENTION, **texts}), Counter())
+    assert {name: getattr(mention, name) for name in texts} == texts
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        ([], "JSON that is list"),
+        ({"context_lang": "en"}, 'a line without "mention"'),
+        ({**MENTION, "context_lang": ""}, 'a mention without "context_lang"'),
+        ({**MENTION, "mention": ["fall"]}, '"mention" that is list'),
+        ({**MENTION, "gold_label_ids": "7"}, '"gold_label_ids" that is str'),
+        ({**MENTION, "gold_label_ids": [""]}, "'' in \"gold_label_ids\""),
+        ({**MENTION, "mention": "\ud800"}, "half of a surrogate pair"),
+    ],
+)
+def test_faults_of_mentions_are_told_with_their_line(tmp_path: Path, row: Any, found: str) -> None:
+    path = tmp_path / "m.jsonl"
+    path.write_text(json.dumps(MENTION) + "\n" + json.dumps(row) + "\n", encoding="utf-8")
+    with pytest.raises(DataFormatError, match=r"m\.jsonl, line 2") as caught:
+        list(read_linked_mentions(path, Counter()))
+    assert found in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["label_desc", "label_description"])
+def test_both_spellings_of_the_description(tmp_path: Path, name: str) -> None:
+    row = {"label_id": "Q5", "label_title": " Fall ", name: "It fell.", "label_lang": "en"}
+    (event,) = read_dictionary(write(tmp_path / "d.jsonl", row), Counter())
+    assert event[1:] == ("5", "en", "Fall", "It fell.")
+
+
+def test_a_description_that_is_not_a_number_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    path.write_text('{"label_id": 5, "label_title": "Fall", "label_desc": NaN, "label_lang": "en"}\n\n')
+    skipped: Counter[str] = Counter()
+    (event,) = read_dictionary(path, skipped)
+    assert event[1:] == ("5", "en", "Fall", "")
+    assert skipped == {"blank_line": 1}
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        ({"label_title": "Fall", "label_lang": "en"}, "an event without an id"),
+        ({"label_id": "1", "label_title": "Fall"}, "an event without a language"),
+        ("Fall", "JSON that is str"),
+    ],
+)
+def test_faults_of_dictionaries(tmp_path: Path, row: object, found: str) -> None:
+    with pytest.raises(DataFormatError, match=f"line 1: found {found}"):
+        list(read_dictionary(write(tmp_path / "d.jsonl", row), Counter()))
+
+
+def test_hierarchies_by_name_and_by_property(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "h.jsonl",
+        {"label_id": "1", "part_of": [{"label_id": "2", "count": 4}], "follows": ["3"], "split": "dev"},
+        {"label_id": "2", "P527": ["Q1"], "P361": [], "P155": [], "P156": [4]},
+    )
+    first, second = read_hierarchy(path, Counter())
+    assert first == ("1", "validation", [Statement("1", "part_of", "2"), Statement("1", "follows", "3")])
+    assert second == ("2", None, [Statement("2", "P527", "1"), Statement("2", "P156", "4")])
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        ({"part_of": ["1"]}, "a line without the id of an event"),
+        ({"label_id": "1", "part_of": "2"}, '"part_of" that is str'),
+        ({"label_id": "1", "part_of": [{"count": 2}]}, "{'count': 2} in \"part_of\""),
+        ({"label_id": "1", "split": "exam"}, "the split 'exam'"),
+    ],
+)
+def test_faults_of_hierarchies(tmp_path: Path, row: object, found: str) -> None:
+    with pytest.raises(DataFormatError) as caught:
+        list(read_hierarchy(write(tmp_path / "h.jsonl", row), Counter()))
+    assert f"line 1: found {found}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "statement"),
+    [
+        ("child_id,child,relation,parent_id\n1,a,follows,2\n", ("1", "follows", "2")),
+        ("child_id,parent_id,source\n1,2,own\n", ("1", "part_of", "2")),
+        ('head_qid,property,tail_qid,x\nQ1,P361,Q2,"a\nb"\n', ("1", "P361", "2")),
+    ],
+)
+def test_edges_of_csv_files(tmp_path: Path, text: str, statement: tuple[str, str, str]) -> None:
+    path = tmp_path / "edges.csv"
+    path.write_text(text, encoding="utf-8")
+    (entry,) = read_edges(path)
+    assert entry == (None, None, [Statement(*statement)])
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a,b\n1,2\n", "line 1: found the columns a,b"),
+        ("child_id,relation,parent_id\n1,part_of,2\n1,near,2\n", "line 3: found the relation 'near'"),
+        ("child_id,parent_id\n1,\n", "line 2: found an edge without one of its events"),
+        ("head_qid,property,tail_qid\nQ1\n", "line 2: found the relation ''"),
+    ],
+)
+def test_faults_of_csv_files(tmp_path: Path, text: str, found: str) -> None:
+    path = tmp_path / "edges.csv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DataFormatError) as caught:
+        list(read_edges(path))
+    assert found in str(caught.value)
+
+
+def test_tables_of_the_pipeline(tmp_path: Path) -> None:
+    path = tmp_path / "xlec-data.tsv"
+    header = "Wikidata Item\tWikipedia Language\tWikipedia Title\tWikipedia Inlink Title\tContext\n"
+    path.write_text(header + 'Q5\ten\tFall\tPride\tA "quote <a> great fall </a> came.\n\n', encoding="utf-8")
+    skipped: Counter[str] = Counter()
+    (mention,) = read_mention_table(path, skipped)
+    assert (mention.context_left, mention.mention, mention.context_right) == (
+        'A "quote ',
+        "great fall",
+        " came.",
+    )
+    assert (mention.event_id, mention.title, mention.date, mention.language) == ("5", "Pride", "", "en")
+    assert skipped == {"blank_line": 1}
+    path.write_text(header + "Q5\ten\tFall\tPride\tno mention\n", encoding="utf-8")
+    with pytest.raises(DataFormatError, match="line 2: found a Context without a mention"):
+        list(read_mention_table(path, Counter()))
+    path.write_text(header + "Q5\ten\n", encoding="utf-8")
+    with pytest.raises(DataFormatError, match=r"line 2: found 2 fields; accepted: .*: 5"):
+        list(read_mention_table(path, Counter()))
+    described = tmp_path / "label_desc.tsv"
+    names = "Wikidata Item\tWikipedia Language\tWikipedia Title\tWikipedia Description\n"
+    described.write_text(names + "Q5\tde\tSturz\tEr fiel.\n", encoding="utf-8")
+    assert [event[1:] for event in read_description_table(described, Counter())] == [
+        ("5", "de", "Sturz", "Er fiel.")
+    ]
+
+
+@pytest.mark.parametrize(("suffix", "module"), [(".gz", gzip), (".bz2", bz2)])
+def test_compressed_files(tmp_path: Path, suffix: str, module: Any) -> None:
+    path = tmp_path / f"m.jsonl{suffix}"
+    path.write_bytes(module.compress((json.dumps(MENTION) + "\n").encode()))
+    assert len(list(read_linked_mentions(path, Counter()))) == 1
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(DataFormatError, match=r"broken .* data"):
+        list(read_lines(path))
+    path.write_bytes(b"plain text")
+    with pytest.raises(DataFormatError, match=r"line 1: found broken .* data"):
+        list(read_lines(path))
