@@ -59,6 +59,20 @@ def test_a_trained_model_stands_beside_its_untrained_encoder(name, run_folders, 
     assert len(load_results(tmp_path)) == 2
 
 
+def test_types_of_training_that_are_scored_as_unseen_are_told(run_folders, tiny_encoder, tmp_path):
+    rows = load_built(None, "mentions", builder="event_types", num_seen=6, num_unseen=6)["train"]
+    unseen = next(row["event_type"] for row in rows if not row["seen"])
+    model = EventTypeInductionModel.from_encoder(
+        tiny_encoder, pooling="mean", trigger_input="found", trained_types=["Nothing of this", unseen]
+    )
+    model.save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(tmp_path)
+    with pytest.warns(UserWarning, match=rf"labels of 1 types that are scored as unseen \({unseen}\)"):
+        result = evaluate(tmp_path, "type_induction", baseline_encoder=tiny_encoder)
+    # It looks for triggers, and the untrained encoder reads sentences.
+    assert result.baseline.settings["trigger_input"] == "none"
+
+
 def test_each_mention_is_encoded_once_for_all_tasks(run_folders, monkeypatch):
     calls = []
     encode = mention_encoding.encode_mentions

@@ -8,10 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from transformers import AutoTokenizer
 
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
+from eventformers.inference.encode import EventEncoder
 from eventformers.inference.induction import Induction, induce
+from eventformers.inference.mention_encoding import encode_mentions
 from eventformers.inference.mention_files import load_mentions
+from eventformers.models.modeling_event_type_induction import EventTypeInductionModel
 
 SENTENCES = {
     "Arrest": "the police arrested {}",
@@ -111,6 +116,29 @@ def test_plain_sentences_are_named_by_words(tiny_encoder: Path, tmp_path: Path) 
     assert found.purity is None
     assert found.mentions[1]["mention_id"] == "mine/3"
     assert found.settings["models"][0]["trigger_input"] == "none"
+
+
+def test_sentences_are_named_by_the_triggers_that_are_found(tiny_encoder: Path, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = EventTypeInductionModel.from_encoder(tiny_encoder, trigger_input="found").eval()
+    encoder = EventEncoder(model, AutoTokenizer.from_pretrained(tiny_encoder), name="finder", max_length=32)
+    told = [{name: row[name] for name in ("id", "sentence")} for row in rows()]
+    plain = tmp_path / "plain.jsonl"
+    plain.write_text("".join(json.dumps(row) + "\n" for row in told), encoding="utf-8")
+    found = induce(encoder, plain, num_clusters=3)
+    assert {one.name_source for one in found.types} == {"triggers"}
+    assert found.counts["triggers_found"] == 24
+    assert "mentions_without_trigger" not in found.counts
+    spans = encode_mentions(encoder, found.mentions).triggers
+    for row, (start, end) in zip(found.mentions, spans, strict=True):
+        assert (row["trigger_start"], row["trigger_end"]) == (start, end)
+        assert row["trigger"] == row["text"][start:end] != ""
+    # Given triggers are read where every mention has one.
+    given = tmp_path / "given.jsonl"
+    given.write_text("".join(json.dumps(row) + "\n" for row in rows()), encoding="utf-8")
+    read = induce(encoder, given, num_clusters=3)
+    assert read.settings["models"][0]["trigger_input"] == "span"
+    assert {row["trigger"] for row in read.mentions} == set(TRIGGERS.values())
 
 
 def test_types_decide_nothing_but_purity(file: Path, tiny_encoder: Path) -> None:

@@ -12,7 +12,7 @@ from transformers import AutoModel, AutoTokenizer, BertTokenizerFast
 
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.encode import EventEncoder, load_encoder
-from eventformers.inference.mention_encoding import encode_mentions, has_trigger
+from eventformers.inference.mention_encoding import encode_labels, encode_mentions, has_trigger
 from eventformers.models.modeling_event_type_induction import EventTypeInductionModel
 from eventformers.trainers.marker_tokens import add_marker_tokens
 from eventformers.trainers.mention_tokenising import TRIGGER_MARKERS, tokenise_mentions
@@ -96,6 +96,40 @@ def test_model_reads_triggers_as_in_training(trigger_input: str, tiny_encoder: P
     for part in ("embeddings", "query", "key"):
         np.testing.assert_allclose(getattr(vectors, part), expected[part].numpy(), atol=1e-5)
     assert np.allclose(vectors.embeddings[1], vectors.embeddings[2]) != reads
+
+
+def test_found_triggers_are_told_by_their_characters(tiny_encoder: Path) -> None:
+    """The word that holds the token which the model chose; a trigger that is given plays no part."""
+    encoder = trained(tiny_encoder, "found")
+    vectors = encode_mentions(encoder, MENTIONS)
+    for row, span, vector in zip(MENTIONS, vectors.triggers, vectors.embeddings, strict=True):
+        encoded = encoder.tokenizer(row["text"], return_tensors="pt")
+        with torch.inference_mode():
+            output = encoder.model(**encoded)
+        [[_, place]] = output.found_triggers.nonzero().tolist()
+        word = encoded.token_to_word(place)
+        assert tuple(span) == tuple(encoded.word_to_chars(word))
+        assert row["text"][slice(*span)] in row["text"].split()
+        np.testing.assert_allclose(vector, output.embeddings[0].numpy(), atol=1e-5)
+    assert vectors.rows(np.array([1, 2])).triggers.tolist() == vectors.triggers[1:3].tolist()
+    assert encode_mentions(trained(tiny_encoder, "span"), MENTIONS[:1]).triggers is None
+
+
+@pytest.mark.filterwarnings("ignore:1 of 5 mentions have no trigger")
+def test_given_triggers_can_be_read_by_a_model_that_finds_them(tiny_encoder: Path) -> None:
+    told = encode_mentions(trained(tiny_encoder, "found"), MENTIONS, trigger_input="span")
+    assert told.triggers is None
+    expected = encode_mentions(trained(tiny_encoder, "span"), MENTIONS).embeddings
+    np.testing.assert_allclose(told.embeddings, expected, atol=1e-6)
+
+
+def test_labels_are_read_whole(plain: EventEncoder, tiny_encoder: Path) -> None:
+    labels = ["the police arrested a thief", "a storm"]
+    expected = trained(tiny_encoder, "none").encode(labels)
+    for trigger_input in ("none", "span", "found"):
+        found = encode_labels(trained(tiny_encoder, trigger_input), labels)
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_array_equal(encode_labels(plain, labels), plain.encode(labels))
 
 
 def test_triggers_that_are_cut_off_are_told(plain: EventEncoder) -> None:

@@ -187,6 +187,7 @@ def induce(
         encode_mentions(encoder, rows, trigger_input=reading, **progress)
         for encoder, reading in zip(encoders, chosen, strict=True)
     ]
+    rows, counts["triggers_found"] = _with_found_triggers(rows, runs)
     on_manifold = method == "agglomerative" if manifold is None else manifold
     matrix = distances_to_cluster(runs, distance, manifold=on_manifold)
     vectors = _joint(run.embeddings for run in runs)
@@ -253,11 +254,30 @@ def _check(method: str, num_clusters: int | None, top: int, examples: int) -> No
 
 
 def _usual_trigger_input(encoder: EventEncoder, rows: Iterable[dict[str, Any]]) -> TriggerInput:
-    """The model's own way to read triggers; a plain encoder's is the span where there is any to read."""
+    """The model's own way to read triggers, or none to find where all are given; a plain encoder's is the
+    span where there is any to read."""
     own = getattr(encoder.model.config, "trigger_input", None)
+    if own == "found" and all(map(has_trigger, rows)):
+        return "span"
     if own is not None:
         return own  # type: ignore[no-any-return]
     return "span" if hasattr(encoder.model, "pool") and any(map(has_trigger, rows)) else "none"
+
+
+def _with_found_triggers(
+    rows: list[dict[str, Any]], runs: Sequence[MentionVectors]
+) -> tuple[list[dict[str, Any]], int]:
+    """Mentions without a trigger get the one that the first model to look for triggers found; how many."""
+    spans = next((run.triggers for run in runs if run.triggers is not None), None)
+    if spans is None:
+        return rows, 0
+    filled, number = [], 0
+    for row, (start, end) in zip(rows, spans.tolist(), strict=True):
+        is_new = not has_trigger(row) and start < end
+        number += is_new
+        found = {"trigger": row["text"][start:end], "trigger_start": start, "trigger_end": end}
+        filled.append({**row, **found} if is_new else row)
+    return filled, number
 
 
 def _read_names(names: str | Path | Sequence[str] | None) -> list[str]:

@@ -28,11 +28,14 @@ class MentionVectors(NamedTuple):
         embeddings: encoder vectors F, `(n, d)`.
         query: queries of the clusterer, `(n, d)`; None for a plain encoder.
         key: keys of the clusterer, `(n, d)`; None for a plain encoder.
+        triggers: where the words that were found to be triggers start and end in their texts, `(n, 2)`, -1
+            where none was; None where none was looked for.
     """
 
     embeddings: Matrix
     query: Matrix | None = None
     key: Matrix | None = None
+    triggers: Labels | None = None
 
     def rows(self, chosen: NDArray[np.integer] | NDArray[np.bool_]) -> MentionVectors:
         """The vectors of some mentions, by their places or a mask."""

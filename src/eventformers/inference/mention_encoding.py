@@ -15,7 +15,7 @@ from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.encode import DistinctRows, EventEncoder, Positions, Vectors
 from eventformers.inference.event_inputs import EventInputs, TokenRow, tokenise_texts
-from eventformers.inference.mention_distances import MentionVectors
+from eventformers.inference.mention_distances import Labels, MentionVectors
 from eventformers.models.pooling import mean_pool
 from eventformers.trainers.mention_tokenising import NO_TRIGGER, Mention, check_markers, mark_trigger
 
@@ -27,6 +27,7 @@ PLAIN_TRIGGER_INPUTS: tuple[TriggerInput, ...] = ("none", "span")
 """What a plain encoder can be told of a trigger; a model of event type induction has its own way."""
 
 _PARTS = ("embeddings", "query", "key")
+_FOUND = "found_place"
 
 
 class MentionInputs(EventInputs):
@@ -114,7 +115,8 @@ def encode_mentions(
         show_progress: draw a progress bar on standard error.
 
     Returns:
-        The vectors in the order of the mentions; a plain encoder has neither queries nor keys.
+        The vectors in the order of the mentions, and the triggers where they are found; a plain encoder has
+        neither queries nor keys.
 
     Raises:
         UnknownNameError: an unknown `trigger_input`.
@@ -177,19 +179,39 @@ def _encode(
     keys = [_key(mention, place, inputs, reads_trigger) for place, mention in enumerate(mentions)]
     rows = DistinctRows(keys)
     parts = _PARTS if induces else _PARTS[:1]
-    shape = (len(keys), encoder.dimension)
-    vectors = {part: np.empty(shape, dtype=np.float32) for part in parts}
+    vectors = {part: np.empty((len(keys), encoder.dimension), dtype=np.float32) for part in parts}
+    if chosen == "found":
+        vectors[_FOUND] = np.empty((len(keys), 1), dtype=np.float32)
 
     def apply(model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions) -> None:
         if chosen == "found":
             del tensors["trigger_mask"]
-        for place, part in enumerate(_forward(model, tensors, induces)):
-            rows.scatter(positions, part, vectors[parts[place]])
+        for part, encoded in zip(vectors.values(), _forward(model, tensors, induces), strict=True):
+            rows.scatter(positions, encoded, part)
 
     encoder.pass_distinct(rows, inputs, apply, batch_size=batch_size, show_progress=show_progress)
-    for part in parts:
-        rows.copy_known(vectors[part])
-    return MentionVectors(*(vectors[part] for part in parts))
+    for part in vectors.values():
+        rows.copy_known(part)
+    places = vectors.pop(_FOUND, None)
+    if places is None:
+        return MentionVectors(**vectors)
+    texts = [key.text for key in keys]
+    return MentionVectors(**vectors, triggers=_words_at(inputs, texts, places[:, 0].astype(np.int64)))
+
+
+def _words_at(inputs: MentionInputs, texts: Sequence[str], places: Labels) -> Labels:
+    """Where the words that hold a token of each text start and end; see `MentionVectors.triggers`."""
+    known = dict(zip(texts, places.tolist(), strict=True))
+    encoded, _ = tokenise_texts(inputs.tokenizer, list(known), inputs.max_length)
+    spans = {}
+    for row, (text, place) in enumerate(known.items()):
+        start, end = NO_TRIGGER, NO_TRIGGER
+        if place >= 0:
+            start, end = encoded.word_to_chars(row, encoded.token_to_word(row, place))
+            # Some tokenizers count the blank before a word to it.
+            start += len(text[start:end]) - len(text[start:end].lstrip())
+        spans[text] = (start, end)
+    return np.array([spans[text] for text in texts], dtype=np.int64).reshape(-1, 2)
 
 
 def has_trigger(mention: Mapping[str, Any]) -> bool:
@@ -237,10 +259,14 @@ def _key(mention: Mapping[str, Any], place: int, inputs: MentionInputs, reads_tr
 
 
 def _forward(model: nn.Module, tensors: dict[str, torch.Tensor], induces: bool) -> list[Vectors]:
-    """The vectors of a batch, each `(batch, d)`."""
+    """The vectors of a batch, each `(batch, d)`; last, where triggers are found, the place of each token."""
     if induces:
         output = model(**tensors)
-        return [output[part].float().cpu().numpy() for part in _PARTS]
+        parts = [output[part] for part in _PARTS]
+        found = output.found_triggers
+        if found is not None:
+            parts.append(torch.where(found.any(dim=1), found.int().argmax(dim=1), -1).unsqueeze(1))
+        return [part.float().cpu().numpy() for part in parts]
     output = model(input_ids=tensors["input_ids"])
     mask = tensors["trigger_mask"]
     # Whatever the model's own pooling is, a trigger is the mean of its tokens.
