@@ -144,6 +144,11 @@ def train_stage(
     _freeze(model, arguments.frozen_modules or [])
     if arguments.encoder_cache_tokens is not None:
         cache_encoder(model, arguments.encoder_cache_tokens)
+    if options.lora and getattr(model.config, "freeze_encoder", False):
+        raise EventformersError(
+            "--lora adapts the encoder, and freeze_encoder keeps it as it is; accepted: --lora with "
+            "freeze_encoder=false and encoder_cache_tokens=null, or a run without --lora"
+        )
     start = _start_weights(model, arguments.start_weight_share, options.lora)
     trained = add_lora(model, method.trained_whole, options.encoder_name) if options.lora else model
     trainer = EventTrainer(

@@ -140,6 +140,21 @@ class TestEventTypeInductionTraining(MethodTrainingCase):
             _assert_same(self.run(tiny_encoder, raw, killed, settings, lora=lora, resume=True), whole)
             assert {path.name for path in killed.glob("checkpoint-*")} == {"checkpoint-2", "checkpoint-4"}
 
+    def test_adapters_need_an_encoder_that_trains(
+        self, tiny_encoder: Path, raw: Path, tmp_path: Path
+    ) -> None:
+        with pytest.raises(EventformersError, match=r"--lora adapts the encoder.*freeze_encoder=false"):
+            self.run(tiny_encoder, raw, tmp_path / "run", ("freeze_encoder=true",), lora=True)
+
+    def test_a_cached_encoder_gives_the_same_losses(
+        self, tiny_encoder: Path, raw: Path, tmp_path: Path
+    ) -> None:
+        """Of all hidden states that are read, to the three digits of half precision."""
+        frozen = ("freeze_encoder=true",)
+        plain = self.run(tiny_encoder, raw, tmp_path / "plain", frozen)
+        cached = self.run(tiny_encoder, raw, tmp_path / "cached", (*frozen, "encoder_cache_tokens=1000"))
+        assert _losses(cached) == pytest.approx(_losses(plain), rel=2e-3)
+
     def test_silhouettes_of_epochs(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
         """Without a word on saving there is one for each epoch, of 9 whole batches; dropout stays on."""
         settings = ("silhouette_window=5", "max_steps=-1", "num_train_epochs=2")
