@@ -247,7 +247,7 @@ class _SingleFirst:
         self._margin = np.float32(2 * (alternatives.shape[1] + 4) * 2.0**-24)
 
     def __call__(self, block: slice, asked: _Pairs, known: _Pairs) -> Positions:
-        with _full_single_precision():
+        with full_single_precision():
             scores = (self._single_premises[block] @ self._single_alternatives.T).numpy()
         golds = scores[asked]
         scores[known] = -np.inf
@@ -269,7 +269,7 @@ class _SingleFirst:
 
 
 @contextmanager
-def _full_single_precision() -> Iterator[None]:
+def full_single_precision() -> Iterator[None]:
     """Products in single precision whatever the process allows, so that their rounding keeps its bound."""
     allowed = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")

@@ -1,0 +1,198 @@
+"""Parent-child relations of events, found where the mentions of one are mentions of the other, too.
+
+M_e are the mentions that have the event e among their first candidates (the paper takes four). A mention that
+is linked to an event should be linked to its parent as well, so that
+
+    h(i, j) = |M_i ∩ M_j| / |M_i|
+
+is high where j is the parent of i (Ou et al., 2023, section 5.3, equation 5). The intersections of all pairs
+are one product of sparse matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
+
+from eventformers.errors import EventformersError
+from eventformers.inference.encode import Positions
+
+DEPTH = 4
+"""First candidates of a mention that count as linked to it (Ou et al., 2023, section 6.3)."""
+
+
+class Parents(NamedTuple):
+    """Parents that were found: one entry for each pair of child and parent, child by child, best first.
+
+    Attributes:
+        children: positions of the children, `(pairs,)`.
+        parents: positions of their parents, `(pairs,)`.
+        scores: h(child, parent), in (0, 1], `(pairs,)`.
+        shared: number of mentions that both have, `(pairs,)`.
+    """
+
+    children: Positions
+    parents: Positions
+    scores: NDArray[np.float64]
+    shared: Positions
+
+
+class ParentRanks(NamedTuple):
+    """Where the gold parent of each child stands among all other events, from 1.
+
+    Of several gold parents the one that stands first counts. An infinite rank is a miss at every depth.
+
+    Attributes:
+        ranks: equal scores are put in the order of the ids, `(children,)`.
+        pessimistic: the gold parent stands behind all that tie with it, `(children,)`.
+        tied: number of children whose gold parent ties with another event.
+        unlinked: number of children that no mention has among its candidates; their ranks are infinite.
+        unknown_parents: number of children with mentions of whose gold parents none is among the events;
+            their ranks are infinite.
+    """
+
+    ranks: NDArray[np.float64]
+    pessimistic: NDArray[np.float64]
+    tied: int
+    unlinked: int
+    unknown_parents: int
+
+
+@dataclass(frozen=True)
+class DiscoveredHierarchy:
+    """The mentions that events share.
+
+    Attributes:
+        event_ids: the ids of the events.
+        mentions: |M_e| of each event, `(events,)`.
+        shared: |M_i ∩ M_j| of each pair of different events that share a mention, `(events, events)`.
+    """
+
+    event_ids: list[str]
+    mentions: Positions
+    shared: csr_array
+
+    def parents(self, number: int | None = None, *, lowest: float = 0.0) -> Parents:
+        """The likeliest parents of each event, of those that share a mention with it.
+
+        Args:
+            number: parents of an event at most; None takes all.
+            lowest: the score that a parent must have.
+
+        Raises:
+            EventformersError: a number below 1.
+        """
+        if number is not None and number < 1:
+            raise EventformersError(f"the number of parents is {number}; accepted: 1 or more")
+        pairs = self.shared.tocoo()
+        children, parents = (axis.astype(np.int64) for axis in pairs.coords)
+        scores = pairs.data / self.mentions[children]
+        order = np.lexsort((self._id_order[parents], -pairs.data, children))
+        order = order[scores[order] >= lowest]
+        of_child = children[order]
+        place = np.arange(len(order)) - np.searchsorted(of_child, of_child)
+        order = order if number is None else order[place < number]
+        return Parents(children[order], parents[order], scores[order], pairs.data[order].astype(np.int64))
+
+    def ranks(self, gold_parents: Mapping[str, Collection[str]]) -> ParentRanks:
+        """Ranks of gold parents by h, in the order of the children.
+
+        Args:
+            gold_parents: the ids of the parents of each child, by its id.
+
+        Raises:
+            EventformersError: there is no child, or one without a parent or with itself as one.
+        """
+        if not gold_parents:
+            raise EventformersError("there is no event with a parent; accepted: at least one")
+        position = {event_id: place for place, event_id in enumerate(self.event_ids)}
+        ranks = np.full((2, len(gold_parents)), np.inf)
+        tied = unlinked = unknown_parents = 0
+        for place, (child_id, parent_ids) in enumerate(gold_parents.items()):
+            if not parent_ids or child_id in parent_ids:
+                found = "itself as its parent" if parent_ids else "no parent"
+                raise EventformersError(f"the event {child_id!r} has {found}; accepted: other events")
+            child = position.get(child_id)
+            gold = [position[parent_id] for parent_id in set(parent_ids) if parent_id in position]
+            if child is None or not self.mentions[child]:
+                unlinked += 1
+            elif not gold:
+                unknown_parents += 1
+            else:
+                above, level, before = self._count(child, np.array(gold))
+                ranks[:, place] = 1 + above + before, 1 + above + level
+                tied += level > 0
+        return ParentRanks(ranks[0], ranks[1], tied, unlinked, unknown_parents)
+
+    def _count(self, child: int, gold: Positions) -> tuple[int, int, int]:
+        """Events above the best gold parent, those level with it, and of these those whose id is before."""
+        of_child = slice(*self.shared.indptr[child : child + 2])
+        others, shared = self.shared.indices[of_child], self.shared.data[of_child]
+        of_gold = np.zeros(len(gold), dtype=np.int64)
+        known = np.isin(others, gold)
+        by_event = dict(zip(others[known].tolist(), shared[known].tolist(), strict=True))
+        of_gold[:] = [by_event.get(event, 0) for event in gold.tolist()]
+        highest = of_gold.max()
+        first = self._id_order[gold[of_gold == highest]].min()
+        others, shared = others[~known], shared[~known]
+        if highest:
+            level = self._id_order[others[shared == highest]]
+            return int(np.sum(shared > highest)), len(level), int(np.sum(level < first))
+        # All events without a shared mention are level, but for the child and its gold parents.
+        left_out = self._id_order[np.concatenate(([child], gold, others))]
+        level_events = len(self.event_ids) - len(left_out)
+        return len(others), level_events, int(first - np.sum(left_out < first))
+
+    @cached_property
+    def _id_order(self) -> Positions:
+        """The place of each event in the order of the ids."""
+        order = np.empty(len(self.event_ids), dtype=np.int64)
+        by_id = sorted(range(len(self.event_ids)), key=self.event_ids.__getitem__)
+        order[by_id] = np.arange(len(by_id))
+        return order
+
+
+def discover_hierarchy(event_ids: Sequence[str], candidates: Positions) -> DiscoveredHierarchy:
+    """Count the mentions that events share.
+
+    Args:
+        event_ids: the ids of the events.
+        candidates: the first candidates of each mention by their positions in `event_ids`, -1 where there is
+            none, `(mentions, k)`; an event that stands twice counts once.
+
+    Raises:
+        EventformersError: there is no event, an id stands twice, or a candidate is not among the events.
+    """
+    if not len(event_ids) or len(set(event_ids)) != len(event_ids):
+        raise EventformersError(
+            f"{len(event_ids):,} events with {len(set(event_ids)):,} distinct ids; accepted: at least one, "
+            "each with an id of its own"
+        )
+    if candidates.ndim != 2 or not np.isin(candidates.dtype.kind, ["i", "u"]):
+        raise EventformersError(
+            f"candidates of shape {candidates.shape} and type {candidates.dtype}; accepted: (mentions, k) "
+            "positions of events"
+        )
+    if candidates.size and not -1 <= candidates.min() <= candidates.max() < len(event_ids):
+        raise EventformersError(
+            f"candidates from {candidates.min()} to {candidates.max()} among {len(event_ids):,} events; "
+            f"accepted: 0 to {len(event_ids) - 1}, and -1 where there is none"
+        )
+    mentions, _ = there = np.nonzero(candidates >= 0)
+    linked = coo_array(
+        (np.ones(len(mentions), dtype=np.int32), (candidates[there], mentions)),
+        shape=(len(event_ids), len(candidates)),
+    ).tocsr()
+    # Entries of the same place have been added up.
+    linked.data[:] = 1
+    shared = (linked @ linked.T).tocsr()
+    counts = shared.diagonal().astype(np.int64)
+    shared.setdiag(0)
+    shared.eliminate_zeros()
+    return DiscoveredHierarchy(list(event_ids), counts, shared)

@@ -1,0 +1,120 @@
+"""Candidates are ordered by other scores, and those that reach a threshold are linked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from eventformers.errors import EventformersError
+from eventformers.inference.candidate_index import Candidates
+from eventformers.inference.grounding import (
+    THRESHOLDS,
+    choose_threshold,
+    link,
+    link_best,
+    parts_by_language,
+    rerank,
+)
+
+EVENTS = ["landing", "campaign", "war", "siege"]
+NOTHING = -np.inf
+
+
+def candidates(events: list[list[int]], scores: list[list[float]]) -> Candidates:
+    return Candidates(np.array(events), np.array(scores, dtype=np.float32), {"fr": 1}, {"en": 0.5})
+
+
+@pytest.fixture
+def retrieved() -> Candidates:
+    return candidates([[2, 0, 3], [3, 1, -1], [-1, -1, -1]], [[5, 4, 3], [2, 1, NOTHING], [NOTHING] * 3])
+
+
+@pytest.mark.parametrize("pairs_at_once", [1, 2, 100])
+def test_reranking_orders_by_the_scorer_and_keeps_the_order_of_ties(
+    retrieved: Candidates, pairs_at_once: int
+) -> None:
+    asked = []
+
+    def score(mentions: np.ndarray, events: np.ndarray) -> np.ndarray:
+        asked.extend(zip(mentions.tolist(), events.tolist(), strict=True))
+        return np.where(mentions == 0, np.array([7, 0, 1, 1])[events], 0)
+
+    found = rerank(retrieved, score, pairs_at_once=pairs_at_once)
+    assert asked == [(0, 2), (0, 0), (0, 3), (1, 3), (1, 1)]
+    assert found.events.tolist() == [[0, 2, 3], [3, 1, -1], [-1, -1, -1]]
+    assert found.scores.tolist() == [[7, 1, 1], [0, 0, NOTHING], [NOTHING] * 3]
+    assert (found.without_pool, found.recall) == ({"fr": 1}, {"en": 0.5})
+
+
+def test_of_many_equal_scores_the_order_stays() -> None:
+    events = np.random.default_rng(0).permutation(200)[None]
+    found = rerank(Candidates(events, np.zeros((1, 200), dtype=np.float32)), lambda _, event: event % 2)
+    assert found.events[0].tolist() == [*events[events % 2 == 1], *events[events % 2 == 0]]
+
+
+def test_a_candidate_of_the_lowest_score_stays_a_candidate(retrieved: Candidates) -> None:
+    found = rerank(retrieved, lambda mentions, events: np.where(events == 3, NOTHING, 0.0))
+    assert found.events.tolist() == [[2, 0, 3], [1, 3, -1], [-1, -1, -1]]
+
+
+@pytest.mark.parametrize("given", [[0.0], [np.nan] * 5, [[0.0] * 5]])
+def test_a_scorer_gives_a_number_for_each_pair(retrieved: Candidates, given: list) -> None:
+    with pytest.raises(EventformersError, match="the scorer gave an array of shape"):
+        rerank(retrieved, lambda mentions, events: np.array(given))
+
+
+def test_those_that_reach_the_threshold_are_linked() -> None:
+    scored = candidates([[2, 0, 3], [3, 1, -1], [-1, -1, -1]], [[1, 0, -1], [-2, -3, NOTHING], [NOTHING] * 3])
+    assert link(scored, EVENTS, 0.5) == [["war", "landing"], [], []]
+    assert link(scored, EVENTS, 0.1) == [["war", "landing", "siege"], ["siege"], []]
+    for threshold in (0, 1, -0.5, float("nan")):
+        with pytest.raises(EventformersError, match="accepted: a probability between 0 and 1"):
+            link(scored, EVENTS, threshold)
+
+
+def test_as_many_as_there_are_gold_events_are_linked(retrieved: Candidates) -> None:
+    assert link_best(retrieved, EVENTS, [2, 3, 1]) == [["war", "landing"], ["siege", "campaign"], []]
+    with pytest.raises(EventformersError, match="2 numbers for 3 mentions"):
+        link_best(retrieved, EVENTS, [1, 1])
+
+
+def test_the_threshold_has_the_highest_product() -> None:
+    scored = candidates([[0, 1, 2], [3, 2, 1]], [[3, 2, -1], [3, -1, -9]])
+    gold = [["landing", "campaign"], ["siege"]]
+    chosen = choose_threshold(scored, EVENTS, gold)
+    assert list(chosen.products) == list(THRESHOLDS)
+    # At 0.3 to 0.7 all is right, 0.9 loses one event, 0.1 adds two.
+    assert [chosen.products[threshold] for threshold in (0.3, 0.5, 0.7)] == pytest.approx([1, 1, 1])
+    assert chosen.threshold == 0.7
+    assert chosen.scores["strict_accuracy"] == 100
+    assert chosen.products[0.9] == pytest.approx(0.5 * (2 * 1 * 0.75 / 1.75) * (2 * 1 * (2 / 3) / (5 / 3)))
+    assert chosen.products[0.1] == 0
+
+
+def test_where_no_mention_is_right_as_a_whole_the_f1_scores_decide() -> None:
+    scored = candidates([[0, 3]], [[0, -3]])
+    chosen = choose_threshold(scored, EVENTS, [["landing", "war"]])
+    assert set(chosen.products.values()) == {0}
+    assert chosen.threshold == 0.5
+
+
+def test_gold_that_was_no_candidate_counts_as_missed() -> None:
+    scores = choose_threshold(candidates([[0]], [[3]]), EVENTS, [["landing", "war"]], [0.5]).scores
+    assert scores["macro_recall"] == 50
+
+
+def test_a_threshold_needs_thresholds_and_gold() -> None:
+    with pytest.raises(EventformersError, match="no threshold to choose from"):
+        choose_threshold(candidates([[0]], [[3]]), EVENTS, [["war"]], [])
+    with pytest.raises(EventformersError, match="references of mention 0 are empty"):
+        choose_threshold(candidates([[0]], [[3]]), EVENTS, [[]])
+
+
+def test_inputs_by_language() -> None:
+    inputs = {"predictions": [["a"], [], ["b"]], "references": [["a"], ["c"], ["d"]]}
+    assert parts_by_language(inputs, ["en", "de", "en"]) == {
+        "de": {"predictions": [[]], "references": [["c"]]},
+        "en": {"predictions": [["a"], ["b"]], "references": [["a"], ["d"]]},
+    }
+    with pytest.raises(EventformersError, match="1 languages for 3 predictions"):
+        parts_by_language(inputs, ["en"])
