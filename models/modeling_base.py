@@ -185,7 +185,7 @@ class EventTextEncoder(EventPreTrainedModel):
 
         Returns:
             Token vectors `(rows, width, token_size)` and attention mask `(rows, width)` of each group, where
-            `width` is the longest length of all groups. Without gradient where the encoder is frozen.
+            `width` is the longest length of all groups.
         """
         width = max(ids.shape[1] for ids, _ in groups)
 
@@ -195,11 +195,10 @@ class EventTextEncoder(EventPreTrainedModel):
         padding_id = self.config.encoder_config.pad_token_id or 0
         input_ids = torch.cat([widen(ids, padding_id) for ids, _ in groups])
         attention_mask = torch.cat([widen(mask, 0) for _, mask in groups])
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.is_encoder_frozen):
-            if input_ids.device.type == "cpu":
-                hidden = self._encode_by_length(input_ids, attention_mask)
-            else:
-                hidden = self.encode_tokens(input_ids=input_ids, attention_mask=attention_mask)
+        if input_ids.device.type == "cpu":
+            hidden = self._encode_by_length(input_ids, attention_mask)
+        else:
+            hidden = self.encode_tokens(input_ids=input_ids, attention_mask=attention_mask)
         sizes = [len(ids) for ids, _ in groups]
         return list(zip(hidden.split(sizes), attention_mask.split(sizes), strict=True))
 

@@ -269,16 +269,15 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
         """
         if token_type_ids is not None:
             kwargs["token_type_ids"] = token_type_ids
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.is_encoder_frozen):
-            output = self.encoder(
-                input_ids=input_ids,
-                attention_mask=attention_mask,
-                inputs_embeds=inputs_embeds,
-                output_hidden_states=output_hidden_states,
-                output_attentions=output_attentions,
-                return_dict=True,
-                **kwargs,
-            )
+        output = self.encoder(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            inputs_embeds=inputs_embeds,
+            output_hidden_states=output_hidden_states,
+            output_attentions=output_attentions,
+            return_dict=True,
+            **kwargs,
+        )
         hidden = output.last_hidden_state
         if attention_mask is None:
             attention_mask = torch.ones(hidden.shape[:2], dtype=torch.long, device=hidden.device)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from datasets import Dataset
 from event_type_induction_inputs import event_type_induction_inputs
 from training_case import MethodTrainingCase
 from transformers import AutoTokenizer
@@ -18,8 +19,13 @@ from eventformers.errors import EventformersError
 from eventformers.models.modeling_event_type_induction import EventTypeInductionForPreTraining
 from eventformers.trainers import mention_augmentation, silhouette_stopping, stage_training
 from eventformers.trainers.checkpoints import RUN_FILE
-from eventformers.trainers.event_type_induction import METHOD, EventTypeInductionCollator, type_name
-from eventformers.trainers.mention_augmentation import Translated
+from eventformers.trainers.event_type_induction import (
+    METHOD,
+    EventTypeInductionCollator,
+    MentionRows,
+    type_name,
+)
+from eventformers.trainers.mention_augmentation import Translated, WordNoise
 from eventformers.trainers.mention_tokenising import TRIGGER_MARKERS
 from eventformers.trainers.method import TrainingData
 from eventformers.trainers.run import TrainingRun, resolve_recipe
@@ -154,6 +160,31 @@ class TestEventTypeInductionTraining(MethodTrainingCase):
         plain = self.run(tiny_encoder, raw, tmp_path / "plain", frozen)
         cached = self.run(tiny_encoder, raw, tmp_path / "cached", (*frozen, "encoder_cache_tokens=1000"))
         assert _losses(cached) == pytest.approx(_losses(plain), rel=2e-3)
+
+    def test_types_that_a_sentence_tells_of(self, tiny_encoder: Path) -> None:
+        """Those of all its mentions: of three of one sentence, two seen and one without a label."""
+        told = [("he sold it and left", "Sale"), ("he sold it and left", ""), ("it burned", "Fire")]
+        told += [("he sold it and left", "Leave"), ("it rained", "Rain")]
+        seen = ["Fire", "Leave", "Sale"]
+        columns = {"text": [text for text, _ in told], "event_type": [name for _, name in told]}
+        rows = MentionRows(
+            Dataset.from_dict({**columns, "seen": [name in seen for _, name in told]}), reads_trigger=False
+        )
+        assert rows.seen_types == seen
+        types = {text: row.tolist() for text, row in rows.sentence_types().items()}
+        assert types == {
+            "he sold it and left": [False, True, True, True],
+            "it burned": [True, False, False, False],
+            "it rained": [False, False, False, True],
+        }
+        collator = EventTypeInductionCollator(
+            AutoTokenizer.from_pretrained(tiny_encoder),
+            seed=0,
+            noise=WordNoise(word_dropout=0.5),
+            sentence_types=rows.sentence_types(),
+        )
+        batch = collator([rows[0], rows[2], rows[4]])
+        assert batch["sentence_types"].tolist() == [types[told[place][0]] for place in (0, 2, 4)]
 
     def test_silhouettes_of_epochs(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
         """Without a word on saving there is one for each epoch, of 9 whole batches; dropout stays on."""
