@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import faiss
 import numpy as np
@@ -20,6 +20,7 @@ from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.encode import Positions, Vectors
 from eventformers.inference.exact_search import BLOCK_MEBIBYTES, ExactSearch, Found
 
+Rows: TypeAlias = slice | Positions
 SearchKind: TypeAlias = Literal["auto", "exact", "hnsw", "ivf"]
 KINDS: tuple[SearchKind, ...] = ("auto", "exact", "hnsw", "ivf")
 
@@ -61,12 +62,101 @@ class Candidates:
         return [[event_ids[event] for event in row if event >= 0] for row in self.events.tolist()]
 
 
-class CandidateIndex:
-    """Vectors of events, in pools by language.
+class Pool(Protocol):
+    """The events that are described in one language."""
+
+    def search(self, mentions: Any, number: int) -> tuple[Found, float | None]:
+        """The best events of some mentions by their positions in the pool, and the recall if approximate."""
+
+
+class PooledIndex:
+    """Events in pools by language, each of which searches in its own way.
+
+    Args:
+        event_ids: the event of each description, `(n,)`; an event has one in each pool at most.
+        languages: the language of each description, `(n,)`; None puts all into one pool, which serves
+            mentions in any language.
+        make_pool: makes a pool of the descriptions in some rows.
+
+    Raises:
+        EventformersError: there is no event, not one language for each description, or an event stands twice
+            in a pool.
+    """
+
+    def __init__(
+        self,
+        event_ids: Sequence[str],
+        languages: Sequence[str] | None,
+        make_pool: Callable[[Rows], Pool],
+    ) -> None:
+        if not len(event_ids):
+            raise EventformersError("the knowledge base is empty; accepted: at least one event")
+        if languages is not None and len(languages) != len(event_ids):
+            raise EventformersError(
+                f"{len(languages):,} languages for {len(event_ids):,} events; accepted: one each"
+            )
+        places: dict[str, int] = {}
+        event = np.array([places.setdefault(event_id, len(places)) for event_id in event_ids])
+        self.event_ids = list(places)
+        self._one_pool = languages is None
+        self._pools: dict[str, Pool] = {}
+        self._events: dict[str, Positions] = {}
+        for language, rows in _rows_by_language(languages, len(event_ids)).items():
+            _check_distinct(self.event_ids, event[rows], language)
+            self._events[language] = event[rows]
+            self._pools[language] = make_pool(rows)
+
+    @property
+    def pools(self) -> dict[str, int]:
+        """Number of events in each pool, by language; the language of one pool for all is the empty text."""
+        return {language: len(events) for language, events in self._events.items()}
+
+    def search(self, mentions: Any, number: int = 8, *, languages: Sequence[str] | None = None) -> Candidates:
+        """The events with the largest scores, for each mention; of equal scores the one indexed first.
+
+        Args:
+            mentions: what the pools search for, an array with an entry for each mention.
+            number: candidates of a mention, where its pool has so many.
+            languages: the language of each mention, `(m,)`; needed where there are several pools, and unused
+                where all events are in one.
+
+        Raises:
+            EventformersError: the pools cannot search for the mentions, there is not one language for each,
+                or the number is below 1.
+        """
+        if not self._one_pool and (languages is None or len(languages) != len(mentions)):
+            received = "no languages" if languages is None else f"{len(languages):,} languages"
+            raise EventformersError(
+                f"{received} for {len(mentions):,} mentions; accepted: one each, since the events are in "
+                f"pools by language: {', '.join(self._pools)}"
+            )
+        if number < 1:
+            raise EventformersError(f"the number of candidates is {number}; accepted: 1 or more")
+        events = np.full((len(mentions), number), -1, dtype=np.int64)
+        scores = np.full((len(mentions), number), -np.inf, dtype=np.float32)
+        recall: dict[str, float] = {}
+        without_pool: Counter[str] = Counter()
+        asked = _rows_by_language(None if self._one_pool else languages, len(mentions))
+        for language, rows in asked.items():
+            if language not in self._pools:
+                without_pool[language] = len(mentions[rows])
+                continue
+            found, measured = self._pools[language].search(mentions[rows], number)
+            width = found.positions.shape[1]
+            # Behind the last candidate stands -1, also where fewer were found than asked for.
+            of_pool = np.append(self._events[language], -1)
+            events[rows, :width], scores[rows, :width] = of_pool[found.positions], found.scores
+            if measured is not None:
+                recall[language] = measured
+        return Candidates(events, scores, dict(without_pool), recall)
+
+
+class CandidateIndex(PooledIndex):
+    """Vectors of events, in pools by language; `search` takes vectors of mentions, `(m, d)`.
 
     Args:
         event_ids: the event of each vector, `(n,)`; an event has one vector in each pool at most.
-        vectors: `(n, d)`; they are not copied where they are float32 and lie pool by pool.
+        vectors: `(n, d)`; they are not copied where they are float32 and all in one pool.
         languages: the language of each vector's description, `(n,)`; None puts all into one pool, which
             serves mentions in any language.
         kind: how to search: `exact`; `hnsw` or `ivf`, approximately by FAISS; `auto` is exact in pools of up
@@ -90,81 +180,20 @@ class CandidateIndex:
     ) -> None:
         if kind not in KINDS:
             raise UnknownNameError("kind of search", kind, KINDS)
-        if not len(event_ids):
-            raise EventformersError("the knowledge base is empty; accepted: at least one event")
         if vectors.ndim != 2 or len(vectors) != len(event_ids):
             raise EventformersError(
                 f"vectors of shape {vectors.shape} for {len(event_ids):,} events; accepted: one vector each"
             )
-        if languages is not None and len(languages) != len(event_ids):
-            raise EventformersError(
-                f"{len(languages):,} languages for {len(event_ids):,} events; accepted: one each"
-            )
-        places: dict[str, int] = {}
-        event = np.array([places.setdefault(event_id, len(places)) for event_id in event_ids])
-        self.event_ids = list(places)
-        self._one_pool = languages is None
-        self._pools: dict[str, _Pool] = {}
-        for language, rows in _rows_by_language(languages, len(event_ids)).items():
-            _check_distinct(self.event_ids, event[rows], language)
-            self._pools[language] = _Pool(event[rows], vectors[rows], kind, block_mebibytes)
-
-    @property
-    def pools(self) -> dict[str, int]:
-        """Number of events in each pool, by language; the language of one pool for all is the empty text."""
-        return {language: len(pool.events) for language, pool in self._pools.items()}
-
-    def search(
-        self, mentions: Vectors, number: int = 8, *, languages: Sequence[str] | None = None
-    ) -> Candidates:
-        """The events with the largest scores, for each mention; of equal scores the one indexed first.
-
-        Args:
-            mentions: vectors of the mentions, `(m, d)`.
-            number: candidates of a mention, where its pool has so many.
-            languages: the language of each mention, `(m,)`; needed where there are several pools, and unused
-                where all events are in one.
-
-        Raises:
-            EventformersError: the mentions have vectors of another size or that are not finite, there is not
-                one language for each, or the number is below 1.
-        """
-        if not self._one_pool and (languages is None or len(languages) != len(mentions)):
-            received = "no languages" if languages is None else f"{len(languages):,} languages"
-            raise EventformersError(
-                f"{received} for {len(mentions):,} mentions; accepted: one each, since the events are in "
-                f"pools by language: {', '.join(self._pools)}"
-            )
-        if number < 1:
-            raise EventformersError(f"the number of candidates is {number}; accepted: 1 or more")
-        events = np.full((len(mentions), number), -1, dtype=np.int64)
-        scores = np.full((len(mentions), number), -np.inf, dtype=np.float32)
-        recall: dict[str, float] = {}
-        without_pool: Counter[str] = Counter()
-        asked = _rows_by_language(None if self._one_pool else languages, len(mentions))
-        for language, rows in asked.items():
-            pool = self._pools.get(language)
-            if pool is None:
-                without_pool[language] = len(mentions[rows])
-                continue
-            found, measured = pool.search(mentions[rows], number)
-            width = found.positions.shape[1]
-            # Behind the last candidate stands -1, also where an approximate search found fewer.
-            of_pool = np.append(pool.events, -1)
-            events[rows, :width], scores[rows, :width] = of_pool[found.positions], found.scores
-            if measured is not None:
-                recall[language] = measured
-        return Candidates(events, scores, dict(without_pool), recall)
+        super().__init__(event_ids, languages, lambda rows: _VectorPool(vectors[rows], kind, block_mebibytes))
 
 
-class _Pool:
-    """The events that are described in one language."""
+class _VectorPool:
+    """The vectors of the events that are described in one language."""
 
-    def __init__(self, events: Positions, vectors: Vectors, kind: SearchKind, block_mebibytes: int) -> None:
-        self.events = events
+    def __init__(self, vectors: Vectors, kind: SearchKind, block_mebibytes: int) -> None:
         self._exact = ExactSearch(vectors, block_mebibytes=block_mebibytes)
         if kind == "auto":
-            kind = "exact" if len(events) <= EXACT_UP_TO else "ivf"
+            kind = "exact" if len(vectors) <= EXACT_UP_TO else "ivf"
         self._approximate = None if kind == "exact" else _BUILDERS[kind](self._exact.vectors)
 
     def search(self, mentions: Vectors, number: int) -> tuple[Found, float | None]:
@@ -173,7 +202,7 @@ class _Pool:
             return self._exact.search(mentions, number), None
         self._exact.check(mentions, number)
         mentions = np.ascontiguousarray(mentions, dtype=np.float32)
-        number = min(number, len(self.events))
+        number = min(number, len(self._exact.vectors))
         found = Found(*self._approximate.search(mentions, number))
         found.scores[found.positions < 0] = -np.inf
         sample = np.unique(np.linspace(0, len(mentions) - 1, RECALL_MENTIONS).round().astype(np.int64))
@@ -185,7 +214,7 @@ class _Pool:
         return found, sum(kept) / exact.size
 
 
-def _rows_by_language(languages: Sequence[str] | None, number: int) -> dict[str, slice | Positions]:
+def _rows_by_language(languages: Sequence[str] | None, number: int) -> dict[str, Rows]:
     """The rows of each language, in the order of the languages; all of them under the empty text for None."""
     if languages is None:
         return {"": slice(number)}
