@@ -23,6 +23,7 @@ from eventformers.models.configuration_event_grounding import EventGroundingConf
 from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining, EventGroundingModel
 from eventformers.trainers.gradient_cache import backward_in_chunks
 
+# The package does not register the method yet.
 AutoConfig.register("event_grounding", EventGroundingConfig, exist_ok=True)
 AutoModel.register(EventGroundingConfig, EventGroundingModel, exist_ok=True)
 AutoModelForPreTraining.register(EventGroundingConfig, EventGroundingForPreTraining, exist_ok=True)

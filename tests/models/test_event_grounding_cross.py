@@ -19,6 +19,7 @@ from eventformers.models.modeling_event_grounding_cross import (
     EventGroundingForSequenceClassification,
 )
 
+# The package does not register the method yet.
 AutoConfig.register("event_grounding_cross", EventGroundingCrossConfig, exist_ok=True)
 AutoModel.register(EventGroundingCrossConfig, EventGroundingCrossModel, exist_ok=True)
 AutoModelForSequenceClassification.register(
