@@ -1,6 +1,7 @@
 """Event type induction by batch attention (Edwards and Ji, 2023)."""
 
 import math
+from collections.abc import Sequence
 from itertools import product
 from typing import cast
 
@@ -116,15 +117,13 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
         if self.config.reads_last_layer_alone:
             return super().encode_tokens(**inputs)
         output = self.encoder(**inputs, output_hidden_states=True, return_dict=True)
-        return self._read_layers(output.last_hidden_state, output.hidden_states)
+        return self._read_layers(output.hidden_states)
 
-    def _read_layers(self, last_hidden_state, hidden_states) -> torch.Tensor:
+    def _read_layers(self, hidden_states: Sequence[torch.Tensor]) -> torch.Tensor:
         places = [self.config.pooled_layer]
         if self.config.finds_trigger:
             places += self.config.finder_layers
-        # Some encoders end with a norm that their last layer's vectors have not been through.
-        layers = [last_hidden_state if place == -1 else hidden_states[place] for place in places]
-        return torch.cat(layers, dim=-1) if len(layers) > 1 else layers[0]
+        return torch.cat([hidden_states[place] for place in places], dim=-1)
 
     def pool(
         self, last_hidden_state: torch.Tensor, attention_mask: torch.Tensor | None = None
@@ -251,9 +250,7 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
             **kwargs,
         )
         encoded = cast(EventModelOutput, encoded)
-        tokens = encoded.last_hidden_state
-        if not last_alone:
-            tokens = self._read_layers(tokens, encoded.hidden_states)
+        tokens = encoded.last_hidden_state if last_alone else self._read_layers(encoded.hidden_states)
         pooled = self.pool_mentions(tokens, attention_mask, trigger_mask)
         result = EventTypeInductionModelOutput(
             embeddings=pooled.embeddings,
