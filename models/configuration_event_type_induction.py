@@ -97,9 +97,9 @@ class EventTypeInductionConfig(EventConfig):
         return self.trigger_input == "found"
 
     @property
-    def reads_last_layer_alone(self) -> bool:
-        """Whether no hidden state but the last one is needed."""
-        return self.pooled_layer == -1 and not self.finds_trigger
+    def layers_read(self) -> list[int]:
+        """The hidden states that are needed: the one that is pooled, and behind it those of the finder."""
+        return [self.pooled_layer, *((self.finder_layers or []) if self.finds_trigger else [])]
 
     def validate_margin(self):
         """Refuse a margin that no sigmoid, or every sigmoid, lies below.
@@ -143,7 +143,8 @@ class EventTypeInductionConfig(EventConfig):
                 `finder_size` is below 1.
         """
         depth = getattr(self.encoder_config, "num_hidden_layers", None)
-        for name, places in (("pooled_layer", [self.pooled_layer]), ("finder_layers", self.finder_layers)):
+        chosen = {"pooled_layer": [self.pooled_layer], "finder_layers": self.finder_layers or []}
+        for name, places in chosen.items():
             is_known = depth is None or all(-depth - 1 <= place <= depth for place in places)
             if not places or not is_known:
                 raise ValueError(

@@ -79,7 +79,7 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
         config = self.config
         return TriggerFinder(
             config.encoder_config.hidden_size,
-            len(config.finder_layers),
+            len(config.layers_read) - 1,
             len(config.trained_types or ()),
             config.finder_size,
             config.finder_dropout,
@@ -102,8 +102,7 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
     @property
     def token_size(self) -> int:
         """Entries of a token's vector: those that are pooled, and behind them those that the finder reads."""
-        layers = self.config.finder_layers if self.config.finds_trigger else ()
-        return self.config.encoder_config.hidden_size * (1 + len(layers))
+        return self.config.encoder_config.hidden_size * len(self.config.layers_read)
 
     def encode_tokens(self, **inputs) -> torch.Tensor:
         """Vectors of tokens as this method reads them; see `token_size`.
@@ -114,16 +113,13 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
         Returns:
             `(rows, length, token_size)`.
         """
-        if self.config.reads_last_layer_alone:
+        if self.config.layers_read == [-1]:
             return super().encode_tokens(**inputs)
         output = self.encoder(**inputs, output_hidden_states=True, return_dict=True)
         return self._read_layers(output.hidden_states)
 
     def _read_layers(self, hidden_states: Sequence[torch.Tensor]) -> torch.Tensor:
-        places = [self.config.pooled_layer]
-        if self.config.finds_trigger:
-            places += self.config.finder_layers
-        return torch.cat([hidden_states[place] for place in places], dim=-1)
+        return torch.cat([hidden_states[place] for place in self.config.layers_read], dim=-1)
 
     def pool(
         self, last_hidden_state: torch.Tensor, attention_mask: torch.Tensor | None = None
@@ -239,7 +235,7 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
         Returns:
             `EventTypeInductionModelOutput`.
         """
-        last_alone = self.config.reads_last_layer_alone
+        last_alone = self.config.layers_read == [-1]
         encoded = super().forward(
             input_ids,
             attention_mask,
@@ -250,7 +246,8 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
             **kwargs,
         )
         encoded = cast(EventModelOutput, encoded)
-        tokens = encoded.last_hidden_state if last_alone else self._read_layers(encoded.hidden_states)
+        layers = cast("tuple[torch.Tensor, ...]", encoded.hidden_states)
+        tokens = encoded.last_hidden_state if last_alone else self._read_layers(layers)
         pooled = self.pool_mentions(tokens, attention_mask, trigger_mask)
         result = EventTypeInductionModelOutput(
             embeddings=pooled.embeddings,

@@ -89,7 +89,7 @@ def mention_model(
         return replace(settings, trigger_input=None) if own else settings
 
     return MentionModel(
-        embed=lambda texts: encode_labels(encoder, texts, batch_size=batch_size),
+        embed=lambda texts: encode_labels(encoder, list(map(str, texts)), batch_size=batch_size),
         encode=encode_by(encoder, settings),
         clustered_by=tuple(encode_by(run, reading_of(run)) for run in runs),
     )

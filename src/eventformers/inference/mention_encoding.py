@@ -193,10 +193,10 @@ def _encode(
     for part in vectors.values():
         rows.copy_known(part)
     places = vectors.pop(_FOUND, None)
-    if places is None:
-        return MentionVectors(**vectors)
-    texts = [key.text for key in keys]
-    return MentionVectors(**vectors, triggers=_words_at(inputs, texts, places[:, 0].astype(np.int64)))
+    triggers = None
+    if places is not None:
+        triggers = _words_at(inputs, [key.text for key in keys], places[:, 0].astype(np.int64))
+    return MentionVectors(vectors["embeddings"], vectors.get("query"), vectors.get("key"), triggers=triggers)
 
 
 def _words_at(inputs: MentionInputs, texts: Sequence[str], places: Labels) -> Labels:
