@@ -28,8 +28,10 @@ from eventformers.datasets_scripts.event_knowledge import (
     EventKnowledge,
     EventTexts,
     MentionSurvey,
+    knowledge_of,
     mention_id_of,
     mentions_of,
+    survey_of,
     text_files,
 )
 from eventformers.datasets_scripts.hierarchy_files import (
@@ -88,7 +90,7 @@ class EventHierarchies(EventDatasetBuilder):
         " follows which. The splits share no connected component of events, unless the raw files do."
     )
     CITATION = (
-        "Wu et al.: Hierarchical Event Grounding, AAAI 2023 (linking to an event and its ancestors). Pratapa,"
+        "Ou, Pratapa, Gupta, Mitamura: Hierarchical Event Grounding, AAAI 2023 (linking to an event and its ancestors). Pratapa,"
         " Gupta, Mitamura: Multilingual Event Linking to Wikidata, MIA 2022 (XLEL-WD). Vrandečić, Krötzsch:"
         " Wikidata: A Free Collaborative Knowledgebase, CACM 2014."
     )
@@ -432,7 +434,7 @@ class EventHierarchies(EventDatasetBuilder):
     @cached_property
     def _knowledge(self) -> EventKnowledge:
         """What the raw files tell of events."""
-        return EventKnowledge.of_files(self._knowledge_files)
+        return knowledge_of(self._knowledge_files)
 
     @cached_property
     def _survey(self) -> MentionSurvey:
@@ -440,7 +442,7 @@ class EventHierarchies(EventDatasetBuilder):
         if self.config.name in EDGE_CONFIGS:
             # Those of Wikinews are for testing, also where training has their events.
             files = [file for file in files if file.domain == "wikipedia"]
-        return MentionSurvey.of_files(files)
+        return survey_of(files)
 
     @cached_property
     def _split_notes(self) -> Counter[str]:

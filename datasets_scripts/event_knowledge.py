@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from eventformers.datasets_scripts.hierarchy_readers import (
     read_linked_mentions,
     read_mention_table,
 )
+from eventformers.datasets_scripts.raw_files import file_digest
 from eventformers.datasets_scripts.wikidata_reader import (
     read_entities,
     read_item_descriptions,
@@ -115,7 +117,7 @@ class EventKnowledge:
     skipped: Counter[str] = field(default_factory=Counter)
 
     @classmethod
-    def of_files(cls, files: list[HierarchyFile]) -> EventKnowledge:
+    def of_files(cls, files: Sequence[HierarchyFile]) -> EventKnowledge:
         """Read the texts and edges of events; of texts the languages alone stay in memory.
 
         Edges are remembered by the position of their file in the list. An entity dump is read once, whether
@@ -212,3 +214,30 @@ class MentionSurvey:
                         found.add(file.split)
         values, counts = np.unique(np.frombuffer(hashes, dtype=np.uint64), return_counts=True)
         return cls(dict(splits), frozenset(values[counts > 1].tolist()))
+
+
+def knowledge_of(files: Iterable[HierarchyFile]) -> EventKnowledge:
+    """`EventKnowledge.of_files`, read once for the configs of a build as long as the files stay: a dump of
+    Wikidata takes hours."""
+    found = tuple(files)
+    return _knowledge(found, _digests(found))
+
+
+def survey_of(files: Iterable[HierarchyFile]) -> MentionSurvey:
+    """`MentionSurvey.of_files`, read once for the configs of a build as long as the files stay."""
+    found = tuple(files)
+    return _survey(found, _digests(found))
+
+
+def _digests(files: tuple[HierarchyFile, ...]) -> tuple[str, ...]:
+    return tuple(file_digest(file.path) for file in files)
+
+
+@lru_cache(maxsize=1)
+def _knowledge(files: tuple[HierarchyFile, ...], digests: tuple[str, ...]) -> EventKnowledge:
+    return EventKnowledge.of_files(files)
+
+
+@lru_cache(maxsize=1)
+def _survey(files: tuple[HierarchyFile, ...], digests: tuple[str, ...]) -> MentionSurvey:
+    return MentionSurvey.of_files(files)

@@ -62,7 +62,7 @@ class HierarchyFile(NamedTuple):
     Args:
         path: where it lies.
         kind: what it holds.
-        split: the split that its name tells; None where it tells none.
+        split: the split that its name tells, and test for Wikinews where it tells none; else None.
         domain: `wikinews` where its name or that of its folder says so, else `wikipedia`.
         wikinews: which events a file of Wikinews is about; None for Wikipedia.
         task: the task that its folder is made for; None where it serves both.
@@ -196,7 +196,7 @@ def _described(path: Path, kind: Kind) -> HierarchyFile:
     return HierarchyFile(
         path=path,
         kind=kind,
-        split=splits[0] if len(splits) == 1 else None,
+        split=splits[0] if len(splits) == 1 else "test" if is_wikinews else None,
         domain="wikinews" if is_wikinews else "wikipedia",
         wikinews=("cross-domain" if "cross-domain" in name else "zero-shot") if is_wikinews else None,
         task=path.parent.name.rsplit("-", 1)[1] if published else None,

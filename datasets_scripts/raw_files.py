@@ -112,6 +112,8 @@ def text_field(record: Mapping[str, object], name: str, path: Path, line: int) -
     value = record.get(name)
     if value is None:
         return ""
+    if isinstance(value, str) and value.isascii():
+        return value
     if not isinstance(value, (str, int)) or isinstance(value, bool):
         raise DataFormatError(path, line, f'"{name}" that is {type(value).__name__}', "a text")
     text = str(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 from typing import Any, cast
@@ -11,7 +12,13 @@ from typing import Any, cast
 import pytest
 from datasets import DatasetDict
 
-from eventformers.datasets_scripts import build_dataset, build_reports, built_report, load_built
+from eventformers.datasets_scripts import (
+    build_dataset,
+    build_reports,
+    built_report,
+    event_knowledge,
+    load_built,
+)
 from eventformers.datasets_scripts.dataset_card import read_front_matter
 from eventformers.datasets_scripts.event_hierarchies import EventHierarchies
 from eventformers.datasets_scripts.hierarchy_files import file_kind
@@ -330,6 +337,21 @@ def test_splits_by_component(tmp_path: Path) -> None:
     assert set(gold_of(tmp_path, test_share=0)) == {"train", "validation", "test"} - {"test"}
 
 
+def test_a_hierarchy_can_state_the_splits(tmp_path: Path) -> None:
+    write(
+        tmp_path / "hierarchy.jsonl",
+        {"label_id": "1", "part_of": [], "split": "dev"},
+        {"label_id": "2", "part_of": ["1"], "split": "dev"},
+        {"label_id": "3", "part_of": [], "follows": ["4"], "split": "test"},
+        {"label_id": "4", "part_of": [], "split": "test"},
+    )
+    write(tmp_path / "mentions.jsonl", mention("2"), mention("3"))
+    shares = {"validation_share": 0.5, "test_share": 0.5}
+    assert gold_of(tmp_path, **shares) == {"validation": [["2", "1"]], "test": [["3"]]}
+    assert edges_of(tmp_path, "hierarchy") == {"validation": [("2", "1")]}
+    assert edges_of(tmp_path, "sequence") == {"test": [("4", "3")]}
+
+
 def test_components_that_the_raw_files_part_are_counted(published: Path) -> None:
     write(published / "wikipedia-zero-shot.test.jsonl", mention("4"))
     # 1 has no mention: what hangs together with a test event does not train.
@@ -378,6 +400,53 @@ def test_wikidata_alone_makes_a_knowledge_base(tmp_path: Path) -> None:
     write(tmp_path / "label_dict.jsonl", *dictionary())
     assert edges_of(tmp_path, "hierarchy", **shares) == {"train": [("2", "1"), ("2", "3"), ("3", "1")]}
     assert load(tmp_path, "events")["train"]["source"][0] == tmp_path.name
+
+
+def test_a_dump_is_read_once_for_the_configs_of_a_build(
+    published: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = []
+
+    def counted(files: Any) -> Any:
+        read.append(len(files))
+        return of_files(files)
+
+    of_files = event_knowledge.EventKnowledge.of_files
+    monkeypatch.setattr(event_knowledge.EventKnowledge, "of_files", counted)
+    build_dataset("event_hierarchies", data_dir=published)
+    assert read == [2]
+    write(published / "wd_item_props.jsonl", *properties()[1:])
+    assert edges_of(published, "hierarchy") == {"train": [("2", "1")]}
+    assert read == [2, 2]
+
+
+def test_memory_does_not_grow_with_the_mentions(published: Path, tmp_path: Path) -> None:
+    def peak(rows: int) -> int:
+        write(published / "wikipedia.train.jsonl", *(mention("3") for _ in range(rows)))
+        builder = EventHierarchies("mentions", data_dir=published, cache_dir=tmp_path / "cache")
+        builder.split = "train"
+        tracemalloc.start()
+        assert sum(1 for _ in builder.examples()) == rows
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    peak(10)
+    # What a row takes while it lies in memory is about 2,000 bytes; what is noted of it is 8, and a few
+    # times that while repeated ids are looked for.
+    assert peak(6_000) - peak(1_000) < 5_000 * 100
+
+
+def test_tables_of_the_pipeline_are_mentions_and_events(tmp_path: Path) -> None:
+    names = "Wikidata Item\tLanguage\tTitle\tInlink Title\tInlink Date\tContext\tEvent Source\n"
+    rows = "Q3\ten\tBattle\tNews\t2012-08-12\tIn the <a> battle </a> of it.\twikinews\n"
+    (tmp_path / "wn_xlel_data.tsv").write_text(names + rows, encoding="utf-8")
+    names = "Wikidata Item\tWikipedia Language\tWikipedia Title\tWikipedia Description\n"
+    (tmp_path / "label_desc.tsv").write_text(names + "Q3\ten\tBattle\tA battle.\n", encoding="utf-8")
+    row = load(tmp_path, domain="wikinews")["test"][0]
+    assert (row["mention"], row["title"], row["event_ids"]) == ("battle", "News", ["3"])
+    assert (row["source"], row["license"]) == ("wikinews", "CC-BY-2.5")
+    assert report_of(tmp_path, "events")["licenses"] == ["CC-BY-SA-4.0"]
 
 
 def test_without_a_dictionary_every_event_is_known(published: Path) -> None:
