@@ -90,9 +90,9 @@ class EventHierarchies(EventDatasetBuilder):
         " follows which. The splits share no connected component of events, unless the raw files do."
     )
     CITATION = (
-        "Ou, Pratapa, Gupta, Mitamura: Hierarchical Event Grounding, AAAI 2023 (linking to an event and its ancestors). Pratapa,"
-        " Gupta, Mitamura: Multilingual Event Linking to Wikidata, MIA 2022 (XLEL-WD). Vrandečić, Krötzsch:"
-        " Wikidata: A Free Collaborative Knowledgebase, CACM 2014."
+        "Ou, Pratapa, Gupta, Mitamura: Hierarchical Event Grounding, AAAI 2023 (linking to an event and its"
+        " ancestors). Pratapa, Gupta, Mitamura: Multilingual Event Linking to Wikidata, MIA 2022 (XLEL-WD)."
+        " Vrandečić, Krötzsch: Wikidata: A Free Collaborative Knowledgebase, CACM 2014."
     )
     SPLITS = SPLITS
     SAMPLES_FOLDER = "event_hierarchies"
@@ -356,8 +356,12 @@ class EventHierarchies(EventDatasetBuilder):
             # A file that several splits read is counted with the first.
             skipped = self.report.skipped if not drawn or self._is_first_split else Counter[str]()
             for mention in mentions_of(file, skipped):
-                if not drawn or self._splits.get(mention.event_id, first) == self.split:
+                split = self._splits.get(mention.event_id, first) if drawn else self.split
+                if split == self.split:
                     yield file, mention
+                elif split not in self.split_files and self._is_first_split:
+                    self.report.read["mentions"] += 1
+                    self.report.skipped["mention_of_a_split_left_out"] += 1
 
     def _why_left_out(self, mention: LinkedMention) -> str | None:
         """Why a mention is no row; None where it is one."""
@@ -387,7 +391,7 @@ class EventHierarchies(EventDatasetBuilder):
             notes["mentions_whose_stated_events_begin_with_another"] += stated[:1] != [mention.event_id]
             notes["mentions_whose_stated_events_lack_an_ancestor"] += not set(path) <= set(gold)
         kept = [one for one in gold if self._has_text(one, mention.language)]
-        notes["gold_ancestors_without_text_in_the_language"] += len(gold) - len(kept)
+        notes["gold_events_without_text_in_the_language"] += len(gold) - len(kept)
         return kept
 
     def _has_text(self, event_id: str, language: str) -> bool:

@@ -26,6 +26,7 @@ from eventformers.datasets_scripts.hierarchy_readers import (
 )
 from eventformers.datasets_scripts.raw_files import file_digest
 from eventformers.datasets_scripts.wikidata_reader import (
+    Entity,
     read_entities,
     read_item_descriptions,
     read_item_properties,
@@ -90,10 +91,16 @@ class EventTexts:
             yield from self.kept(_TEXT_READERS[file.kind](file.path, self._skipped))
             return
         for entity in read_entities(file.path, self._skipped):
-            if entity.is_candidate:
-                yield from self.kept(entity.texts)
-            else:
-                self._skipped["entity_that_is_no_event"] += 1
+            yield from self.of_entity(entity)
+
+    def of_entity(self, entity: Entity) -> Iterator[EventText]:
+        """The kept texts of an item of Wikidata that may be an event."""
+        if not entity.is_candidate:
+            self._skipped["entity_that_is_no_event"] += 1
+        elif not any(text.title for text in entity.texts):
+            self._skipped["event_without_label"] += 1
+        else:
+            yield from self.kept(entity.texts)
 
 
 @dataclass
@@ -155,12 +162,13 @@ class EventKnowledge:
     def _add_entities(self, file: HierarchyFile, place: int, texts: EventTexts, has_texts: bool) -> None:
         for entity in read_entities(file.path, self.skipped, edges_only=has_texts):
             self.read["entities"] += 1
-            if not (entity.event_id in texts.languages if has_texts else entity.is_candidate):
-                self.skipped["entity_that_is_no_event"] += 1
-                continue
             if not has_texts:
-                for _ in texts.kept(entity.texts):
+                for _ in texts.of_entity(entity):
                     pass
+            elif entity.event_id not in texts.languages:
+                self.skipped["entity_that_is_no_event"] += 1
+            if entity.event_id not in texts.languages:
+                continue
             for statement in entity.statements:
                 self.read["statements"] += 1
                 self.graph.add(statement, place)

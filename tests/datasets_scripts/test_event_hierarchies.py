@@ -240,7 +240,7 @@ def test_an_ancestor_without_text_in_the_language_is_no_gold_event(published: Pa
     write(published / "label_dict.jsonl", *rows)
     assert gold_of(published)["train"] == [["3", "2", "1"], ["3", "1"], ["4"]]
     statistics = report_of(published)["statistics"]["train"]
-    assert statistics["gold_ancestors_without_text_in_the_language"] == 1
+    assert statistics["gold_events_without_text_in_the_language"] == 1
 
 
 def test_repeated_ids_of_mentions_are_made_different_across_splits(published: Path) -> None:
@@ -304,7 +304,7 @@ def test_stated_gold_events_and_those_by_the_hierarchy(published: Path) -> None:
     statistics = report_of(published)["statistics"]["train"]
     assert statistics["mentions_whose_stated_events_lack_an_ancestor"] == 2
     assert statistics["mentions_whose_stated_events_begin_with_another"] == 1
-    assert statistics["gold_ancestors_without_text_in_the_language"] == 1
+    assert statistics["gold_events_without_text_in_the_language"] == 1
     assert gold_of(published, gold_events="hierarchy")["train"] == [["3", "2", "1"]] * 3 + [["4"]]
 
 
@@ -350,6 +350,11 @@ def test_a_hierarchy_can_state_the_splits(tmp_path: Path) -> None:
     assert gold_of(tmp_path, **shares) == {"validation": [["2", "1"]], "test": [["3"]]}
     assert edges_of(tmp_path, "hierarchy") == {"validation": [("2", "1")]}
     assert edges_of(tmp_path, "sequence") == {"test": [("4", "3")]}
+    # A split without a share is left out, and so are the mentions of events in it.
+    shares = {"validation_share": 1, "test_share": 0}
+    assert gold_of(tmp_path, **shares) == {"validation": [["2", "1"]]}
+    report = report_of(tmp_path, **shares)
+    assert (report["read"]["mentions"], report["skipped"]) == (2, {"mention_of_a_split_left_out": 1})
 
 
 def test_components_that_the_raw_files_part_are_counted(published: Path) -> None:
@@ -381,7 +386,7 @@ def test_wikidata_alone_makes_a_knowledge_base(tmp_path: Path) -> None:
         item(1, {**when_and_where, "P527": [2]}, en="War", he="מלחמה"),
         item(2, {**when_and_where, "P361": [1, 3]}, en="Battle"),
         item(3, {"P361": [1]}, en="Museum"),
-        item(4, when_and_where),
+        item(4, {**when_and_where, "P361": [1]}),
     ]
     lines = ",\n".join(json.dumps(one) for one in entities)
     (tmp_path / "latest-all.json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")
@@ -394,11 +399,17 @@ def test_wikidata_alone_makes_a_knowledge_base(tmp_path: Path) -> None:
     shares = {"validation_share": 0, "test_share": 0}
     assert edges_of(tmp_path, "hierarchy", **shares) == {"train": [("2", "1")]}
     report = report_of(tmp_path, "hierarchy", **shares)
-    assert report["skipped"] == {"entity_that_is_no_event": 1, "hierarchy_edge_to_no_event": 1}
+    assert report["skipped"] == {
+        "entity_that_is_no_event": 1,
+        "event_without_label": 1,
+        "hierarchy_edge_to_no_event": 1,
+    }
     assert report["licenses"] == ["CC0-1.0"]
     # A dictionary says what is an event; the dump then has the edges alone.
     write(tmp_path / "label_dict.jsonl", *dictionary())
-    assert edges_of(tmp_path, "hierarchy", **shares) == {"train": [("2", "1"), ("2", "3"), ("3", "1")]}
+    assert edges_of(tmp_path, "hierarchy", **shares) == {
+        "train": [("2", "1"), ("2", "3"), ("3", "1"), ("4", "1")]
+    }
     assert load(tmp_path, "events")["train"]["source"][0] == tmp_path.name
 
 
