@@ -7,13 +7,11 @@ alternatives of each premise; and `index.json`, which tells the model, the graph
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
 import faiss
 import numpy as np
@@ -26,17 +24,29 @@ from rich.progress import Progress
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.datasets_scripts.known_pairs import KnownPairs, choose_splits, known_pairs
 from eventformers.errors import EventformersError
-from eventformers.files import whole_folder, write_text
-from eventformers.inference.encode import BLOCK_TEXTS, EventEncoder, Vectors
-from eventformers.provenance import library_versions
+from eventformers.files import whole_folder
+from eventformers.inference.encode import EventEncoder, Vectors
+from eventformers.inference.index_files import (
+    AGAIN,
+    UNREADABLE,
+    IndexedModel,
+    check_model,
+    check_place,
+    encode_flat,
+    known_revision,
+    map_table,
+    map_vectors,
+    not_whole,
+    provenance,
+    read_record_of,
+    write_record,
+    write_table,
+)
 
 Positions = npt.NDArray[np.int64]
 
-RECORD = "index.json"
 FORMAT = 1
 """Version of the files' layout; a folder of another version is not read."""
-
-_AGAIN = "build it again with overwrite=True (--overwrite), or give another folder"
 
 
 @dataclass(frozen=True)
@@ -74,6 +84,11 @@ class IndexRecord:
     versions: dict[str, str | None]
     created: str
     format: int = FORMAT
+
+    @property
+    def built_by(self) -> IndexedModel:
+        """The model whose vectors these are."""
+        return IndexedModel(self.model, self.model_revision, self.pooling)
 
 
 @dataclass(frozen=True)
@@ -159,29 +174,33 @@ def build_alternative_index(
             has no revision; the pairs have no rows, or a vector is not finite.
     """
     folder = Path(folder)
-    _check_place(folder, overwrite)
-    if encoder.revision is None:
-        raise EventformersError(
-            f"the encoder {encoder.name!r} has no revision, so an index could not be told from another "
-            "model's; accepted: a model that load_encoder loaded"
-        )
+    check_place(folder, overwrite)
+    model = _model_of(encoder)
+    revision = known_revision(model)
     known = known_pairs(pairs, splits)
     chosen = choose_splits(pairs, splits)
     with whole_folder(folder) as staging:
         truncated = 0
+
+        def encode(texts: Sequence[str]) -> Vectors:
+            nonlocal truncated
+            vectors = encoder.encode(texts, batch_size=batch_size, normalize=True)
+            truncated += encoder.truncated
+            return vectors
+
         sides = {"alternatives": known.alternatives, "premises": known.premises}
         with Progress(console=Console(stderr=True), disable=not show_progress) as progress:
             task = progress.add_task("building the index", total=sum(map(len, sides.values())))
+            advance = partial(progress.advance, task)
             for name, texts in sides.items():
-                vectors, cut = _encode_flat(encoder, texts, batch_size, partial(progress.advance, task))
+                vectors = encode_flat(texts, encode, encoder.dimension, name=encoder.name, advance=advance)
                 faiss.write_index(vectors, str(staging / f"{name}.faiss"))
-                truncated += cut
                 del vectors
         _write_texts(staging, known)
         record = IndexRecord(
-            model=encoder.name,
-            model_revision=encoder.revision,
-            pooling=encoder.model.config.pooling,
+            model=model.name,
+            model_revision=revision,
+            pooling=model.pooling,
             dimension=encoder.dimension,
             graph=graph,
             graph_fingerprint=graph_fingerprint(pairs, splits),
@@ -190,10 +209,9 @@ def build_alternative_index(
             premises=len(known.premises),
             pairs=len(known.positions),
             truncated=truncated,
-            versions={**library_versions(), "faiss": faiss.__version__},
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            **provenance(),
         )
-        write_text(staging / RECORD, json.dumps(asdict(record), indent=2, ensure_ascii=False) + "\n")
+        write_record(staging, record)
     return load_alternative_index(folder)
 
 
@@ -215,19 +233,20 @@ def load_alternative_index(
     record = read_record(folder)
     check_index(folder, record, encoder=encoder, fingerprint=fingerprint)
     try:
-        alternatives = _map_texts(folder, "alternatives")
-        premises = _map_texts(folder, "premises")
+        alternatives, premises = (
+            map_table(folder / f"{name}.arrow") for name in ("alternatives", "premises")
+        )
         found = {
-            "alternatives": (len(alternatives), _map_vectors(folder, "alternatives")),
-            "premises": (len(premises), _map_vectors(folder, "premises")),
+            "alternatives": (len(alternatives), map_vectors(folder / "alternatives.faiss")),
+            "premises": (len(premises), map_vectors(folder / "premises.faiss")),
         }
-    except (OSError, RuntimeError, pa.ArrowInvalid) as error:
-        raise EventformersError(f"{folder}: not whole: {_first_line(error)}; {_AGAIN}") from error
+    except UNREADABLE as error:
+        raise not_whole(folder, error) from error
     for name, (rows, vectors) in found.items():
         if rows != vectors.ntotal or rows != getattr(record, name) or vectors.d != record.dimension:
             raise EventformersError(
                 f"{folder}: {rows:,} {name}, {vectors.ntotal:,} vectors and a record of "
-                f"{getattr(record, name):,} do not fit; {_AGAIN}"
+                f"{getattr(record, name):,} do not fit; {AGAIN}"
             )
     lists = premises["alternatives"].combine_chunks()
     return AlternativeIndex(
@@ -255,17 +274,11 @@ def check_index(
         EventformersError: it is of another; says of which, and how to build it again.
     """
     if encoder is not None:
-        built_by = (record.model_revision, record.pooling)
-        received = (encoder.revision, encoder.model.config.pooling)
-        if built_by != received:
-            raise EventformersError(
-                f"{folder}: built by the model {_called(record.model, *built_by)}; received the model "
-                f"{_called(encoder.name, *received)}; {_AGAIN}"
-            )
+        check_model(folder, record.built_by, _model_of(encoder))
     if fingerprint is not None and fingerprint != record.graph_fingerprint:
         raise EventformersError(
             f"{folder}: built of the graph {record.graph} with the fingerprint "
-            f"{record.graph_fingerprint[:12]}; received a graph with {fingerprint[:12]}; {_AGAIN}"
+            f"{record.graph_fingerprint[:12]}; received a graph with {fingerprint[:12]}; {AGAIN}"
         )
 
 
@@ -283,49 +296,11 @@ def read_record(folder: str | Path) -> IndexRecord:
     Raises:
         EventformersError: the folder holds no index, or one of another version of this package.
     """
-    path = Path(folder) / RECORD
-    if not path.is_file():
-        raise EventformersError(f"{folder}: no index, it holds no {RECORD}; accepted: a folder with one")
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content["format"] != FORMAT:
-            raise EventformersError(
-                f"{path}: found the format {content['format']!r}; accepted: {FORMAT}; build the index again"
-            )
-        return IndexRecord(**content)
-    except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
-        raise EventformersError(f"{path}: no record of an index; build it again in another folder") from error
+    return read_record_of(folder, IndexRecord, FORMAT)
 
 
-def _check_place(folder: Path, overwrite: bool) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise EventformersError(f"{folder} is a file; accepted: a folder for the index")
-    if not folder.is_dir() or not any(folder.iterdir()):
-        return
-    if not (folder / RECORD).is_file():
-        raise EventformersError(f"{folder} holds other files; accepted: a folder of its own for the index")
-    if not overwrite:
-        raise EventformersError(f"{folder} holds an index; accepted: overwrite=True to replace it")
-
-
-def _encode_flat(
-    encoder: EventEncoder,
-    texts: list[str],
-    batch_size: int | Literal["auto"],
-    advance: Callable[[float], None],
-) -> tuple[faiss.IndexFlatIP, int]:
-    """A flat index of the texts' normalised vectors, and the number of texts that were cut."""
-    index = faiss.IndexFlatIP(encoder.dimension)
-    truncated = 0
-    for start in range(0, len(texts), BLOCK_TEXTS):
-        block = texts[start : start + BLOCK_TEXTS]
-        vectors = encoder.encode(block, batch_size=batch_size, normalize=True)
-        if not np.isfinite(vectors).all():
-            raise EventformersError(f"the model {encoder.name!r} gives vectors that are not finite")
-        index.add(vectors)
-        truncated += encoder.truncated
-        advance(len(block))
-    return index, truncated
+def _model_of(encoder: EventEncoder) -> IndexedModel:
+    return IndexedModel(encoder.name, encoder.revision, encoder.model.config.pooling)
 
 
 def _write_texts(folder: Path, known: KnownPairs) -> None:
@@ -335,26 +310,4 @@ def _write_texts(folder: Path, known: KnownPairs) -> None:
         "premises": pa.table({"text": pa.array(known.premises, pa.large_string()), "alternatives": lists}),
     }
     for name, table in tables.items():
-        with (
-            pa.OSFile(str(folder / f"{name}.arrow"), "wb") as sink,
-            pa.ipc.new_file(sink, table.schema) as file,
-        ):
-            file.write_table(table)
-
-
-def _map_texts(folder: Path, name: str) -> pa.Table:
-    return pa.ipc.open_file(pa.memory_map(str(folder / f"{name}.arrow"))).read_all()
-
-
-def _map_vectors(folder: Path, name: str) -> faiss.IndexFlatIP:
-    # IO_FLAG_MMAP reads a flat index into memory all the same; only this flag maps one.
-    path = str(folder / f"{name}.faiss")
-    return cast("faiss.IndexFlatIP", faiss.read_index(path, faiss.IO_FLAG_MMAP_IFC))
-
-
-def _called(name: str, revision: str | None, pooling: str) -> str:
-    return f"{name!r} (revision {(revision or 'unknown')[:12]}, pooling {pooling})"
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+        write_table(folder / f"{name}.arrow", table)

@@ -156,7 +156,7 @@ class CandidateIndex(PooledIndex):
 
     Args:
         event_ids: the event of each vector, `(n,)`; an event has one vector in each pool at most.
-        vectors: `(n, d)`; they are not copied where they are float32 and all in one pool.
+        vectors: `(n, d)`; they are not copied where they are float32 and stand pool by pool.
         languages: the language of each vector's description, `(n,)`; None puts all into one pool, which
             serves mentions in any language.
         kind: how to search: `exact`; `hnsw` or `ivf`, approximately by FAISS; `auto` is exact in pools of up
@@ -219,11 +219,15 @@ def _rows_by_language(languages: Sequence[str] | None, number: int) -> dict[str,
     if languages is None:
         return {"": slice(number)}
     names, inverse = np.unique(np.array(languages, dtype=object), return_inverse=True)
-    if len(names) == 1:
-        return {str(names[0]): slice(number)}
     order = np.argsort(inverse, kind="stable")
-    ends = np.cumsum(np.bincount(inverse))[:-1]
-    return {str(name): rows for name, rows in zip(names, np.split(order, ends), strict=True)}
+    parts = np.split(order, np.cumsum(np.bincount(inverse))[:-1])
+    return {str(name): _together(rows) for name, rows in zip(names, parts, strict=True)}
+
+
+def _together(rows: Positions) -> Rows:
+    """Rows that stand one behind the other as a slice, which copies nothing."""
+    first, last = int(rows[0]), int(rows[-1])
+    return slice(first, last + 1) if last - first + 1 == len(rows) else rows
 
 
 def _check_distinct(event_ids: Sequence[str], events: Positions, language: str) -> None:

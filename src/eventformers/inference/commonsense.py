@@ -19,7 +19,6 @@ from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.relation_templates import Direction, RelationTemplates, relation_templates
 from eventformers.errors import EventformersError
 from eventformers.inference.alternative_index import (
-    RECORD,
     AlternativeIndex,
     build_alternative_index,
     check_index,
@@ -28,6 +27,7 @@ from eventformers.inference.alternative_index import (
     read_record,
 )
 from eventformers.inference.encode import EventEncoder, Vectors, as_encoder
+from eventformers.inference.index_files import RECORD
 from eventformers.inference.neighbour_votes import (
     Positions,
     VoteSettings,
