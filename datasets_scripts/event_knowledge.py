@@ -179,8 +179,8 @@ class EventKnowledge:
                 self.read["statements"] += 1
                 self.graph.add(statement, place)
             return
-        entries = read_edges(file.path) if file.kind == "edges" else read_hierarchy(file.path, self.skipped)
-        for entry in entries:
+        reader = read_edges if file.kind == "edges" else read_hierarchy
+        for entry in reader(file.path, self.skipped):
             if entry.event_id is not None:
                 self.named.add(entry.event_id)
                 if entry.split is not None:

@@ -51,9 +51,10 @@ HIERARCHY_FIELDS = ("part_of", "has_part", "follows", "followed_by", "P361", "P5
 EDGE_HEADERS = (
     ("child_id", "relation", "parent_id"),
     ("child_id", "parent_id"),
+    ("event_id", "next_event_id"),
     ("head_qid", "property", "tail_qid"),
 )
-"""The columns that a CSV file of edges has, among others."""
+"""The columns that a file of edges has, among others; those of the first that fits are read."""
 
 
 class HierarchyFile(NamedTuple):
@@ -170,6 +171,8 @@ def _record_kind(record: dict[str, object]) -> Kind | None:
         return "descriptions"
     if "mention" in fields:
         return "mentions"
+    if any(set(header) <= fields for header in EDGE_HEADERS):
+        return "edges"
     if not fields & {"label_id", "event_id"}:
         return None
     if fields & {"label_lang", "language"}:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from eventformers.datasets_scripts.document_splits import SPLITS
 from eventformers.datasets_scripts.hierarchy_files import EDGE_HEADERS, HIERARCHY_FIELDS
 from eventformers.datasets_scripts.licenses import license_of_source, standard_license
-from eventformers.datasets_scripts.raw_files import read_json_values, read_lines, text_field
+from eventformers.datasets_scripts.raw_files import is_json_lines, read_json_values, read_lines, text_field
 from eventformers.errors import DataFormatError
 
 ACCEPTED_MENTION = (
@@ -41,6 +41,8 @@ RELATIONS: dict[str, tuple[str, bool]] = {
 }
 """By name or property of Wikidata: what an edge belongs to, and whether its subject stands first in a row of
 that config, as child or as the earlier event."""
+
+_RELATION_OF_COLUMNS = {("child_id", "parent_id"): "part_of", ("event_id", "next_event_id"): "followed_by"}
 
 _TABLE_MENTION = re.compile(r"<a>\s?(.*?)\s?</a>", re.DOTALL)
 
@@ -134,7 +136,8 @@ def read_linked_mentions(path: Path, skipped: Counter[str]) -> Iterator[LinkedMe
 
     XLEL-WD's fields are `context_left`, `mention`, `context_right`, `context_lang` and `label_id`, for
     Wikinews also `context_title` and `context_date`. Further ones are `gold_label_ids` (the event, then its
-    ancestors), `id` or `mention_id`, `source` and `license`. Texts stay as they are, white space included.
+    ancestors), `id` or `mention_id`, `source` and `license`. The names of built rows serve as well:
+    `language`, `title`, `date` and `event_ids`. Texts stay as they are, white space included.
 
     Args:
         path: the file.
@@ -148,9 +151,11 @@ def read_linked_mentions(path: Path, skipped: Counter[str]) -> Iterator[LinkedMe
             raise DataFormatError(path, line, f"JSON that is {type(record).__name__}", ACCEPTED_MENTION)
         if "mention" not in record:
             raise DataFormatError(path, line, 'a line without "mention"', ACCEPTED_MENTION)
-        language = _text(record, "context_lang", path, line).strip()
+        language = _first_text(record, ("context_lang", "language"), path, line).strip()
         if not language:
             raise DataFormatError(path, line, 'a mention without "context_lang"', ACCEPTED_MENTION)
+        gold_events = _gold_events(record, path, line)
+        event_id = plain_id(_text(record, "label_id", path, line))
         source = _text(record, "source", path, line)
         stated = _text(record, "license", path, line)
         yield LinkedMention(
@@ -160,10 +165,10 @@ def read_linked_mentions(path: Path, skipped: Counter[str]) -> Iterator[LinkedMe
             context_left=_text(record, "context_left", path, line),
             mention=_text(record, "mention", path, line),
             context_right=_text(record, "context_right", path, line),
-            title=_text(record, "context_title", path, line),
-            date=_text(record, "context_date", path, line),
-            event_id=plain_id(_text(record, "label_id", path, line)),
-            gold_events=_gold_events(record, path, line),
+            title=_first_text(record, ("context_title", "title"), path, line),
+            date=_first_text(record, ("context_date", "date"), path, line),
+            event_id=event_id or next(iter(gold_events or ()), ""),
+            gold_events=gold_events,
             source=source,
             license=license_of_source(source, standard_license(stated) if stated else None) if source else "",
         )
@@ -285,13 +290,43 @@ def read_hierarchy(path: Path, skipped: Counter[str]) -> Iterator[HierarchyEntry
         yield HierarchyEntry(event_id, _stated_split(record, path, line), statements)
 
 
-def read_edges(path: Path) -> Iterator[HierarchyEntry]:
-    """The edges of a CSV file: `child_id`, `parent_id` and maybe `relation`, or `head_qid`, `property` and
-    `tail_qid`.
+def read_edges(path: Path, skipped: Counter[str]) -> Iterator[HierarchyEntry]:
+    """The edges of a CSV file or of JSON lines, one a row.
+
+    The columns are `child_id`, `parent_id` and maybe `relation`; `event_id` and `next_event_id`; or
+    `head_qid`, `property` and `tail_qid`.
+
+    Args:
+        path: the file.
+        skipped: gets the number of blank lines.
 
     Raises:
         DataFormatError: a row cannot be read, or its relation is unknown.
     """
+    rows = _json_rows(path, skipped) if is_json_lines(path) else _csv_rows(path)
+    for line, row in rows:
+        columns = next((names for names in EDGE_HEADERS if set(names) <= row.keys()), None)
+        if columns is None:
+            accepted = " or ".join(",".join(names) for names in EDGE_HEADERS)
+            raise DataFormatError(path, line, f"the columns {','.join(row)}", accepted)
+        values = [_text(row, name, path, line).strip() for name in columns]
+        relation = values[1] if len(values) == 3 else _RELATION_OF_COLUMNS[columns]
+        if relation not in RELATIONS:
+            raise DataFormatError(path, line, f"the relation {relation!r}", ", ".join(RELATIONS))
+        subject, other = plain_id(values[0]), plain_id(values[-1])
+        if not subject or not other:
+            raise DataFormatError(path, line, "an edge without one of its events", "two ids")
+        yield HierarchyEntry(None, None, [Statement(subject, relation, other)])
+
+
+def _json_rows(path: Path, skipped: Counter[str]) -> Iterator[tuple[int, Mapping[str, object]]]:
+    for line, record in read_json_values(path, skipped, "one JSON object a line"):
+        if not isinstance(record, dict):
+            raise DataFormatError(path, line, f"JSON that is {type(record).__name__}", "one object a line")
+        yield line, record
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
     line = 1
 
     def texts() -> Iterator[str]:
@@ -299,22 +334,9 @@ def read_edges(path: Path) -> Iterator[HierarchyEntry]:
         for line, text in read_lines(path):  # noqa: B007 - read where a fault is told
             yield text + "\n"
 
-    rows = csv.DictReader(texts())
-    header = rows.fieldnames or []
-    columns = next((names for names in EDGE_HEADERS if set(names) <= set(header)), None)
-    if columns is None:
-        accepted = " or ".join(",".join(names) for names in EDGE_HEADERS)
-        raise DataFormatError(path, 1, f"the columns {','.join(header)}", accepted)
-    for row in rows:
-        values = [(row[name] or "").strip() for name in columns]
-        subject, relation, other = (
-            values if len(values) == len(EDGE_HEADERS[0]) else (values[0], "part_of", values[1])
-        )
-        if relation not in RELATIONS:
-            raise DataFormatError(path, line, f"the relation {relation!r}", ", ".join(RELATIONS))
-        if not subject or not other:
-            raise DataFormatError(path, line, "an edge without one of its events", "two ids")
-        yield HierarchyEntry(None, None, [Statement(plain_id(subject), relation, plain_id(other))])
+    for row in csv.DictReader(texts()):
+        # Fields beyond the header have no name.
+        yield line, {name: value for name, value in row.items() if isinstance(name, str)}
 
 
 def _text(record: Mapping[str, object], name: str, path: Path, line: int) -> str:
@@ -331,10 +353,9 @@ def _first_text(record: Mapping[str, object], names: tuple[str, ...], path: Path
 
 
 def _gold_events(record: Mapping[str, object], path: Path, line: int) -> list[str] | None:
-    value = record.get("gold_label_ids")
-    if value is None:
-        return None
-    return _ids(record, "gold_label_ids", path, line)
+    """The events that a line states for its mention; None where it states none but the atomic one."""
+    name = next((name for name in ("gold_label_ids", "event_ids") if record.get(name) is not None), None)
+    return _ids(record, name, path, line) if name is not None else None
 
 
 def _ids(record: Mapping[str, object], name: str, path: Path, line: int) -> list[str]:

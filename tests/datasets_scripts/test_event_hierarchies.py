@@ -235,6 +235,17 @@ def test_every_kind_of_bad_mention_is_counted_with_its_first_place(published: Pa
     assert report["rows"] + sum(report["skipped"].values()) - 1 == report["read"]["mentions"]
 
 
+def test_right_to_left_and_combining_characters_are_built_as_they_are(published: Path) -> None:
+    texts = {
+        "context_left": "\u202bفي ",
+        "mention": "حرب\u200f أكتوبر",
+        "context_right": " cafe\u0301 \u0928\u093f\u200d ",
+    }
+    write(published / "wikipedia.train.jsonl", mention("3", "ar", **texts))
+    row = load(published)["train"][0]
+    assert {name: row[name] for name in texts} == texts
+
+
 def test_an_ancestor_without_text_in_the_language_is_no_gold_event(published: Path) -> None:
     rows = [row for row in dictionary() if (row["label_id"], row["label_lang"]) != ("2", "ar")]
     write(published / "label_dict.jsonl", *rows)
@@ -464,6 +475,22 @@ def test_without_a_dictionary_every_event_is_known(published: Path) -> None:
     (published / "label_dict.jsonl").unlink()
     assert gold_of(published)["train"] == [["3", "2", "1"], ["3", "2", "1"], ["4"]]
     assert EventHierarchies.find_raw_files("events", [published]) == {}
+
+
+def test_built_rows_can_be_built_again(tmp_path: Path) -> None:
+    built = {config: load(None, config) for config in ("mentions", "events", "hierarchy", "sequence")}
+    for config, splits in built.items():
+        for split, rows in splits.items():
+            write(tmp_path / f"{config}.{split}.jsonl", *rows)
+    for config, splits in built.items():
+        again = load(tmp_path, config)
+        assert list(again) == list(splits)
+        for split, rows in splits.items():
+            columns = [name for name in rows.column_names if name not in ("source", "license")]
+            found, expected = (
+                sorted([row[name] for name in columns] for row in one) for one in (again[split], rows)
+            )
+            assert found == expected
 
 
 def test_kinds_of_files(published: Path, tmp_path: Path) -> None:

@@ -174,14 +174,14 @@ def test_faults_of_hierarchies(tmp_path: Path, row: object, found: str) -> None:
 def test_edges_of_csv_files(tmp_path: Path, text: str, statement: tuple[str, str, str]) -> None:
     path = tmp_path / "edges.csv"
     path.write_text(text, encoding="utf-8")
-    (entry,) = read_edges(path)
+    (entry,) = read_edges(path, Counter())
     assert entry == (None, None, [Statement(*statement)])
 
 
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("a,b\n1,2\n", "line 1: found the columns a,b"),
+        ("a,b\n1,2\n", "line 2: found the columns a,b"),
         ("child_id,relation,parent_id\n1,part_of,2\n1,near,2\n", "line 3: found the relation 'near'"),
         ("child_id,parent_id\n1,\n", "line 2: found an edge without one of its events"),
         ("head_qid,property,tail_qid\nQ1\n", "line 2: found the relation ''"),
@@ -191,8 +191,17 @@ def test_faults_of_csv_files(tmp_path: Path, text: str, found: str) -> None:
     path = tmp_path / "edges.csv"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(DataFormatError) as caught:
-        list(read_edges(path))
+        list(read_edges(path, Counter()))
     assert found in str(caught.value)
+
+
+def test_edges_of_json_lines(tmp_path: Path) -> None:
+    path = tmp_path / "edges.jsonl"
+    rows = [{"child_id": "1", "parent_id": 2}, {"event_id": "Q1", "next_event_id": "3", "source": "own"}]
+    statements = [entry.statements for entry in read_edges(write(path, *rows), Counter())]
+    assert statements == [[Statement("1", "part_of", "2")], [Statement("1", "followed_by", "3")]]
+    with pytest.raises(DataFormatError, match="line 1: found JSON that is list"):
+        list(read_edges(write(path, []), Counter()))
 
 
 def test_tables_of_the_pipeline(tmp_path: Path) -> None:
