@@ -310,7 +310,7 @@ def read_edges(path: Path, skipped: Counter[str]) -> Iterator[HierarchyEntry]:
             accepted = " or ".join(",".join(names) for names in EDGE_HEADERS)
             raise DataFormatError(path, line, f"the columns {','.join(row)}", accepted)
         values = [_text(row, name, path, line).strip() for name in columns]
-        relation = values[1] if len(values) == 3 else _RELATION_OF_COLUMNS[columns]
+        relation = values[1] if len(values) == 3 else _RELATION_OF_COLUMNS[columns[0], columns[-1]]
         if relation not in RELATIONS:
             raise DataFormatError(path, line, f"the relation {relation!r}", ", ".join(RELATIONS))
         subject, other = plain_id(values[0]), plain_id(values[-1])

@@ -23,12 +23,12 @@ from eventformers.models.configuration_heterevent import HeterEventConfig
 from eventformers.models.modeling_heterevent import HeterEventForPreTraining
 from eventformers.trainers.chain_corruption import (
     LEAST_EVENTS,
-    Codes,
     CorruptionSettings,
     RowDraws,
     corrupt_chains,
 )
 from eventformers.trainers.chain_rows import ChainRow, ChainRows
+from eventformers.trainers.codes import PADDING, Codes, padded
 from eventformers.trainers.document_windows import load_training_documents, with_document_windows
 from eventformers.trainers.event_tokenising import event_keys, tokenise_events
 from eventformers.trainers.method import IndexedRows, Method, TrainingData
@@ -61,7 +61,6 @@ _LEAST = {
     "num_distractors": 0,
 }
 _TARGETS = ("random", "last")
-_PADDING = -1
 _BLOCK_EVENTS = 100_000
 
 Batch = dict[str, torch.Tensor]
@@ -136,7 +135,7 @@ class HeterEventCollator:
     def _sequence(self, rows: Sequence[ChainRow], generators: Sequence[np.random.Generator]) -> Batch:
         config = self.config
         substitutes = bool(config.replacement_weight or config.composition_weight)
-        numbers = _padded([row["events"] for row in rows], self.max_chain_length)
+        numbers = padded([row["events"] for row in rows], self.max_chain_length)
         if substitutes:
             numbers = np.concatenate([numbers, np.stack([self._incoming(row) for row in rows])], axis=1)
         distinct, places = _distinct(numbers)
@@ -177,7 +176,7 @@ class HeterEventCollator:
         return np.array(found[: self.num_incoming_events], dtype=np.int64)
 
     def _graph(self, rows: Sequence[ChainRow], generators: Sequence[np.random.Generator]) -> Batch:
-        distinct, places = _distinct(_padded([row["events"] for row in rows]))
+        distinct, places = _distinct(padded([row["events"] for row in rows]))
         seeds = np.stack([generator.integers(2**62, size=self.num_views) for generator in generators])
         return {
             **self._tokenised(self.chains.events(distinct)),
@@ -193,7 +192,7 @@ class HeterEventCollator:
             contexts.append(np.delete(chain, position))
             targets.append(chain[position])
             positions.append(position)
-        numbers = np.concatenate([np.array(targets)[:, None], _padded(contexts)], axis=1)
+        numbers = np.concatenate([np.array(targets)[:, None], padded(contexts)], axis=1)
         distinct, places = _distinct(numbers)
         events = self.chains.events(distinct)
         if self.num_distractors:
@@ -247,10 +246,10 @@ class HeterEventCollator:
         targets = [places.pop(row["label"]) for row, places in zip(rows, choices, strict=True)]
         return {
             **self._tokenised(events),
-            "chains": torch.from_numpy(_padded(contexts)),
+            "chains": torch.from_numpy(padded(contexts)),
             "target_events": torch.tensor(targets),
             "target_position": torch.tensor([len(context) for context in contexts]),
-            "choices": torch.from_numpy(_padded([np.array(places) for places in choices])),
+            "choices": torch.from_numpy(padded([np.array(places) for places in choices])),
         }
 
     def _tokenised(self, events: Sequence[Event]) -> Batch:
@@ -267,18 +266,10 @@ def _roles(event: Event) -> tuple[str, ...]:
     return event["subject"], event["predicate"], event["object"]
 
 
-def _padded(rows: Sequence[Codes], width: int | None = None) -> Codes:
-    """Rows as one array, filled up with -1 to the width, or to that of the longest, `(rows, width)`."""
-    filled = np.full((len(rows), width or max(map(len, rows))), _PADDING, dtype=np.int64)
-    for place, row in enumerate(rows):
-        filled[place, : len(row)] = row
-    return filled
-
-
 def _distinct(numbers: Codes) -> tuple[Codes, Codes]:
     """The distinct numbers, and the place of each of the given ones among them; -1 stays."""
     distinct, places = np.unique(numbers, return_inverse=True)
-    padding = int(len(distinct) > 0 and distinct[0] == _PADDING)
+    padding = int(len(distinct) > 0 and distinct[0] == PADDING)
     return distinct[padding:], places.reshape(numbers.shape) - padding
 
 

@@ -21,6 +21,7 @@ from eventformers.datasets_scripts.known_pairs import grouped
 from eventformers.errors import EventformersError
 from eventformers.models.configuration_mico import MicoConfig
 from eventformers.models.modeling_mico import MicoForPreTraining
+from eventformers.trainers.codes import Codes, codes_of, padded, text_column
 from eventformers.trainers.method import Method, TrainingData
 from eventformers.trainers.recipes import Recipe, check_types
 from eventformers.trainers.tokenising import tokenise
@@ -32,8 +33,6 @@ _SETTING_TYPES = {
     "max_seq_length": int,
     "both_directions": bool,
 }
-
-Codes = npt.NDArray[np.int64]
 
 
 class PremiseRows(TorchDataset):
@@ -50,15 +49,15 @@ class PremiseRows(TorchDataset):
         self.by_triple = by_triple
         # A selection keeps its order in the format alone, not in the table beneath.
         table = pairs.with_format("arrow")[:]
-        premises, alternatives = (_column(table, name) for name in ("premise", "alternative"))
+        premises, alternatives = (text_column(table, name) for name in ("premise", "alternative"))
         if known is None:
             self.premises = premises.unique()
             self.alternatives = alternatives.unique()
         else:
             self.premises = pa.concat_arrays([known.premises, premises]).unique()
             self.alternatives = pa.concat_arrays([known.alternatives, alternatives]).unique()
-        self.premise_ids = _codes(premises, self.premises)
-        self.alternative_ids = _codes(alternatives, self.alternatives)
+        self.premise_ids = codes_of(premises, self.premises)
+        self.alternative_ids = codes_of(alternatives, self.alternatives)
         if known is None:
             self._starts, self._known = grouped(
                 self.premise_ids, self.alternative_ids, len(self.premises), len(self.alternatives)
@@ -97,14 +96,6 @@ class PremiseRows(TorchDataset):
             # The triple's other direction asks for the entity that this premise is about.
             row["entity_id"] = int(self.alternative_ids[index ^ 1])
         return row
-
-
-def _column(table: pa.Table, name: str) -> pa.LargeStringArray:
-    return table.column(name).cast(pa.large_string()).combine_chunks()
-
-
-def _codes(values: pa.Array, distinct: pa.Array) -> Codes:
-    return cast(Codes, pa.compute.index_in(values, distinct).to_numpy().astype(np.int64))
 
 
 @dataclass
@@ -183,11 +174,8 @@ class MicoCollator:
 
     def _known(self, rows: Sequence[Mapping[str, Any]]) -> Codes:
         """Known alternatives of each row, sorted and filled up with a number above all ids, `(B, M)`."""
-        filled = np.full((len(rows), self.most_known), len(self.alternatives), dtype=np.int64)
-        for place, row in enumerate(rows):
-            known = row["known_alternative_ids"]
-            filled[place, : len(known)] = known
-        return filled
+        known = [row["known_alternative_ids"] for row in rows]
+        return padded(known, self.most_known, fill=len(self.alternatives))
 
     def _encode_alternatives(self, ids: Codes) -> BatchEncoding:
         return self.encode(self.alternatives.take(pa.array(ids)).to_pylist())

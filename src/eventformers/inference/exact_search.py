@@ -27,6 +27,7 @@ LARGEST = 1e15
 """Entries of a vector may be so large."""
 
 _BLOCK_VECTORS = 16_384
+"""Vectors of a block of scores, so that a product is large enough to be fast."""
 _BLOCK_QUERIES = 8_192
 """Queries for which a block of vectors is brought into low precision once."""
 _GROUP = 8
@@ -36,8 +37,10 @@ _GROUPS = 4
 _PAIRS = 256
 """Pairs that are scored in double precision at a time: their vectors stay in the cache."""
 _GROUPS_AT_ONCE = 65_536
-_MANY = 1 / 64
-"""Share of pairs from which a low precision tells too little apart, and single precision takes over."""
+"""Groups whose scores are looked at one by one at a time."""
+_MANY, _TIMES = 1 / 64, 8
+"""Bfloat16 tells too little apart, and single precision takes over, where more than this share of the scores
+of a block and so many times the number looked for could be among the best."""
 
 
 class Found(NamedTuple):
@@ -153,7 +156,7 @@ class ExactSearch:
                 hits = 0
                 for found_rows, found in _at_least(grouped, largest, limits):
                     hits += len(found)
-                    if precision != torch.float32 and hits > len(products) * (8 * number + size * _MANY):
+                    if precision != torch.float32 and hits > len(products) * (_TIMES * number + size * _MANY):
                         return False
                     inside = found < block.stop - block.start
                     found_rows, found = found_rows[inside], found[inside] + block.start
@@ -242,8 +245,8 @@ def _check_size(vectors: Vectors, name: str) -> None:
 
 
 def _lengths(vectors: torch.Tensor) -> torch.Tensor:
-    """Lengths of vectors in double precision, `(n,)`."""
-    return torch.linalg.vector_norm(vectors, dim=1, dtype=torch.float32).double()
+    """Lengths of vectors in double precision, `(n,)`: single has no room for the squares of small entries."""
+    return torch.cat([torch.linalg.vector_norm(part.double(), dim=1) for part in vectors.split(1_024)])
 
 
 def _limits(
@@ -257,15 +260,18 @@ def _limits(
     """Low-precision scores below which no vector of a block is among the best of a query, `(rows,)`.
 
     |x·y - x̃·ỹ| ≤ |x - x̃||y| + |x̃||y - ỹ|, and in any order of summation a product in single precision is off
-    by at most d 2⁻²³ |x̃||ỹ|. The factor covers the lengths, which are in single precision themselves; the
-    last term the rounding of the scores that are compared, and of the vectors without their mean.
+    by at most d 2⁻²³ |x̃||ỹ|, and by what is too small for its range. The last term covers the rounding of the
+    scores that are compared, and of the vectors without their mean.
     """
-    low_length = queries.low_length[rows]
-    error = 1.001 * (
+    dimension = queries.low.shape[1]
+    length, low_length = queries.length[rows], queries.low_length[rows]
+    error = (
         queries.error[rows] * bounds.length
         + low_length * bounds.error
-        + low_length * bounds.low_length * queries.low.shape[1] * 2.0**-23
-    ) + 2.0**-21 * queries.length[rows] * (bounds.length + bounds.mean)
+        + dimension * 2.0**-23 * low_length * bounds.low_length
+        + dimension * 2.0**-126 * (1 + length + bounds.length)
+        + 2.0**-21 * length * (bounds.length + bounds.mean)
+    )
     worst = torch.from_numpy(best.scores[:, -1]).double()
     limits = worst - queries.shift[rows] - error
     unknown = torch.isinf(worst)

@@ -1,0 +1,187 @@
+"""What event grounding trains on: mentions with a gold event each, and events with a parent each."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+import numpy as np
+import pyarrow as pa
+from datasets import Dataset
+from torch.utils.data import Dataset as TorchDataset
+
+from eventformers.datasets_scripts.known_pairs import grouped
+from eventformers.trainers.codes import PADDING, Codes, codes_of, text_column
+from eventformers.trainers.grounding_tokenising import EventText, MentionText
+
+_MENTION_COLUMNS = ["context_left", "mention", "context_right", "title", "date"]
+
+
+class LinkingRow(TypedDict):
+    """A mention with one of its gold events, and the numbers of all of them."""
+
+    row: int
+    mention: MentionText
+    event: EventText
+    event_id: int
+    gold_event_ids: Codes
+
+
+class HierarchyRow(TypedDict):
+    """An event with one of its parents, and the numbers of all of them."""
+
+    row: int
+    parent: EventText
+    child: EventText
+    parent_id: int
+    known_parent_ids: Codes
+
+
+class EventTexts:
+    """The events of a knowledge base: a number for each, and its texts by language.
+
+    Args:
+        events: rows of `EventHierarchies`, config `events`.
+
+    Attributes:
+        languages: the distinct languages.
+        number_of: the number of the event that each row describes, `(rows,)`.
+    """
+
+    def __init__(self, events: Dataset) -> None:
+        table = events.select_columns(["event_id", "language"]).with_format("arrow")[:]
+        ids, languages = (text_column(table, name) for name in ("event_id", "language"))
+        self._ids, self.languages = ids.unique(), languages.unique()
+        self.number_of = self.numbers(ids)
+        keys = self.number_of * len(self.languages) + codes_of(languages, self.languages)
+        self._keys, self._rows = np.unique(keys, return_index=True)
+        self._texts = events.select_columns(["title", "description"])
+
+    @property
+    def num_events(self) -> int:
+        """Number of distinct events."""
+        return len(self._ids)
+
+    def numbers(self, ids: pa.Array) -> Codes:
+        """The numbers of events by their ids; -1 for an event that is not described."""
+        return codes_of(ids.cast(pa.large_string()), self._ids)
+
+    def language_codes(self, languages: pa.Array) -> Codes:
+        """The place of each language among `languages`; -1 for one without any event."""
+        return codes_of(languages.cast(pa.large_string()), self.languages)
+
+    def rows(self, numbers: Codes, languages: Codes) -> Codes:
+        """The rows that describe events in languages; -1 where none does.
+
+        Args:
+            numbers: numbers of events, -1 for an unknown one.
+            languages: the code of the language that each is wanted in, -1 for an unknown one.
+        """
+        wanted = np.where((numbers < 0) | (languages < 0), PADDING, numbers * len(self.languages) + languages)
+        places = np.searchsorted(self._keys, wanted).clip(max=len(self._keys) - 1)
+        return np.where(self._keys[places] == wanted, self._rows[places], PADDING)
+
+    def __getitem__(self, row: int) -> EventText:
+        """The text of a row."""
+        return EventText.from_row(self._texts[row])
+
+
+class LinkingPairs(TorchDataset):
+    """The pairs of a mention and one of its gold events (Ou et al., 2023, section 5.1).
+
+    A gold event without a text in the language that candidates have makes no pair; it stays gold where
+    another mention brings it into the batch.
+
+    Args:
+        mentions: rows of `EventHierarchies`, config `mentions`.
+        events: the knowledge base.
+        language: the language of all candidates; None takes that of the mention.
+
+    Attributes:
+        mentions: the columns of the mentions that make their texts.
+        num_gold: gold events of a mention at most.
+        skipped: what makes no row, by reason.
+    """
+
+    def __init__(self, mentions: Dataset, events: EventTexts, language: str | None = None) -> None:
+        self.mentions = mentions.select_columns(_MENTION_COLUMNS)
+        self._events = events
+        table = mentions.select_columns(["language", "event_ids"]).with_format("arrow")[:]
+        gold = table.column("event_ids").combine_chunks()
+        lengths = gold.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
+        mention, numbers = np.repeat(np.arange(len(lengths)), lengths), events.numbers(gold.flatten())
+        spoken = text_column(table, "language")
+        if language is not None:
+            spoken = pa.array([language] * len(spoken), type=pa.large_string())
+        rows = events.rows(numbers, events.language_codes(spoken)[mention])
+        described = rows != PADDING
+        self._mention, self._event_row = mention[described], rows[described]
+        known = numbers != PADDING
+        self._starts, self._gold = grouped(mention[known], numbers[known], len(lengths), events.num_events)
+        self.num_gold = int(np.diff(self._starts).max(initial=1))
+        self.skipped = {
+            "gold_event_without_text_in_the_language": int((~described).sum()),
+            "mention_without_gold_event_in_the_language": len(lengths) - len(np.unique(self._mention)),
+        }
+
+    def __len__(self) -> int:
+        return len(self._mention)
+
+    def __getitem__(self, index: int) -> LinkingRow:
+        """A row."""
+        mention, event_row = int(self._mention[index]), int(self._event_row[index])
+        start, end = self._starts[mention : mention + 2]
+        return {
+            "row": index,
+            "mention": MentionText.from_row(self.mentions[mention]),
+            "event": self._events[event_row],
+            "event_id": int(self._events.number_of[event_row]),
+            "gold_event_ids": self._gold[start:end],
+        }
+
+
+class HierarchyPairs(TorchDataset):
+    """The pairs of a parent and its child, once for each language that describes both.
+
+    Args:
+        edges: rows of `EventHierarchies`, config `hierarchy`.
+        events: the knowledge base.
+
+    Attributes:
+        num_parents: parents of an event at most.
+        skipped: what makes no row, by reason.
+    """
+
+    def __init__(self, edges: Dataset, events: EventTexts) -> None:
+        self._events = events
+        table = edges.select_columns(["child_id", "parent_id"]).with_format("arrow")[:]
+        child, parent = (events.numbers(text_column(table, name)) for name in ("child_id", "parent_id"))
+        pairs = []
+        for language in range(len(events.languages)):
+            codes = np.full(len(child), language, dtype=np.int64)
+            pairs.append(np.stack([events.rows(parent, codes), events.rows(child, codes)], axis=-1))
+        # Of one edge all languages follow each other.
+        rows = np.stack(pairs, axis=1)
+        described = (rows != PADDING).all(axis=-1)
+        self._rows = rows[described]
+        known = (child != PADDING) & (parent != PADDING)
+        self._starts, self._parents = grouped(
+            child[known], parent[known], events.num_events, events.num_events
+        )
+        self.num_parents = int(np.diff(self._starts).max(initial=1))
+        self.skipped = {"edge_without_text_in_a_common_language": int((~described.any(axis=1)).sum())}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> HierarchyRow:
+        """A row."""
+        parent, child = (int(row) for row in self._rows[index])
+        number = self._events.number_of[child]
+        start, end = self._starts[number : number + 2]
+        return {
+            "row": index,
+            "parent": self._events[parent],
+            "child": self._events[child],
+            "parent_id": int(self._events.number_of[parent]),
+            "known_parent_ids": self._parents[start:end],
+        }
