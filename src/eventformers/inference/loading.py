@@ -7,7 +7,7 @@ import json
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import torch
 from huggingface_hub.errors import HfHubHTTPError
@@ -161,13 +161,27 @@ def _read_json(source: str, file: str) -> dict[str, object]:
     return content if isinstance(content, dict) else {}
 
 
-def _load_ours(source: str, fields: dict[str, str]) -> PreTrainedModel:
-    model, report = AutoModel.from_pretrained(source, output_loading_info=True, use_safetensors=True)
+def load_whole(model_class: Any, source: str) -> PreTrainedModel:
+    """A model of this suite with all of its weights.
+
+    Args:
+        model_class: its class, or an Auto class.
+        source: folder or Hub id.
+
+    Raises:
+        ValueError: a weight is missing.
+    """
+    model, report = model_class.from_pretrained(source, output_loading_info=True, use_safetensors=True)
     if report["missing_keys"]:
         raise ValueError(
             f"weights are missing, among them {', '.join(sorted(report['missing_keys'])[:3])}; accepted: a "
             "model with all of its weights"
         )
+    return cast("PreTrainedModel", model)
+
+
+def _load_ours(source: str, fields: dict[str, str]) -> PreTrainedModel:
+    model = load_whole(AutoModel, source)
     if "pooling" in fields and not hasattr(model, "pool"):
         raise ValueError(
             f"a {model.config.model_type} model pools the tokens of each role in its own way; accepted: no "

@@ -1,0 +1,131 @@
+"""Scores of pairs: those of a slow loop, in any order, and what is told of what is cut or wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from event_grounding_inputs import sharpen_attention
+from transformers import AutoConfig, AutoTokenizer
+
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.inference.candidate_index import Candidates
+from eventformers.inference.encode import Vectors
+from eventformers.inference.grounding import rerank
+from eventformers.inference.pair_scoring import CrossEncoder, PairScores, load_cross_encoder
+from eventformers.models.configuration_event_grounding import EventGroundingCrossConfig
+from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification
+from eventformers.trainers.grounding_tokenising import TAGS, EventText, MentionText, pair_row
+from eventformers.trainers.marker_tokens import add_marker_tokens
+
+# The package does not register the method yet.
+AutoConfig.register("event_grounding_cross", EventGroundingCrossConfig, exist_ok=True)
+
+MENTIONS = [
+    MentionText("the storm", "flooded", "the city"),
+    MentionText("", "strike", "", "union", "2020"),
+    MentionText("the police said the man and the woman and the judge", "fire", "burned the house"),
+    MentionText("the storm", "flooded", "the city"),
+]
+EVENTS = [
+    EventText("storm", "the storm hit the city and the bridge and the road and the house"),
+    EventText("strike"),
+    EventText("", "the election"),
+]
+PAIRS = np.array([(mention, event) for event in (2, 0, 1) for mention in (3, 0, 2, 1)] + [(2, 0)])
+
+
+@pytest.fixture(scope="module")
+def folder(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cross-encoder whose dropout would show, saved in training mode."""
+    path = tmp_path_factory.mktemp("cross") / "cross-encoder"
+    torch.manual_seed(0)
+    model = EventGroundingForSequenceClassification.from_encoder(
+        str(tiny_encoder), mention_tokens=16, event_tokens=10
+    )
+    sharpen_attention(model)
+    tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
+    add_marker_tokens(tokenizer, model, TAGS)
+    model.save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def cross_encoder(folder: Path) -> CrossEncoder:
+    return load_cross_encoder(folder, device="cpu")
+
+
+@torch.no_grad()
+def slow_scores(cross_encoder: CrossEncoder, pairs: np.ndarray) -> Vectors:
+    """One pair after another."""
+    scores = []
+    for mention, event in pairs.tolist():
+        [left] = cross_encoder.tokeniser.mentions([MENTIONS[mention]]).rows
+        [right] = cross_encoder.tokeniser.events([EVENTS[event]]).rows
+        inputs = torch.tensor([pair_row(left, right)])
+        scores.append(cross_encoder.encoder.model(inputs).logits.item())
+    return np.array(scores, dtype=np.float32)
+
+
+@pytest.mark.parametrize("batch_size", ["auto", 1, 3])
+def test_scores_are_those_of_a_loop(cross_encoder: CrossEncoder, batch_size: int) -> None:
+    scores = PairScores(cross_encoder, MENTIONS, EVENTS, batch_size=batch_size)(PAIRS[:, 0], PAIRS[:, 1])
+    expected = slow_scores(cross_encoder, PAIRS)
+    assert scores.dtype == np.float32
+    assert scores.shape == (len(PAIRS),)
+    np.testing.assert_allclose(scores, expected, atol=1e-5)
+    # All pairs differ but those of the two mentions that are equal, and the pair that stands twice.
+    assert len(np.unique(scores)) == len({(mention % 3, event) for mention, event in PAIRS.tolist()})
+
+
+def test_no_pair_is_no_score(cross_encoder: CrossEncoder) -> None:
+    nothing = np.empty(0, dtype=np.int64)
+    assert PairScores(cross_encoder, MENTIONS, EVENTS)(nothing, nothing).shape == (0,)
+
+
+def test_scores_order_candidates(cross_encoder: CrossEncoder) -> None:
+    events = np.array([[0, 1, 2], [2, 1, -1], [1, 0, 2], [-1, -1, -1]])
+    candidates = Candidates(events, np.where(events < 0, -np.inf, 0).astype(np.float32))
+    found = rerank(candidates, PairScores(cross_encoder, MENTIONS, EVENTS))
+    for mention, (given, kept) in enumerate(zip(events, found.events, strict=True)):
+        known = given[given >= 0]
+        scores = slow_scores(cross_encoder, np.array([(mention, event) for event in known]).reshape(-1, 2))
+        assert kept[: len(known)].tolist() == known[np.argsort(-scores)].tolist()
+
+
+def test_what_is_cut_is_counted_once(cross_encoder: CrossEncoder) -> None:
+    score = PairScores(cross_encoder, MENTIONS, EVENTS)
+    assert score.cut == {}
+    for pairs in (PAIRS[-1:], PAIRS, PAIRS):
+        score(pairs[:, 0], pairs[:, 1])
+        assert score.cut == {"context": 1, "description": 1}
+
+
+def test_it_knows_its_name_and_revision(cross_encoder: CrossEncoder) -> None:
+    assert cross_encoder.encoder.name == "cross-encoder"
+    assert len(cross_encoder.encoder.revision or "") == 64
+    assert (cross_encoder.tokeniser.mention_tokens, cross_encoder.tokeniser.event_tokens) == (16, 10)
+
+
+def test_lower_precision_gives_full_logits(folder: Path, cross_encoder: CrossEncoder) -> None:
+    lower = load_cross_encoder(folder, device="cpu", dtype="bfloat16")
+    scores = PairScores(lower, MENTIONS, EVENTS)(PAIRS[:, 0], PAIRS[:, 1])
+    assert scores.dtype == np.float32
+    np.testing.assert_allclose(scores, slow_scores(cross_encoder, PAIRS), atol=0.1)
+
+
+def test_what_is_no_cross_encoder_is_refused(folder: Path, tiny_encoder: Path, tmp_path: Path) -> None:
+    with pytest.raises(EventformersError, match="a bert model, which does not score pairs"):
+        load_cross_encoder(tiny_encoder)
+    with pytest.raises(EventformersError, match="no model folder"):
+        load_cross_encoder(tmp_path)
+    with pytest.raises(UnknownNameError, match="float32"):
+        load_cross_encoder(folder, dtype="float")
+    model = EventGroundingForSequenceClassification.from_pretrained(folder)
+    model.event_grounding_cross.save_pretrained(tmp_path / "body")
+    AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path / "body")
+    with pytest.raises(EventformersError, match="weights are missing, among them prediction_head"):
+        load_cross_encoder(tmp_path / "body")
