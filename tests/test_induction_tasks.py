@@ -145,8 +145,8 @@ def test_the_frames_decide_the_fingerprint_of_linking(tmp_path):
     frames.write_text('{"name": "A", "definition": "Another thing.", "parents": []}\n')
     after = load_data(linking, data, None)
     assert after.held.fingerprint(linking, "train") != before
-    assert load_data(naming, data, None).held.companion is None
-    assert [row["definition"] for row in after.held.companion] == ["Another thing."]
+    assert load_data(naming, data, None).companion_rows(naming) == {}
+    assert after.companion_rows(linking)["frames"]["definition"] == ["Another thing."]
 
 
 def test_any_embedding_function_can_be_scored(tiny_encoder):

@@ -160,9 +160,7 @@ class GroundingTokeniser:
                 if not is_whole:
                     cut["heading"].append(position)
                 room -= len(heading)
-            # An odd token goes to the right.
-            right_share = min(len(right), max(room - len(left), (room + 1) // 2))
-            left_share = min(len(left), room - right_share)
+            left_share, right_share = share_context(len(left), len(right), room)
             if left_share < len(left) or right_share < len(right):
                 cut["context"].append(position)
             rows.append(
@@ -242,6 +240,21 @@ class GroundingTokeniser:
             "input_ids": pad_sequence(tokens, batch_first=True, padding_value=padding),
             "attention_mask": pad_sequence([torch.ones_like(row) for row in tokens], batch_first=True),
         }
+
+
+def share_context(left: int, right: int, room: int) -> tuple[int, int]:
+    """How many tokens of each context are read: the same of both, and what one does not need for the other.
+
+    Args:
+        left: tokens of the left context.
+        right: tokens of the right one.
+        room: tokens that may be read.
+
+    Returns:
+        The tokens of the left and of the right context; an odd one goes to the right.
+    """
+    of_right = min(right, max(room - left, (room + 1) // 2))
+    return min(left, room - of_right), of_right
 
 
 def pair_row(mention: TokenRow, event: TokenRow) -> TokenRow:

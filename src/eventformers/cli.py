@@ -203,7 +203,7 @@ def evaluate(
             metavar="KEY=VALUE",
             help="How chains are read: aggregation, sky or compat; of contexts: retrieved or num_layers; how "
             "mentions are clustered: distance, manifold, method, num_clusters, trigger_input, clusters or "
-            "valid_frames.",
+            "valid_frames; how they are linked: task, domain, reranker, candidates, threshold or depth.",
         ),
     ] = None,
     clustered_by: Annotated[
@@ -221,7 +221,7 @@ def evaluate(
     from eventformers.tasks import TASKS
     from eventformers.trainers.recipes import read_settings
 
-    chains, context, induction = ways_of_reading(read_settings(settings or []), virtual_context)
+    ways = ways_of_reading(read_settings(settings or []), virtual_context)
 
     names = tasks_of_data(data) if task == ["all"] else task
     if task == ["all"] and (missing := [name for name in TASKS if name not in names]):
@@ -241,9 +241,10 @@ def evaluate(
                 dtype=dtype,
                 batch_size=batch_size_of(batch_size),
                 rerank=rerank,
-                chains=chains,
-                virtual_context=context,
-                induction=induction,
+                chains=ways.chains,
+                virtual_context=ways.context,
+                induction=ways.induction,
+                grounding=ways.grounding,
                 clustered_by=clustered_by or (),
                 mentions=mentions,
                 overwrite=overwrite,

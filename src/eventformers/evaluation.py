@@ -28,6 +28,14 @@ from eventformers.evaluated_model import (
     training_seed,
 )
 from eventformers.evaluation_data import ScoredData, describe_data, load_data
+from eventformers.grounding_models import embedded_grounding_model, grounding_model
+from eventformers.grounding_protocols import (
+    DEVELOPMENT_SPLIT,
+    GroundingData,
+    GroundingModel,
+    GroundingProtocol,
+    GroundingSettings,
+)
 from eventformers.induction_models import (
     MentionMemory,
     Model,
@@ -61,6 +69,7 @@ from eventformers.tasks import (
     get_task,
     reranked,
     with_chain_settings,
+    with_grounding_settings,
     with_induction_settings,
 )
 
@@ -104,6 +113,7 @@ def evaluate(
     chains: ChainSettings | None = None,
     virtual_context: str | Path | VirtualContext | None = None,
     induction: InductionSettings | None = None,
+    grounding: GroundingSettings | None = None,
     clustered_by: Sequence[Model] = (),
     mentions: MentionMemory | None = None,
     overwrite: bool = False,
@@ -138,9 +148,11 @@ def evaluate(
         induction: how mentions are read and clustered, in a task that clusters them; None takes the default.
             The untrained encoder, which has no queries and keys, is clustered by its vectors, and reads the
             tokens of triggers where the model reads triggers in any way.
+        grounding: which mentions are read and how they are linked, in a task that links them; None takes the
+            default. The untrained encoder has no re-ranker.
         clustered_by: the runs of an ensemble, by the mean of whose distances such a task clusters mentions in
             place of the model's own; none for no ensemble. The untrained encoder is clustered by itself.
-        mentions: keeps the vectors of mentions for other evaluations, which only saves time.
+        mentions: keeps the vectors of mentions and events for other evaluations, which only saves time.
         overwrite: replace a result on other rows.
         shared: encoders that this evaluation shares with others, which only saves time: what is loaded, and
             what encoded the same rows just before, is used again. None shares nothing.
@@ -158,6 +170,7 @@ def evaluate(
     chosen = get_task(task) if votes is None else reranked(get_task(task), votes)
     chosen = chosen if chains is None else with_chain_settings(chosen, chains)
     chosen = chosen if induction is None else with_induction_settings(chosen, induction)
+    chosen = chosen if grounding is None else with_grounding_settings(chosen, grounding)
     if isinstance(virtual_context, (str, Path)):
         virtual_context = VirtualContext(virtual_context)
     if virtual_context is not None:
@@ -169,7 +182,7 @@ def evaluate(
     runs = ensemble_runs(chosen, clustered_by, encoder, device, dtype, shared) if clustered_by else []
     load_seconds = time.perf_counter() - started
     usual = record.split == chosen.choose_split(scored_data.splits)
-    ways = (votes, chains, virtual_context, induction)
+    ways = (votes, chains, virtual_context, induction, grounding)
     chosen_ways = [*(way.name for way in ways if way is not None), ensemble_name(runs) if runs else None]
     variant = "-".join(filter(None, (pooling, event_order, None if usual else record.split, *chosen_ways)))
     if output is not None and encoder.revision is None:
@@ -225,7 +238,9 @@ def score(
     device: torch.device | None = None,
     scorer: ChainScorer | None = None,
     mentions: MentionModel | None = None,
-    companion: Iterable[Row] = (),
+    companions: Mapping[str, Iterable[Row]] | None = None,
+    grounding: GroundingModel | None = None,
+    split: str = "",
 ) -> Scored:
     """Score an embedding function, or a scorer of chains, on a task's rows.
 
@@ -233,11 +248,14 @@ def score(
         task: the task.
         embed: texts and events to vectors, (N, d); each distinct one is asked for once.
         rows: the rows of the task's dataset that are scored.
-        other_splits: the rows of its other splits by name, for a task that ranks in a graph.
+        other_splits: the rows of its other splits by name, for a task that ranks in a graph or chooses a
+            threshold.
         device: where the ranks of such a task are computed; None takes an accelerator where there is one.
         scorer: scores a task that reads chains; None takes the embedding function for it.
         mentions: the model of a task that clusters mentions; None takes the embedding function on sentences.
-        companion: the rows of the task's companion config.
+        companions: the rows of the task's companion configs by name.
+        grounding: the model of a task that links mentions; None takes the embedding function on their texts.
+        split: the name of the scored split, to tell whether a threshold is chosen on it.
 
     Raises:
         EventformersError: no rows, a column is missing, a vector is not finite, or the metric refuses the
@@ -249,7 +267,20 @@ def score(
         output = cast(ChainProtocol, task.protocol)(chosen, rows)
     elif task.induction_settings is not None:
         model = mentions or MentionModel(embed, partial(_sentence_vectors, embed))
-        output = cast(InductionProtocol, task.protocol)(model, rows, companion)
+        frames = [row for held in (companions or {}).values() for row in held]
+        output = cast(InductionProtocol, task.protocol)(model, rows, frames)
+    elif task.grounding_settings is not None:
+        rows_by_kind = companions or {}
+        grounding_data = GroundingData(
+            mentions=rows,
+            events=rows_by_kind.get("events", ()),
+            hierarchy=rows_by_kind.get("hierarchy", ()),
+            development=(other_splits or {}).get(DEVELOPMENT_SPLIT),
+            split=split,
+        )
+        output = cast(GroundingProtocol, task.protocol)(
+            grounding or embedded_grounding_model(embed), grounding_data
+        )
     elif task.ranks_in_graph:
         output = cast(GraphProtocol, task.protocol)(embed, rows, other_splits or {}, device)
     else:
@@ -356,6 +387,9 @@ def _score(
         mentions = mention_model(
             encoder, task.induction_settings, memory or MentionMemory(), batch_size, runs
         )
+    linked = None
+    if task.grounding_settings is not None:
+        linked = grounding_model(encoder, memory or MentionMemory(), batch_size)
     return score(
         task,
         embed,
@@ -364,7 +398,9 @@ def _score(
         encoder.model.device,
         scorer,
         mentions,
-        scored_data.held.companion or (),
+        scored_data.companion_rows(task),
+        linked,
+        scored_data.split,
     )
 
 
@@ -381,6 +417,8 @@ def _ways_of_reading(
     if task.induction_settings is not None:
         ensemble = {"clustered_by": ensemble_record(runs)} if runs else {}
         return asdict(task.induction_settings) | ensemble
+    if task.grounding_settings is not None:
+        return asdict(task.grounding_settings)
     if contexts is None:
         return {}
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -48,20 +48,42 @@ class TaskData:
     Attributes:
         config: the config of the dataset builder that they have.
         splits: its splits.
-        companion: the rows of the task's companion config; None for a task without one.
+        companions: the splits of the task's companion configs by name.
     """
 
     config: str
     splits: DatasetDict
-    companion: Dataset | None = None
+    companions: Mapping[str, DatasetDict] = field(default_factory=dict)
+
+    def companion_rows(self, task: Task, split: str) -> dict[str, Dataset]:
+        """The rows of the companion configs that a score on a split reads.
+
+        Raises:
+            EventformersError: one of them lacks the split.
+        """
+        rows = {}
+        for name, splits in self.companions.items():
+            if name not in task.companions_by_split:
+                rows[name] = concatenate_datasets(list(splits.values()))
+            elif split in splits:
+                rows[name] = splits[split]
+            else:
+                raise EventformersError(
+                    f"{name}: found the splits {', '.join(splits)}; accepted: data with {split!r}, which is "
+                    "scored"
+                )
+        return rows
 
     def fingerprint(self, task: Task, split: str) -> str:
-        """SHA-256 of all that decides the score: the rows, for a ranking in a graph those of every split, and
-        those of the companion."""
-        rows = dataset_fingerprint(self.splits if task.ranks_in_graph else self.splits[split])
-        if self.companion is None:
-            return rows
-        return joint_fingerprint({split: rows, task.companion: dataset_fingerprint(self.companion)})
+        """SHA-256 of all that decides the score: the rows, for a ranking in a graph those of every split,
+        those that a threshold is chosen on, and those of the companions."""
+        prints = {split: dataset_fingerprint(self.splits if task.ranks_in_graph else self.splits[split])}
+        for name, rows in self.companion_rows(task, split).items():
+            prints[name] = dataset_fingerprint(rows)
+        development = task.development_split
+        if development != split and development in self.splits:
+            prints[development] = dataset_fingerprint(self.splits[development])
+        return prints[split] if len(prints) == 1 else joint_fingerprint(prints)
 
 
 def load_task_data(task: Task, data: str | Path | None) -> TaskData:
@@ -85,11 +107,10 @@ def load_task_data(task: Task, data: str | Path | None) -> TaskData:
             # The usual config is what a user expects to be asked for.
             missing = missing or error
             continue
-        companion = None
-        if task.companion:
-            frames = load_built(data, task.companion, builder=task.dataset)
-            companion = concatenate_datasets(list(frames.values()))
-        return TaskData(config, splits, companion)
+        names = (*task.companions, *task.companions_by_split)
+        chosen = _chosen_settings(task)
+        companions = {name: load_built(data, name, builder=task.dataset, **chosen) for name in names}
+        return TaskData(config, splits, companions)
     raise cast(EventformersError, missing)
 
 
@@ -109,6 +130,10 @@ class ScoredData:
     def splits(self) -> DatasetDict:
         """All splits."""
         return self.held.splits
+
+    def companion_rows(self, task: Task) -> dict[str, Dataset]:
+        """The rows of the companion configs that the task reads; errors as of `TaskData.companion_rows`."""
+        return self.held.companion_rows(task, self.split)
 
     @property
     def other_splits(self) -> dict[str, Dataset]:
@@ -152,8 +177,13 @@ def describe_data(task: Task, scored_data: ScoredData, data: str | Path | None) 
 
 
 def _settings(task: Task, data: str | Path | None) -> Mapping[str, Any]:
-    """The builder's settings: its defaults, but for the samples."""
-    return task.sample_settings if data is None else {}
+    """The builder's settings: its defaults, but for the samples and what is chosen."""
+    return {**(task.sample_settings if data is None else {}), **_chosen_settings(task)}
+
+
+def _chosen_settings(task: Task) -> Mapping[str, Any]:
+    """The builder's settings that are chosen for the evaluation."""
+    return {} if task.grounding_settings is None else task.grounding_settings.of_data
 
 
 def _build_report(task: Task, config: str, data: str | Path | None) -> Mapping[str, object]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 from eventformers.errors import EventformersError
 from eventformers.evaluated_model import SharedEncoders, task_encoder
@@ -21,16 +21,41 @@ from eventformers.protocols import JsonValue, Row
 from eventformers.tasks import Task
 
 Model = str | Path | EventEncoder
+Encoded = TypeVar("Encoded")
 
 
 class MentionMemory:
-    """Keeps the vectors of mentions under each model, so that many ways to cluster them encode them once.
+    """Keeps the vectors of mentions, and of events that they are linked to, under each model, so that many
+    ways to cluster or link them encode them once.
 
-    A mention takes 12·d bytes under a model with queries and keys of size d. All is kept as long as this is.
+    A text takes 4·d bytes under a model with vectors of size d, a mention 12·d under one with queries and
+    keys. All is kept as long as this is.
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[object, ...], tuple[MentionVectors, int]] = {}
+        self._known: dict[tuple[Hashable, ...], tuple[Any, int]] = {}
+
+    def recall(
+        self, encoder: EventEncoder, asked: tuple[Hashable, ...], encode: Callable[[], Encoded]
+    ) -> Encoded:
+        """What texts were encoded to, or are now; sets the encoder's `truncated`.
+
+        Args:
+            encoder: the model; one without a revision, which nothing tells from others, encodes anew.
+            asked: what else decides the outcome: the texts, and how they are read.
+            encode: encodes them.
+        """
+        if encoder.revision is None:
+            return encode()
+        key = (
+            *(encoder.name, encoder.revision, str(encoder.model.dtype), encoder.model.device.type),
+            *(getattr(encoder.model.config, "pooling", None), encoder.max_length),
+            *asked,
+        )
+        if key not in self._known:
+            self._known[key] = (encode(), encoder.truncated)
+        encoded, encoder.truncated = self._known[key]
+        return cast("Encoded", encoded)
 
     def vectors(
         self,
@@ -44,19 +69,8 @@ class MentionMemory:
         encode = partial(
             encode_mentions, encoder, rows, trigger_input=settings.trigger_input, batch_size=batch_size
         )
-        if encoder.revision is None:
-            # Nothing tells its weights from others.
-            return encode()
         told = ((row["text"], row["trigger_start"], row["trigger_end"]) for row in rows)
-        key = (
-            *(encoder.name, encoder.revision, str(encoder.model.dtype), encoder.model.device.type),
-            *(getattr(encoder.model.config, "pooling", None), encoder.max_length),
-            *(settings.trigger_input, batch_size, digest_of(told)),
-        )
-        if key not in self._known:
-            self._known[key] = (encode(), encoder.truncated)
-        vectors, encoder.truncated = self._known[key]
-        return vectors
+        return self.recall(encoder, (settings.trigger_input, batch_size, digest_of(told)), encode)
 
 
 def mention_model(

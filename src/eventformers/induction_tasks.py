@@ -27,7 +27,7 @@ def _task(
     description: str,
     paper_reference: str,
     published: dict[str, float],
-    companion: str = "",
+    companions: tuple[str, ...] = (),
 ) -> Task:
     return Task(
         name=name,
@@ -47,7 +47,7 @@ def _task(
         published_split="train",
         induction_settings=_DEFAULT,
         other_configs=("ace2005",),
-        companion=companion,
+        companions=companions,
         # As the recipe demo has it.
         sample_settings={"num_seen": 6, "num_unseen": 6},
     )
@@ -91,7 +91,7 @@ INDUCTION_TASKS: tuple[Task, ...] = (
         "their definitions and the centroid of its mentions.",
         _REFERENCE,
         {"paraphrase-MiniLM-L12, untrained": 37.4, "batch attention, true clusters": 53.9},
-        companion="frames",
+        companions=("frames",),
     ),
 )
 """Clusters of mentions, and names and frames for them; scores on other mentions cannot be compared."""

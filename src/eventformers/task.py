@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from eventformers.chain_protocols import ChainProtocol, ChainSettings
 from eventformers.errors import EventformersError
+from eventformers.grounding_protocols import GroundingProtocol, GroundingSettings
 from eventformers.induction_protocols import InductionProtocol, InductionSettings
 from eventformers.protocols import GraphProtocol, Protocol
 
@@ -21,8 +22,9 @@ class Task:
         dataset: the dataset builder, in snake_case.
         config: the builder's config.
         other_configs: configs with the same columns that are taken where the data lacks the first.
-        companion: a config of the builder whose rows the protocol reads, too, such as frames to link to;
-            empty for none.
+        companions: configs of the builder whose rows the protocol reads, too, such as frames to link to.
+        companions_by_split: those of which it reads the scored split alone.
+        development_split: the split that the protocol chooses a threshold on; empty for none.
         sample_settings: settings of the builder for the bundled samples, which are smaller than the data that
             its defaults are for.
         splits: the splits that can be scored; of those that the data has, the first is the usual one.
@@ -39,6 +41,8 @@ class Task:
             takes vectors.
         induction_settings: how mentions are clustered, for a protocol that takes a model of mentions; None
             for any other.
+        grounding_settings: how mentions are linked to events, for a protocol that takes a model of both; None
+            for any other.
     """
 
     name: str
@@ -46,7 +50,7 @@ class Task:
     dataset: str
     config: str
     splits: tuple[str, ...]
-    protocol: Protocol | GraphProtocol | ChainProtocol | InductionProtocol
+    protocol: Protocol | GraphProtocol | ChainProtocol | InductionProtocol | GroundingProtocol
     metric: str
     main_score: str
     description: str
@@ -58,7 +62,10 @@ class Task:
     chain_settings: ChainSettings | None = None
     induction_settings: InductionSettings | None = None
     other_configs: tuple[str, ...] = ()
-    companion: str = ""
+    grounding_settings: GroundingSettings | None = None
+    companions: tuple[str, ...] = ()
+    companions_by_split: tuple[str, ...] = ()
+    development_split: str = ""
     sample_settings: Mapping[str, object] = field(default_factory=dict)
 
     @property

@@ -10,6 +10,8 @@ from eventformers.chain_protocols import ChainSettings
 from eventformers.chain_tasks import CHAIN_TASKS
 from eventformers.commonsense_tasks import COMMONSENSE_TASKS
 from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.grounding_protocols import GroundingSettings
+from eventformers.grounding_tasks import GROUNDING_TASKS
 from eventformers.induction_protocols import InductionSettings
 from eventformers.induction_tasks import INDUCTION_TASKS
 from eventformers.inference.neighbour_votes import VoteSettings
@@ -24,13 +26,21 @@ __all__ = [
     "get_task",
     "reranked",
     "with_chain_settings",
+    "with_grounding_settings",
     "with_induction_settings",
 ]
 
 TASKS: dict[str, Task] = {
-    task.name: task for task in (*SIMILARITY_TASKS, *COMMONSENSE_TASKS, *CHAIN_TASKS, *INDUCTION_TASKS)
+    task.name: task
+    for task in (*SIMILARITY_TASKS, *COMMONSENSE_TASKS, *CHAIN_TASKS, *INDUCTION_TASKS, *GROUNDING_TASKS)
 }
 """The tasks by name."""
+
+_GROUNDING_SETTINGS = {
+    "event_linking": ("reranker", "candidates", "threshold"),
+    "parent_discovery": ("depth",),
+}
+"""The settings of how mentions are linked that each task has a use for."""
 
 
 def reranked(task: Task, votes: VoteSettings) -> Task:
@@ -80,7 +90,7 @@ def with_induction_settings(task: Task, settings: InductionSettings) -> Task:
         used += ["distance", "manifold", "method", "num_clusters"]
     if task.name != "type_induction":
         used.append("clusters")
-    if task.companion:
+    if task.companions:
         used.append("valid_frames")
     unused = [name for name in settings.chosen if name not in used]
     if unused:
@@ -90,6 +100,30 @@ def with_induction_settings(task: Task, settings: InductionSettings) -> Task:
         )
     protocol = cast("partial[ProtocolOutput]", task.protocol)
     return replace(task, protocol=partial(protocol.func, settings=settings), induction_settings=settings)
+
+
+def with_grounding_settings(task: Task, settings: GroundingSettings) -> Task:
+    """The task with other mentions, or mentions linked in another way.
+
+    Raises:
+        EventformersError: the task links no mentions, or has no use for a setting.
+    """
+    if task.grounding_settings is None:
+        able = ", ".join(one.name for one in GROUNDING_TASKS)
+        raise EventformersError(f"{task.name} links no mentions; accepted with such settings: {able}")
+    used = ["task", "domain", *_GROUNDING_SETTINGS.get(task.name, ())]
+    unused = [name for name in settings.chosen if name not in used]
+    if unused:
+        raise EventformersError(
+            f"{task.name} has no use for {', '.join(unused)}; accepted: {', '.join(used)}"
+        )
+    protocol = cast("partial[ProtocolOutput]", task.protocol)
+    return replace(
+        task,
+        protocol=partial(protocol.func, settings=settings),
+        grounding_settings=settings,
+        development_split="" if settings.threshold is not None else task.development_split,
+    )
 
 
 def check_compares_events(task: Task) -> None:

@@ -1,0 +1,198 @@
+"""Mentions, events and edges become the inputs of metrics."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from eventformers.errors import EventformersError
+from eventformers.grounding_models import embedded_grounding_model
+from eventformers.grounding_protocols import (
+    GroundingData,
+    GroundingModel,
+    GroundingSettings,
+    discover_parents,
+    retrieve_events,
+)
+
+AXES = ("siege", "war", "landing", "campaign", "fair", "olympics", "vote", "flood")
+PARENTS = {"siege": "war", "landing": "campaign"}
+
+
+def _embed(texts) -> np.ndarray:
+    """Each word has an axis, and counts twice where it is spelled in capitals."""
+    vectors = np.full((len(texts), len(AXES)), 0.01)
+    for row, text in enumerate(texts):
+        for word in text.replace(".", " ").split():
+            if word.lower() in AXES:
+                vectors[row, AXES.index(word.lower())] += 1 + word.isupper()
+    return vectors
+
+
+def _events(languages=("en",)) -> list[dict[str, object]]:
+    return [
+        {"event_id": f"Q-{axis}", "language": language, "title": axis, "description": ""}
+        for axis in AXES
+        for language in languages
+    ]
+
+
+def _mention(text: str, *gold: str, language: str = "en", number: int = 0) -> dict[str, object]:
+    return {
+        "mention_id": f"{text}/{number}",
+        "language": language,
+        "context_left": "",
+        "mention": text,
+        "context_right": "",
+        "event_ids": [f"Q-{event}" for event in gold],
+    }
+
+
+MENTIONS = [
+    _mention("the SIEGE in the war", "siege", "war"),
+    _mention("a LANDING and a vote", "landing", "campaign"),
+    _mention("one fair", "fair"),
+    _mention("one flood", "vote"),
+]
+EDGES = [{"child_id": f"Q-{child}", "parent_id": f"Q-{parent}"} for child, parent in PARENTS.items()]
+
+
+def _model() -> GroundingModel:
+    return embedded_grounding_model(_embed)
+
+
+def _run(protocol, mentions=MENTIONS, events=None, model=None, hierarchy=EDGES, **settings):
+    data = GroundingData(mentions, _events() if events is None else events, hierarchy)
+    return protocol(model or _model(), data, settings=GroundingSettings(**settings))
+
+
+def test_candidates_stand_beside_the_gold_events():
+    output = _run(retrieve_events)
+    assert [found[:2] for found in output.inputs["predictions"][:2]] == [
+        ["Q-siege", "Q-war"],
+        ["Q-landing", "Q-vote"],
+    ]
+    assert output.inputs["references"] == [row["event_ids"] for row in MENTIONS]
+    first = output.predictions[0]
+    assert first["mention_id"] == MENTIONS[0]["mention_id"]
+    assert first["candidates"] == output.inputs["predictions"][0]
+    assert len(first["candidates"]) == len(AXES)
+    assert output.details == {"mentions": 4, "events": 8, "pools": {"en": 8}}
+    assert output.parts == {"en": output.inputs}
+    assert (output.texts, output.distinct_texts) == (12, 12)
+
+
+def test_as_many_candidates_are_found_as_a_mention_has_gold_events():
+    events = [{**_events()[0], "event_id": f"Q-{number}", "title": "fair"} for number in range(30)]
+    mention = {**MENTIONS[2], "event_ids": [f"Q-{number}" for number in range(20)]}
+    output = _run(retrieve_events, [mention], events)
+    assert len(output.inputs["predictions"][0]) == 20
+    assert len(output.predictions[0]["candidates"]) == 16
+
+
+def test_candidates_are_the_events_of_the_language():
+    events = [row for row in _events(("en", "de")) if (row["event_id"], row["language"]) != ("Q-fair", "de")]
+    mentions = [
+        *MENTIONS,
+        _mention("ein SIEGE im war", "siege", "war", language="de"),
+        _mention("une fair", "fair", language="fr"),
+        _mention("eine fair", "fair", language="de"),
+    ]
+    output = _run(retrieve_events, mentions, events)
+    assert output.inputs["predictions"][4][:2] == ["Q-siege", "Q-war"]
+    assert "Q-fair" not in output.inputs["predictions"][4]
+    assert output.inputs["predictions"][5] == []
+    assert output.details["pools"] == {"en": 8, "de": 7}
+    assert output.details["mentions_without_pool"] == {"fr": 1}
+    assert output.details["gold_events_outside_pool"] == 2
+    assert output.details["mentions_without_gold_event_in_pool"] == 2
+    assert {name: len(part["references"]) for name, part in output.parts.items()} == {
+        "de": 2,
+        "en": 4,
+        "fr": 1,
+    }
+
+
+def test_a_knowledge_base_of_one_language_serves_all_mentions():
+    mentions = [*MENTIONS, _mention("ein SIEGE im war", "siege", "war", language="de")]
+    output = _run(retrieve_events, mentions)
+    assert output.inputs["predictions"][4][:2] == ["Q-siege", "Q-war"]
+    assert "mentions_without_pool" not in output.details
+
+
+def test_parents_are_ranked_by_shared_mentions():
+    mentions = [
+        *(_mention(f"a SIEGE in the war {number}", "siege", "war", number=number) for number in range(3)),
+        _mention("SIEGE at the fair", "siege"),
+        _mention("LANDING at the flood", "landing", "campaign"),
+    ]
+    output = _run(discover_parents, mentions, depth=2)
+    # Of the landing's mention the campaign is no candidate: it ties with all others at 0.
+    assert output.inputs["predictions"] == [1, 2]
+    assert output.parts["pessimistic"] == {"predictions": [1, 7]}
+    assert output.predictions == [
+        {"event_id": "Q-siege", "parents": ["Q-war"], "rank": 1, "first": "Q-war"},
+        {
+            "event_id": "Q-landing",
+            "parents": ["Q-campaign"],
+            "rank": 2,
+            "first": "Q-flood",
+            "pessimistic_rank": 7,
+        },
+    ]
+    told = {name: count for name, count in output.details.items() if name.startswith("children")}
+    assert told == {
+        "children": 2,
+        "children_unlinked": 0,
+        "children_without_known_parent": 0,
+        "children_tied": 1,
+        "children_mentioned": 2,
+    }
+
+
+def test_children_that_no_mention_is_linked_to_are_missed():
+    mentions = [_mention("SIEGE in a war", "siege"), _mention("SIEGE und flood", "siege", language="de")]
+    hierarchy = [*EDGES, {"child_id": "Q-siege", "parent_id": "Q-nowhere"}]
+    hierarchy.append({"child_id": "Q-war", "parent_id": "Q-nowhere"})
+    output = _run(discover_parents, mentions, hierarchy=hierarchy, depth=2)
+    # Of several parents the best counts, and one outside the knowledge base is never found.
+    assert output.inputs["predictions"] == [1, math.inf, math.inf]
+    assert [row["rank"] for row in output.predictions] == [1, None, None]
+    assert output.predictions[0]["parents"] == ["Q-war", "Q-nowhere"]
+    assert (output.details["children_unlinked"], output.details["children_without_known_parent"]) == (1, 1)
+    assert output.parts["mentioned"] == output.parts["en"] == {"predictions": [1]}
+    # The one German mention has the flood among its first candidates, and not the war.
+    [rank] = output.parts["de"]["predictions"]
+    assert rank > 1
+
+
+def test_the_first_candidates_alone_count_as_linked():
+    mentions = [_mention("SIEGE in a war", "siege")]
+    assert _run(discover_parents, mentions, hierarchy=EDGES[:1], depth=2).inputs["predictions"] == [1]
+    assert _run(discover_parents, mentions, hierarchy=EDGES[:1], depth=1).inputs["predictions"] != [1]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"mentions": []}, "found no mention; accepted: at least one"),
+        ({"events": []}, "the knowledge base is empty; accepted: at least one event"),
+        ({"hierarchy": []}, "found no edge of a child and its parent"),
+        (
+            {"mentions": [_mention("a fair")]},
+            "mention a fair/0 has the gold events \\[\\]; accepted: at least",
+        ),
+        ({"mentions": [{**MENTIONS[0], "event_ids": "Q-war"}]}, "has the gold events 'Q-war'"),
+        ({"mentions": [_mention("a fair", "ball")]}, "none of the 1 mentions has a gold event among the ev"),
+        (
+            {"mentions": [{"mention": "fair", "event_ids": ["a"]}]},
+            "found columns mention, event_ids; accepted",
+        ),
+        ({"events": [*_events(), *_events()]}, "8 events stand several times among the candidates"),
+    ],
+)
+def test_bad_input_is_told(changed, message):
+    with pytest.raises(EventformersError, match=message):
+        _run(discover_parents, **changed)
