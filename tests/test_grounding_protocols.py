@@ -153,7 +153,8 @@ def test_parents_are_ranked_by_shared_mentions():
 
 
 def test_children_that_no_mention_is_linked_to_are_missed():
-    mentions = [_mention("SIEGE in a war", "siege"), _mention("SIEGE und flood", "siege", language="de")]
+    mentions = [_mention("SIEGE in a war", "siege"), _mention("war and SIEGE", "siege")]
+    mentions.append(_mention("SIEGE und flood", "siege", language="de"))
     hierarchy = [*EDGES, {"child_id": "Q-siege", "parent_id": "Q-nowhere"}]
     hierarchy.append({"child_id": "Q-war", "parent_id": "Q-nowhere"})
     output = _run(discover_parents, mentions, hierarchy=hierarchy, depth=2)
