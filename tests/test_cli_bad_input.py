@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from event_files import write_edges, write_events
 from safetensors import SafetensorError
 
 from eventformers import cli
@@ -78,6 +79,17 @@ RECIPES = {
     "unknown key": (b"modle: {}", "Did you mean 'model'"),
     "list": (b"- a", "accepted: a mapping"),
     "section": (b"model: 3", "section model: found 3; accepted: a mapping"),
+}
+
+GROUNDING = {
+    "text": (b'{"mention": "storm"}\n{"mention": " "}\n', "mine.jsonl, line 2: found a mention without text"),
+    "offsets": (b'{"text": "a storm", "start_char": 2, "end_char": 9}\n', "in a text of 7 characters"),
+    "no JSON": (b"{\n", "mine.jsonl, line 1: found no JSON"),
+    "empty": (b"", "mine.jsonl: found an empty file"),
+    "language": (
+        b'{"mention": "storm", "language": "fi"}\n',
+        "no event is described in fi; accepted: mentions in en",
+    ),
 }
 
 
@@ -168,6 +180,41 @@ def test_a_broken_model_file_is_told(capsys, tmp_path: Path, tiny_encoder: Path)
     (tmp_path / "events.txt").write_text("police arrest thief\n")
     _assert_refused(_run(capsys, "embed", model, "events.txt", "-o", "out.parquet"), "cannot load")
     assert not (tmp_path / "out.parquet").exists()
+
+
+@pytest.mark.parametrize("case", GROUNDING)
+def test_bad_mentions_are_told_with_their_line(case: str, capsys, tmp_path: Path, tiny_encoder: Path) -> None:
+    content, text = GROUNDING[case]
+    (tmp_path / "mine.jsonl").write_bytes(content)
+    write_events(tmp_path / "events", [("storm", "en", "storm", "")])
+    arguments = ("mine.jsonl", "--knowledge-base", "events", "--model", tiny_encoder, "-o", "out")
+    _assert_refused(_run(capsys, "ground", *arguments), text)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_text_is_grounded(capsys, tmp_path: Path, tiny_encoder: Path) -> None:
+    (tmp_path / "mine.txt").write_text("the [[storm]] hit the [[city]]\n")
+    write_edges(
+        write_events(tmp_path / "events", [("storm", "en", "storm", ""), ("year", "en", "year", "")]),
+        [("storm", "year"), ("year", "storm"), ("year", "none")],
+    )
+    arguments = ("mine.txt", "--knowledge-base", "events", "--model", tiny_encoder, "-o", "out")
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["ground", *map(str, arguments), "--device", "cpu"])
+    assert stop.value.code in (0, None)
+    told = " ".join(capsys.readouterr().out.split())
+    assert "2 mentions" in told
+    assert "1 hierarchy edge that closes a cycle" in told
+    assert "1 hierarchy edge to no event" in told
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "mentions.jsonl",
+        "parents.jsonl",
+        "grounding.json",
+        "report.html",
+    }
+    _assert_refused(
+        _run(capsys, "ground", *arguments), "out holds mentions.jsonl of a grounding; --overwrite"
+    )
 
 
 def test_ctrl_c_is_one_line_and_130(capsys, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ HELP = {
     "extract": ("extract", "--help"),
     "next-event": ("next-event", "--help"),
     "induce": ("induce", "--help"),
+    "ground": ("ground", "--help"),
     "plot": ("plot", "--help"),
     "reproduce": ("reproduce", "--help"),
     "version": ("--version",),
@@ -49,6 +50,20 @@ WRONG = {
         ("induce", "events.txt", "-o", "out", "--method", "agglomerativ"),
         "Did you mean 'agglomerative'",
     ),
+    "text": (("ground", "no.jsonl", "--knowledge-base", "no", "-o", "out"), "no.jsonl: no such file"),
+    "mark": (
+        ("ground", "events.txt", "--knowledge-base", "no", "-o", "out"),
+        "no line has a mention between [[ and ]]",
+    ),
+    "knowledge base": (("ground", "marked.txt", "--knowledge-base", "no", "-o", "out"), "no dataset at no"),
+    "no events": (
+        ("ground", "marked.txt", "--knowledge-base", "empty", "-o", "out"),
+        "empty: found no file with titles of events",
+    ),
+    "kind of search": (
+        ("ground", "marked.txt", "--knowledge-base", "no", "--search", "exat", "-o", "out"),
+        "Did you mean 'exact'",
+    ),
     "way of reading": (
         ("evaluate", "empty", "--task", "mcnc", "--set", "agregation=last"),
         "Did you mean 'aggregation'",
@@ -63,6 +78,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("commands")
     (path / "empty").mkdir()
     (path / "events.txt").write_text("police arrested thief\n", encoding="utf-8")
+    (path / "marked.txt").write_text("the [[storm]] hit\n", encoding="utf-8")
     return path
 
 
@@ -93,5 +109,5 @@ def test_errors_are_one_line_and_exit_code_2(name: str, outcomes: dict[str, Outc
 def test_errors_leave_nothing_behind(outcomes: dict[str, Outcome], folder: Path) -> None:
     assert outcomes
     left = {path.name for path in folder.iterdir()}
-    assert left <= {"empty", "events.txt", "lines.json", "outcomes.json"}
+    assert left <= {"empty", "events.txt", "marked.txt", "lines.json", "outcomes.json"}
     assert not list((folder / "empty").iterdir())

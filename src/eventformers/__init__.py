@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from eventformers.inference.encode import encode
     from eventformers.inference.induction import induce
     from eventformers.inference.next_event import next_event
+    from eventformers.inference.text_grounding import ground
     from eventformers.models.configuration_event_type_induction import EventTypeInductionConfig
     from eventformers.models.configuration_heterevent import HeterEventConfig
     from eventformers.models.configuration_mico import MicoConfig
@@ -59,6 +60,7 @@ _HOMES = {
     "encode": "eventformers.inference.encode",
     "evaluate": "eventformers.evaluation",
     "extract": "eventformers.extraction.pipeline",
+    "ground": "eventformers.inference.text_grounding",
     "induce": "eventformers.inference.induction",
     "load_metric": "eventformers.evaluate_metrics",
     "next_event": "eventformers.inference.next_event",
@@ -86,6 +88,7 @@ __all__ = [
     "encode",
     "evaluate",
     "extract",
+    "ground",
     "induce",
     "load_metric",
     "next_event",

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from eventformers import __version__
 from eventformers.cli_chains import add_commands as add_chain_commands
+from eventformers.cli_grounding import add_commands as add_grounding_commands
 from eventformers.cli_induction import add_commands as add_induction_commands
 from eventformers.command_options import (
     BatchSize,
@@ -49,6 +50,7 @@ data_app = typer.Typer(help="Build datasets from raw files.", no_args_is_help=Tr
 app.add_typer(data_app, name="data")
 add_chain_commands(app)
 add_induction_commands(app)
+add_grounding_commands(app)
 INTERRUPTED = 130
 
 

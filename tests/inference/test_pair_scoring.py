@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from event_grounding_inputs import sharpen_attention
+from tiny import save_tiny_cross_encoder
 from transformers import AutoConfig, AutoTokenizer
 
 from eventformers.errors import EventformersError, UnknownNameError
@@ -17,8 +17,7 @@ from eventformers.inference.grounding import rerank
 from eventformers.inference.pair_scoring import CrossEncoder, PairScores, load_cross_encoder
 from eventformers.models.configuration_event_grounding import EventGroundingCrossConfig
 from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification
-from eventformers.trainers.grounding_tokenising import TAGS, EventText, MentionText, pair_row
-from eventformers.trainers.marker_tokens import add_marker_tokens
+from eventformers.trainers.grounding_tokenising import EventText, MentionText, pair_row
 
 # The package does not register the method yet.
 AutoConfig.register("event_grounding_cross", EventGroundingCrossConfig, exist_ok=True)
@@ -39,18 +38,8 @@ PAIRS = np.array([(mention, event) for event in (2, 0, 1) for mention in (3, 0, 
 
 @pytest.fixture(scope="module")
 def folder(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cross-encoder whose dropout would show, saved in training mode."""
     path = tmp_path_factory.mktemp("cross") / "cross-encoder"
-    torch.manual_seed(0)
-    model = EventGroundingForSequenceClassification.from_encoder(
-        str(tiny_encoder), mention_tokens=16, event_tokens=10
-    )
-    sharpen_attention(model)
-    tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
-    add_marker_tokens(tokenizer, model, TAGS)
-    model.save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return path
+    return save_tiny_cross_encoder(tiny_encoder, path, mention_tokens=16, event_tokens=10)
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import BertConfig, BertModel, BertTokenizerFast
@@ -24,6 +25,40 @@ def save_tiny_heterevent(encoder: Path, folder: Path, *, seed: int = 0) -> Path:
     torch.manual_seed(seed)
     HeterEventModel.from_encoder(encoder, event_dim=16, chain_dim=24).save_pretrained(folder)
     BertTokenizerFast.from_pretrained(encoder).save_pretrained(folder)
+    return folder
+
+
+def save_tiny_cross_encoder(encoder: Path, folder: Path, **config_fields: int) -> Path:
+    """Write a random cross-encoder of event grounding over a tiny encoder, with the tokenizer."""
+    from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification
+
+    return _save_tiny_grounding(EventGroundingForSequenceClassification, encoder, folder, config_fields)
+
+
+def save_tiny_bi_encoder(encoder: Path, folder: Path, **config_fields: object) -> Path:
+    """Write a random bi-encoder of event grounding with its head, whose towers differ, with the tokenizer."""
+    from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining
+
+    return _save_tiny_grounding(EventGroundingForPreTraining, encoder, folder, config_fields)
+
+
+def _save_tiny_grounding(head_class: Any, encoder: Path, folder: Path, fields: dict[str, Any]) -> Path:
+    from event_grounding_inputs import sharpen_attention
+
+    from eventformers.trainers.grounding_tokenising import TAGS
+    from eventformers.trainers.marker_tokens import add_marker_tokens
+
+    torch.manual_seed(0)
+    model = head_class.from_encoder(str(encoder), **fields)
+    sharpen_attention(model)
+    event_tower = getattr(model.base_model, "event_tower", None)
+    if event_tower is not None:
+        for parameter in event_tower.parameters():
+            parameter.data.mul_(1.2)
+    tokenizer = BertTokenizerFast.from_pretrained(encoder)
+    add_marker_tokens(tokenizer, model, TAGS)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
     return folder
 
 

@@ -8,27 +8,19 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from eventformers.errors import EventformersError
 from eventformers.files import staged_folder
 from eventformers.inference import induction_map
 from eventformers.inference.induction import InducedType, Induction
+from eventformers.inference.report_pages import check_results_free, render_page
 
 MENTIONS_FILE = "mentions.parquet"
 TYPES_FILE = "types.jsonl"
 REPORT_FILE = "report.html"
+_FILES = (MENTIONS_FILE, TYPES_FILE, REPORT_FILE)
 
 _MENTION_TEXTS = ("mention_id", "document_id", "source", "license", "text", "trigger")
-
-_ENVIRONMENT = Environment(
-    loader=FileSystemLoader(Path(__file__).parent),
-    undefined=StrictUndefined,
-    autoescape=True,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    keep_trailing_newline=True,
-)
 
 
 class MarkedText(NamedTuple):
@@ -63,7 +55,7 @@ def write_induction(induction: Induction, folder: str | Path, *, overwrite: bool
         EventformersError: an induction is there and `overwrite` is off, or the folder cannot be written.
     """
     folder = Path(folder)
-    files = [folder / name for name in (MENTIONS_FILE, TYPES_FILE, REPORT_FILE)]
+    files = [folder / name for name in _FILES]
     check_free(folder, overwrite=overwrite)
     try:
         with staged_folder(folder) as staging:
@@ -82,12 +74,7 @@ def check_free(folder: str | Path, *, overwrite: bool = False) -> None:
     Raises:
         EventformersError: something is there that may not be replaced.
     """
-    folder = Path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise EventformersError(f"{folder}: a file; accepted: a folder to write to")
-    found = [name for name in (MENTIONS_FILE, TYPES_FILE, REPORT_FILE) if (folder / name).exists()]
-    if found and not overwrite:
-        raise EventformersError(f"{folder} holds {found[0]} of an induction; --overwrite replaces it")
+    check_results_free(Path(folder), _FILES, "an induction", overwrite=overwrite)
 
 
 def mention_table(induction: Induction) -> pa.Table:
@@ -124,7 +111,8 @@ def report_page(induction: Induction) -> str:
     by_cluster: list[list[dict[str, Any]]] = [[] for _ in induction.types]
     for point in points:
         by_cluster[point["cluster"]].append(point)
-    return _ENVIRONMENT.get_template("induction_report.html.jinja").render(
+    return render_page(
+        "induction_report.html.jinja",
         induction=induction,
         clusters=[_cluster(induction, found, by_cluster[found.number]) for found in induction.types],
         drawn=len(drawn),

@@ -1,0 +1,294 @@
+"""Grounding a text: candidates and links as computed by hand, ancestors by the hierarchy; what is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from event_files import write_edges, write_events
+from scipy.special import expit
+from tiny import save_tiny_cross_encoder
+
+import eventformers
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.inference import text_grounding
+from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.inference.grounded_text import Grounding
+from eventformers.inference.grounding_encoding import encode_events, encode_mentions
+from eventformers.inference.grounding_files import load_text_mentions
+from eventformers.inference.knowledge_base import KnowledgeBase, load_knowledge_base
+from eventformers.inference.pair_scoring import PairScores, load_cross_encoder
+from eventformers.inference.text_grounding import ground
+from eventformers.trainers.grounding_tokenising import EventText
+
+EVENTS = [
+    ("storm", "en", "storm", "the storm hit the city"),
+    ("flood", "en", "flooded", "the river flooded the road"),
+    ("strike", "en", "union strike", ""),
+    ("vote", "en", "election", "the voter elected the mayor"),
+    ("year", "en", "fire", "the worker said"),
+    ("storm", "fr", "police", "the city"),
+    ("year", "fr", "court", ""),
+    ("decade", "fr", "judge", ""),
+]
+EDGES = [("flood", "storm"), ("storm", "year"), ("vote", "year"), ("year", "decade")]
+TEXTS: list[Any] = [
+    {"text": "the storm hit the city", "start_char": 4, "end_char": 9, "language": "en"},
+    {"context_left": "the river ", "mention": "flooded", "context_right": " the road", "language": "en"},
+    {"context_left": "", "mention": "judge", "context_right": " said", "language": "fr"},
+    {"context_left": "", "mention": "storm", "context_right": "", "language": "fi"},
+    {"context_left": "the ", "mention": "strike", "context_right": "", "language": "en"},
+]
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
+    folder = tmp_path_factory.mktemp("grounding") / "kb"
+    return load_knowledge_base(write_edges(write_events(folder, EVENTS), EDGES))
+
+
+@pytest.fixture(scope="module")
+def encoder(tiny_encoder: Path) -> EventEncoder:
+    return load_encoder(tiny_encoder, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def cross_folder(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("grounding") / "cross-encoder"
+    return save_tiny_cross_encoder(tiny_encoder, folder, mention_tokens=16, event_tokens=10)
+
+
+def slow_scores(encoder: EventEncoder, known: KnowledgeBase) -> list[dict[str, float]]:
+    """The scores of the events in the language of each mention."""
+    found = []
+    for mention in load_text_mentions(TEXTS)[0]:
+        rows = [row for row in known.events if row["language"] == mention.language]
+        texts = [EventText.from_row(row) for row in rows]
+        left = encode_mentions(encoder, [mention.text]).vectors
+        scores = left @ encode_events(encoder, texts).vectors.T if texts else np.empty((1, 0))
+        found.append(dict(zip((row["event_id"] for row in rows), scores[0].tolist(), strict=True)))
+    return found
+
+
+def linked_ids(found: Grounding) -> list[list[str]]:
+    return [[event.event_id for event in one.linked] for one in found.mentions]
+
+
+def test_candidates_are_those_with_the_highest_scores(encoder: EventEncoder, known: KnowledgeBase) -> None:
+    found = ground(encoder, TEXTS, known, candidates=3)
+    for one, scores in zip(found.mentions, slow_scores(encoder, known), strict=True):
+        best = sorted(scores, key=lambda event_id: -scores[event_id])[:3]
+        assert [event.event_id for event in one.candidates] == best
+        for place, event in enumerate(one.candidates):
+            assert event.score == pytest.approx(scores[event.event_id], abs=1e-5)
+            assert event.probability is None
+            assert event.linked == (place == 0)
+            assert event.title == known.title(event.event_id, one.mention.language)
+        assert one.has_pool == bool(best)
+    assert found.without_pool == {"fi": 1}
+    assert found.counts["mentions_without_events_in_their_language"] == 1
+    assert found.counts["mentions_linked_to_nothing"] == 1
+    assert found.counts["mentions"] == 5
+    assert found.recall == {}
+
+
+def test_ancestors_come_from_the_hierarchy(encoder: EventEncoder, known: KnowledgeBase) -> None:
+    found = ground(encoder, TEXTS, known, threshold=-1.0)
+    for one in found.mentions:
+        ids = {event.event_id for event in one.candidates}
+        assert {event.event_id for event in one.linked} == ids
+        # All that is described in the language is linked; the rest of the hierarchy is above it.
+        expected = {above for event_id in ids for above in known.ancestors(event_id)} - ids
+        assert {above.event_id for above in one.ancestors} == expected
+    english = found.mentions[0]
+    [decade] = english.ancestors
+    assert decade.title == "judge"
+    assert set(decade.of) == {"storm", "flood", "vote", "year"}
+
+
+def test_a_threshold_of_scores_leaves_null(encoder: EventEncoder, known: KnowledgeBase) -> None:
+    scores = slow_scores(encoder, known)
+    threshold = float(np.median([score for one in scores for score in one.values()]))
+    found = ground(encoder, TEXTS, known, threshold=threshold)
+    for one, of_mention in zip(linked_ids(found), scores, strict=True):
+        assert set(one) == {event_id for event_id, score in of_mention.items() if score >= threshold}
+    nothing = ground(encoder, TEXTS, known, threshold=2.0)
+    assert linked_ids(nothing) == [[]] * 5
+    assert nothing.counts["mentions_linked_to_nothing"] == 5
+    assert all(not one.ancestors and one.to_dict()["null"] for one in nothing.mentions)
+
+
+@pytest.mark.parametrize("candidate_language", [None, "fr"])
+def test_a_reranker_orders_and_links(
+    encoder: EventEncoder, known: KnowledgeBase, cross_folder: Path, candidate_language: str | None
+) -> None:
+    cross_encoder = load_cross_encoder(cross_folder, device="cpu")
+    plain = ground(encoder, TEXTS, known, candidate_language=candidate_language)
+    found = ground(
+        encoder, TEXTS, known, reranker=cross_folder, threshold=0.1, candidate_language=candidate_language
+    )
+    orders = set()
+    for before, one in zip(plain.mentions, found.mentions, strict=True):
+        assert {(event.event_id, event.score) for event in before.candidates} == {
+            (event.event_id, event.score) for event in one.candidates
+        }
+        language = candidate_language or one.mention.language
+        for event in one.candidates:
+            score = PairScores(cross_encoder, [one.mention.text], [known.text(event.event_id, language)])
+            [logit] = score(np.array([0]), np.array([0])).tolist()
+            assert event.probability == pytest.approx(expit(logit), abs=1e-5)
+            assert event.linked == (event.probability >= 0.1)
+        probabilities = [event.probability or 0.0 for event in one.candidates]
+        assert probabilities == sorted(probabilities, reverse=True)
+        orders.add(
+            [event.event_id for event in before.candidates] == [event.event_id for event in one.candidates]
+        )
+    assert False in orders
+    assert found.settings["threshold"] == 0.1
+    assert found.settings["reranker"] == "cross-encoder"
+    usual = ground(encoder, TEXTS, known, reranker=cross_encoder, candidate_language=candidate_language)
+    assert usual.settings["threshold"] == 0.5
+    assert all(
+        event.linked == ((event.probability or 0.0) >= 0.5)
+        for one in usual.mentions
+        for event in one.candidates
+    )
+
+
+def test_what_is_cut_is_counted(encoder: EventEncoder, known: KnowledgeBase, cross_folder: Path) -> None:
+    long = {"context_left": "the storm " * 40, "mention": "fire", "context_right": "", "language": "en"}
+    with pytest.warns(UserWarning, match="1 of 1 texts have more than"):
+        found = ground(encoder, [long], known, reranker=cross_folder)
+    assert found.counts["mention_contexts_cut"] == 1
+    assert found.counts["mention_contexts_cut_by_the_reranker"] == 1
+    assert "mentions_cut" not in found.counts
+
+
+def test_all_candidates_in_one_language(encoder: EventEncoder, known: KnowledgeBase) -> None:
+    found = ground(encoder, TEXTS, known, candidate_language="fr")
+    assert found.without_pool == {}
+    for one in found.mentions:
+        assert {event.event_id for event in one.candidates} == {"storm", "year", "decade"}
+    assert found.title_language == "fr"
+    with pytest.raises(EventformersError, match="no event is described in it; accepted: mentions in en, fr"):
+        ground(encoder, TEXTS, known, candidate_language="it")
+
+
+def test_the_language_is_asked_for_where_it_is_needed(encoder: EventEncoder, known: KnowledgeBase) -> None:
+    with pytest.raises(EventformersError, match="1 mentions have no language, the first '0'"):
+        ground(encoder, ["the [[storm]]"], known)
+    given = ground(encoder, ["the [[storm]]"], known, language="fr")
+    assert given.mentions[0].mention.language == "fr"
+    assert given.counts["mentions_without_language"] == 1
+    assert ground(encoder, ["the [[storm]]"], known, candidate_language="en").mentions[0].has_pool
+    with pytest.raises(EventformersError, match="no event is described in fi"):
+        ground(encoder, TEXTS[3:4], known)
+
+
+def test_one_language_needs_no_naming(encoder: EventEncoder, tmp_path: Path) -> None:
+    folder = write_events(tmp_path / "kb", [row for row in EVENTS if row[1] == "en"])
+    found = ground(encoder, ["the [[storm]]"], folder)
+    assert found.mentions[0].mention.language == "en"
+
+
+def test_only_the_languages_of_the_mentions_are_encoded(
+    encoder: EventEncoder, known: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded: list[EventText] = []
+
+    def watched(encoder: EventEncoder, events: list[EventText], **settings: Any) -> Any:
+        encoded.extend(events)
+        return encode_events(encoder, events, **settings)
+
+    monkeypatch.setattr(text_grounding, "encode_events", watched)
+    ground(encoder, TEXTS[2:3], known)
+    assert [event.title for event in encoded] == ["police", "court", "judge"]
+
+
+def test_an_index_on_disk_gives_the_same(
+    encoder: EventEncoder, known: KnowledgeBase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = ground(encoder, TEXTS, known).mentions
+    first = ground(encoder, TEXTS, known, index=tmp_path / "index").mentions
+    with monkeypatch.context() as patched:
+        patched.delattr(text_grounding, "encode_events")
+        second = ground(encoder, TEXTS, known, index=tmp_path / "index").mentions
+    for one, *others in zip(expected, first, second, strict=True):
+        for other in others:
+            assert other.ancestors == one.ancestors
+            for left, right in zip(other.candidates, one.candidates, strict=True):
+                assert left._replace(score=0.0) == right._replace(score=0.0)
+                assert left.score == pytest.approx(right.score, abs=1e-5)
+    fewer = load_knowledge_base(write_events(tmp_path / "kb", EVENTS[:3]))
+    with pytest.raises(EventformersError, match="built of events with the fingerprint"):
+        ground(encoder, TEXTS, fewer, index=tmp_path / "index")
+    again = ground(encoder, TEXTS, fewer, index=tmp_path / "index", overwrite=True)
+    assert {event.event_id for event in again.mentions[0].candidates} == {"storm", "flood", "strike"}
+
+
+@pytest.mark.parametrize("search", ["hnsw", "ivf"])
+def test_an_approximate_search_tells_its_recall(
+    encoder: EventEncoder, known: KnowledgeBase, search: Any
+) -> None:
+    found = ground(encoder, TEXTS, known, search=search)
+    assert set(found.recall) == {"en", "fr"}
+    assert found.settings["search"] == search
+
+
+def test_relations_are_found_and_compared(encoder: EventEncoder, known: KnowledgeBase) -> None:
+    found = ground(encoder, [TEXTS[0], TEXTS[1], TEXTS[4], TEXTS[2]], known)
+    first = [[event.event_id for event in one.candidates[:4]] for one in found.mentions]
+    expected = {}
+    events = {event_id for row in first for event_id in row}
+    for child in events:
+        for parent in events - {child}:
+            of_child = [row for row in first if child in row]
+            shared = sum(parent in row for row in of_child)
+            if shared >= 2 and shared / len(of_child) >= 0.5:
+                expected[child, parent] = (shared / len(of_child), shared)
+    assert {(one.child_id, one.parent_id): (one.score, one.shared) for one in found.parents} == expected
+    assert [one.score for one in found.parents] == sorted((one.score for one in found.parents), reverse=True)
+    names = {(one.child_id, one.parent_id): one.known for one in found.parents}
+    for (child, parent), name in names.items():
+        if parent in known.graph.parents.get(child, ()):
+            assert name == "parent"
+        elif parent in known.ancestors(child):
+            assert name == "ancestor"
+        else:
+            assert name == ("below" if child in known.ancestors(parent) else "new")
+    assert len(set(names.values())) >= 3
+
+
+def test_results_are_json(encoder: EventEncoder, known: KnowledgeBase) -> None:
+    found = ground(encoder, TEXTS, known, candidates=2)
+    row = json.loads(json.dumps(found.mentions[0].to_dict()))
+    assert (row["start_char"], row["end_char"], row["mention"]) == (4, 9, "storm")
+    assert len(row["candidates"]) == 2
+    assert row["linked"] == [{name: row["candidates"][0][name] for name in ("event_id", "title")}]
+    assert row["null"] is False
+    assert json.dumps(found.settings)
+
+
+def test_the_package_has_it(tiny_encoder: Path, known: KnowledgeBase) -> None:
+    found = eventformers.ground(tiny_encoder, ["the [[storm]] hit"], known, language="en", device="cpu")
+    assert found.settings["model"] == "encoder"
+    assert len(found.settings["model_revision"]) == 64
+
+
+def test_wrong_settings_are_told(
+    encoder: EventEncoder, known: KnowledgeBase, cross_folder: Path, tiny_encoder: Path
+) -> None:
+    with pytest.raises(UnknownNameError, match=r"kind of search 'exat'.*exact"):
+        ground(encoder, TEXTS, known, search="exat")  # type: ignore[arg-type]
+    with pytest.raises(EventformersError, match="candidates is 0; accepted: 1 or more"):
+        ground(encoder, TEXTS, known, candidates=0)
+    for threshold in (0.0, 1.0, float("nan")):
+        with pytest.raises(EventformersError, match="accepted: a probability between 0 and 1"):
+            ground(encoder, TEXTS, known, reranker=cross_folder, threshold=threshold)
+    with pytest.raises(EventformersError, match="cross-encoder: a cross-encoder, which scores pairs"):
+        ground(cross_folder, TEXTS, known, device="cpu")
+    with pytest.raises(EventformersError, match="a bert model, which does not score pairs"):
+        ground(encoder, TEXTS, known, reranker=tiny_encoder)

@@ -1,0 +1,24 @@
+"""Raw files of a knowledge base."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def write_events(folder: Path, events: Sequence[tuple[str, str, str, str]]) -> Path:
+    """Write a dictionary of events: id, language, title and description of each."""
+    names = ("label_id", "label_lang", "label_title", "label_desc")
+    lines = [json.dumps(dict(zip(names, event, strict=True))) + "\n" for event in events]
+    folder.mkdir(exist_ok=True)
+    (folder / "label_dict.jsonl.gz").write_bytes(gzip.compress("".join(lines).encode()))
+    return folder
+
+
+def write_edges(folder: Path, edges: Sequence[tuple[str, str]]) -> Path:
+    """Write a file of edges from child to parent."""
+    lines = ["child_id,parent_id", *(",".join(edge) for edge in edges)]
+    (folder / "edges.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
