@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -14,8 +15,10 @@ from eventformers.grounding_protocols import (
     GroundingModel,
     GroundingSettings,
     discover_parents,
+    link_events,
     retrieve_events,
 )
+from eventformers.inference.candidate_index import CandidateIndex
 
 AXES = ("siege", "war", "landing", "campaign", "fair", "olympics", "vote", "flood")
 PARENTS = {"siege": "war", "landing": "campaign"}
@@ -59,13 +62,28 @@ MENTIONS = [
 EDGES = [{"child_id": f"Q-{child}", "parent_id": f"Q-{parent}"} for child, parent in PARENTS.items()]
 
 
-def _model() -> GroundingModel:
-    return embedded_grounding_model(_embed)
+MODEL = embedded_grounding_model(_embed)
 
 
-def _run(protocol, mentions=MENTIONS, events=None, model=None, hierarchy=EDGES, **settings):
-    data = GroundingData(mentions, _events() if events is None else events, hierarchy)
-    return protocol(model or _model(), data, settings=GroundingSettings(**settings))
+def _run(protocol, mentions=MENTIONS, events=None, model=MODEL, hierarchy=EDGES, **settings):
+    of_data = {name: settings.pop(name) for name in ("development", "split") if name in settings}
+    data = GroundingData(mentions, _events() if events is None else events, hierarchy, **of_data)
+    return protocol(model, data, settings=GroundingSettings(**settings))
+
+
+def _scoring(logits: dict[tuple[str, str], float]) -> GroundingModel:
+    """The model, with a scorer of pairs of a mention's text and an event's title; that of others is 0."""
+
+    def score_pairs(mentions, events):
+        def score(rows, places):
+            pairs = zip(rows.tolist(), places.tolist(), strict=True)
+            return np.array(
+                [logits.get((mentions[row].mention, events[place].title), 0.0) for row, place in pairs]
+            )
+
+        return score
+
+    return dataclasses.replace(MODEL, score_pairs=score_pairs)
 
 
 def test_candidates_stand_beside_the_gold_events():
@@ -120,6 +138,83 @@ def test_a_knowledge_base_of_one_language_serves_all_mentions():
     output = _run(retrieve_events, mentions)
     assert output.inputs["predictions"][4][:2] == ["Q-siege", "Q-war"]
     assert "mentions_without_pool" not in output.details
+
+
+def test_events_are_linked_from_a_threshold_on():
+    found = {(MENTIONS[0]["mention"], title): 3.0 for title in ("war", "siege")}
+    found[MENTIONS[1]["mention"], "landing"] = 5.0
+    output = _run(link_events, model=_scoring(found), threshold=0.9)
+    assert output.inputs["predictions"] == [["Q-siege", "Q-war"], ["Q-landing"], [], []]
+    assert output.inputs["references"] == [row["event_ids"] for row in MENTIONS]
+    assert output.details["threshold"] == 0.9
+    assert output.details["threshold_chosen_on"] == "given"
+    assert "products" not in output.details
+    assert output.predictions[1]["linked"] == ["Q-landing"]
+    assert output.predictions[1]["candidates"][:2] == ["Q-landing", "Q-vote"]
+    assert output.predictions[1]["probabilities"][:2] == [pytest.approx(0.993307), 0.5]
+    assert output.parts["en"] == output.inputs
+    # As many as there are gold events, whatever their probability.
+    best = [["Q-siege", "Q-war"], ["Q-landing", "Q-vote"], ["Q-fair"], ["Q-flood"]]
+    assert output.parts["top_min"]["predictions"] == output.parts["top_min, en"]["predictions"] == best
+
+
+def test_candidates_alone_are_scored_anew():
+    found = {(MENTIONS[0]["mention"], "flood"): 9.0, (MENTIONS[0]["mention"], "war"): 3.0}
+    mentions = MENTIONS[:1]
+    some = _run(link_events, mentions, model=_scoring(found), threshold=0.9, candidates=2)
+    assert some.inputs["predictions"] == [["Q-war"]]
+    assert some.predictions[0]["candidates"] == ["Q-war", "Q-siege"]
+    assert some.details["mentions_with_all_gold_events_among_candidates"] == 100
+    every = _run(link_events, mentions, model=_scoring(found), threshold=0.9)
+    assert every.inputs["predictions"] == [["Q-flood", "Q-war"]]
+    one = _run(link_events, mentions, model=_scoring(found), threshold=0.9, candidates=1)
+    assert one.details["mentions_with_all_gold_events_among_candidates"] == 0
+
+
+def test_texts_of_the_language_are_scored():
+    events = [{**row, "title": f"{row['title']} {row['language']}"} for row in _events(("de", "en"))]
+    german = _mention("ein SIEGE", "siege", language="de")
+    model = _scoring({("ein SIEGE", "siege de"): 5.0, ("ein SIEGE", "war en"): 5.0})
+    output = _run(link_events, [german, MENTIONS[0]], events, model, threshold=0.9)
+    assert output.inputs["predictions"] == [["Q-siege"], []]
+
+
+def test_the_threshold_is_chosen_on_the_development_split():
+    # On the development mention 0.7 to 0.9 link the siege alone, on the scored one everything else.
+    held = [_mention("held SIEGE", "siege")]
+    found = {("held SIEGE", title): -2.0 for title in AXES} | {("held SIEGE", "siege"): 0.0}
+    found |= {(MENTIONS[0]["mention"], title): -3.0 for title in AXES}
+    found[MENTIONS[0]["mention"], "siege"] = found[MENTIONS[0]["mention"], "war"] = -0.5
+    arguments = {"mentions": MENTIONS[:1], "model": _scoring(found)}
+    output = _run(link_events, **arguments, development=held, split="test")
+    # Of 0.3 and 0.5, which are as good there, the higher.
+    assert output.details["threshold"] == 0.5
+    assert output.details["threshold_chosen_on"] == "validation"
+    assert output.details["products"]["0.3"] == output.details["products"]["0.5"] == 1
+    assert output.inputs["predictions"] == [[]]
+    alone = _run(link_events, **arguments, development=None, split="validation")
+    assert alone.details["threshold"] == 0.3
+    assert alone.details["threshold_chosen_on"] == "validation, the scored split itself"
+    assert alone.inputs["predictions"] == [["Q-siege", "Q-war"]]
+    with pytest.raises(EventformersError, match="found no split 'validation' to choose a threshold on; acc"):
+        _run(link_events, **arguments, split="test")
+
+
+def test_scores_that_are_no_logits_are_brought_to_one_scale():
+    scaled = dataclasses.replace(
+        MODEL,
+        index=lambda events, ids, languages: CandidateIndex(ids, 100 * _embed([e.title for e in events])),
+    )
+    first, second = (_run(link_events, model=model, split="validation") for model in (MODEL, scaled))
+    assert first.inputs == second.inputs
+    assert first.details["threshold"] == second.details["threshold"] == 0.7
+    assert first.inputs["predictions"][2] == ["Q-fair"]
+    mean = np.mean(
+        [np.log(chance / (1 - chance)) for row in first.predictions for chance in row["probabilities"]]
+    )
+    assert mean == pytest.approx(0, abs=1e-3)
+    own = dataclasses.replace(MODEL, logits=lambda scores: scores * 0 - 5)
+    assert _run(link_events, model=own, threshold=0.1).inputs["predictions"] == [[]] * 4
 
 
 def test_parents_are_ranked_by_shared_mentions():

@@ -33,6 +33,7 @@ def test_the_published_tasks_are_there():
         "type_naming": ("event_types", "mentions"),
         "frame_linking": ("event_types", "mentions"),
         "event_retrieval": ("event_hierarchies", "mentions"),
+        "event_linking": ("event_hierarchies", "mentions"),
         "parent_discovery": ("event_hierarchies", "mentions"),
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -28,14 +28,15 @@ from eventformers.evaluated_model import (
     training_seed,
 )
 from eventformers.evaluation_data import ScoredData, describe_data, load_data
-from eventformers.grounding_models import embedded_grounding_model, grounding_model
-from eventformers.grounding_protocols import (
-    DEVELOPMENT_SPLIT,
-    GroundingData,
-    GroundingModel,
-    GroundingProtocol,
-    GroundingSettings,
+from eventformers.grounding_models import (
+    cross_encoder_name,
+    embedded_grounding_model,
+    grounding_data,
+    grounding_model,
+    grounding_record,
+    task_cross_encoder,
 )
+from eventformers.grounding_protocols import GroundingModel, GroundingProtocol, GroundingSettings
 from eventformers.induction_models import (
     MentionMemory,
     Model,
@@ -51,6 +52,7 @@ from eventformers.inference.chains import chain_scorer
 from eventformers.inference.encode import EventEncoder, Vectors
 from eventformers.inference.mention_distances import MentionVectors
 from eventformers.inference.neighbour_votes import VoteSettings, vote_settings
+from eventformers.inference.pair_scoring import CrossEncoder
 from eventformers.inference.virtual_context import ContextEncoder, VirtualContext, context_encoder
 from eventformers.protocols import Embed, GraphProtocol, JsonValue, Protocol, ProtocolOutput, Row
 from eventformers.provenance import git_commit, library_versions
@@ -180,10 +182,12 @@ def evaluate(
     started = time.perf_counter()
     encoder = task_encoder(chosen, model, pooling, event_order, device, dtype, shared)
     runs = ensemble_runs(chosen, clustered_by, encoder, device, dtype, shared) if clustered_by else []
+    cross_encoder = task_cross_encoder(chosen, device, dtype)
     load_seconds = time.perf_counter() - started
     usual = record.split == chosen.choose_split(scored_data.splits)
     ways = (votes, chains, virtual_context, induction, grounding)
     chosen_ways = [*(way.name for way in ways if way is not None), ensemble_name(runs) if runs else None]
+    chosen_ways.append(cross_encoder_name(cross_encoder) if cross_encoder else None)
     variant = "-".join(filter(None, (pooling, event_order, None if usual else record.split, *chosen_ways)))
     if output is not None and encoder.revision is None:
         raise EventformersError(
@@ -197,7 +201,7 @@ def evaluate(
     training = training_record(model, encoder.revision)
     contexts = None if virtual_context is None else context_encoder(encoder, virtual_context)
     memory = mentions or MentionMemory()
-    scored = _score(chosen, encoder, scored_data, batch_size, contexts, memory, runs)
+    scored = _score(chosen, encoder, scored_data, batch_size, contexts, memory, runs, cross_encoder)
     baseline, baseline_missing = _baseline(
         chosen,
         scored_data,
@@ -219,7 +223,8 @@ def evaluate(
         variant=variant,
         baseline=baseline,
         baseline_missing=baseline_missing,
-        settings=encoder_settings(encoder, batch_size) | _ways_of_reading(chosen, contexts, runs),
+        settings=encoder_settings(encoder, batch_size)
+        | _ways_of_reading(chosen, contexts, runs, cross_encoder),
         truncated=encoder.truncated,
         seed=training_seed(training) if seed is None else seed,
         load_seconds=load_seconds,
@@ -270,17 +275,8 @@ def score(
         frames = [row for held in (companions or {}).values() for row in held]
         output = cast(InductionProtocol, task.protocol)(model, rows, frames)
     elif task.grounding_settings is not None:
-        rows_by_kind = companions or {}
-        grounding_data = GroundingData(
-            mentions=rows,
-            events=rows_by_kind.get("events", ()),
-            hierarchy=rows_by_kind.get("hierarchy", ()),
-            development=(other_splits or {}).get(DEVELOPMENT_SPLIT),
-            split=split,
-        )
-        output = cast(GroundingProtocol, task.protocol)(
-            grounding or embedded_grounding_model(embed), grounding_data
-        )
+        data = grounding_data(rows, companions or {}, other_splits or {}, split)
+        output = cast(GroundingProtocol, task.protocol)(grounding or embedded_grounding_model(embed), data)
     elif task.ranks_in_graph:
         output = cast(GraphProtocol, task.protocol)(embed, rows, other_splits or {}, device)
     else:
@@ -375,6 +371,7 @@ def _score(
     contexts: ContextEncoder | None = None,
     memory: MentionMemory | None = None,
     runs: Sequence[EventEncoder] = (),
+    cross_encoder: CrossEncoder | None = None,
 ) -> Scored:
     def embed(items: Sequence[str | Event]) -> Vectors:
         return (contexts or encoder).encode(items, batch_size=batch_size)
@@ -389,7 +386,7 @@ def _score(
         )
     linked = None
     if task.grounding_settings is not None:
-        linked = grounding_model(encoder, memory or MentionMemory(), batch_size)
+        linked = grounding_model(encoder, memory or MentionMemory(), batch_size, cross_encoder)
     return score(
         task,
         embed,
@@ -409,7 +406,10 @@ def _sentence_vectors(embed: Embed, mentions: Sequence[Row]) -> MentionVectors:
 
 
 def _ways_of_reading(
-    task: Task, contexts: ContextEncoder | None = None, runs: Sequence[EventEncoder] = ()
+    task: Task,
+    contexts: ContextEncoder | None = None,
+    runs: Sequence[EventEncoder] = (),
+    cross_encoder: CrossEncoder | None = None,
 ) -> dict[str, JsonValue]:
     """How chains, contexts or mentions were read, for the settings of a result."""
     if task.chain_settings is not None:
@@ -418,7 +418,7 @@ def _ways_of_reading(
         ensemble = {"clustered_by": ensemble_record(runs)} if runs else {}
         return asdict(task.induction_settings) | ensemble
     if task.grounding_settings is not None:
-        return asdict(task.grounding_settings)
+        return grounding_record(task.grounding_settings, cross_encoder)
     if contexts is None:
         return {}
     return {
@@ -469,6 +469,8 @@ def _baseline(
         return None, f"the start encoder {Path(str(baseline_encoder)).name} cannot be loaded"
     if task.induction_settings is not None:
         task = with_induction_settings(task, untrained_settings(task.induction_settings, encoder))
+    if task.grounding_settings is not None:
+        task = with_grounding_settings(task, replace(task.grounding_settings, reranker=None))
     try:
         scored = _score(task, untrained, scored_data, batch_size, memory=mentions)
     except EventformersError as error:

@@ -3,32 +3,45 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
-from typing import Literal
+from typing import cast
 
 import numpy as np
 
-from eventformers.grounding_protocols import GroundingModel
+from eventformers.grounding_protocols import (
+    DEVELOPMENT_SPLIT,
+    GroundingData,
+    GroundingModel,
+    GroundingSettings,
+)
 from eventformers.induction_models import MentionMemory
 from eventformers.inference.candidate_index import CandidateIndex
 from eventformers.inference.encode import EventEncoder, Vectors
 from eventformers.inference.grounding_encoding import (
+    BatchSize,
     EncodedTexts,
     encode_events,
     encode_mentions,
     event_text,
     grounds_events,
     mention_text,
+    score_calibration,
 )
 from eventformers.inference.latest_answer import digest_of
+from eventformers.inference.pair_scoring import CrossEncoder, PairScores, load_cross_encoder
 from eventformers.inference.unit_vectors import unit_vectors
-from eventformers.protocols import Embed
+from eventformers.protocols import Embed, JsonValue, Row
+from eventformers.task import Task
 from eventformers.trainers.grounding_tokenising import EventText, MentionText
 
 
 def grounding_model(
-    encoder: EventEncoder, memory: MentionMemory, batch_size: int | Literal["auto"]
+    encoder: EventEncoder,
+    memory: MentionMemory,
+    batch_size: BatchSize,
+    cross_encoder: CrossEncoder | None = None,
 ) -> GroundingModel:
     """What a protocol of event grounding asks of an encoder; sets its `truncated` to the texts that were cut.
 
@@ -36,8 +49,10 @@ def grounding_model(
         encoder: the model.
         memory: keeps the vectors of mentions and events.
         batch_size: as for `encode_mentions`.
+        cross_encoder: scores candidates anew; None takes the scores that they were found by.
     """
     cut: Counter[str] = Counter()
+    pairs: list[PairScores] = []
     truncated = 0
 
     def vectors(side: str, texts: Sequence[tuple[str, ...]], encode: Callable[[], EncodedTexts]) -> Vectors:
@@ -59,7 +74,25 @@ def grounding_model(
         encode = partial(encode_events, encoder, events, batch_size=batch_size)
         return CandidateIndex(ids, vectors("event", events, encode), languages)
 
-    return GroundingModel(index, read, gives_logits=grounds_events(encoder), cut=cut)
+    def score_pairs(mentions: Sequence[MentionText], events: Sequence[EventText]) -> PairScores:
+        pairs.append(PairScores(cast(CrossEncoder, cross_encoder), mentions, events, batch_size=batch_size))
+        return pairs[-1]
+
+    def logits(scores: Vectors) -> Vectors:
+        scale, bias = score_calibration(encoder)
+        return (scores * scale + bias).astype(np.float32)
+
+    def all_cut() -> Counter[str]:
+        of_pairs = (Counter({f"pair_{part}": number for part, number in one.cut.items()}) for one in pairs)
+        return sum(of_pairs, cut)
+
+    return GroundingModel(
+        index,
+        read,
+        score_pairs=None if cross_encoder is None else score_pairs,
+        logits=logits if grounds_events(encoder) else None,
+        cut=all_cut,
+    )
 
 
 def embedded_grounding_model(embed: Embed) -> GroundingModel:
@@ -78,3 +111,56 @@ def embedded_grounding_model(embed: Embed) -> GroundingModel:
         ),
         read=lambda mentions: vectors([mention_text(mention) for mention in mentions]),
     )
+
+
+def grounding_data(
+    mentions: Iterable[Row],
+    companions: Mapping[str, Iterable[Row]],
+    other_splits: Mapping[str, Iterable[Row]],
+    split: str,
+) -> GroundingData:
+    """The rows that a protocol of event grounding reads.
+
+    Args:
+        mentions: those of the scored split.
+        companions: the rows of the companion configs by name.
+        other_splits: the mentions of the other splits by name.
+        split: the scored split.
+    """
+    return GroundingData(
+        mentions=mentions,
+        events=companions.get("events", ()),
+        hierarchy=companions.get("hierarchy", ()),
+        development=other_splits.get(DEVELOPMENT_SPLIT),
+        split=split,
+    )
+
+
+def task_cross_encoder(task: Task, device: str | None, dtype: str | None) -> CrossEncoder | None:
+    """The cross-encoder that a task scores candidates with; None where it names none.
+
+    Args:
+        task: the task.
+        device: as for `load_cross_encoder`.
+        dtype: as for `load_cross_encoder`.
+
+    Raises:
+        EventformersError: it cannot be loaded, or is no cross-encoder.
+    """
+    settings = task.grounding_settings
+    if settings is None or settings.reranker is None:
+        return None
+    return load_cross_encoder(settings.reranker, device=device, dtype=dtype)
+
+
+def cross_encoder_name(cross_encoder: CrossEncoder) -> str:
+    """What results call a way of linking by a cross-encoder, whose name alone does not tell its weights."""
+    encoder = cross_encoder.encoder
+    return f"reranker-{encoder.name}-{(encoder.revision or 'unknown')[:8]}"
+
+
+def grounding_record(settings: GroundingSettings, cross_encoder: CrossEncoder | None) -> dict[str, JsonValue]:
+    """How mentions were linked, for the settings of a result, which must not tell of places on a disk."""
+    encoder = None if cross_encoder is None else cross_encoder.encoder
+    told: JsonValue = None if encoder is None else {"model": encoder.name, "revision": encoder.revision}
+    return {**asdict(replace(settings, reranker=None)), "reranker": told}

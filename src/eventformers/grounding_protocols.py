@@ -8,19 +8,26 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
 import numpy as np
+from scipy.special import expit
 
 from eventformers.datasets_scripts.hierarchy_files import DOMAINS
 from eventformers.datasets_scripts.hierarchy_files import TASKS as DATA_TASKS
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluate_metrics.hierarchy_recall.hierarchy_recall_impl import RECALL_AT
 from eventformers.inference.candidate_index import Candidates, PooledIndex
+from eventformers.inference.encode import Positions, Vectors
 from eventformers.inference.grounding import (
+    ChosenThreshold,
     PairScorer,
+    choose_threshold,
+    link,
+    link_best,
     parts_by_language,
+    rerank,
 )
 from eventformers.inference.hierarchy_discovery import DEPTH, ParentRanks, discover_hierarchy
 from eventformers.protocols import ChosenSettings, JsonValue, MetricInputs, ProtocolOutput, Row
@@ -92,7 +99,7 @@ class GroundingSettings(ChosenSettings):
         return {name: str(self.chosen[name]) for name in ("task", "domain") if name in self.chosen}
 
 
-@dataclass
+@dataclass(frozen=True)
 class GroundingModel:
     """What is scored on event grounding.
 
@@ -101,16 +108,16 @@ class GroundingModel:
         read: mentions to what the index searches for.
         score_pairs: mentions and texts of events to a scorer of pairs of their positions; None leaves
             candidates in the order in which they were found.
-        gives_logits: whether the scores of the index are logits. Others are brought to mean 0 and deviation 1
-            over the candidates of a split before they are taken for logits.
-        cut: number of texts so far that lost tokens, by what they are and lost.
+        logits: the scores of the index to logits; None brings the scores to mean 0 and deviation 1 over the
+            candidates of a split and takes these for logits.
+        cut: tells the number of texts so far that lost tokens, by what they are and lost.
     """
 
     index: Callable[[Sequence[EventText], Sequence[str], Sequence[str] | None], PooledIndex]
     read: Callable[[Sequence[MentionText]], Any]
     score_pairs: Callable[[Sequence[MentionText], Sequence[EventText]], PairScorer] | None = None
-    gives_logits: bool = False
-    cut: Counter[str] = field(default_factory=Counter)
+    logits: Callable[[Vectors], Vectors] | None = None
+    cut: Callable[[], Mapping[str, int]] = dict
 
 
 @dataclass(frozen=True)
@@ -171,6 +178,83 @@ def retrieve_events(
         distinct_texts=len(set(mentions.texts)) + len(set(knowledge.texts)),
         parts=_parts(inputs, mentions),
         details=knowledge.details(mentions, candidates),
+    )
+
+
+def link_events(model: GroundingModel, data: GroundingData, *, settings: GroundingSettings) -> ProtocolOutput:
+    """The events that each mention is linked to (Ou et al., 2023, section 6.1 and appendix C.2).
+
+    The first candidates, scored anew where the model does so, are linked where their probability reaches the
+    threshold; a mention without such a candidate is linked to nothing.
+
+    Args:
+        model: the model.
+        data: the mentions and the knowledge base, and the mentions that the threshold is chosen on; where the
+            scored split is that of development, it is chosen on the scored mentions, which details say.
+        settings: the number of candidates, and the threshold where it is not to be chosen.
+
+    Returns:
+        Inputs `predictions` (linked events) and `references` (gold ones); per mention both with its id,
+        language, candidates and their probabilities. Parts by language, and `top_min`, alone and by language:
+        as many of the best candidates as the mention has gold events. Details: as of `retrieve_events`; the
+        threshold, what it was chosen on and the product of scores that each has there; and the percentage of
+        mentions all of whose gold events are candidates, which strict accuracy cannot exceed.
+
+    Raises:
+        EventformersError: as `retrieve_events`, or there are no mentions to choose a threshold on.
+    """
+    knowledge = _Knowledge(model, data.events)
+    mentions = _Mentions(data.mentions, knowledge)
+    found = knowledge.scored(mentions, settings.candidates)
+    chosen: ChosenThreshold | None = None
+    if settings.threshold is None and data.split == DEVELOPMENT_SPLIT:
+        chosen_on = f"{DEVELOPMENT_SPLIT}, the scored split itself"
+        chosen = choose_threshold(found, knowledge.ids, mentions.gold)
+    elif settings.threshold is None:
+        if data.development is None:
+            raise EventformersError(
+                f"found no split {DEVELOPMENT_SPLIT!r} to choose a threshold on; accepted: data with it, or "
+                "threshold=NUMBER"
+            )
+        chosen_on = DEVELOPMENT_SPLIT
+        held = _Mentions(data.development, knowledge)
+        chosen = choose_threshold(knowledge.scored(held, settings.candidates), knowledge.ids, held.gold)
+    else:
+        chosen_on = "given"
+    threshold = cast(float, settings.threshold) if chosen is None else chosen.threshold
+    candidates = found.ids(knowledge.ids)
+    inputs = {"predictions": link(found, knowledge.ids, threshold), "references": mentions.gold}
+    best = {**inputs, "predictions": link_best(found, knowledge.ids, [*map(len, mentions.gold)])}
+    reached = [set(gold) <= set(of_one) for gold, of_one in zip(mentions.gold, candidates, strict=True)]
+    details = knowledge.details(mentions, found) | {
+        "threshold": threshold,
+        "threshold_chosen_on": chosen_on,
+        "mentions_with_all_gold_events_among_candidates": 100 * sum(reached) / len(reached),
+    }
+    if chosen is not None:
+        details["products"] = {str(one): product for one, product in chosen.products.items()}
+    probabilities = np.round(expit(found.scores.astype(np.float64)), 6).tolist()
+    return ProtocolOutput(
+        inputs=inputs,
+        predictions=[
+            {
+                **told,
+                "linked": cast("list[JsonValue]", linked),
+                "candidates": cast("list[JsonValue]", of_one),
+                "probabilities": chances[: len(of_one)],
+            }
+            for told, linked, of_one, chances in zip(
+                mentions.told, inputs["predictions"], candidates, probabilities, strict=True
+            )
+        ],
+        texts=len(mentions.texts) + len(knowledge.texts),
+        distinct_texts=len(set(mentions.texts)) + len(set(knowledge.texts)),
+        parts={
+            **_parts(inputs, mentions),
+            "top_min": best,
+            **{f"top_min, {name}": part for name, part in _parts(best, mentions).items()},
+        },
+        details=details,
     )
 
 
@@ -297,6 +381,26 @@ class _Knowledge:
             languages=None if self.in_one_pool else mentions.languages,
         )
 
+    def scored(self, mentions: _Mentions, number: int) -> Candidates:
+        """The first candidates of mentions with logits as scores, best first."""
+        found = self.search(mentions, number)
+        if self.model.score_pairs is not None:
+            score_texts = self.model.score_pairs(mentions.texts, self.texts)
+
+            def score(rows: Positions, events: Positions) -> Vectors:
+                places = [
+                    self.place(event, mentions.languages[row])
+                    for row, event in zip(rows.tolist(), events.tolist(), strict=True)
+                ]
+                return score_texts(rows, np.array(places, dtype=np.int64))
+
+            return rerank(found, score)
+        if self.model.logits is not None:
+            return replace(found, scores=self.model.logits(found.scores))
+        there = found.scores[found.events >= 0]
+        scores = (found.scores - there.mean()) / (there.std() or 1.0)
+        return replace(found, scores=scores.astype(np.float32))
+
     def details(self, mentions: _Mentions, candidates: Candidates) -> dict[str, JsonValue]:
         """What all protocols tell; what there is none of is left out."""
         told: dict[str, JsonValue] = {
@@ -307,7 +411,7 @@ class _Knowledge:
             "mentions_without_pool": dict(candidates.without_pool),
             "mentions_without_gold_event_in_pool": sum(not known for known in mentions.known),
             "gold_events_outside_pool": sum(map(len, mentions.gold)) - sum(mentions.known),
-            "cut": dict(self.model.cut),
+            "cut": dict(self.model.cut()),
         }
         return {name: value for name, value in told.items() if value}
 

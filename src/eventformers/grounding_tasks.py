@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from eventformers.grounding_protocols import GroundingSettings, discover_parents, retrieve_events
+from eventformers.grounding_protocols import (
+    DEVELOPMENT_SPLIT,
+    GroundingSettings,
+    discover_parents,
+    link_events,
+    retrieve_events,
+)
 from eventformers.protocols import ProtocolOutput
 from eventformers.task import Task
 
@@ -21,6 +27,7 @@ def _task(
     description: str,
     published: dict[str, float],
     companions_by_split: tuple[str, ...] = (),
+    development_split: str = "",
 ) -> Task:
     return Task(
         name=name,
@@ -37,6 +44,7 @@ def _task(
         grounding_settings=_DEFAULT,
         companions=("events",),
         companions_by_split=companions_by_split,
+        development_split=development_split,
     )
 
 
@@ -59,6 +67,26 @@ GROUNDING_TASKS: tuple[Task, ...] = (
             "HJL, crosslingual": 33.3,
             "HP and HJL, crosslingual": 38.8,
         },
+    ),
+    _task(
+        "event_linking",
+        "Linking to events",
+        link_events,
+        "event_linking",
+        "strict_accuracy",
+        "Percentage of mentions linked to exactly their event and its ancestors, of their first candidates "
+        "those whose probability reaches a threshold.",
+        {
+            "bi-encoder, multilingual": 37.6,
+            "HP, multilingual": 39.2,
+            "HJL, multilingual": 40.2,
+            "HP and HJL, multilingual": 39.9,
+            "bi-encoder, crosslingual": 11.9,
+            "HP, crosslingual": 10.9,
+            "HJL, crosslingual": 12.0,
+            "HP and HJL, crosslingual": 13.1,
+        },
+        development_split=DEVELOPMENT_SPLIT,
     ),
     _task(
         "parent_discovery",

@@ -7,6 +7,7 @@ Each is called with a task and its data and gives a `TaskResult`, like `eventfor
 >>> result = get_baseline("masked_lm")("copa", "cqa", model="roberta-large")  # doctest: +SKIP
 
 >>> result = get_baseline("ppmi")("mcnc", "chains")  # doctest: +SKIP
+>>> result = get_baseline("bm25")("event_retrieval", "hierarchies")  # doctest: +SKIP
 
 `conve`, `rotate` and `complex` need PyKEEN, `word2vec` and the networks of events need gensim: both come with
 `pip install eventformers[baselines]`.
@@ -18,6 +19,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
+from eventformers.baselines.bm25_grounding import evaluate_bm25
 from eventformers.baselines.chain_baselines import CHAIN_BASELINES, evaluate_chain_baseline
 from eventformers.baselines.chance import evaluate_chance
 from eventformers.baselines.graph_completion import evaluate_embeddings
@@ -34,6 +36,7 @@ Baseline: TypeAlias = Callable[..., TaskResult]
 BASELINES: dict[str, Baseline] = {
     **{name: partial(evaluate_embeddings, name) for name in METHODS},
     **{name: partial(evaluate_chain_baseline, name) for name in CHAIN_BASELINES},
+    "bm25": evaluate_bm25,
     "masked_lm": evaluate_masked_language_model,
     "random": evaluate_chance,
 }
@@ -41,7 +44,7 @@ BASELINES: dict[str, Baseline] = {
 
 All take `split`, `device`, `output`, `overwrite` and `show_progress`; graph embeddings and those on chains
 take `settings` and `seed`, too, and the latter `training_data`; `masked_lm` takes `model`, which must be
-given, `dtype` and `batch_size`.
+given, `dtype` and `batch_size`; `bm25` takes `settings` and `grounding`.
 """
 
 

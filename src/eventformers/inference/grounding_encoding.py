@@ -22,7 +22,9 @@ from transformers import PreTrainedTokenizerBase
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import DistinctRows, EventEncoder, Positions, Vectors
 from eventformers.inference.event_inputs import TextInputs, TokenRow, tokenise_texts
+from eventformers.inference.loading import first_sentence, load_whole
 from eventformers.inference.unit_vectors import unit_vectors
+from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining, ScoreCalibration
 from eventformers.trainers.grounding_tokenising import (
     EventText,
     GroundingTokeniser,
@@ -105,6 +107,33 @@ def encode_events(
 def grounds_events(encoder: EventEncoder) -> bool:
     """Whether the encoder has towers for mentions and events."""
     return bool(encoder.model.config.model_type == "event_grounding")
+
+
+def score_calibration(encoder: EventEncoder) -> tuple[float, float]:
+    """The scale and the bias that make a logit of the dot product of a mention and an event.
+
+    Where they were learned they are weights of the training head, which are read from the model's folder or
+    repository.
+
+    Args:
+        encoder: a model of event grounding.
+
+    Raises:
+        EventformersError: they were learned, and the training head cannot be read.
+    """
+    config = encoder.model.config
+    if not config.learnable_score_scale and config.score_bias is None:
+        return float(config.score_scale), 0.0
+    try:
+        head = load_whole(EventGroundingForPreTraining, config.name_or_path)
+    except (OSError, ValueError) as error:
+        raise EventformersError(
+            f"{encoder.name}: cannot read the learned scale and bias of scores: {first_sentence(error)}; "
+            "accepted: a model with its training head, or reranker=FOLDER"
+        ) from error
+    calibration = cast(ScoreCalibration, head.score_calibration)()
+    scale, bias = (torch.as_tensor(calibration[name]).item() for name in ("scale", "bias"))
+    return float(scale), float(bias)
 
 
 def mention_text(mention: MentionText) -> str:

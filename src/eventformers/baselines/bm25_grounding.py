@@ -1,0 +1,96 @@
+"""Event grounding by words that a mention with its context shares with title and description of an event."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import cast
+
+from eventformers.baselines.bm25 import Bm25Index, Bm25Settings
+from eventformers.baselines.measuring import open_task, settings_revision
+from eventformers.errors import EventformersError
+from eventformers.grounding_models import grounding_data, grounding_record
+from eventformers.grounding_protocols import GroundingModel, GroundingProtocol, GroundingSettings
+from eventformers.grounding_tasks import GROUNDING_TASKS
+from eventformers.inference.grounding_encoding import event_text, mention_text
+from eventformers.results import TaskResult
+from eventformers.tasks import get_task, with_grounding_settings
+from eventformers.trainers.grounding_tokenising import EventText
+
+NAME = "bm25"
+
+
+def bm25_model(settings: Bm25Settings | None = None) -> GroundingModel:
+    """What a protocol of event grounding asks, by BM25.
+
+    Args:
+        settings: how words are weighted; None takes the defaults.
+    """
+
+    def index(events: Sequence[EventText], ids: Sequence[str], languages: Sequence[str] | None) -> Bm25Index:
+        return Bm25Index(ids, [event_text(event) for event in events], languages, settings=settings)
+
+    return GroundingModel(index, lambda mentions: [mention_text(mention) for mention in mentions])
+
+
+def evaluate_bm25(
+    task: str,
+    data: str | Path | None = None,
+    *,
+    split: str | None = None,
+    settings: Bm25Settings | None = None,
+    grounding: GroundingSettings | None = None,
+    device: str | None = None,
+    output: str | Path | None = None,
+    overwrite: bool = False,
+    show_progress: bool = False,
+) -> TaskResult:
+    """Score BM25 on a task of event grounding.
+
+    Args:
+        task: such as `event_retrieval`.
+        data: folder of raw files, built folder or Hub id of `EventHierarchies`; None takes the bundled
+            samples, which are no benchmark.
+        split: the split to score; None takes the test split where the data has one.
+        settings: how words are weighted; None takes the defaults.
+        grounding: which mentions are read and how they are linked; None takes the default.
+        device: taken by all baselines; nothing is computed on one here.
+        output: folder under whose `results/` the result is written; None writes nothing.
+        overwrite: replace a result on other rows.
+        show_progress: taken by all baselines; not used here.
+
+    Raises:
+        UnknownNameError: there is no such task.
+        EventformersError: the task links no mentions, a re-ranker is asked for, or the data cannot be loaded.
+    """
+    chosen = get_task(task)
+    if chosen not in GROUNDING_TASKS:
+        accepted = ", ".join(one.name for one in GROUNDING_TASKS)
+        raise EventformersError(f"{task} links no mentions to events; accepted: {accepted}")
+    if grounding is not None:
+        if grounding.reranker is not None:
+            raise EventformersError(f"{NAME} with a re-ranker; accepted: no reranker")
+        chosen = with_grounding_settings(chosen, grounding)
+    weights = settings or Bm25Settings()
+    linking = grounding or GroundingSettings()
+    opened = open_task(chosen, data, split)
+    opened = replace(opened, variant="-".join(filter(None, (opened.variant, linking.name))))
+    told = {**asdict(weights), **grounding_record(linking, None)}
+    revision = settings_revision(asdict(weights))
+    opened.check_place(output, NAME, revision, overwrite=overwrite)
+    started = time.perf_counter()
+    scored = opened.scored_data
+    rows = grounding_data(scored.rows, scored.companion_rows(chosen), scored.other_splits, scored.split)
+    protocol_output = cast(GroundingProtocol, chosen.protocol)(bm25_model(weights), rows)
+    return opened.finish(
+        protocol_output,
+        model=NAME,
+        revision=revision,
+        settings=told,
+        seconds=time.perf_counter() - started,
+        load_seconds=0.0,
+        output=output,
+        overwrite=overwrite,
+    )

@@ -1,0 +1,210 @@
+"""The tasks on mentions of events, from their data to a result."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from tiny import save_tiny_bi_encoder, save_tiny_cross_encoder
+
+from eventformers.baselines import get_baseline
+from eventformers.baselines.bm25 import Bm25Settings
+from eventformers.datasets_scripts.base import SAMPLES
+from eventformers.errors import EventformersError
+from eventformers.evaluation import evaluate, score
+from eventformers.evaluation_data import load_data
+from eventformers.grounding_protocols import GroundingSettings
+from eventformers.induction_models import MentionMemory
+from eventformers.inference.encode import load_encoder
+from eventformers.results import load_results
+from eventformers.tasks import get_task, with_grounding_settings
+
+TASKS = ("event_retrieval", "event_linking", "parent_discovery")
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*were cut there", "ignore:.*themselves longer than")
+
+
+@pytest.fixture(scope="module")
+def bi_encoder(tmp_path_factory, tiny_encoder):
+    folder = save_tiny_bi_encoder(tiny_encoder, tmp_path_factory.mktemp("models") / "bi", pooling="mean")
+    (folder / "run.json").write_text(json.dumps({"encoder": str(tiny_encoder), "recipe": {"seed": 3}}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cross_encoder(tmp_path_factory, tiny_encoder):
+    folder = tmp_path_factory.mktemp("models") / "cross"
+    return save_tiny_cross_encoder(tiny_encoder, folder, mention_tokens=40, event_tokens=24)
+
+
+@pytest.fixture(scope="module")
+def memory():
+    return MentionMemory()
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_trained_model_stands_beside_its_untrained_encoder(
+    name, bi_encoder, tiny_encoder, tmp_path, memory
+):
+    result = evaluate(bi_encoder, name, output=tmp_path, mentions=memory)
+    untrained = evaluate(tiny_encoder, name, mentions=memory)
+    assert result.baseline.scores == untrained.scores != result.scores
+    assert (result.seed, result.dataset.split, result.dataset.rows) == (3, "test", 43)
+    assert result.details["pools"] == dict.fromkeys(("de", "en", "es", "fr"), 75)
+    assert {"de", "en", "es", "fr"} <= set(result.parts)
+    assert sum(part for name, part in result.details["cut"].items()) >= result.truncated > 0
+    assert len(load_results(tmp_path)) == 1
+
+
+def test_each_text_is_encoded_once_for_all_tasks(bi_encoder, monkeypatch):
+    calls = []
+    for side in ("mentions", "events"):
+        encode = getattr(__import__("eventformers.grounding_models", fromlist=["_"]), f"encode_{side}")
+
+        def counted(encoder, texts, *arguments, encode=encode, side=side, **settings):
+            calls.append((encoder.name, side, len(texts)))
+            return encode(encoder, texts, *arguments, **settings)
+
+        monkeypatch.setattr(f"eventformers.grounding_models.encode_{side}", counted)
+    memory = MentionMemory()
+    truncated = {
+        evaluate(bi_encoder, name, mentions=memory, baseline_encoder=False).truncated
+        for name in ("event_retrieval", "parent_discovery")
+    }
+    assert calls == [("bi", "events", 300), ("bi", "mentions", 43)]
+    assert len(truncated) == 1
+    evaluate(bi_encoder, "event_linking", mentions=memory, baseline_encoder=False)
+    # The threshold is chosen on other mentions.
+    assert calls[2:] == [("bi", "mentions", 35)]
+
+
+def test_a_cross_encoder_orders_candidates_anew(bi_encoder, cross_encoder, tmp_path, memory):
+    settings = GroundingSettings(reranker=str(cross_encoder), candidates=4)
+    result = evaluate(bi_encoder, "event_linking", output=tmp_path, grounding=settings, mentions=memory)
+    own = evaluate(bi_encoder, "event_linking", grounding=GroundingSettings(candidates=4), mentions=memory)
+    assert {len(row["candidates"]) for row in result.predictions} == {4}
+    for mine, other in zip(result.predictions, own.predictions, strict=True):
+        assert sorted(mine["candidates"]) == sorted(other["candidates"])
+    assert result.predictions != own.predictions
+    revision = result.settings["reranker"]["revision"]
+    assert result.settings["reranker"] == {"model": "cross", "revision": revision}
+    assert result.variant == f"candidates-4-reranker-cross-{revision[:8]}"
+    assert result.details["threshold_chosen_on"] == "validation"
+    assert set(result.details["cut"]) > set(own.details["cut"])
+    # The untrained encoder has no cross-encoder.
+    assert result.baseline.scores == own.baseline.scores
+    assert result.baseline.settings["reranker"] is None
+    with pytest.raises(EventformersError, match="a event_grounding model, which does not score pairs"):
+        evaluate(bi_encoder, "event_linking", grounding=GroundingSettings(reranker=str(bi_encoder)))
+
+
+def test_settings_decide_on_places_and_fingerprints(bi_encoder, tmp_path, memory):
+    results = [
+        evaluate(
+            bi_encoder,
+            name,
+            split=split,
+            output=tmp_path,
+            grounding=settings,
+            mentions=memory,
+            baseline_encoder=False,
+        )
+        for name, split, settings in (
+            ("event_linking", None, GroundingSettings()),
+            ("event_linking", None, GroundingSettings(threshold=0.3)),
+            ("event_linking", "validation", None),
+            ("parent_discovery", None, GroundingSettings(depth=2)),
+        )
+    ]
+    assert [result.variant for result in results] == ["", "threshold-0.3", "validation", "depth-2"]
+    assert results[2].details["threshold_chosen_on"] == "validation, the scored split itself"
+    # With a threshold that is given the validation rows decide nothing.
+    assert len({result.dataset.fingerprint for result in results}) == 4
+    assert results[0].dataset.rows == results[1].dataset.rows
+
+
+def test_the_crosslingual_task_has_one_english_pool(bi_encoder, memory):
+    settings = GroundingSettings(task="crosslingual")
+    result = evaluate(
+        bi_encoder, "event_retrieval", grounding=settings, mentions=memory, baseline_encoder=False
+    )
+    assert result.details["pools"] == {"en": 75}
+    assert set(result.parts) == {"de", "en", "es", "fr"}
+    assert result.variant == "task-crosslingual"
+
+
+def test_wikinews_is_another_domain(bi_encoder, memory):
+    news = GroundingSettings(domain="wikinews")
+    result = evaluate(bi_encoder, "event_retrieval", grounding=news, mentions=memory, baseline_encoder=False)
+    assert result.dataset.rows == 10
+    with pytest.raises(EventformersError, match="found no split 'validation' to choose a threshold on"):
+        evaluate(bi_encoder, "event_linking", grounding=news, mentions=memory)
+    given = GroundingSettings(domain="wikinews", threshold=0.5)
+    assert evaluate(bi_encoder, "event_linking", grounding=given, mentions=memory).dataset.rows == 10
+
+
+def test_data_without_events_or_edges_are_refused(tmp_path):
+    samples = SAMPLES / "event_hierarchies"
+    for name in ("wikipedia.train.jsonl", "wikipedia-zero-shot.dev.jsonl"):
+        shutil.copy(samples / name, tmp_path)
+    with pytest.raises(EventformersError, match="events"):
+        load_data(get_task("event_retrieval"), tmp_path, None)
+    shutil.copy(samples / "label_dict.jsonl", tmp_path)
+    retrieval = load_data(get_task("event_retrieval"), tmp_path, None)
+    assert retrieval.split == "validation"
+    assert list(retrieval.companion_rows(get_task("event_retrieval"))) == ["events"]
+    with pytest.raises(EventformersError, match="hierarchy"):
+        load_data(get_task("parent_discovery"), tmp_path, None)
+
+
+def test_edges_are_those_of_the_scored_split():
+    task = get_task("parent_discovery")
+    rows = {split: load_data(task, None, split).companion_rows(task) for split in ("test", "validation")}
+    assert len(rows["test"]["events"]) == len(rows["validation"]["events"]) == 300
+    edges = {split: set(of_split["hierarchy"]["child_id"]) for split, of_split in rows.items()}
+    assert all(edges.values())
+    assert not edges["test"] & edges["validation"]
+
+
+def test_any_embedding_function_can_be_scored(tiny_encoder, memory):
+    encoder = load_encoder(tiny_encoder)
+    task = get_task("event_retrieval")
+    data = load_data(task, None, "validation")
+    scored = score(task, encoder.encode, data.rows, companions=data.companion_rows(task), split="validation")
+    assert scored.output.texts == 335
+    assert set(scored.parts) == {"de", "en", "es", "fr"}
+
+
+def test_bm25_stands_in_the_same_tables(tmp_path):
+    results = [get_baseline("bm25")(name, output=tmp_path) for name in TASKS]
+    assert {result.model for result in results} == {"bm25"}
+    # Mentions of the samples share words with their events.
+    assert results[0].scores["atomic_at_16"] > 60
+    assert results[0].settings["saturation"] == 1.2
+    assert len(load_results(tmp_path)) == 3
+    other = get_baseline("bm25")(
+        "event_linking", settings=Bm25Settings(saturation=0), grounding=GroundingSettings(threshold=0.5)
+    )
+    assert other.variant == "threshold-0.5"
+    assert other.model_revision != results[1].model_revision
+    with pytest.raises(
+        EventformersError, match="copa links no mentions to events; accepted: event_retrieval"
+    ):
+        get_baseline("bm25")("copa")
+    with pytest.raises(EventformersError, match="bm25 with a re-ranker; accepted: no reranker"):
+        get_baseline("bm25")("event_linking", grounding=GroundingSettings(reranker="x"))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("copa", {}, "copa links no mentions; accepted with such settings: event_retrieval, event_linking"),
+        ("event_retrieval", {"depth": 2}, "no use for depth; accepted: task, domain"),
+        ("parent_discovery", {"threshold": 0.2}, "no use for threshold; accepted: task, domain, depth"),
+        ("event_linking", {"depth": 2}, "no use for depth; accepted: task, domain, reranker, candidates"),
+    ],
+)
+def test_settings_are_for_tasks_that_use_them(name, settings, message):
+    with pytest.raises(EventformersError, match=message):
+        with_grounding_settings(get_task(name), GroundingSettings(**settings))
