@@ -290,5 +290,7 @@ def test_the_first_candidates_alone_count_as_linked():
     ],
 )
 def test_bad_input_is_told(changed, message):
+    # Before anything is encoded, but for what the index itself refuses.
+    model = MODEL if "stand several times" in message else dataclasses.replace(MODEL, index=None, read=None)
     with pytest.raises(EventformersError, match=message):
-        _run(discover_parents, **changed)
+        _run(discover_parents, model=model, **changed)

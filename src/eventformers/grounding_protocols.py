@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -205,22 +206,23 @@ def link_events(model: GroundingModel, data: GroundingData, *, settings: Groundi
     """
     knowledge = _Knowledge(model, data.events)
     mentions = _Mentions(data.mentions, knowledge)
+    held: _Mentions | None = None
+    if settings.threshold is not None:
+        chosen_on = "given"
+    elif data.split == DEVELOPMENT_SPLIT:
+        chosen_on, held = f"{DEVELOPMENT_SPLIT}, the scored split itself", mentions
+    elif data.development is not None:
+        chosen_on, held = DEVELOPMENT_SPLIT, _Mentions(data.development, knowledge)
+    else:
+        raise EventformersError(
+            f"found no split {DEVELOPMENT_SPLIT!r} to choose a threshold on; accepted: data with it, or "
+            "threshold=NUMBER"
+        )
     found = knowledge.scored(mentions, settings.candidates)
     chosen: ChosenThreshold | None = None
-    if settings.threshold is None and data.split == DEVELOPMENT_SPLIT:
-        chosen_on = f"{DEVELOPMENT_SPLIT}, the scored split itself"
-        chosen = choose_threshold(found, knowledge.ids, mentions.gold)
-    elif settings.threshold is None:
-        if data.development is None:
-            raise EventformersError(
-                f"found no split {DEVELOPMENT_SPLIT!r} to choose a threshold on; accepted: data with it, or "
-                "threshold=NUMBER"
-            )
-        chosen_on = DEVELOPMENT_SPLIT
-        held = _Mentions(data.development, knowledge)
-        chosen = choose_threshold(knowledge.scored(held, settings.candidates), knowledge.ids, held.gold)
-    else:
-        chosen_on = "given"
+    if held is not None:
+        of_held = found if held is mentions else knowledge.scored(held, settings.candidates)
+        chosen = choose_threshold(of_held, knowledge.ids, held.gold)
     threshold = cast(float, settings.threshold) if chosen is None else chosen.threshold
     candidates = found.ids(knowledge.ids)
     inputs = {"predictions": link(found, knowledge.ids, threshold), "references": mentions.gold}
@@ -347,15 +349,18 @@ class _Knowledge:
             raise EventformersError("the knowledge base is empty; accepted: at least one event")
         self.model = model
         self.texts = [EventText(_text(row, "title"), str(row.get("description") or "")) for row in held]
-        ids = [_text(row, "event_id") for row in held]
-        languages = [_text(row, "language") for row in held]
-        self.in_one_pool = len(set(languages)) == 1
-        self._index = model.index(self.texts, ids, None if self.in_one_pool else languages)
-        self._pools = dict(Counter(languages))
+        self._row_ids = [_text(row, "event_id") for row in held]
+        self._languages = [_text(row, "language") for row in held]
+        self.in_one_pool = len(set(self._languages)) == 1
         self._place = {
             (self._pool(language), event): place
-            for place, (language, event) in enumerate(zip(languages, ids, strict=True))
+            for place, (language, event) in enumerate(zip(self._languages, self._row_ids, strict=True))
         }
+
+    @cached_property
+    def _index(self) -> PooledIndex:
+        # Late: what is wrong with the mentions is told before the events are encoded.
+        return self.model.index(self.texts, self._row_ids, None if self.in_one_pool else self._languages)
 
     @property
     def ids(self) -> list[str]:
@@ -406,7 +411,7 @@ class _Knowledge:
         told: dict[str, JsonValue] = {
             "mentions": len(mentions.texts),
             "events": len(self.ids),
-            "pools": dict(self._pools),
+            "pools": dict(Counter(self._languages)),
             "approximate_recall": dict(candidates.recall),
             "mentions_without_pool": dict(candidates.without_pool),
             "mentions_without_gold_event_in_pool": sum(not known for known in mentions.known),
