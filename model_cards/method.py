@@ -13,6 +13,8 @@ METHOD_CARDS = {
     "mico": "eventformers.model_cards.mico",
     "heterevent": "eventformers.model_cards.heterevent",
     "event_type_induction": "eventformers.model_cards.event_type_induction",
+    "event_grounding": "eventformers.model_cards.event_grounding",
+    "event_grounding_cross": "eventformers.model_cards.event_grounding_cross",
 }
 """The module of each method, which holds its `METHOD_CARD`."""
 
@@ -75,6 +77,7 @@ class MethodCard:
         training_rows: rows of the published training sets by the dataset's config, likewise.
         published_note: what the published scores were reached with.
         normalises: whether the vectors have length 1.
+        compared_by: what vectors are compared by; empty where they are not.
     """
 
     method: str
@@ -94,6 +97,7 @@ class MethodCard:
     training_rows: Mapping[str, int] = field(default_factory=dict)
     published_note: str = ""
     normalises: bool = False
+    compared_by: str = "cosine"
 
 
 def load_method_card(method: str) -> MethodCard:

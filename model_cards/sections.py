@@ -192,11 +192,9 @@ def _facts(card: ModelCard, method: MethodCard) -> str:
         pooling = {"mean": "mean of the token vectors", "cls": "vector of the first token"}
         taken = pooling.get(str(config.get("pooling")), str(config.get("pooling")))
         length = "of length 1" if method.normalises else "not normalised"
+        compared = f"; compare by {method.compared_by}" if method.compared_by else ""
         rows.append(
-            (
-                "vector",
-                f"{config['projection_dim']} numbers, {markdown.cell(taken)}, {length}; compare by cosine",
-            )
+            ("vector", f"{config['projection_dim']} numbers, {markdown.cell(taken)}, {length}{compared}")
         )
     rows.append(("text read", method.text_read(config)))
     languages = [card.language] if isinstance(card.language, str) else list(card.language)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TypedDict
 
 import numpy as np
@@ -10,7 +11,7 @@ from datasets import Dataset
 from torch.utils.data import Dataset as TorchDataset
 
 from eventformers.datasets_scripts.known_pairs import grouped
-from eventformers.trainers.codes import PADDING, Codes, codes_of, text_column
+from eventformers.trainers.codes import PADDING, Codes, codes_of, padded, text_column
 from eventformers.trainers.grounding_tokenising import EventText, MentionText
 
 _MENTION_COLUMNS = ["context_left", "mention", "context_right", "title", "date"]
@@ -24,6 +25,15 @@ class LinkingRow(TypedDict):
     event: EventText
     event_id: int
     gold_event_ids: Codes
+
+
+class CandidateRow(TypedDict):
+    """A mention with its candidate events, and which of them are gold."""
+
+    row: int
+    mention: MentionText
+    candidates: list[EventText]
+    is_gold: list[bool]
 
 
 class HierarchyRow(TypedDict):
@@ -45,6 +55,9 @@ class EventTexts:
     Attributes:
         languages: the distinct languages.
         number_of: the number of the event that each row describes, `(rows,)`.
+        language_of: the code of the language that each row is in, `(rows,)`.
+        texts: the columns that make the texts.
+        distinct: a row for each event and language, the first one; by event, then by language.
     """
 
     def __init__(self, events: Dataset) -> None:
@@ -52,9 +65,10 @@ class EventTexts:
         ids, languages = (text_column(table, name) for name in ("event_id", "language"))
         self._ids, self.languages = ids.unique(), languages.unique()
         self.number_of = self.numbers(ids)
-        keys = self.number_of * len(self.languages) + codes_of(languages, self.languages)
-        self._keys, self._rows = np.unique(keys, return_index=True)
-        self._texts = events.select_columns(["title", "description"])
+        self.language_of = codes_of(languages, self.languages)
+        keys = self.number_of * len(self.languages) + self.language_of
+        self._keys, self.distinct = np.unique(keys, return_index=True)
+        self.texts = events.select_columns(["title", "description"])
 
     @property
     def num_events(self) -> int:
@@ -78,11 +92,11 @@ class EventTexts:
         """
         wanted = np.where((numbers < 0) | (languages < 0), PADDING, numbers * len(self.languages) + languages)
         places = np.searchsorted(self._keys, wanted).clip(max=len(self._keys) - 1)
-        return np.where(self._keys[places] == wanted, self._rows[places], PADDING)
+        return np.where(self._keys[places] == wanted, self.distinct[places], PADDING)
 
     def __getitem__(self, row: int) -> EventText:
         """The text of a row."""
-        return EventText.from_row(self._texts[row])
+        return EventText.from_row(self.texts[row])
 
 
 class LinkingPairs(TorchDataset):
@@ -98,6 +112,10 @@ class LinkingPairs(TorchDataset):
 
     Attributes:
         mentions: the columns of the mentions that make their texts.
+        spoken: the code of the language in which each mention has its candidates, `(mentions,)`; -1 for one
+            that no event is described in.
+        mention_of: the mention of each pair, in ascending order, `(pairs,)`.
+        event_row: the row of each pair's event, `(pairs,)`.
         num_gold: gold events of a mention at most.
         skipped: what makes no row, by reason.
     """
@@ -112,23 +130,29 @@ class LinkingPairs(TorchDataset):
         spoken = text_column(table, "language")
         if language is not None:
             spoken = pa.array([language] * len(spoken), type=pa.large_string())
-        rows = events.rows(numbers, events.language_codes(spoken)[mention])
+        self.spoken = events.language_codes(spoken)
+        rows = events.rows(numbers, self.spoken[mention])
         described = rows != PADDING
-        self._mention, self._event_row = mention[described], rows[described]
+        self.mention_of, self.event_row = mention[described], rows[described]
         known = numbers != PADDING
         self._starts, self._gold = grouped(mention[known], numbers[known], len(lengths), events.num_events)
         self.num_gold = int(np.diff(self._starts).max(initial=1))
         self.skipped = {
             "gold_event_without_text_in_the_language": int((~described).sum()),
-            "mention_without_gold_event_in_the_language": len(lengths) - len(np.unique(self._mention)),
+            "mention_without_gold_event_in_the_language": len(lengths) - len(np.unique(self.mention_of)),
         }
 
     def __len__(self) -> int:
-        return len(self._mention)
+        return len(self.mention_of)
+
+    def gold_numbers(self) -> Codes:
+        """The numbers of all gold events of each mention, `(mentions, num_gold)`; -1 fills up."""
+        starts = self._starts
+        return padded([self._gold[start:end] for start, end in pairwise(starts)], self.num_gold)
 
     def __getitem__(self, index: int) -> LinkingRow:
         """A row."""
-        mention, event_row = int(self._mention[index]), int(self._event_row[index])
+        mention, event_row = int(self.mention_of[index]), int(self.event_row[index])
         start, end = self._starts[mention : mention + 2]
         return {
             "row": index,
@@ -137,6 +161,93 @@ class LinkingPairs(TorchDataset):
             "event_id": int(self._events.number_of[event_row]),
             "gold_event_ids": self._gold[start:end],
         }
+
+
+class CandidateRows(TorchDataset):
+    """The mentions with their candidates, gold ones among them (Ou et al., 2023, section 5.1).
+
+    Gold events that were not retrieved stand in place of the lowest-scored candidates that are not gold.
+
+    Args:
+        pairs: the mentions with their gold events.
+        events: the knowledge base.
+        retrieved: rows of `events` that were retrieved for each mention, best first, `(mentions,
+            candidates)`; -1 fills up.
+
+    Attributes:
+        gold: number of gold events of all mentions, and of those that were retrieved.
+        skipped: what makes no row or no candidate, by reason.
+    """
+
+    def __init__(self, pairs: LinkingPairs, events: EventTexts, retrieved: Codes) -> None:
+        self._pairs, self._events, self._retrieved = pairs, events, retrieved
+        self._mention, starts = np.unique(pairs.mention_of, return_index=True)
+        self._starts = np.append(starts, len(pairs))
+        self.gold = {
+            "gold_events": len(pairs),
+            "gold_events_retrieved": int(
+                (retrieved[pairs.mention_of] == pairs.event_row[:, None]).any(axis=1).sum()
+            ),
+        }
+        beyond = np.maximum(np.diff(self._starts) - retrieved.shape[1], 0)
+        self.skipped = pairs.skipped | {"gold_event_beyond_the_candidates": int(beyond.sum())}
+
+    def __len__(self) -> int:
+        return len(self._mention)
+
+    def __getitem__(self, index: int) -> CandidateRow:
+        """A row: first the gold events, the atomic one before its ancestors, then the others, best first."""
+        mention = int(self._mention[index])
+        retrieved = self._retrieved[mention]
+        gold = self._pairs.event_row[self._starts[index] : self._starts[index + 1]]
+        others = retrieved[(retrieved != PADDING) & ~np.isin(retrieved, gold)]
+        gold = gold[: len(retrieved)]
+        others = others[: len(retrieved) - len(gold)]
+        return {
+            "row": index,
+            "mention": MentionText.from_row(self._pairs.mentions[mention]),
+            "candidates": [self._events[row] for row in (*gold.tolist(), *others.tolist())],
+            "is_gold": [True] * len(gold) + [False] * len(others),
+        }
+
+
+class WrongCandidates:
+    """The candidates of each mention that are not gold, which serve as hard negatives.
+
+    Args:
+        pairs: the mentions with their gold events.
+        events: the knowledge base.
+        retrieved: as for `CandidateRows`.
+
+    Attributes:
+        without: number of pairs whose mention has none.
+    """
+
+    def __init__(self, pairs: LinkingPairs, events: EventTexts, retrieved: Codes) -> None:
+        self._pairs, self._events = pairs, events
+        numbers = np.where(retrieved == PADDING, PADDING, events.number_of[retrieved])
+        gold = pairs.gold_numbers()
+        is_gold = (numbers[:, :, None] == gold[:, None, :]).any(axis=-1)
+        self._wrong = np.where(is_gold, PADDING, retrieved)
+        self.without = int((self._wrong[pairs.mention_of] == PADDING).all(axis=1).sum())
+
+    def draw(self, pair: int, number: int, generator: np.random.Generator) -> list[tuple[EventText, int]]:
+        """Draw wrong candidates of a pair's mention, each once where there are as many.
+
+        Args:
+            pair: the row of `pairs`.
+            number: how many.
+            generator: draws them.
+
+        Returns:
+            The text and the number of each; empty where the mention has none.
+        """
+        found = self._wrong[self._pairs.mention_of[pair]]
+        wrong = found[found != PADDING]
+        if not len(wrong):
+            return []
+        drawn = generator.choice(wrong, number, replace=len(wrong) < number).tolist()
+        return [(self._events[row], int(self._events.number_of[row])) for row in drawn]
 
 
 class HierarchyPairs(TorchDataset):

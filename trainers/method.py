@@ -22,8 +22,12 @@ METHODS = {
     "mico": "eventformers.trainers.mico",
     "heterevent": "eventformers.trainers.heterevent",
     "event_type_induction": "eventformers.trainers.event_type_induction",
+    "event_grounding": "eventformers.trainers.event_grounding",
 }
 """The module of each method, which holds its `METHOD`."""
+
+FURTHER_MODELS = {"event_grounding_cross": "eventformers.trainers.event_grounding_cross"}
+"""The module of each further model of a method, which recipes of that method name by `method`."""
 
 
 class EventCollator(Protocol):
@@ -74,6 +78,7 @@ class Method:
             training and a seed.
         choose_tasks: the tasks that a recipe's run is scored on, where they are not all.
         paper_recipe: the recipe of the paper's main settings.
+        recipes_of: the method among whose recipes its own are; None where they have a folder of their own.
     """
 
     name: str
@@ -89,6 +94,12 @@ class Method:
     prepare: Callable[[Recipe, str | None, PreTrainedTokenizerBase, Any, int], TrainingData]
     choose_tasks: Callable[[Recipe], tuple[str, ...]] | None = None
     paper_recipe: str = "paper"
+    recipes_of: str | None = None
+
+    @property
+    def recipe_folder(self) -> str:
+        """The folder of its recipes."""
+        return self.recipes_of or self.name
 
     def tasks_of(self, recipe: Recipe) -> tuple[str, ...]:
         """The tasks that a run of this recipe is scored on."""
@@ -125,11 +136,12 @@ def indexed_stream(rows: IterableDataset, seed: int, buffer_size: int = 10_000) 
 
 
 def load_method(name: str) -> Method:
-    """Load a method by its `model_type`.
+    """Load a method, or a further model of one, by its `model_type`.
 
     Raises:
         UnknownNameError: there is no such method.
     """
-    if name not in METHODS:
+    modules = METHODS | FURTHER_MODELS
+    if name not in modules:
         raise UnknownNameError("method", name, METHODS)
-    return importlib.import_module(METHODS[name]).METHOD
+    return importlib.import_module(modules[name]).METHOD

@@ -23,7 +23,7 @@ class Recipe:
     """Settings of one training run, or of one of its stages.
 
     Args:
-        method: the `model_type`.
+        method: the `model_type` of what is trained; a file names it where it is not that of its folder.
         name: file name without suffix.
         description: one line.
         encoder: Hub id of the encoder that the numbers belong to; None takes the packaged one.
@@ -71,7 +71,7 @@ def _read(method: str, name: str) -> dict[str, Any]:
         raise EventformersError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
         raise EventformersError(f"{path}: found {type(content).__name__}; accepted: a mapping of settings")
-    known = {entry.name for entry in fields(Recipe)} - {"method", "name", "changed"} | {"extends"}
+    known = {entry.name for entry in fields(Recipe)} - {"name", "changed"} | {"extends"}
     for key in content:
         if key not in known:
             raise UnknownNameError(f"key in {path.name}:", str(key), known)
@@ -141,7 +141,7 @@ def load_recipe(method: str, name: str) -> Recipe:
             key: value for key, value in _read(method, base).items() if key not in ("expected", "note")
         }
         content = _merge(inherited, content)
-    return Recipe(method=method, name=Path(name).stem, **content)
+    return Recipe(**{"method": method, **content, "name": Path(name).stem})
 
 
 def apply_settings(recipe: Recipe, settings: Sequence[str], accepted: Mapping[str, Iterable[str]]) -> Recipe:

@@ -110,7 +110,7 @@ def resolve_recipe(
     """Load a recipe, override single settings, and give it a seed.
 
     Args:
-        method: the method.
+        method: the method; a recipe may name a further model of it.
         recipe: name or YAML file; None takes the method's default.
         settings: overrides, `key=value`.
         seed: overrides the recipe's; a seed that is missing in both is drawn.
@@ -121,8 +121,13 @@ def resolve_recipe(
     Raises:
         EventformersError: the recipe or a setting is not accepted.
     """
+    resolved = load_recipe(method.recipe_folder, recipe or method.default_recipe)
+    folder, method = method.recipe_folder, load_method(resolved.method)
+    if method.recipe_folder != folder:
+        raise EventformersError(
+            f"the recipe {resolved.name} is one of {resolved.method}; accepted: a recipe of {folder}"
+        )
     accepted = accepted_keys(method)
-    resolved = load_recipe(method.name, recipe or method.default_recipe)
     check_stages(resolved, method.config_class)
     for part in stage_recipes(resolved):
         check_keys(part, accepted)

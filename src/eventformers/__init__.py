@@ -21,10 +21,22 @@ if TYPE_CHECKING:
     from eventformers.inference.induction import induce
     from eventformers.inference.next_event import next_event
     from eventformers.inference.text_grounding import ground
+    from eventformers.models.configuration_event_grounding import (
+        EventGroundingConfig,
+        EventGroundingCrossConfig,
+    )
     from eventformers.models.configuration_event_type_induction import EventTypeInductionConfig
     from eventformers.models.configuration_heterevent import HeterEventConfig
     from eventformers.models.configuration_mico import MicoConfig
     from eventformers.models.configuration_swcc import SwccConfig
+    from eventformers.models.modeling_event_grounding import (
+        EventGroundingForPreTraining,
+        EventGroundingModel,
+    )
+    from eventformers.models.modeling_event_grounding_cross import (
+        EventGroundingCrossModel,
+        EventGroundingForSequenceClassification,
+    )
     from eventformers.models.modeling_event_type_induction import (
         EventTypeInductionForPreTraining,
         EventTypeInductionModel,
@@ -41,6 +53,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "EventGroundingConfig": "eventformers.models.configuration_event_grounding",
+    "EventGroundingCrossConfig": "eventformers.models.configuration_event_grounding",
+    "EventGroundingCrossModel": "eventformers.models.modeling_event_grounding_cross",
+    "EventGroundingForPreTraining": "eventformers.models.modeling_event_grounding",
+    "EventGroundingForSequenceClassification": "eventformers.models.modeling_event_grounding_cross",
+    "EventGroundingModel": "eventformers.models.modeling_event_grounding",
     "EventTypeInductionConfig": "eventformers.models.configuration_event_type_induction",
     "EventTypeInductionForPreTraining": "eventformers.models.modeling_event_type_induction",
     "EventTypeInductionModel": "eventformers.models.modeling_event_type_induction",
@@ -68,6 +86,12 @@ _HOMES = {
 }
 
 __all__ = [
+    "EventGroundingConfig",
+    "EventGroundingCrossConfig",
+    "EventGroundingCrossModel",
+    "EventGroundingForPreTraining",
+    "EventGroundingForSequenceClassification",
+    "EventGroundingModel",
     "EventTypeInductionConfig",
     "EventTypeInductionForPreTraining",
     "EventTypeInductionModel",

@@ -148,6 +148,24 @@ def _sample_sentences() -> Texts:
     return {sentence: sentence for sentence in mentions["text"]}
 
 
+def _shown_mentions() -> Texts:
+    mentions = (
+        "The painter fled the city in the last winter of the [ENT_START] First World War [ENT_END].",
+        "Seine Division kämpfte in der [ENT_START] Schlacht von Stalingrad [ENT_END].",
+        "Elle prit sa retraite après les [ENT_START] Jeux olympiques de Pékin [ENT_END].",
+    )
+    return {mention: mention for mention in mentions}
+
+
+def _sample_mentions() -> Texts:
+    mentions = load_built(None, "mentions", builder="event_hierarchies")["train"]
+    marked = [
+        f"{row['context_left']}[ENT_START] {row['mention']} [ENT_END]{row['context_right']}"
+        for row in mentions
+    ]
+    return {mention: mention for mention in marked}
+
+
 _NEAREST_EVENT = Showing("event", "nearest event", _shown_events, _sample_events, number=1)
 
 SHOWINGS = {
@@ -157,5 +175,6 @@ SHOWINGS = {
     "event_type_induction": Showing(
         "sentence", "nearest mentions", _shown_sentences, _sample_sentences, number=3
     ),
+    "event_grounding": Showing("mention", "nearest mentions", _shown_mentions, _sample_mentions, number=3),
 }
 """What the demo of each method shows."""

@@ -21,6 +21,8 @@ CONFIGURATIONS = {
     "mico": "configuration_mico.MicoConfig",
     "heterevent": "configuration_heterevent.HeterEventConfig",
     "event_type_induction": "configuration_event_type_induction.EventTypeInductionConfig",
+    "event_grounding": "configuration_event_grounding.EventGroundingConfig",
+    "event_grounding_cross": "configuration_event_grounding.EventGroundingCrossConfig",
 }
 """The configuration class of each `model_type`, as `file.Class` in `eventformers.models`."""
 

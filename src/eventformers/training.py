@@ -95,15 +95,15 @@ def train(
         raise EventformersError(
             f"{folder} holds a model already; choose another folder, or pass --overwrite or --resume"
         )
-    resolved_method = load_method(method)
+    asked_method = load_method(method)
     if resume and seed is None:
         seed = recorded_seed(folder)
-    resolved = resolve_recipe(resolved_method, recipe, settings, seed)
+    resolved = resolve_recipe(asked_method, recipe, settings, seed)
     encoder_path = resolve_encoder(encoder)
     find_device(device)
     # Now, not after the training.
     if tasks is None:
-        scored_tasks = _tasks_with_rows(resolved_method.tasks_of(resolved), evaluation_data)
+        scored_tasks = _tasks_with_rows(load_method(resolved.method).tasks_of(resolved), evaluation_data)
     else:
         scored_tasks = tasks
         _check_evaluation_data(scored_tasks, evaluation_data)
@@ -149,7 +149,7 @@ def _tasks_with_rows(tasks: Sequence[str], data: str | Path | None) -> Sequence[
             raise
         except EventformersError as error:
             missing[name] = error
-    if len(missing) == len(tasks):
+    if missing and len(missing) == len(tasks):
         raise next(iter(missing.values()))
     if missing:
         logger.warning("not scored, without rows in the evaluation data: %s", ", ".join(missing))

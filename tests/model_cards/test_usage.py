@@ -11,6 +11,8 @@ from transformers import AutoTokenizer
 from eventformers.model_cards import ModelCard, Snippet
 from eventformers.model_cards.method import METHOD_CARDS
 from eventformers.model_cards.usage import LONGEST_OUTPUT, run_snippet, snippet_code
+from eventformers.trainers.grounding_tokenising import TAGS
+from eventformers.trainers.marker_tokens import add_marker_tokens
 from eventformers.trainers.method import load_method
 
 
@@ -76,8 +78,13 @@ def examples(
     folder = tmp_path_factory.mktemp("model")
     fields = FIELDS.get(request.param, {})
     model = load_method(request.param).head_class.from_encoder(str(tiny_encoder), **fields)
+    tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
+    if hasattr(model.config, "mention_tokens"):
+        # Its examples hold the tags, and a mention with an event is long.
+        add_marker_tokens(tokenizer, model, TAGS)
+        tokenizer.model_max_length = 64
     model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
     card = ModelCard(name="org/model", method=request.param, config=model.config.to_dict())
     return {snippet.title: snippet for snippet in card.with_usage_run(folder).usage or ()}
 

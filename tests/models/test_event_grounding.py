@@ -16,17 +16,12 @@ from event_grounding_inputs import (
     sharpen_attention,
 )
 from method_case import MethodCase, Variant, random_texts
-from transformers import AutoConfig, AutoModel, AutoModelForPreTraining, PreTrainedModel
+from transformers import AutoModel, PreTrainedModel
 
 from eventformers.models import losses
 from eventformers.models.configuration_event_grounding import EventGroundingConfig
 from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining, EventGroundingModel
 from eventformers.trainers.gradient_cache import backward_in_chunks
-
-# The package does not register the method yet.
-AutoConfig.register("event_grounding", EventGroundingConfig, exist_ok=True)
-AutoModel.register(EventGroundingConfig, EventGroundingModel, exist_ok=True)
-AutoModelForPreTraining.register(EventGroundingConfig, EventGroundingForPreTraining, exist_ok=True)
 
 LINKING, HIERARCHY = "linking_loss", "hierarchy_loss"
 SCORER = "hierarchy_scorer"

@@ -9,24 +9,15 @@ import pytest
 import torch
 from event_grounding_inputs import candidate_inputs, sharpen_attention
 from method_case import MethodCase, Variant, random_texts
-from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, PreTrainedModel
+from transformers import PreTrainedModel
 
 from eventformers.models import losses
-from eventformers.models.configuration_event_grounding import EventGroundingConfig, EventGroundingCrossConfig
-from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining, EventGroundingModel
+from eventformers.models.configuration_event_grounding import EventGroundingCrossConfig
+from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining
 from eventformers.models.modeling_event_grounding_cross import (
     EventGroundingCrossModel,
     EventGroundingForSequenceClassification,
 )
-
-# The package does not register the method yet.
-AutoConfig.register("event_grounding_cross", EventGroundingCrossConfig, exist_ok=True)
-AutoModel.register(EventGroundingCrossConfig, EventGroundingCrossModel, exist_ok=True)
-AutoModelForSequenceClassification.register(
-    EventGroundingCrossConfig, EventGroundingForSequenceClassification, exist_ok=True
-)
-AutoConfig.register("event_grounding", EventGroundingConfig, exist_ok=True)
-AutoModel.register(EventGroundingConfig, EventGroundingModel, exist_ok=True)
 
 LOSS = "candidate_loss"
 

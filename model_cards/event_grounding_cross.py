@@ -1,0 +1,151 @@
+"""What the cross-encoder of hierarchical event grounding (Ou et al., 2023) adds to a model card."""
+
+from __future__ import annotations
+
+import json
+
+from eventformers.model_cards.common import encode_snippet, transformers_snippet
+from eventformers.model_cards.event_grounding import (
+    CITATION,
+    EVENTS,
+    MENTIONS,
+    PAPER,
+    TRAINING_ROWS,
+    URL,
+    heading_read,
+    positive_weight_reading,
+)
+from eventformers.model_cards.markdown import setting
+from eventformers.model_cards.method import MethodCard, Reading, Settings, Snippet
+
+PAPER_SETTINGS: dict[str, object] = {
+    "pooling": "cls",
+    "mention_tokens": 128,
+    "event_tokens": 128,
+    "head_dropout": 0.1,
+    "candidates": 8,
+    "per_device_train_batch_size": 16,
+    "learning_rate": 1e-5,
+    "num_train_epochs": 5,
+    "warmup_steps": 0.1,
+}
+"""Section 5 and appendix C of the paper; the dropout is the released code's."""
+
+
+def summary(config: Settings) -> str:
+    """What the model is and what goes in and comes out."""
+    return (
+        "This model reads a **mention** of an event in its context together with one **candidate event** of "
+        f"a knowledge base, as one text, and pools it to a vector of {config.get('projection_dim')} numbers "
+        "from which a head makes one score. The sigmoid of the score is the probability that the mention is "
+        "of the event or of a part of it. It re-ranks the candidates that a bi-encoder retrieved, and links "
+        "the mention to those above a threshold."
+    )
+
+
+def text_read(config: Settings) -> str:
+    """The form of a text."""
+    return (
+        "a pair of a mention, in its context between `[ENT_START]` and `[ENT_END]`, and behind a separating "
+        f"token an event, `title [ENT_TITLE] description`{heading_read(config)}"
+    )
+
+
+def objective(config: Settings) -> str:
+    """The loss."""
+    return (
+        "- **Candidates** (section 5.1): binary cross-entropy of the scores of the candidates that a "
+        "bi-encoder retrieved for each mention; gold events that it missed stand in place of the "
+        "lowest-scored others. Weight `1`."
+    )
+
+
+def readings(config: Settings, training: Settings) -> list[Reading]:
+    """What was taken where the paper leaves a choice."""
+    return [
+        positive_weight_reading(config),
+        Reading(
+            "Section 5.1, prediction head",
+            "only named; the released code of the work that it follows puts the encoder's own layer with "
+            "tanh before a linear one",
+            "a hidden layer with tanh, dropout and a linear layer"
+            if config.get("head_hidden_layer")
+            else "dropout and a linear layer",
+        ),
+        Reading(
+            "Appendix C, warm-up",
+            "stated twice, as 0.05 and as 0.1 of the steps",
+            setting(training.get("warmup_steps")),
+        ),
+        Reading(
+            "Section 5.1, gold events that were not retrieved",
+            "added to the candidates",
+            "in place of the lowest-scored candidates that are not gold, so that each mention has "
+            f"{setting(training.get('candidates', 8))} candidates; where there are more gold events than "
+            "that the deepest ones stay",
+        ),
+    ]
+
+
+def usage(config: Settings) -> list[Snippet]:
+    """Vectors of pairs with this package and with transformers alone, and their probabilities."""
+    texts = [json.dumps(f"{MENTIONS[0]} [SEP] {event}") for event in EVENTS]
+    mention, events = json.dumps(MENTIONS[0]), "\n".join(f"    {json.dumps(event)}," for event in EVENTS)
+    compared = "embeddings @ embeddings.T"
+    return [
+        encode_snippet("pairs", texts, compared),
+        transformers_snippet(texts, compared),
+        Snippet(
+            "Probabilities of candidates, with transformers alone",
+            f"""\
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained(MODEL_ID, trust_remote_code=True)
+model = AutoModelForSequenceClassification.from_pretrained(MODEL_ID, trust_remote_code=True)
+
+mention = {mention}
+events = [
+{events}
+]
+pairs = [f"{{mention}} {{tokenizer.sep_token}} {{event}}" for event in events]
+inputs = tokenizer(pairs, padding=True, return_tensors="pt", return_token_type_ids=False)
+with torch.inference_mode():
+    logits = model(**inputs).logits
+print(logits.sigmoid().round(decimals=2))""",
+        ),
+    ]
+
+
+def limits(config: Settings) -> list[str]:
+    """What the model cannot do."""
+    return [
+        "It scores candidates that are given to it: an event that the bi-encoder did not retrieve cannot be "
+        "linked. Reading every pair of mention and event is slow; a handful for each mention is what it is "
+        "for.",
+        "It was trained on the candidates of one bi-encoder. With those of another its probabilities are "
+        "off, and the threshold must be chosen anew.",
+        "Wikidata's part-of facts are what its editors entered: an event that is missing there as a parent "
+        "counted as wrong in training.",
+        "Encyclopaedias and news tell of wars, sports and elections more than of anything else, and of some "
+        "parts of the world more than of others; so do the scores. Do not judge people by them.",
+    ]
+
+
+METHOD_CARD = MethodCard(
+    method="event_grounding_cross",
+    title="Hierarchical event grounding, cross-encoder",
+    paper=PAPER,
+    url=URL,
+    tags=("event-grounding", "event-linking", "cross-encoder", "event-hierarchy"),
+    summary=summary,
+    text_read=text_read,
+    objective=objective,
+    readings=readings,
+    usage=usage,
+    limits=limits,
+    paper_settings=PAPER_SETTINGS,
+    citation=CITATION,
+    training_rows=TRAINING_ROWS,
+    compared_by="",
+)

@@ -1,0 +1,225 @@
+"""Training of event grounding: from mentions, events and their hierarchy to the inputs of its stages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from eventformers.datasets_scripts.base import setting_names
+from eventformers.datasets_scripts.hierarchy_settings import EventHierarchiesConfig
+from eventformers.errors import EventformersError
+from eventformers.models.configuration_event_grounding import EventGroundingConfig
+from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining
+from eventformers.trainers.codes import padded
+from eventformers.trainers.grounding_data import (
+    check_rows,
+    describe_data,
+    load_training_splits,
+    make_linking_pairs,
+    make_tokeniser,
+    mentions_too_long,
+)
+from eventformers.trainers.grounding_rows import (
+    EventTexts,
+    HierarchyPairs,
+    HierarchyRow,
+    LinkingPairs,
+    LinkingRow,
+    WrongCandidates,
+)
+from eventformers.trainers.grounding_tokenising import EventText, GroundingTokeniser, TokenisedTexts
+from eventformers.trainers.method import Method, TrainingData
+from eventformers.trainers.recipes import Recipe, check_types
+from eventformers.trainers.retrieved_candidates import retrieve_candidates
+
+# What the builder reads, the builder checks.
+_SETTING_TYPES = {
+    "hierarchy_pairs": int,
+    "hard_negatives": int,
+    "retriever": str | None,
+    "candidates": int,
+}
+_LEAST = {"hierarchy_pairs": 1, "hard_negatives": 0, "candidates": 1}
+_STAGE_DATA = {
+    "linking": ("mentions", "events"),
+    "hierarchy": ("hierarchy", "events"),
+    "joint": ("mentions", "events", "hierarchy"),
+}
+"""The configs of the builder that each stage reads."""
+
+Batch = dict[str, torch.Tensor]
+
+
+@dataclass
+class EventGroundingCollator:
+    """Turns rows of `LinkingPairs` or `HierarchyPairs` into the inputs of `EventGroundingForPreTraining`.
+
+    What is drawn for a row depends on the seed, the epoch and the row alone, so that a resumed run and a run
+    on another number of processes draw the same.
+
+    Args:
+        tokeniser: makes tokens of mentions and events.
+        seed: seed of every draw.
+        num_gold: gold events of a mention at most; every batch has this width.
+        num_parents: parents of an event at most; every batch has this width.
+        hierarchy: the pairs of parents and children that come with mentions; None where there are none.
+        hierarchy_pairs: how many of them come with each mention, drawn uniformly with replacement.
+        wrong: the wrong candidates that a retriever found for each mention; None where none are asked for.
+        hard_negatives: how many of them come with each mention.
+        epoch: the epoch that runs.
+        truncated: number of texts cut so far.
+    """
+
+    tokeniser: GroundingTokeniser
+    seed: int
+    num_gold: int = 1
+    num_parents: int = 1
+    hierarchy: HierarchyPairs | None = None
+    hierarchy_pairs: int = 2
+    wrong: WrongCandidates | None = None
+    hard_negatives: int = 0
+    epoch: int = 0
+    truncated: int = field(default=0, init=False)
+
+    def __call__(self, rows: Sequence[LinkingRow] | Sequence[HierarchyRow]) -> Batch:
+        """Collate rows of `LinkingPairs`, or of `HierarchyPairs`."""
+        if "child" in rows[0]:
+            return self._hierarchy([[row] for row in cast("Sequence[HierarchyRow]", rows)])
+        mentions = cast("Sequence[LinkingRow]", rows)
+        batch = self._linking(mentions)
+        if self.hierarchy is not None:
+            batch |= self._hierarchy([self._draw(self.hierarchy, row["row"]) for row in mentions])
+        return batch
+
+    def _linking(self, rows: Sequence[LinkingRow]) -> Batch:
+        mentions = self._counted(self.tokeniser.mentions([row["mention"] for row in rows]))
+        groups = [self._with_negatives(row) for row in rows]
+        return {
+            **mentions,
+            **self._events("event", [[text for text, _ in group] for group in groups]),
+            "event_ids": torch.tensor([[number for _, number in group] for group in groups]),
+            "gold_event_ids": torch.from_numpy(
+                padded([row["gold_event_ids"] for row in rows], self.num_gold)
+            ),
+        }
+
+    def _with_negatives(self, row: LinkingRow) -> list[tuple[EventText, int]]:
+        """The event of a row and its hard negatives, each with its number."""
+        own = [(row["event"], row["event_id"])]
+        if self.wrong is None:
+            return own
+        # Apart from the draws of the hierarchy, which the negatives leave as they are.
+        generator = np.random.default_rng((self.seed, self.epoch, row["row"], 1))
+        # A mention without a wrong candidate keeps the width of the batch by its own event.
+        return own + (
+            self.wrong.draw(row["row"], self.hard_negatives, generator) or own * self.hard_negatives
+        )
+
+    def _hierarchy(self, groups: Sequence[Sequence[HierarchyRow]]) -> Batch:
+        """As many pairs of a parent and a child in each group."""
+        known = [padded([pair["known_parent_ids"] for pair in group], self.num_parents) for group in groups]
+        return {
+            **self._events("parent", [[pair["parent"] for pair in group] for group in groups]),
+            **self._events("child", [[pair["child"] for pair in group] for group in groups]),
+            "parent_ids": torch.tensor([[pair["parent_id"] for pair in group] for group in groups]),
+            "known_parent_ids": torch.from_numpy(np.stack(known)),
+        }
+
+    def _draw(self, hierarchy: HierarchyPairs, row: int) -> list[HierarchyRow]:
+        generator = np.random.default_rng((self.seed, self.epoch, row))
+        return [
+            hierarchy[int(pair)] for pair in generator.integers(len(hierarchy), size=self.hierarchy_pairs)
+        ]
+
+    def _events(self, name: str, groups: Sequence[Sequence[EventText]]) -> Batch:
+        """As many events in each group as tensors `(groups, events, length)`."""
+        tensors = self._counted(self.tokeniser.events([event for group in groups for event in group]))
+        return {
+            f"{name}_{key}": value.unflatten(0, (len(groups), len(groups[0])))
+            for key, value in tensors.items()
+        }
+
+    def _counted(self, texts: TokenisedTexts) -> Batch:
+        """Texts as tensors of equal width; what was cut is counted."""
+        self.truncated += len(set().union(*texts.cut.values()))
+        return self.tokeniser.pad(texts.rows)
+
+
+def _prepare(
+    recipe: Recipe,
+    data: str | None,
+    tokenizer: PreTrainedTokenizerBase,
+    head: EventGroundingForPreTraining,
+    seed: int,
+) -> TrainingData:
+    """Load mentions, events and hierarchy as far as the head's stage reads them, and make its collator."""
+    views = {"hierarchy_pairs": 2, "hard_negatives": 0, "candidates": 8, **recipe.views}
+    _check_views(views)
+    builder, _, settings = METHOD.training_dataset(recipe)
+    names = _STAGE_DATA[head.config.stage]
+    loaded = load_training_splits(data, names, builder, settings)
+    tokeniser = make_tokeniser(tokenizer, head)
+    events = EventTexts(loaded["events"])
+    collator = EventGroundingCollator(tokeniser, seed, hierarchy_pairs=views["hierarchy_pairs"])
+    skipped: dict[str, int] = {}
+    told: dict[str, int] = {}
+    rows: LinkingPairs | HierarchyPairs
+    if "hierarchy" in loaded:
+        rows = hierarchy = HierarchyPairs(loaded["hierarchy"], events)
+        check_rows(hierarchy, "edges between events that are described in one language")
+        collator.num_parents = hierarchy.num_parents
+        skipped |= hierarchy.skipped
+        told["pairs_of_parent_and_child"] = len(hierarchy)
+        if "mentions" in loaded:
+            collator.hierarchy = hierarchy
+    if "mentions" in loaded:
+        rows = make_linking_pairs(loaded["mentions"], events, settings)
+        collator.num_gold = rows.num_gold
+        skipped |= rows.skipped
+        told["pairs_of_mention_and_event"] = len(rows)
+        told["mentions_cut_themselves"] = mentions_too_long(rows, tokeniser)
+        if views["hard_negatives"]:
+            retrieved = retrieve_candidates(views.get("retriever"), rows, events, views["candidates"])
+            collator.wrong = WrongCandidates(rows, events, retrieved)
+            collator.hard_negatives = views["hard_negatives"]
+            told["pairs_without_wrong_candidate"] = collator.wrong.without
+    description = describe_data(data, names, builder, settings, skipped=skipped, told=told)
+    return TrainingData(rows, None, collator, description)
+
+
+def _check_views(views: Mapping[str, Any]) -> None:
+    """Refuse settings of the collator that are not accepted.
+
+    Raises:
+        EventformersError: says which.
+    """
+    check_types(views, _SETTING_TYPES)
+    for name, least in _LEAST.items():
+        if views[name] < least:
+            raise EventformersError(f"setting {name}: found {views[name]}; accepted: {least} or more")
+    if views["hard_negatives"] > views["candidates"]:
+        raise EventformersError(
+            f"setting hard_negatives: found {views['hard_negatives']}; accepted: {views['candidates']} or "
+            "less, which is candidates"
+        )
+
+
+METHOD = Method(
+    name="event_grounding",
+    title="Hierarchical event grounding",
+    config_class=EventGroundingConfig,
+    head_class=EventGroundingForPreTraining,
+    default_recipe="minilm-current-events",
+    dataset=("event_hierarchies", "mentions"),
+    data_keys=frozenset(setting_names(EventHierarchiesConfig)),
+    view_keys=frozenset(_SETTING_TYPES),
+    trained_whole=("hierarchy_scorer", "score_calibration"),
+    tasks=("event_retrieval", "parent_discovery"),
+    prepare=_prepare,
+    paper_recipe="paper-multilingual",
+)

@@ -1,0 +1,109 @@
+"""Training of the cross-encoder of event grounding, on what a trained bi-encoder retrieves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from eventformers.datasets_scripts.base import setting_names
+from eventformers.datasets_scripts.hierarchy_settings import EventHierarchiesConfig
+from eventformers.errors import EventformersError
+from eventformers.models.configuration_event_grounding import EventGroundingCrossConfig
+from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification
+from eventformers.trainers.grounding_data import (
+    describe_data,
+    load_training_splits,
+    make_linking_pairs,
+    make_tokeniser,
+    mentions_too_long,
+)
+from eventformers.trainers.grounding_rows import CandidateRow, CandidateRows, EventTexts
+from eventformers.trainers.grounding_tokenising import GroundingTokeniser, TokenRow, pair_row
+from eventformers.trainers.method import Method, TrainingData
+from eventformers.trainers.recipes import Recipe, check_types
+from eventformers.trainers.retrieved_candidates import retrieve_candidates
+
+# What the builder reads, the builder checks.
+_SETTING_TYPES = {"retriever": str | None, "candidates": int}
+_DATA = ("mentions", "events")
+
+
+@dataclass
+class EventGroundingCrossCollator:
+    """Turns rows of `CandidateRows` into the inputs of `EventGroundingForSequenceClassification`.
+
+    Args:
+        tokeniser: makes tokens of mentions and events.
+        candidates: candidates of a mention; a place without one has no token.
+        epoch: the epoch that runs; nothing is drawn.
+        truncated: number of texts cut so far.
+    """
+
+    tokeniser: GroundingTokeniser
+    candidates: int
+    epoch: int = 0
+    truncated: int = field(default=0, init=False)
+
+    def __call__(self, rows: Sequence[CandidateRow]) -> dict[str, torch.Tensor]:
+        """Collate rows of `CandidateRows`."""
+        mentions = self.tokeniser.mentions([row["mention"] for row in rows])
+        events = self.tokeniser.events([event for row in rows for event in row["candidates"]])
+        for texts in (mentions, events):
+            self.truncated += len(set().union(*texts.cut.values()))
+        remaining = iter(events.rows)
+        pairs: list[TokenRow] = []
+        for row, mention in zip(rows, mentions.rows, strict=True):
+            own = [pair_row(mention, next(remaining)) for _ in row["candidates"]]
+            pairs += [*own, *([[]] * (self.candidates - len(own)))]
+        labels = torch.zeros(len(rows), self.candidates)
+        for place, row in enumerate(rows):
+            labels[place, : len(row["is_gold"])] = torch.tensor(row["is_gold"], dtype=labels.dtype)
+        tensors = self.tokeniser.pad(pairs)
+        return {
+            **{name: value.unflatten(0, (len(rows), self.candidates)) for name, value in tensors.items()},
+            "labels": labels,
+        }
+
+
+def _prepare(
+    recipe: Recipe,
+    data: str | None,
+    tokenizer: PreTrainedTokenizerBase,
+    head: EventGroundingForSequenceClassification,
+    seed: int,
+) -> TrainingData:
+    """Load mentions and events, retrieve the candidates, and make the collator."""
+    views = {"candidates": 8, **recipe.views}
+    check_types(views, _SETTING_TYPES)
+    if views["candidates"] < 2:
+        raise EventformersError(f"setting candidates: found {views['candidates']}; accepted: 2 or more")
+    builder, _, settings = METHOD.training_dataset(recipe)
+    loaded = load_training_splits(data, _DATA, builder, settings)
+    tokeniser = make_tokeniser(tokenizer, head, reads_pairs=True)
+    events = EventTexts(loaded["events"])
+    pairs = make_linking_pairs(loaded["mentions"], events, settings)
+    retrieved = retrieve_candidates(views.get("retriever"), pairs, events, views["candidates"])
+    rows = CandidateRows(pairs, events, retrieved)
+    told = {**rows.gold, "mentions_cut_themselves": mentions_too_long(pairs, tokeniser)}
+    description = describe_data(data, _DATA, builder, settings, skipped=rows.skipped, told=told)
+    return TrainingData(rows, None, EventGroundingCrossCollator(tokeniser, views["candidates"]), description)
+
+
+METHOD = Method(
+    name="event_grounding_cross",
+    title="Hierarchical event grounding, cross-encoder",
+    config_class=EventGroundingCrossConfig,
+    head_class=EventGroundingForSequenceClassification,
+    default_recipe="minilm-current-events-cross",
+    dataset=("event_hierarchies", "mentions"),
+    data_keys=frozenset(setting_names(EventHierarchiesConfig)),
+    view_keys=frozenset(_SETTING_TYPES),
+    trained_whole=("prediction_head",),
+    tasks=(),
+    prepare=_prepare,
+    paper_recipe="paper-multilingual-cross",
+    recipes_of="event_grounding",
+)

@@ -1,0 +1,176 @@
+"""What both encoders of event grounding do alike to get from built data to rows, and to tell of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence, Sized
+from typing import Any, Protocol, cast
+
+import pyarrow.compute as pc
+from datasets import Dataset, DatasetDict
+from transformers import PreTrainedTokenizerBase
+
+from eventformers.datasets_scripts.building import built_report, load_built
+from eventformers.errors import EventformersError
+from eventformers.models.modeling_base import EventPreTrainedModel
+from eventformers.trainers.codes import text_column
+from eventformers.trainers.grounding_rows import EventTexts, LinkingPairs
+from eventformers.trainers.grounding_tokenising import TAGS, GroundingTokeniser, MentionText
+from eventformers.trainers.marker_tokens import add_marker_tokens
+
+_BLOCK_MENTIONS = 1_000
+
+logger = logging.getLogger(__name__)
+
+
+class CountedRows(Sized, Protocol):
+    """Rows that count what makes none."""
+
+    skipped: dict[str, int]
+
+
+def load_training_splits(
+    data: str | None, names: Sequence[str], builder: str, settings: Mapping[str, Any]
+) -> dict[str, Dataset]:
+    """The training split of some configs of a builder.
+
+    Args:
+        data: built dataset, folder of raw files, or None for the bundled samples.
+        names: the configs.
+        builder: the builder.
+        settings: its settings.
+
+    Raises:
+        EventformersError: a config has no split `train`, or cannot be built.
+    """
+    loaded = {}
+    for name in names:
+        splits = cast(DatasetDict, load_built(data, name, builder=builder, **settings))
+        if "train" not in splits:
+            raise EventformersError(
+                f"{data}, {name}: found the splits {', '.join(splits)}; accepted: with train"
+            )
+        loaded[name] = splits["train"]
+    return loaded
+
+
+def make_tokeniser(
+    tokenizer: PreTrainedTokenizerBase, head: EventPreTrainedModel, *, reads_pairs: bool = False
+) -> GroundingTokeniser:
+    """Give an encoder and its tokenizer the tags, and make what reads texts within its budgets.
+
+    Args:
+        tokenizer: the encoder's tokenizer.
+        head: the head before training.
+        reads_pairs: whether the encoder reads a mention and an event as one text.
+
+    Raises:
+        EventformersError: the tokenizer lacks the tokens at both ends of a text, or the encoder cannot read
+            as many tokens as the configuration gives a text.
+    """
+    config = head.config
+    longest = {"mention_tokens": config.mention_tokens, "event_tokens": config.event_tokens}
+    if reads_pairs:
+        longest = {"mention_tokens + event_tokens - 1": sum(longest.values()) - 1}
+    positions = getattr(config.encoder_config, "max_position_embeddings", None) or tokenizer.model_max_length
+    limit = min(tokenizer.model_max_length, positions)
+    for name, tokens in longest.items():
+        if tokens > limit:
+            raise EventformersError(
+                f"setting {name}: found {tokens}; accepted: {limit} or less, which is what the encoder reads"
+            )
+    add_marker_tokens(tokenizer, head, TAGS)
+    return GroundingTokeniser(
+        tokenizer, config.mention_tokens, config.event_tokens, read_heading=config.read_heading
+    )
+
+
+def make_linking_pairs(mentions: Dataset, events: EventTexts, settings: Mapping[str, Any]) -> LinkingPairs:
+    """The pairs of mentions and gold events, in the languages of the task.
+
+    Args:
+        mentions: rows of `EventHierarchies`, config `mentions`.
+        events: the knowledge base.
+        settings: the builder's settings; the task `crosslingual` has English candidates alone.
+
+    Raises:
+        EventformersError: there is no pair.
+    """
+    language = "en" if settings.get("task") == "crosslingual" else None
+    pairs = LinkingPairs(mentions, events, language)
+    check_rows(pairs, "mentions whose events are described in the language of the task")
+    return pairs
+
+
+def check_rows(rows: CountedRows, accepted: str) -> None:
+    """Refuse to train on nothing.
+
+    Args:
+        rows: the rows.
+        accepted: what makes a row.
+
+    Raises:
+        EventformersError: there is no row; says why.
+    """
+    if not len(rows):
+        reasons = ", ".join(f"{count} {reason}" for reason, count in rows.skipped.items() if count)
+        raise EventformersError(f"found no row to train on ({reasons or 'no data'}); accepted: {accepted}")
+
+
+def mentions_too_long(pairs: LinkingPairs, tokeniser: GroundingTokeniser) -> int:
+    """How many mentions lose a part of themselves, not of their context alone; warns of them."""
+    column = text_column(pairs.mentions.select_columns(["mention"]).with_format("arrow")[:], "mention")
+    # A token has a byte at least.
+    texts = column.filter(pc.greater(pc.binary_length(column), tokeniser.mention_tokens - 4)).to_pylist()
+    cut = 0
+    for start in range(0, len(texts), _BLOCK_MENTIONS):
+        alone = [MentionText("", text, "") for text in texts[start : start + _BLOCK_MENTIONS]]
+        cut += len(tokeniser.mentions(alone).cut.get("mention", ()))
+    if cut:
+        logger.warning(
+            "%d of %d mentions are themselves longer than mention_tokens=%d, and are cut at their end",
+            *(cut, len(column), tokeniser.mention_tokens),
+        )
+    return cut
+
+
+def describe_data(
+    data: str | None,
+    names: Sequence[str],
+    builder: str,
+    settings: Mapping[str, Any],
+    *,
+    skipped: Mapping[str, int],
+    told: Mapping[str, int],
+) -> dict[str, Any]:
+    """What the card tells: of the rows by the first config's report, of sources and licences by all of them.
+
+    Args:
+        data: as for `load_training_splits`.
+        names: the configs; the first is the one whose rows train.
+        builder: the builder.
+        settings: its settings.
+        skipped: what made no row, by reason.
+        told: further counts; those of 0 are left out.
+
+    Returns:
+        The description; empty for data that others built.
+    """
+    reports = [built_report(data, name, builder=builder, **settings) for name in names]
+    first = reports[0]
+    if not first:
+        return {}
+    sources: dict[str, dict[str, Any]] = {}
+    for report in reports:
+        for name, source in report.get("sources", {}).items():
+            sources.setdefault(name, {}).update(source)
+    left_out = {name: count for name, count in skipped.items() if count}
+    return {
+        **first,
+        "sources": sources,
+        "skipped": {**first.get("skipped", {}), **left_out},
+        "statistics": {
+            **first.get("statistics", {}),
+            **{name: count or None for name, count in told.items()},
+        },
+    }
