@@ -156,7 +156,9 @@ def describe_data(
     Returns:
         The description; empty for data that others built.
     """
-    reports = [built_report(data, name, builder=builder, **settings) for name in names]
+    reports = [
+        cast("dict[str, Any]", built_report(data, name, builder=builder, **settings)) for name in names
+    ]
     first = reports[0]
     if not first:
         return {}

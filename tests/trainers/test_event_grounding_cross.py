@@ -1,0 +1,294 @@
+"""Training of the cross-encoder of event grounding, and what a bi-encoder retrieves for it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from datasets import config as datasets_config
+from grounding_files import write_grounding
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from eventformers.datasets_scripts import load_built
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.inference.encode import load_encoder
+from eventformers.inference.grounding_encoding import encode_events, encode_mentions
+from eventformers.trainers import retrieved_candidates
+from eventformers.trainers.checkpoints import RUN_FILE
+from eventformers.trainers.event_grounding_cross import METHOD
+from eventformers.trainers.grounding_rows import CandidateRows, EventTexts, LinkingPairs
+from eventformers.trainers.grounding_tokenising import TAGS, MentionText
+from eventformers.trainers.method import METHODS, TrainingData, load_method
+from eventformers.trainers.recipes import load_recipe
+from eventformers.trainers.retrieved_candidates import retrieve_candidates
+from eventformers.trainers.run import TrainingRun, resolve_recipe, train_head
+from eventformers.training import train
+
+BUDGETS = ("mention_tokens=20", "event_tokens=12", "read_heading=false")
+SETTINGS = (
+    *(*BUDGETS, "candidates=3", "max_steps=4", "save_steps=2", "logging_steps=1", "learning_rate=1e-3"),
+    "per_device_train_batch_size=4",
+)
+RECIPE = "minilm-current-events-cross"
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_grounding(tmp_path_factory.mktemp("raw"))
+
+
+@pytest.fixture(scope="module")
+def retriever(tiny_encoder: Path, raw: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bi-encoder of a few steps."""
+    folder = tmp_path_factory.mktemp("runs") / "retriever"
+    recipe = str(Path(__file__).with_name("quick_event_grounding.yaml"))
+    options = {"data": raw, "encoder": str(tiny_encoder), "device": "cpu", "create_model_card": False}
+    return train("event_grounding", folder, recipe=recipe, tasks=(), **options).folder  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of its own for what is retrieved."""
+    monkeypatch.setattr(datasets_config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    return tmp_path / "cache" / "eventformers" / "candidates"
+
+
+def _run(
+    encoder: Path, raw: Path, output: Path, settings: Sequence[str], *, resume: bool = False
+) -> TrainingRun:
+    recipe = resolve_recipe(load_method("event_grounding"), RECIPE, [*SETTINGS, *settings], 5)
+    return train_head(
+        recipe,
+        encoder=str(encoder),
+        encoder_name="tiny",
+        output=output,
+        data=str(raw),
+        resume=resume,
+        device="cpu",
+    )
+
+
+def _prepare(encoder: Path, raw: Path, settings: Sequence[str]) -> TrainingData:
+    recipe = resolve_recipe(METHOD, None, [*SETTINGS, *settings], 5)
+    head = METHOD.head_class.from_encoder(str(encoder), **recipe.model)
+    return METHOD.prepare(recipe, str(raw), AutoTokenizer.from_pretrained(encoder), head, 5)
+
+
+def _pairs(raw: Path, language: str | None = None) -> tuple[LinkingPairs, EventTexts]:
+    mentions, events = (
+        load_built(str(raw), name, builder="event_hierarchies")["train"] for name in ("mentions", "events")
+    )
+    texts = EventTexts(events)
+    return LinkingPairs(mentions, texts, language), texts
+
+
+class TestRetrieval:
+    @pytest.mark.parametrize("language", [None, "en"])
+    def test_the_best_events_of_the_pool(self, raw: Path, retriever: Path, language: str | None) -> None:
+        """Against a plain sort of all scores, mention by mention."""
+        pairs, events = _pairs(raw, language)
+        found = retrieve_candidates(str(retriever), pairs, events, 5)
+        assert found.shape == (len(pairs.mentions), 5)
+        encoder = load_encoder(retriever)
+        rows = events.distinct
+        vectors = encode_events(encoder, [events[row] for row in rows.tolist()]).vectors
+        read = encode_mentions(encoder, [MentionText.from_row(row) for row in pairs.mentions]).vectors
+        for mention, spoken in enumerate(pairs.spoken.tolist()):
+            pool = rows[events.language_of[rows] == spoken]
+            scores = (read[mention] @ vectors.T)[events.language_of[rows] == spoken]
+            assert scores[np.isin(pool, found[mention])].min() >= np.sort(scores)[::-1][4] - 1e-5
+            np.testing.assert_allclose(
+                np.sort(scores[np.isin(pool, found[mention])]), np.sort(scores)[-5:], atol=1e-5
+            )
+            assert len(set(found[mention].tolist())) == 5
+            if language is not None:
+                assert {events.languages[code].as_py() for code in events.language_of[found[mention]]} == {
+                    language
+                }
+
+    def test_small_pools_are_filled_up(self, raw: Path, retriever: Path) -> None:
+        """Nine events are described in English and German both, twelve and four in all."""
+        pairs, events = _pairs(raw)
+        found = retrieve_candidates(str(retriever), pairs, events, 20)
+        german = events.languages.to_pylist().index("de")
+        counts = (found != -1).sum(axis=1)
+        assert set(counts[pairs.spoken == german].tolist()) == {12}
+        assert set(counts[pairs.spoken != german].tolist()) == {16}
+        assert (found[pairs.spoken == german][:, 12:] == -1).all()
+
+    def test_blocks_change_nothing(self, raw: Path, retriever: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        pairs, events = _pairs(raw)
+        whole = retrieve_candidates(str(retriever), pairs, events, 4)
+        encoder = load_encoder(retriever)
+        monkeypatch.setattr(retrieved_candidates, "BLOCK_MENTIONS", 7)
+        assert np.array_equal(retrieved_candidates._retrieve(encoder, pairs, events, 4), whole)
+
+    def test_retrieved_once(
+        self, raw: Path, retriever: Path, tiny_encoder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Another number, retriever, task or set of texts is another question; no part of a file is left."""
+        pairs, events = _pairs(raw)
+        first = retrieve_candidates(str(retriever), pairs, events, 4)
+        with monkeypatch.context() as patched:
+            patched.setattr(retrieved_candidates, "_retrieve", _refuse)
+            assert np.array_equal(retrieve_candidates(str(retriever), pairs, events, 4), first)
+            for asked in (
+                (str(retriever), pairs, events, 5),
+                (str(tiny_encoder), pairs, events, 4),
+                (str(retriever), *_pairs(raw, "en"), 4),
+            ):
+                with pytest.raises(AssertionError, match="asked anew"):
+                    retrieve_candidates(*asked)
+            changed, others = _pairs(raw)
+            changed.mentions = changed.mentions.map(lambda row: {"context_left": row["context_left"] + "x"})
+            with pytest.raises(AssertionError, match="asked anew"):
+                retrieve_candidates(str(retriever), changed, others, 4)
+        assert [path.suffix for path in cache.iterdir()] == [".safetensors"]
+
+    def test_a_retriever_is_needed(self, raw: Path) -> None:
+        with pytest.raises(EventformersError, match=r"setting retriever: found none; accepted: the folder"):
+            retrieve_candidates(None, *_pairs(raw), 4)
+        with pytest.raises(EventformersError, match="nowhere"):
+            retrieve_candidates("nowhere/at-all", *_pairs(raw), 4)
+
+
+class TestTraining:
+    def test_a_run(self, tiny_encoder: Path, raw: Path, retriever: Path, tmp_path: Path) -> None:
+        finished = train(
+            "event_grounding",
+            tmp_path / "cross",
+            recipe=RECIPE,
+            data=raw,
+            encoder=str(tiny_encoder),
+            settings=[*SETTINGS, f"retriever={retriever}"],
+            device="cpu",
+        )
+        assert finished.run.method is METHOD
+        assert finished.run.recipe.method == "event_grounding_cross"
+        losses = [line for line in finished.run.history if "loss" in line]
+        assert len(losses) == 4
+        assert all({name for name in line if name.endswith("_loss")} == {"candidate_loss"} for line in losses)
+        config = json.loads((finished.folder / "config.json").read_text(encoding="utf-8"))
+        assert config["auto_map"] == METHOD.config_class.full_auto_map
+        statistics = finished.run.data["statistics"]
+        assert statistics["gold_events"] == 77
+        assert 0 < statistics["gold_events_retrieved"] < 77
+        card = (finished.folder / "README.md").read_text(encoding="utf-8")
+        assert "gold events retrieved" in card
+        assert str(tmp_path) not in card
+        assert finished.results == []
+        tokenizer = AutoTokenizer.from_pretrained(finished.folder)
+        assert all(tag in tokenizer.get_vocab() for tag in TAGS)
+        model = AutoModelForSequenceClassification.from_pretrained(finished.folder)
+        read = tokenizer(["the [ENT_START] storm [ENT_END] [SEP] storm [ENT_TITLE]"], return_tensors="pt")
+        inputs = (read["input_ids"], read["attention_mask"])
+        torch.testing.assert_close(model(*inputs).logits, finished.run.model(*inputs).logits)
+
+    def test_resumed_run_equals_the_uninterrupted(
+        self,
+        tiny_encoder: Path,
+        raw: Path,
+        retriever: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """And retrieves nothing anew."""
+        settings = (f"retriever={retriever}",)
+        whole = _run(tiny_encoder, raw, tmp_path / "whole", settings)
+        killed = tmp_path / "killed"
+        killed.mkdir()
+        shutil.copy(tmp_path / "whole" / RUN_FILE, killed)
+        shutil.copytree(tmp_path / "whole" / "checkpoint-2", killed / "checkpoint-2")
+        monkeypatch.setattr(retrieved_candidates, "_retrieve", _refuse)
+        resumed = _run(tiny_encoder, raw, killed, settings, resume=True)
+        for name, value in whole.model.state_dict().items():
+            assert torch.equal(resumed.model.state_dict()[name], value), name
+
+    def test_it_learns(self, tiny_encoder: Path, raw: Path, retriever: Path, tmp_path: Path) -> None:
+        settings = (f"retriever={retriever}", "max_steps=60", "save_steps=60", "learning_rate=1e-2")
+        losses = [
+            line["loss"] for line in _run(tiny_encoder, raw, tmp_path, settings).history if "loss" in line
+        ]
+        assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 0.05
+
+    @pytest.mark.parametrize(
+        ("setting", "message"),
+        [
+            ("retriever=null", r"setting retriever: found none"),
+            ("retriever=3", r"retriever: found 3; accepted: text or null"),
+            ("candidates=1", r"candidates: found 1; accepted: 2 or more"),
+            ("mention_tokens=30", r"mention_tokens \+ event_tokens - 1: found 41; accepted: 32 or less"),
+            ("head_dropout=1.0", r"head_dropout is 1\.0"),
+            ("hard_negatives=1", r"hard_negatives"),
+        ],
+    )
+    def test_bad_settings(
+        self, tiny_encoder: Path, raw: Path, retriever: Path, tmp_path: Path, setting: str, message: str
+    ) -> None:
+        with pytest.raises(EventformersError, match=message):
+            _run(tiny_encoder, raw, tmp_path, (f"retriever={retriever}", setting))
+
+
+class TestCollator:
+    @pytest.fixture
+    def prepared(self, tiny_encoder: Path, raw: Path, retriever: Path) -> TrainingData:
+        return _prepare(tiny_encoder, raw, (f"retriever={retriever}", "candidates=14"))
+
+    def test_pairs_and_labels(self, prepared: TrainingData) -> None:
+        """German mentions have twelve candidates of fourteen: two places without a token, and no gold."""
+        collator, rows = prepared.collator, prepared.train
+        assert isinstance(rows, CandidateRows)
+        listed = [rows[place] for place in range(len(rows))]
+        german = next(row for row in listed if row["mention"].mention == "der police city")
+        english = next(row for row in listed if row["mention"].mention == "police city")
+        batch = collator([german, english])
+        assert batch["input_ids"].shape[:2] == batch["labels"].shape == (2, 14)
+        assert batch["attention_mask"].any(dim=-1).sum(dim=1).tolist() == [12, 14]
+        assert batch["labels"].sum(dim=1).tolist() == [2, 2]
+        assert batch["labels"][:, :2].bool().all()
+        tokenizer = collator.tokeniser.tokenizer
+        read = tokenizer.decode(batch["input_ids"][1, 0][batch["attention_mask"][1, 0] == 1])
+        assert (
+            read == "[CLS] the [ENT_START] police city [ENT_END] said it [SEP] police city [ENT_TITLE] [SEP]"
+        )
+        war_read = tokenizer.decode(batch["input_ids"][1, 1][batch["attention_mask"][1, 1] == 1])
+        assert war_read.endswith("[SEP] police [ENT_TITLE] the team won [SEP]")
+
+    def test_cut_texts_are_counted(self, prepared: TrainingData) -> None:
+        """Each mention once, not once for each of its candidates."""
+        collator = prepared.collator
+        row = prepared.train[0]
+        collator([row])
+        before = collator.truncated
+        long = row["mention"]._replace(context_left="the police said it " * 9)
+        collator([{**row, "mention": long}])
+        assert collator.truncated == 2 * before + 1
+
+
+def test_recipes() -> None:
+    """Section 5.3 and appendix C: 16 mentions with 8 candidates each, rate 1e-5, 5 epochs, warm-up 0.1."""
+    for task in ("multilingual", "crosslingual"):
+        recipe = load_recipe("event_grounding", f"paper-{task}-cross")
+        assert (recipe.method, recipe.data["task"]) == ("event_grounding_cross", task)
+        assert recipe.views == {"candidates": 8}
+        training = recipe.training
+        assert (training["per_device_train_batch_size"], training["learning_rate"]) == (16, 1e-5)
+        assert (training["num_train_epochs"], training["warmup_steps"]) == (5, 0.1)
+    for name in (METHOD.default_recipe, METHOD.paper_recipe):
+        assert resolve_recipe(METHOD, name).method == METHOD.name
+    assert resolve_recipe(load_method("event_grounding")).method == "event_grounding"
+
+
+def test_the_commands_method_is_the_one_of_the_bi_encoder() -> None:
+    assert METHOD.name not in METHODS
+    with pytest.raises(UnknownNameError, match="Did you mean 'event_grounding'"):
+        load_method("event_groundin")
+
+
+def _refuse(*_: object) -> np.ndarray:
+    raise AssertionError("asked anew")
