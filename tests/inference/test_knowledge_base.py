@@ -15,8 +15,8 @@ from eventformers.inference.knowledge_base import load_knowledge_base
 from eventformers.trainers.grounding_tokenising import EventText
 
 EVENTS = [
-    ("war", "en", "War", "a war"),
     ("war", "fr", "Guerre", ""),
+    ("war", "en", "War", "a war"),
     ("battle", "en", "Battle", ""),
     ("siege", "de", "Belagerung", ""),
     ("siege", "fr", "Siège", "un siège"),
@@ -84,7 +84,10 @@ def test_a_built_dataset_is_the_same_as_its_raw_files(tmp_path: Path) -> None:
 def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     events = [*EVENTS, ("war", "en", "Again", ""), ("fire", "en", "", "no title")]
     edges = [*EDGES, ("war", "siege"), ("battle", "fire"), ("war", "war")]
-    known = load_knowledge_base(write_edges(write_events(tmp_path / "kb", events), edges))
+    folder = write_edges(write_events(tmp_path / "kb", events), edges)
+    # Which event comes before which is not asked.
+    (folder / "next.csv").write_text("event_id,next_event_id\nwar,fire\n", encoding="utf-8")
+    known = load_knowledge_base(folder)
     assert known.counts == {
         "events": 3,
         "event_texts": 5,
