@@ -8,19 +8,15 @@ import numpy as np
 import pytest
 import torch
 from tiny import save_tiny_cross_encoder
-from transformers import AutoConfig, AutoTokenizer
+from transformers import AutoTokenizer
 
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.candidate_index import Candidates
 from eventformers.inference.encode import Vectors
 from eventformers.inference.grounding import rerank
 from eventformers.inference.pair_scoring import CrossEncoder, PairScores, load_cross_encoder
-from eventformers.models.configuration_event_grounding import EventGroundingCrossConfig
 from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification
 from eventformers.trainers.grounding_tokenising import EventText, MentionText, pair_row
-
-# The package does not register the method yet.
-AutoConfig.register("event_grounding_cross", EventGroundingCrossConfig, exist_ok=True)
 
 MENTIONS = [
     MentionText("the storm", "flooded", "the city"),
