@@ -36,6 +36,8 @@ def score_text(value: float | None, main_score: str, *, published: bool = False)
         return "not defined"
     if main_score == "num_clusters":
         return f"{value:.3g}"
+    if main_score == "mentions":
+        return f"{value:,.0f}"
     if main_score in CORRELATIONS:
         return f"{value:.2f}" if published else f"{value:.3f}"
     if main_score == "mrr" or main_score.startswith("hits_at_"):

@@ -222,4 +222,5 @@ METHOD = Method(
     tasks=("event_retrieval", "parent_discovery"),
     prepare=_prepare,
     paper_recipe="paper-multilingual",
+    companions=("events", "hierarchy"),
 )

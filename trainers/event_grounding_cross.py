@@ -106,4 +106,5 @@ METHOD = Method(
     prepare=_prepare,
     paper_recipe="paper-multilingual-cross",
     recipes_of="event_grounding",
+    companions=("events",),
 )

@@ -79,6 +79,7 @@ class Method:
         choose_tasks: the tasks that a recipe's run is scored on, where they are not all.
         paper_recipe: the recipe of the paper's main settings.
         recipes_of: the method among whose recipes its own are; None where they have a folder of their own.
+        companions: configs of the builder that it reads beside the one that it trains on.
     """
 
     name: str
@@ -95,6 +96,7 @@ class Method:
     choose_tasks: Callable[[Recipe], tuple[str, ...]] | None = None
     paper_recipe: str = "paper"
     recipes_of: str | None = None
+    companions: tuple[str, ...] = ()
 
     @property
     def recipe_folder(self) -> str:

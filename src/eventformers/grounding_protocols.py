@@ -37,6 +37,9 @@ from eventformers.trainers.grounding_tokenising import EventText, MentionText
 DEVELOPMENT_SPLIT = "validation"
 """The split that the threshold is chosen on."""
 
+SETTINGS_OF_DATA = ("task", "domain", "hierarchies_only")
+"""The settings that decide which mentions and events are read; they are those of the builder."""
+
 CANDIDATES = 8
 """First candidates of a mention that are scored anew (Ou et al., 2023, section 6.1)."""
 
@@ -49,6 +52,8 @@ class GroundingSettings(ChosenSettings):
         task: `multilingual`, where the text of an event is in the language of the mention, or `crosslingual`,
             where it is English. Like `domain` a setting of the builder, for raw files.
         domain: the mentions of `wikipedia` or of `wikinews`.
+        hierarchies_only: whether mentions of events without any parent or child are left out, as in the
+            paper. A setting of the builder, too.
         reranker: folder or Hub id of a cross-encoder that scores candidates anew, for linking; None takes the
             scores that they were found by.
         candidates: first candidates of a mention that are scored anew and linked, for linking.
@@ -59,6 +64,7 @@ class GroundingSettings(ChosenSettings):
 
     task: str = "multilingual"
     domain: str = "wikipedia"
+    hierarchies_only: bool = False
     reranker: str | None = None
     candidates: int = CANDIDATES
     threshold: float | None = None
@@ -69,12 +75,16 @@ class GroundingSettings(ChosenSettings):
 
         Raises:
             UnknownNameError: an unknown task or domain.
-            EventformersError: `reranker` is no name, a number of candidates is none from 1, or the threshold
-                no probability.
+            EventformersError: `hierarchies_only` is no truth value, `reranker` no name, a number of
+                candidates none from 1, or the threshold no probability.
         """
         for name, known in (("task", DATA_TASKS), ("domain", DOMAINS)):
             if getattr(self, name) not in known:
                 raise UnknownNameError(name, str(getattr(self, name)), known)
+        if not isinstance(self.hierarchies_only, bool):
+            raise EventformersError(
+                f"hierarchies_only: found {self.hierarchies_only!r}; accepted: true or false"
+            )
         if self.reranker is not None and not (isinstance(self.reranker, str) and self.reranker):
             raise EventformersError(f"reranker: found {self.reranker!r}; accepted: a folder or a Hub id")
         for name in ("candidates", "depth"):
@@ -95,9 +105,9 @@ class GroundingSettings(ChosenSettings):
         return super().name if self.reranker is None else replace(self, reranker=None).name
 
     @property
-    def of_data(self) -> dict[str, str]:
+    def of_data(self) -> dict[str, JsonValue]:
         """The settings of the builder that are not its defaults."""
-        return {name: str(self.chosen[name]) for name in ("task", "domain") if name in self.chosen}
+        return {name: value for name, value in self.chosen.items() if name in SETTINGS_OF_DATA}
 
 
 @dataclass(frozen=True)

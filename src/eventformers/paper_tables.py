@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from eventformers.errors import UnknownNameError
+from eventformers.grounding_tables import GROUNDING_TABLES
 from eventformers.mico_tables import MICO_TABLES
 from eventformers.mulcl_tables import MULCL_TABLES
 from eventformers.swcc_tables import SWCC_TABLES
@@ -14,6 +15,7 @@ PAPERS: dict[str, dict[str, PaperTable]] = {
     "mico": MICO_TABLES,
     "mulcl": MULCL_TABLES,
     "type-induction": TYPE_INDUCTION_TABLES,
+    "grounding": GROUNDING_TABLES,
 }
 """The tables by paper and name."""
 

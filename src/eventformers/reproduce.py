@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from transformers import AutoConfig
 
@@ -17,7 +16,7 @@ from eventformers.baselines.chain_baselines import CHAIN_BASELINES, load_trainin
 from eventformers.baselines.knowledge_graph_embeddings import METHODS as EMBEDDINGS
 from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.datasets_scripts.chain_settings import CHAIN_SETTINGS
-from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
+from eventformers.datasets_scripts.fingerprints import dataset_fingerprint, joint_fingerprint
 from eventformers.encoders import resolve_encoder
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluation_data import load_task_data
@@ -25,6 +24,7 @@ from eventformers.inference.loading import folder_revision
 from eventformers.paper_tables import get_table
 from eventformers.reproduced_comparison import compare_rows
 from eventformers.reproduced_figures import FIGURES
+from eventformers.reproduced_grounding import GroundingPlanner, fill_grounding
 from eventformers.reproduced_rows import fill_row, read_record
 from eventformers.reproduced_runs import clusters_by_purity, fill_by_reading, reading_of, spread_of_runs
 from eventformers.reproduced_table import (
@@ -36,13 +36,14 @@ from eventformers.reproduced_table import (
     RowRun,
     RowTraining,
     failed_state,
+    identity_digest,
     write_table,
 )
 from eventformers.table_layout import UNTRAINED, Column, PaperRow, PaperTable
 from eventformers.tasks import TASKS
 from eventformers.trainers.method import Method, load_method
 from eventformers.trainers.recipes import Recipe, list_recipes, load_recipe
-from eventformers.trainers.run import resolve_recipe
+from eventformers.trainers.run import accepted_keys, resolve_recipe
 from eventformers.trainers.stages import stage_recipes
 
 logger = logging.getLogger(__name__)
@@ -100,7 +101,7 @@ def reproduce_table(
     wanted = get_table(paper, table)
     method = load_method(wanted.method)
     recipe = recipe or _usual_recipe(wanted, method, data)
-    if runs is not None and (runs < 1 or wanted.runs == 1):
+    if runs is not None and (runs < 1 or not any(row.averaged or row.ensemble for row in wanted.rows)):
         raise EventformersError(
             f"runs is {runs} for {paper} {table}; accepted: 1 or more, for a table of means over runs"
         )
@@ -116,7 +117,7 @@ def reproduce_table(
         encoder=encoder,
         data=None if data is None else str(data),
         evaluation_data=None if evaluation_data is None else str(evaluation_data),
-        measurements=_measurements(wanted.columns, evaluation_data),
+        measurements=_measurements(wanted, evaluation_data),
         device=device,
         dtype=dtype,
         runs=runs or wanted.runs,
@@ -130,7 +131,7 @@ def reproduce_table(
     for position, row in enumerate(own, start=1):
         logger.info("%s: row %d of %d, %s", table, position, len(own), row.paper.label)
         try:
-            (fill_row if row.paper.induction is None else fill_by_reading)(call, row)
+            _fill(call, row)
         except Exception as failure:
             error = failure
             row.state = failed_state(failure)
@@ -146,6 +147,16 @@ def reproduce_table(
             raise error
         raise EventformersError(f"every row of {paper} {table} failed; the last one: {error}") from error
     return finished
+
+
+def _fill(call: Reproduction, row: ReproducedRow) -> None:
+    """Get a row's results, in the way of its kind."""
+    if row.paper.grounding is not None:
+        fill_grounding(call, row)
+    elif row.paper.induction is not None:
+        fill_by_reading(call, row)
+    else:
+        fill_row(call, row)
 
 
 def _findings(call: Reproduction, rows: Sequence[ReproducedRow], path: Path) -> list[Finding]:
@@ -201,18 +212,19 @@ def _choose_seed(method: Method, recipe: str, settings: Sequence[str], seed: int
     return cast(int, resolved.seed)
 
 
-def _measurements(
-    columns: Iterable[Column], data: str | Path | None
-) -> dict[Column, tuple[Measurement, ...]]:
-    """What each column is measured on; nothing for one whose task or splits the data lacks.
+def _measurements(table: PaperTable, data: str | Path | None) -> dict[Column, tuple[Measurement, ...]]:
+    """What each column is measured on; nothing for one whose task or splits the data lacks, and for all of a
+    table whose rows are scored on mentions of their own.
 
     Raises:
         DataFormatError: a raw file cannot be read.
         EventformersError: the data has nothing for any column.
     """
+    if any(row.grounding is not None for row in table.rows):
+        return dict.fromkeys(table.columns, ())
     measurements: dict[Column, tuple[Measurement, ...]] = {}
     missing: dict[str, EventformersError] = {}
-    for column in columns:
+    for column in table.columns:
         task = TASKS[column.task]
         measurements[column] = ()
         try:
@@ -245,14 +257,20 @@ def _plan(call: Reproduction) -> list[ReproducedRow]:
     encoder = _encoder_identity(call.encoder)
     data: dict[str, str] = {}
     error: EventformersError | None = None
+    grounding: GroundingPlanner | None = None
     for row in rows:
         try:
-            if row.paper.induction is not None:
+            if row.paper.grounding is not None:
+                grounding = grounding or GroundingPlanner(
+                    call, encoder, lambda paper, seed: _planned(call, paper, seed, encoder, data)
+                )
+                grounding.plan(row)
+            elif row.paper.induction is not None:
                 _plan_reading(call, row, encoder, data)
             elif row.paper.baseline:
                 row.state = "missing"
                 row.measurements = _measured_on(call, [column.task for column in call.table.columns])
-                row.digest = _digest(_baseline_identity(call, row.paper.baseline, encoder))
+                row.digest = identity_digest(_baseline_identity(call, row.paper.baseline, encoder))
             elif row.paper.overrides is not None:
                 row.state = "missing"
                 method, start, settings = _start_of(call, row.paper)
@@ -293,7 +311,7 @@ def _planned(
     if key not in data:
         data[key] = _data_identity(method, recipe, call.data)
     identities = _training_identities(call, method, recipe, encoder, data[key], seed)
-    *stages, digest = map(_digest, identities)
+    *stages, digest = map(identity_digest, identities)
     return RowTraining(method, start, settings, seed, tuple(stages)), digest
 
 
@@ -319,7 +337,7 @@ def _plan_reading(call: Reproduction, row: ReproducedRow, encoder: str, data: di
         own = base if not row.paper.overrides else row.paper
         row.runs = runs(own, call.runs if row.paper.averaged else 1)
     reading = reading_of(call, row)
-    row.digest = _digest(
+    row.digest = identity_digest(
         {
             "encoder": encoder if row.paper.baseline else None,
             "runs": [run.digest for run in row.runs],
@@ -334,7 +352,8 @@ def _start_of(call: Reproduction, row: PaperRow) -> tuple[Method, str, tuple[str
 
     A row for whose kind the recipe has a variant starts from that, without the settings of stages that this
     does not have. A row of another method than the table's starts from its recipe of the same name, or else
-    from its usual one, with those of the table's settings alone that decide on the splits of documents.
+    from its usual one, with those of the table's settings alone that decide on the splits of documents; a row
+    of a further model of the table's method, with all that this model knows.
     """
     overrides = row.overrides or ()
     if row.method in ("", call.method.name):
@@ -349,10 +368,22 @@ def _start_of(call: Reproduction, row: PaperRow) -> tuple[Method, str, tuple[str
         settings = [one for one in call.settings if one.partition("=")[0].partition(".")[0] not in others]
         return call.method, variant, (*settings, *overrides)
     method = load_method(row.method)
+    if method.recipes_of == call.method.name:
+        variant = f"{call.recipe}-{row.variant}"
+        start = variant if variant in list_recipes(method.recipe_folder) else method.default_recipe
+        return method, start, (*_known_to(method, call.settings), *overrides)
     known = call.recipe in list_recipes(method.name)
     # Which documents are in which split must be the same for all.
     shared = [one for one in call.settings if one.partition("=")[0].removeprefix("data.") in CHAIN_SETTINGS]
     return method, call.recipe if known else method.default_recipe, (*shared, *overrides)
+
+
+def _known_to(method: Method, settings: Sequence[str]) -> list[str]:
+    """The settings whose keys a method's recipes know."""
+    keys = set()
+    for section, names in accepted_keys(method).items():
+        keys |= {*names, *(f"{section}.{name}" for name in names)}
+    return [one for one in settings if one.partition("=")[0] in keys]
 
 
 def _measured_on(
@@ -368,11 +399,6 @@ def _measured_on(
             if column.task in scored
         )
     )
-
-
-def _digest(identity: Mapping[str, object]) -> str:
-    text = json.dumps(identity, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _training_identities(
@@ -446,12 +472,18 @@ def _encoder_identity(encoder: str | None) -> str:
 
 
 def _data_identity(method: Method, recipe: Recipe, data: str | None) -> str:
-    """The digest of the training rows, from their build report where there is one."""
+    """The digest of the training rows, from their build reports where there are some."""
     builder, config, settings = method.training_dataset(recipe)
+    if recipe.data.get("streaming"):
+        report = built_report(data, config, builder=builder, **settings)
+        # Reading a stream to its end for a digest would cost more than the training.
+        return str(report.get("rows_fingerprint", f"stream of {data}"))
+    prints = {name: _rows_identity(builder, name, settings, data) for name in (config, *method.companions)}
+    return prints[config] if len(prints) == 1 else joint_fingerprint(prints)
+
+
+def _rows_identity(builder: str, config: str, settings: Mapping[str, Any], data: str | None) -> str:
     report = built_report(data, config, builder=builder, **settings)
     if isinstance(fingerprint := report.get("rows_fingerprint"), str):
         return fingerprint
-    if recipe.data.get("streaming"):
-        # Reading a stream to its end for a digest would cost more than the training.
-        return f"stream of {data}"
     return dataset_fingerprint(load_built(data, config, builder=builder, **settings))

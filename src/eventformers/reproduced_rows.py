@@ -39,6 +39,9 @@ from eventformers.training import train
 ROW_FILE = "reproduction.json"
 """Written into a row's folder when its model is trained, scored and whole; a folder without it is redone."""
 
+_SCORED = {"model": "model", "revision": "model_revision"}
+"""What the record of a row that was scored tells of its results: the names there and here."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -140,7 +143,7 @@ def train_run(
         call: what the rows share.
         training: what is trained.
         digest: digest of what decides its outcome.
-        tasks: the tasks that it is scored on.
+        tasks: the tasks that it is scored on, where it is; none for a row that is scored in other ways.
         folder: its folder.
 
     Returns:
@@ -165,8 +168,7 @@ def train_run(
     record = {
         "digest": digest,
         "stages": training.stages,
-        "model": finished.results[0].model,
-        "revision": finished.results[0].model_revision,
+        **{name: getattr(result, key) for result in finished.results[:1] for name, key in _SCORED.items()},
         "steps": finished.run.steps,
         "seconds": round(finished.run.seconds, 2),
     }

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from filelock import FileLock
@@ -96,26 +97,46 @@ def fill_by_reading(call: Reproduction, row: ReproducedRow) -> None:
 def mean_result(results: Sequence[TaskResult]) -> TaskResult:
     """The mean of the scores of several runs, as the first one's result.
 
-    Its details tell under `runs` their number and under `spread` the standard deviation of each score.
+    Its details tell under `runs` their number, and under `spread` and `spread_of_parts` the standard
+    deviation of each score.
 
     Args:
         results: at least one, of the same rows.
     """
     first = results[0]
-    scores: dict[str, JsonValue] = {}
-    spread: dict[str, JsonValue] = {}
-    for name in first.scores:
-        values = [value for result in results if isinstance(value := result.scores[name], (int, float))]
-        whole = len(values) == len(results)
-        scores[name] = float(np.mean(values)) if whole else None
-        spread[name] = float(np.std(values, ddof=1)) if whole and len(values) > 1 else None
+    scores, spread = _mean_scores([result.scores for result in results])
+    parts: dict[str, dict[str, JsonValue]] = {}
+    spread_of_parts: dict[str, JsonValue] = {}
+    for name in first.parts:
+        parts[name], of_part = _mean_scores([result.parts[name] for result in results])
+        spread_of_parts[name] = cast(JsonValue, of_part)
     main = scores[first.main_score]
     return replace(
         first,
         scores=scores,
         main_value=float(main) if isinstance(main, (int, float)) else None,
-        details={**first.details, "runs": len(results), "spread": spread},
+        parts=parts,
+        details={
+            **first.details,
+            "runs": len(results),
+            "spread": cast(JsonValue, spread),
+            "spread_of_parts": spread_of_parts,
+        },
     )
+
+
+def _mean_scores(
+    of_runs: Sequence[Mapping[str, JsonValue]],
+) -> tuple[dict[str, JsonValue], dict[str, JsonValue]]:
+    """Mean and standard deviation of each score; None where a run has none."""
+    means: dict[str, JsonValue] = {}
+    spreads: dict[str, JsonValue] = {}
+    for name in of_runs[0]:
+        values = [value for scores in of_runs if isinstance(value := scores.get(name), (int, float))]
+        whole = len(values) == len(of_runs)
+        means[name] = float(np.mean(values)) if whole else None
+        spreads[name] = float(np.std(values, ddof=1)) if whole and len(values) > 1 else None
+    return means, spreads
 
 
 def spread_of_runs(call: Reproduction, rows: Sequence[ReproducedRow]) -> Finding | None:
@@ -124,9 +145,9 @@ def spread_of_runs(call: Reproduction, rows: Sequence[ReproducedRow]) -> Finding
     lines = []
     for row in rows:
         texts = []
-        for column, measurements in call.measurements.items():
-            found = [row.results[one].details.get("spread") for one in measurements if one in row.results]
-            value = found[0].get(column.score) if found and isinstance(found[0], dict) else None
+        for column, measurements in call.columns_of(row).items():
+            found = [row.results[one].details for one in measurements if one in row.results]
+            value = _spread(found[0], column.part).get(column.score) if found else None
             texts.append("–")
             if isinstance(value, (int, float)):
                 spreads.setdefault(row.paper.label, {})[column.key] = value
@@ -142,6 +163,15 @@ def spread_of_runs(call: Reproduction, rows: Sequence[ReproducedRow]) -> Finding
         f"{markdown_table(header, lines)}"
     )
     return Finding("spread", section, spreads)
+
+
+def _spread(details: Mapping[str, JsonValue], part: str) -> Mapping[str, JsonValue]:
+    """The standard deviations that the details of a mean tell."""
+    spread = details.get("spread")
+    if part:
+        of_parts = details.get("spread_of_parts")
+        spread = of_parts.get(part) if isinstance(of_parts, dict) else None
+    return spread if isinstance(spread, dict) else {}
 
 
 def clusters_by_purity(row: ReproducedRow) -> Finding | None:

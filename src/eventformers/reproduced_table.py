@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 from eventformers.encoders import PACKAGED_ENCODER
 from eventformers.errors import EventformersError
 from eventformers.files import write_text
+from eventformers.grounding_protocols import GroundingSettings
 from eventformers.induction_models import MentionMemory
 from eventformers.model_cards.markdown import cell, code
 from eventformers.model_cards.markdown import table as markdown_table
@@ -59,17 +61,25 @@ class Measurement:
         split: the split.
         fingerprint: digest of all that decides a score on them.
         is_usual: whether it is the split that the task takes where none is named.
+        grounding: which mentions and events are read, for a row that is scored on its own.
     """
 
     task: str
     split: str
     fingerprint: str
     is_usual: bool
+    grounding: GroundingSettings | None = None
 
     @property
     def key(self) -> str:
-        """Its name in files: the task, and the split where it is not the usual one."""
-        return self.task if self.is_usual else f"{self.task} {self.split}"
+        """Its name in files: the task, and the split and the settings where they are not the usual ones."""
+        return " ".join(filter(None, (self.task, "" if self.is_usual else self.split, self.settings)))
+
+    @property
+    def settings(self) -> str:
+        """The settings of the data that are not the usual ones, in words."""
+        chosen = {} if self.grounding is None else self.grounding.of_data
+        return " ".join(name if value is True else str(value) for name, value in chosen.items())
 
     def is_of(self, result: TaskResult) -> bool:
         """Whether a result was measured on these rows."""
@@ -121,8 +131,12 @@ class ReproducedRow:
         training: what it trains; None for a row that trains nothing.
         digest: digest of what decides its outcome; empty for a row that is only published, or that has no
             training data.
+        columns: what each column is measured on, for a row whose mentions are its own; None takes what all
+            rows are measured on.
+        development: the mentions that a threshold is chosen on; None where there is none to choose.
         runs: the runs that a row with a reading of its own is scored on; none for a baseline.
         clustering: the runs of its ensemble.
+        rerankers: a cross-encoder for each of `runs`; none where no column needs them.
         state: what was done for it.
         folder: its model's folder, once that is known.
         results: its results.
@@ -132,8 +146,11 @@ class ReproducedRow:
     measurements: tuple[Measurement, ...] = ()
     training: RowTraining | None = None
     digest: str = ""
+    columns: Mapping[Column, tuple[Measurement, ...]] | None = None
+    development: Measurement | None = None
     runs: tuple[RowRun, ...] = ()
     clustering: tuple[RowRun, ...] = ()
+    rerankers: tuple[RowRun, ...] = ()
     state: str = "published"
     folder: Path | None = None
     results: dict[Measurement, TaskResult] = field(default_factory=dict)
@@ -158,6 +175,7 @@ class Reproduction:
         dtype: precision; None for float32.
         runs: runs of an averaged row or an ensemble.
         mentions: the vectors of mentions under each model, which the rows share.
+        results: results by the place where they lie, which rows share.
     """
 
     table: PaperTable
@@ -174,6 +192,11 @@ class Reproduction:
     dtype: str | None
     runs: int = 1
     mentions: MentionMemory = field(default_factory=MentionMemory, compare=False)
+    results: dict[Path, TaskResult] = field(default_factory=dict, compare=False)
+
+    def columns_of(self, row: ReproducedRow) -> Mapping[Column, tuple[Measurement, ...]]:
+        """What each column of a row is measured on."""
+        return self.measurements if row.columns is None else row.columns
 
 
 @dataclass(frozen=True)
@@ -189,6 +212,21 @@ class Finding:
     key: str
     section: str
     content: Mapping[str, object]
+
+
+def identity_digest(identity: Mapping[str, object]) -> str:
+    """A digest of what decides an outcome."""
+    text = json.dumps(identity, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def shown_scores(row: ReproducedRow, column: Column, result: TaskResult) -> Mapping[str, JsonValue]:
+    """The scores of a result that a column of a row shows one of: its own, or those of a part of it."""
+    part = ", ".join(filter(None, (column.part, row.paper.part)))
+    if not part:
+        return {**result.details, **result.scores}
+    rows = sum(one.get("language") == row.paper.part for one in result.predictions)
+    return {"mentions": rows, **result.parts[part]} if part in result.parts else {}
 
 
 def failed_state(failure: Exception) -> str:
@@ -235,7 +273,7 @@ Scores = Mapping[Column, float | None]
 
 def _cells(call: Reproduction, row: ReproducedRow, twin: ReproducedRow | None) -> list[str]:
     state = row.state if twin is None else f"the run of {twin.paper.label}"
-    return _line(row.paper.label, _scores(call, row.results), row.paper.published, state)
+    return _line(row.paper.label, _scores(call, row), row.paper.published, state)
 
 
 def _line(label: str, scores: Scores, published: Sequence[float | None], state: str) -> list[str]:
@@ -246,19 +284,23 @@ def _line(label: str, scores: Scores, published: Sequence[float | None], state: 
     return [*line, state]
 
 
-def _scores(
-    call: Reproduction,
+def _scores(call: Reproduction, row: ReproducedRow) -> Scores:
+    """The score of each column of a row, as of `_mean_scores`."""
+    return _mean_scores(
+        call.columns_of(row), row.results, lambda column, result: shown_scores(row, column, result)
+    )
+
+
+def _mean_scores(
+    columns: Mapping[Column, tuple[Measurement, ...]],
     results: Mapping[Measurement, TaskResult],
-    scores_of: Callable[[TaskResult], Mapping[str, JsonValue]] = lambda result: {
-        **result.details,
-        **result.scores,
-    },
+    scores_of: Callable[[Column, TaskResult], Mapping[str, JsonValue]],
 ) -> Scores:
     """The score of each column: over several splits their mean by rows; None where one has no result."""
     scores: dict[Column, float | None] = {}
-    for column, measurements in call.measurements.items():
+    for column, measurements in columns.items():
         found = [results[measurement] for measurement in measurements if measurement in results]
-        values = [scores_of(result).get(column.score) for result in found]
+        values = [scores_of(column, result).get(column.score) for result in found]
         known = [float(value) for value in values if isinstance(value, (int, float))]
         counts = [result.dataset.rows for result in found]
         scores[column] = (
@@ -283,7 +325,11 @@ def _untrained(call: Reproduction, rows: Sequence[ReproducedRow]) -> Scores:
         for measurement, result in row.results.items()
         if result.baseline is not None and not row.paper.rerank
     }
-    return _scores(call, results, lambda result: result.baseline.scores if result.baseline else {})
+    return _mean_scores(
+        call.measurements,
+        results,
+        lambda column, result: result.baseline.scores if result.baseline else {},
+    )
 
 
 def _markdown(
@@ -317,12 +363,13 @@ def _measured(call: Reproduction, rows: Sequence[ReproducedRow]) -> str:
             (one for one in results if one.task == name), key=lambda one: one.split != task.published_split
         ):
             dataset = results[measurement].dataset
-            paper = f"{whole[name]:,}" if name in whole else "–"
-            if name in whole and dataset.split != task.published_split:
+            known = name in whole and not measurement.settings
+            paper = f"{whole[name]:,}" if known else "–"
+            if known and dataset.split != task.published_split:
                 paper += f" ({task.published_split})"
             lines.append(
                 [
-                    cell(task.title),
+                    cell(", ".join(filter(None, (task.title, measurement.settings)))),
                     dataset.split,
                     f"{dataset.rows:,}",
                     paper,
@@ -348,7 +395,8 @@ def _json(
         "evaluation_data": _place_name(call.evaluation_data),
         "evaluation_fingerprints": {
             measurement.key: measurement.fingerprint
-            for measurements in call.measurements.values()
+            for columns in (call.measurements, *(row.columns or {} for row in rows))
+            for measurements in columns.values()
             for measurement in measurements
         },
         "dtype": call.dtype,
@@ -372,10 +420,11 @@ def _row_json(call: Reproduction, row: ReproducedRow) -> dict[str, object]:
         "rerank": paper.rerank,
         "context_layers": paper.context_layers,
         "induction": None if paper.induction is None else paper.induction.chosen,
+        "grounding": None if paper.grounding is None else paper.grounding.chosen,
         "seeds": [run.training.seed for run in row.runs],
         "ensemble": [run.training.seed for run in row.clustering],
         "folder": None if row.folder is None else row.folder.name,
-        "scores": _by_key(_scores(call, row.results)),
+        "scores": _by_key(_scores(call, row)),
         "paper": _by_key(dict(zip(call.table.columns, paper.published, strict=True))),
     }
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from eventformers.grounding_protocols import GroundingSettings
 from eventformers.induction_protocols import InductionSettings
 from eventformers.tasks import TASKS
 
@@ -23,18 +24,20 @@ class Column:
         score: the key of the metric's scores, or of a result's details.
         splits: the splits whose rows are scored together, those of them that the data has; empty takes the
             data's usual one.
+        part: the part of a result that the score is of, such as `top_min`; empty for all rows.
     """
 
     task: str
     title: str
     score: str
     splits: tuple[str, ...] = ()
+    part: str = ""
 
     @property
     def key(self) -> str:
         """Its name in files: the task, and what differs from the task's main score on the usual split."""
         score = "" if self.score == TASKS[self.task].main_score else self.score
-        return " ".join(filter(None, (self.task, score, "+".join(self.splits))))
+        return " ".join(filter(None, (self.task, self.part, score, "+".join(self.splits))))
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,9 @@ class PaperRow:
             which it shares with other rows; None for every other row.
         averaged: whether the row's scores are means over the table's `runs`, with seeds that follow.
         ensemble: whether mentions are clustered by the mean distances of as many runs of the table's recipe.
+        grounding: which mentions and events are read, for a row that is scored on its own; None for every
+            other row.
+        part: the part of its results that is shown, such as a language; empty for all of them.
     """
 
     slug: str
@@ -72,10 +78,13 @@ class PaperRow:
     induction: InductionSettings | None = None
     averaged: bool = False
     ensemble: bool = False
+    grounding: GroundingSettings | None = None
+    part: str = ""
 
 
-Drawing = Literal["hops", "degree"]
-"""Scores by the number of graph layers, or accuracy by the average node degree of the question's graph."""
+Drawing = Literal["hops", "degree", "recall"]
+"""Scores by the number of graph layers, accuracy by the average node degree of the question's graph, or
+recall by the number of candidates."""
 
 
 @dataclass(frozen=True)

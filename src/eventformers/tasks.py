@@ -10,7 +10,7 @@ from eventformers.chain_protocols import ChainSettings
 from eventformers.chain_tasks import CHAIN_TASKS
 from eventformers.commonsense_tasks import COMMONSENSE_TASKS
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.grounding_protocols import GroundingSettings
+from eventformers.grounding_protocols import SETTINGS_OF_DATA, GroundingSettings
 from eventformers.grounding_tasks import GROUNDING_TASKS
 from eventformers.induction_protocols import InductionSettings
 from eventformers.induction_tasks import INDUCTION_TASKS
@@ -111,7 +111,7 @@ def with_grounding_settings(task: Task, settings: GroundingSettings) -> Task:
     if task.grounding_settings is None:
         able = ", ".join(one.name for one in GROUNDING_TASKS)
         raise EventformersError(f"{task.name} links no mentions; accepted with such settings: {able}")
-    used = ["task", "domain", *_GROUNDING_SETTINGS.get(task.name, ())]
+    used = [*SETTINGS_OF_DATA, *_GROUNDING_SETTINGS.get(task.name, ())]
     unused = [name for name in settings.chosen if name not in used]
     if unused:
         raise EventformersError(
