@@ -174,6 +174,9 @@ def test_edges_are_those_of_the_scored_split():
     edges = {split: set(of_split["hierarchy"]["child_id"]) for split, of_split in rows.items()}
     assert all(edges.values())
     assert not edges["test"] & edges["validation"]
+    held = load_data(task, None, "test").held
+    with pytest.raises(EventformersError, match="hierarchy: found the splits .*; accepted: data with 'dev'"):
+        held.companion_rows(task, "dev")
 
 
 def test_any_embedding_function_can_be_scored(tiny_encoder, memory):

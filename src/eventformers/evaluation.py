@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -469,8 +469,6 @@ def _baseline(
         return None, f"the start encoder {Path(str(baseline_encoder)).name} cannot be loaded"
     if task.induction_settings is not None:
         task = with_induction_settings(task, untrained_settings(task.induction_settings, encoder))
-    if task.grounding_settings is not None:
-        task = with_grounding_settings(task, replace(task.grounding_settings, reranker=None))
     try:
         scored = _score(task, untrained, scored_data, batch_size, memory=mentions)
     except EventformersError as error:
