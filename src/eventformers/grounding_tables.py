@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from eventformers.grounding_languages import PUBLISHED_LANGUAGES
 from eventformers.grounding_protocols import GroundingSettings
 from eventformers.table_layout import UNTRAINED, Column, Drawing, PaperRow, PaperTable
 
@@ -25,8 +26,6 @@ _SYSTEMS = {
     "hp-hjl": _System("(d) + HP + HJL", "pretrained-joint", "hierarchy, joint"),
 }
 _BASELINES = {UNTRAINED: "untrained encoder", "bm25": "BM25"}
-_ALL_LANGUAGES = "all languages"
-
 _RECIPES = {"mentions": "paper-multilingual", "samples": "minilm-current-events"}
 
 _SPLITS = {"dev": ("validation",), "test": ("test",)}
@@ -54,6 +53,16 @@ _LINKING = _by_split(_RECALL, _STRICT, _TOP_MIN, _MACRO, _MICRO)
 _PARENTS = _by_split(*(("parent_discovery", f"R@{depth}", f"hits_at_{depth}", "") for depth in (1, 4, 8, 16)))
 _WIKINEWS = _on_test(_RECALL, _STRICT, _MACRO, _MICRO)
 _LANGUAGES = _on_test(("event_retrieval", "mentions", "mentions", ""), _RECALL, _STRICT, _MACRO, _MICRO)
+
+_RECALL_AT = (4, 8, 16)
+_CANDIDATES = tuple(
+    Column("event_retrieval", title, score, _SPLITS["dev"])
+    for title, score in (
+        ("Recall@min", "recall_at_min"),
+        *((f"Recall@{number}", f"recall_at_{number}") for number in _RECALL_AT),
+        *((f"atomic, Recall@{number}", f"atomic_at_{number}") for number in _RECALL_AT),
+    )
+)
 
 
 def _system(
@@ -116,6 +125,16 @@ def _all_systems(task: str, columns: tuple[Column, ...], published: dict[str, Sc
     return _systems(task, columns, {name: published.get(name, none) for name in _SYSTEMS})
 
 
+def _languages(name: str, task: str, whole: Scores) -> list[PaperRow]:
+    """The best system of a task in all languages and in each of the paper's."""
+    label = _SYSTEMS[name].label
+    rows = [_system(name, task, whole, title=f"{label}, all languages")]
+    for language, of in PUBLISHED_LANGUAGES.items():
+        scores = of.multilingual if task == "multilingual" else of.crosslingual
+        rows.append(_system(name, task, (of.mentions, *scores), language=language, title=of.name))
+    return [*_baselines(task, _LANGUAGES), *rows]
+
+
 GROUNDING_TABLES: dict[str, PaperTable] = {
     "table2": _table(
         "Table 2: retrieval and linking",
@@ -163,5 +182,27 @@ GROUNDING_TABLES: dict[str, PaperTable] = {
             domain="wikinews",
         ),
     ),
+    "table5": _table(
+        "Table 5: languages, multilingual",
+        _LANGUAGES,
+        # In all languages the scores of Table 2, and the mentions of Table 1.
+        *_languages("hjl", "multilingual", (91_928, 51.4, 40.2, 60.1, 57.5)),
+    ),
+    "table6": _table(
+        "Table 6: languages, crosslingual",
+        _LANGUAGES,
+        *_languages("hp-hjl", "crosslingual", (91_928, 38.8, 13.1, 34.3, 33.1)),
+    ),
+    **{
+        name: _table(
+            f"Figure {number}: recall by candidates, {task}",
+            _CANDIDATES,
+            *_all_systems(task, _CANDIDATES, {}),
+            figure="recall",
+        )
+        for number, (name, task) in enumerate(
+            {"figure3": "multilingual", "figure4": "crosslingual"}.items(), start=3
+        )
+    },
 }
-"""The tables by name; all scores are percentages, on development and test mentions."""
+"""The tables and figures by name; scores are percentages. The paper has no numbers of its figures."""

@@ -13,7 +13,8 @@ from eventformers.errors import EventformersError
 from eventformers.figures import write_figure
 from eventformers.model_cards.markdown import cell
 from eventformers.plot_chains import degree_table, degrees_of_questions, draw_degrees, draw_hops
-from eventformers.reproduced_table import Finding, ReproducedRow, Reproduction
+from eventformers.plot_grounding import RecallCurves, draw_recall
+from eventformers.reproduced_table import Finding, ReproducedRow, Reproduction, shown_scores
 from eventformers.table_layout import Drawing
 from eventformers.tasks import TASKS
 
@@ -69,6 +70,30 @@ def _degree_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: P
     return Finding("degrees", section, content)
 
 
+def _recall_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: Path) -> Finding | None:
+    """The recall of every model by the number of candidates, of all gold events and of the atomic one."""
+    curves = {}
+    for row in rows:
+        found: dict[str, dict[int, float]] = {"recall": {}, "atomic": {}}
+        for column, measurements in call.columns_of(row).items():
+            kind, _, depth = column.score.partition("_at_")
+            for wanted in measurements:
+                value = None
+                if wanted in row.results:
+                    value = shown_scores(row, column, row.results[wanted]).get(column.score)
+                if isinstance(value, (int, float)) and depth.isdecimal():
+                    found[kind][int(depth)] = float(value)
+        if any(found.values()):
+            # The rest of the label tells the task, which the title tells, too.
+            name = row.paper.label.partition(",")[0]
+            curves[name] = RecallCurves(found["recall"], found["atomic"])
+    if not curves:
+        return None
+    _write(draw_recall(curves), picture)
+    section = f"## By number of candidates\n\n![{cell(call.table.title)}]({picture.name})"
+    return Finding("recall", section, {name: asdict(of_model) for name, of_model in curves.items()})
+
+
 def _write(figure: Figure, picture: Path) -> None:
     try:
         write_figure(figure, picture)
@@ -79,5 +104,6 @@ def _write(figure: Figure, picture: Path) -> None:
 FIGURES: dict[Drawing, Callable[[Reproduction, Sequence[ReproducedRow], Path], Finding | None]] = {
     "hops": _hops_figure,
     "degree": _degree_figure,
+    "recall": _recall_figure,
 }
 """What draws each figure of a table's rows."""

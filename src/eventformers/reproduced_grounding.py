@@ -303,13 +303,14 @@ def _result(
     settings, measured = _settings(call, row, wanted, model, shared)
     home = model.reranker if model.reranker is not None and wanted.task == _LINKING else model.folder
     place = other_evaluation(home, wanted)
-    if place in call.results and _is_of(call.results[place], wanted, settings):
-        return call.results[place], False
+    known = call.results.get((place, wanted.task))
+    if known is not None and _is_of(known, wanted, settings):
+        return known, False
     held = next((one for one in readable_results(place) if _is_of(one, wanted, settings)), None)
     if held is None:
         held = _measure(call, row, wanted, model, settings, place, shared)
         measured = True
-    call.results[place] = held
+    call.results[place, wanted.task] = held
     return held, measured
 
 

@@ -175,7 +175,7 @@ class Reproduction:
         dtype: precision; None for float32.
         runs: runs of an averaged row or an ensemble.
         mentions: the vectors of mentions under each model, which the rows share.
-        results: results by the place where they lie, which rows share.
+        results: results by the place where they lie and their task, which rows share.
     """
 
     table: PaperTable
@@ -192,7 +192,7 @@ class Reproduction:
     dtype: str | None
     runs: int = 1
     mentions: MentionMemory = field(default_factory=MentionMemory, compare=False)
-    results: dict[Path, TaskResult] = field(default_factory=dict, compare=False)
+    results: dict[tuple[Path, str], TaskResult] = field(default_factory=dict, compare=False)
 
     def columns_of(self, row: ReproducedRow) -> Mapping[Column, tuple[Measurement, ...]]:
         """What each column of a row is measured on."""

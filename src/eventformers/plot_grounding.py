@@ -1,0 +1,53 @@
+"""The picture of event grounding: recall by the number of candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import matplotlib
+from matplotlib.figure import Figure
+
+_MARKERS = "os^DvP"
+_SIZE = (6.4, 4.2)
+"""Inches of the picture."""
+
+
+@dataclass(frozen=True)
+class RecallCurves:
+    """The recall of a model by the number of candidates, in percent.
+
+    Attributes:
+        whole: mentions all of whose gold events are among the candidates.
+        atomic: mentions whose atomic event is; never less.
+    """
+
+    whole: Mapping[int, float]
+    atomic: Mapping[int, float]
+
+
+def draw_recall(curves: Mapping[str, RecallCurves]) -> Figure:
+    """Recall by the number of candidates, one line for each model; that of the atomic event alone is dotted.
+
+    Args:
+        curves: the curves of each model by its name.
+    """
+    figure = Figure(figsize=_SIZE, layout="constrained")
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    colours = matplotlib.color_sequences["petroff10"]
+    for place, (name, of_model) in enumerate(curves.items()):
+        style = {
+            "color": colours[place % len(colours)],
+            "marker": _MARKERS[place % len(_MARKERS)],
+            "markersize": 5,
+        }
+        axes.plot(list(of_model.whole), list(of_model.whole.values()), label=name, **style)
+        axes.plot(list(of_model.atomic), list(of_model.atomic.values()), linestyle=":", **style)
+    axes.set_xscale("log", base=2)
+    depths = sorted({depth for one in curves.values() for depth in (*one.whole, *one.atomic)})
+    axes.set_xticks(depths, [str(depth) for depth in depths])
+    axes.set_xlabel("candidates (dotted: the atomic event alone)")
+    axes.set_ylabel("recall (%)")
+    figure.legend(loc="outside right center", frameon=False, fontsize="small")
+    return figure

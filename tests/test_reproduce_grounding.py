@@ -1,0 +1,296 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from grounding_files import grounding_mentions, write_grounding
+from tiny import save_tiny_bi_encoder, save_tiny_cross_encoder
+
+from eventformers import reproduced_rows
+from eventformers.datasets_scripts.building import build_dataset
+from eventformers.errors import EventformersError
+from eventformers.grounding_languages import PUBLISHED_LANGUAGES
+from eventformers.paper_tables import PAPERS, get_table
+from eventformers.reproduce import reproduce_table
+from eventformers.results import load_results
+from eventformers.table_layout import PaperRow
+from eventformers.tasks import TASKS
+from eventformers.trainers.method import load_method
+from eventformers.trainers.recipes import list_recipes
+from eventformers.trainers.run import resolve_recipe
+
+TABLES = PAPERS["grounding"]
+METHOD = load_method("event_grounding")
+SYSTEMS = ["(a) Baseline", "(b) + HP", "(c) + HJL", "(d) + HP + HJL"]
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*themselves longer than", "ignore:.*built with")
+
+
+def _write_mentions(folder: Path, name: str, mentions: Sequence[dict[str, object]]) -> None:
+    (folder / name).write_text("".join(json.dumps(row) + "\n" for row in mentions), encoding="utf-8")
+
+
+def _write_data(folder: Path, *, languages: Sequence[str] = ("en", "de"), wikinews: bool = True) -> Path:
+    folder.mkdir()
+    write_grounding(folder)
+    mentions = [row for row in grounding_mentions() if row["context_lang"] in languages]
+    dictionary = (folder / "label_dict.jsonl").read_text().splitlines()
+    described = [line for line in dictionary if json.loads(line)["label_lang"] in languages]
+    (folder / "label_dict.jsonl").write_text("\n".join(described) + "\n")
+    _write_mentions(folder, "wikipedia.train.jsonl", mentions[::2])
+    _write_mentions(folder, "wikipedia-zero-shot.dev.jsonl", mentions[1::4])
+    _write_mentions(folder, "wikipedia-zero-shot.test.jsonl", mentions[3::4])
+    if wikinews:
+        _write_mentions(folder, "wikinews-zero-shot.test.jsonl", mentions[1::5])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _write_data(tmp_path_factory.mktemp("raw") / "wars")
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch, tiny_encoder: Path) -> list[SimpleNamespace]:
+    """Replaces training by random models; collects the trainings."""
+    calls: list[SimpleNamespace] = []
+
+    def train(method: str, output: Path, **arguments) -> SimpleNamespace:
+        calls.append(SimpleNamespace(method=method, output=output, **arguments))
+        if method == "event_grounding":
+            save_tiny_bi_encoder(tiny_encoder, output, pooling="mean")
+        else:
+            save_tiny_cross_encoder(tiny_encoder, output, mention_tokens=20, event_tokens=12)
+        return SimpleNamespace(folder=output, results=[], run=SimpleNamespace(steps=3, seconds=1.5))
+
+    monkeypatch.setattr(reproduced_rows, "train", train)
+    return calls
+
+
+@pytest.fixture
+def call(tmp_path: Path, tiny_encoder: Path, raw: Path) -> Callable:
+    """A table on the raw files; keyword arguments override."""
+
+    def run(table: str, **changes):
+        settings = {
+            "recipe": "minilm-current-events",
+            "encoder": str(tiny_encoder),
+            "data": raw,
+            "evaluation_data": raw,
+            **changes,
+        }
+        return reproduce_table("grounding", table, tmp_path / "out", **settings)
+
+    return run
+
+
+def _only(monkeypatch: pytest.MonkeyPatch, table: str, *slugs: str) -> None:
+    """Leaves a table the rows of these names."""
+    whole = get_table("grounding", table)
+    rows = tuple(row for row in whole.rows if row.slug in slugs)
+    monkeypatch.setitem(TABLES, table, replace(whole, rows=rows))
+
+
+def _rows(table) -> dict[str, list[str]]:
+    return {row[0]: row[1:] for row in table.rows}
+
+
+def _content(table) -> dict:
+    return json.loads(table.path.with_suffix(".json").read_text())
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_row_fits_its_table(name):
+    table = get_table("grounding", name)
+    assert all(len(row.published) == len(table.columns) for row in table.rows)
+    assert len({row.label for row in table.rows}) == len(table.rows) == len(table.own_rows)
+    assert len({row.slug for row in table.rows}) == len(table.rows)
+    assert len({column.key for column in table.columns}) == len(table.columns)
+    assert all(row.grounding is not None for row in table.rows)
+
+
+@pytest.mark.parametrize("recipe", ["paper-multilingual", "paper-crosslingual", "minilm-current-events"])
+@pytest.mark.parametrize(
+    "row",
+    [row for row in get_table("grounding", "table2").rows if not row.baseline],
+    ids=lambda row: row.slug,
+)
+def test_systems_are_the_recipes_of_their_names(recipe: str, row: PaperRow):
+    name = "-".join(filter(None, (recipe, row.variant)))
+    assert name in list_recipes("event_grounding")
+    of_recipe = resolve_recipe(METHOD, name, (), 1)
+    of_row = resolve_recipe(METHOD, name, row.overrides, 1)
+    assert of_row.stages == of_recipe.stages
+    assert of_row.data["task"] == row.grounding.task
+    assert f"{recipe}-cross" in list_recipes("event_grounding")
+
+
+def test_published_scores_are_those_of_the_tasks_and_of_the_other_tables():
+    rows = {row.slug: row.published for row in get_table("grounding", "table2").rows}
+    for task, place in (("event_retrieval", 1), ("event_linking", 3)):
+        told = [value for value in TASKS[task].published_scores.values()]
+        systems = [scores[place] for scores in rows.values() if scores[place] is not None]
+        assert systems == told
+    languages = get_table("grounding", "table5").rows
+    assert (languages[2].published[1], *languages[2].published[2:]) == tuple(
+        rows["multilingual-hjl"][place] for place in (1, 3, 7, 9)
+    )
+    assert sum(one.mentions for one in PUBLISHED_LANGUAGES.values()) == languages[2].published[0] == 91_928
+    weighted = sum(one.mentions * one.multilingual[0] for one in PUBLISHED_LANGUAGES.values()) / 91_928
+    assert weighted == pytest.approx(51.4, abs=0.1)
+    weighted = sum(one.mentions * one.crosslingual[0] for one in PUBLISHED_LANGUAGES.values()) / 91_928
+    assert weighted == pytest.approx(38.8, abs=0.1)
+
+
+def test_each_system_trains_a_bi_encoder_and_a_cross_encoder_on_its_candidates(call, trained, tmp_path):
+    first = call("table2")
+    rows = _rows(first)
+    assert list(rows)[2:6] == [f"{label}, multilingual" for label in SYSTEMS]
+    for label, cells in rows.items():
+        assert not cells[-1].startswith("failed"), (label, cells[-1])
+        assert all(cell != "–" for cell in cells[:-1:2]), label
+    methods = [run.method for run in trained]
+    assert methods == ["event_grounding", "event_grounding_cross"] * 8
+    assert [run.recipe for run in trained[::2]][:4] == [
+        "minilm-current-events-baseline",
+        "minilm-current-events",
+        "minilm-current-events-joint",
+        "minilm-current-events-pretrained-joint",
+    ]
+    for retriever, reranker in zip(trained[::2], trained[1::2], strict=True):
+        assert reranker.recipe == "minilm-current-events-cross"
+        assert f'views.retriever="{retriever.output.resolve()}"' in reranker.settings
+        task = [one for one in retriever.settings if one.startswith("data.task=")]
+        assert task == [one for one in reranker.settings if one.startswith("data.task=")]
+    trained.clear()
+    assert {cells[-1] for cells in _rows(call("table2")).values()} == {"cached"}
+    # Runs are those of the other tables.
+    assert not any(cells[-1].startswith("failed") for cells in _rows(call("table3")).values())
+    assert not any(cells[-1].startswith("failed") for cells in _rows(call("table5")).values())
+    assert trained == []
+    assert str(tmp_path) not in first.path.read_text() + first.path.with_suffix(".json").read_text()
+
+
+def test_scores_are_those_of_the_rows_of_each_task(call, trained):
+    content = _content(call("table2"))
+    scores = {row["label"]: row["scores"] for row in content["rows"]}
+    for task in ("multilingual", "crosslingual"):
+        (system,) = (one for label, one in scores.items() if label == f"(b) + HP, {task}")
+        assert len(system) == 10
+        assert system["event_linking top_min validation"] <= 100
+    assert scores["BM25, multilingual (not in the paper)"] != scores["BM25, crosslingual (not in the paper)"]
+    prints = content["evaluation_fingerprints"]
+    assert prints["event_retrieval"] != prints["event_retrieval crosslingual"]
+    (top_min, whole) = (
+        scores["BM25, multilingual (not in the paper)"][key]
+        for key in ("event_linking top_min test", "event_retrieval test")
+    )
+    # BM25 orders nothing anew.
+    assert top_min == whole
+
+
+def test_one_language_makes_both_tasks_the_same(call, trained, tmp_path):
+    english = _write_data(tmp_path / "english", languages=("en",), wikinews=False)
+    rows = _rows(call("table3", data=english, evaluation_data=english))
+    assert len(trained) == 4
+    for label, cells in rows.items():
+        assert cells[-1].startswith("not run: ") == label.removesuffix(" (not in the paper)").endswith(
+            "crosslingual"
+        )
+        assert not cells[-1].startswith("failed")
+
+
+def test_the_threshold_of_wikinews_is_chosen_on_development_mentions_of_wikipedia(
+    call, trained, tmp_path, monkeypatch
+):
+    _only(monkeypatch, "table4", "multilingual-bm25-wikinews", "multilingual-baseline-wikinews")
+    rows = _rows(call("table4"))
+    assert all(cell != "–" for cells in rows.values() for cell in cells[:-1:2])
+    linked = 0
+    for home in (tmp_path / "out" / "grounding").glob("*-*/evaluations"):
+        results = [one for place in home.iterdir() for one in load_results(place)]
+        of_domain = {one.settings["domain"]: one for one in results if one.task == "event_linking"}
+        if of_domain:
+            linked += 1
+            wikinews, wikipedia = of_domain["wikinews"], of_domain["wikipedia"]
+            assert (wikinews.dataset.rows, wikipedia.dataset.split) == (9, "validation")
+            assert wikinews.settings["threshold"] == wikipedia.details["threshold"]
+    assert linked == 2
+
+
+def test_data_without_wikinews_fill_nothing_of_its_table(call, trained, tmp_path, raw):
+    without = _write_data(tmp_path / "without", wikinews=False)
+    with pytest.raises(EventformersError):
+        call("table4", evaluation_data=without)
+    built = tmp_path / "built"
+    for config in ("mentions", "events", "hierarchy"):
+        build_dataset("event_hierarchies", config, raw, output=built)
+    with pytest.raises(EventformersError, match="found the mentions of Wikipedia"):
+        call("table4", evaluation_data=built)
+    assert trained == []
+
+
+def test_a_table_of_languages_has_those_of_the_data(call, trained, monkeypatch):
+    _only(monkeypatch, "table5", *(f"multilingual-hjl{one}" for one in ("", "-en", "-de", "-sw")))
+    rows = _rows(call("table5"))
+    mentions = {label: int(cells[0]) for label, cells in rows.items() if cells[0] != "–"}
+    assert mentions["English"] + mentions["German"] == mentions["(c) + HJL, all languages"]
+    assert set(rows["Swahili"][:-1:2]) == {"–"}
+    assert rows["English"][-1] == "the run of (c) + HJL, all languages"
+    assert len(trained) == 2
+    recall = [float(rows[label][2]) for label in ("English", "German", "(c) + HJL, all languages")]
+    weighted = (recall[0] * mentions["English"] + recall[1] * mentions["German"]) / sum(
+        mentions[label] for label in ("English", "German")
+    )
+    assert weighted == pytest.approx(recall[2], abs=0.1)
+
+
+def test_a_figure_draws_recall_by_candidates(call, trained, tmp_path):
+    table = call("figure3")
+    assert table.path.with_suffix(".png").stat().st_size > 10_000
+    assert "![" in table.path.read_text()
+    content = _content(table)["recall"]
+    assert list(content)[2:] == SYSTEMS
+    for curves in content.values():
+        assert list(curves["whole"]) == list(curves["atomic"]) == ["4", "8", "16"]
+        assert all(curves["atomic"][depth] >= share for depth, share in curves["whole"].items())
+    # No column needs a cross-encoder.
+    assert {run.method for run in trained} == {"event_grounding"}
+
+
+def test_several_runs_make_means(call, trained, monkeypatch):
+    _only(monkeypatch, "table2", "multilingual-baseline")
+    table = call("table2", runs=2)
+    assert [run.seed for run in trained] == [1, 1, 2, 2]
+    content = _content(table)
+    (row,) = content["rows"]
+    assert row["seeds"] == [1, 2]
+    spread = content["spread"][row["label"]]
+    assert set(spread) == set(row["scores"])
+    assert "## Spread over 2 runs" in table.path.read_text()
+
+
+def test_settings_reach_the_cross_encoder_where_it_knows_them(call, trained, monkeypatch):
+    _only(monkeypatch, "table2", "multilingual-hp")
+    settings = ["training.max_steps=2", "model.hierarchy_weight=0.5", "hierarchy.training.max_steps=1"]
+    call("table2", settings=settings)
+    bi_encoder, cross_encoder = trained
+    assert bi_encoder.settings[:3] == tuple(settings)
+    assert cross_encoder.settings[0] == settings[0]
+    assert not set(settings[1:]) & set(cross_encoder.settings)
+
+
+def test_a_row_is_trained_and_scored_for_good(call, tmp_path, monkeypatch):
+    _only(monkeypatch, "table2", "multilingual-hp")
+    training = tmp_path / "training"
+    training.mkdir()
+    write_grounding(training)
+    settings = ["training.max_steps=1", "model.mention_tokens=20", "model.event_tokens=12"]
+    table = call("table2", data=training, settings=settings)
+    (cells,) = _rows(table).values()
+    assert cells[-1].startswith("2 trained, measured")
+    assert all(cell != "–" for cell in cells[:-1:2])
