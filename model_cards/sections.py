@@ -349,7 +349,10 @@ def _run_facts(card: ModelCard) -> list[str]:
         about = f": {markdown.cell(card.recipe_description.rstrip('.'))}" if card.recipe_description else ""
         said.append(f"recipe {markdown.code(card.recipe)}{about}")
     if card.changed_settings:
-        changed = ", ".join(markdown.code(f"{key}={value}") for key, value in card.changed_settings.items())
+        changed = ", ".join(
+            markdown.code(f"{key}={markdown.without_folders(str(value))}")
+            for key, value in card.changed_settings.items()
+        )
         said.append(f"set against the recipe: {changed}")
     if card.seed is not None:
         said.append(f"seed {markdown.code(card.seed)}")

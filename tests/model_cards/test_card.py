@@ -76,7 +76,7 @@ def make_card(**changes) -> ModelCard:
         "trained_on": TrainedOn.from_report(REPORT, validation_rows=567),
         "recipe": "minilm",
         "recipe_description": "The best recipe for a CPU.",
-        "changed_settings": {"max_steps": 30},
+        "changed_settings": {"max_steps": 30, "retriever": "/home/someone/retriever"},
         "views": {"max_seq_length": 32},
         "training_arguments": {
             "per_device_train_batch_size": 192,
@@ -261,7 +261,7 @@ def test_settings_are_set_beside_the_papers():
     assert "| `learning_rate` | **`2e-05`** | `2e-07` |" in settings
     assert "training time 1 h 2 min on 2 CPU cores" in settings
     assert "texts cut at 32 tokens: 4" in settings
-    assert "`max_steps=30`" in settings
+    assert "`max_steps=30`, `retriever=retriever`" in settings
     # The number of steps overrules the epochs, which would be untrue here.
     assert "num_train_epochs" not in settings
     assert "| 10 | 0.5 | 9.5 | 1.25 | 9.25 |" in settings
