@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 import math
-from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 import slow_grounding_losses
 import torch
+from loss_case import LossCase, LossTests, random_numbers
 
-from eventformers.models import grounding_losses, losses
+from eventformers.models import grounding_losses
 from eventformers.models.losses import (
     candidate_loss,
     gold_pairs,
@@ -28,39 +26,17 @@ GOLD = torch.tensor(
 )
 
 
-def _random(*shape: int, seed: int) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-@dataclass
-class LossCase:
-    """One way to call a loss: its tensors of real numbers, and its other arguments."""
-
-    function: str
-    tensors: dict[str, torch.Tensor]
-    settings: dict[str, Any] = field(default_factory=dict)
-
-    def __call__(self, **tensors: torch.Tensor) -> Any:
-        return getattr(losses, self.function)(**{**self.tensors, **tensors}, **self.settings)
-
-    def expected(self) -> Any:
-        """What the slow version gives."""
-        return getattr(slow_grounding_losses, f"slow_{self.function}")(
-            **{
-                key: value.tolist() if isinstance(value, torch.Tensor) else value
-                for key, value in {**self.tensors, **self.settings}.items()
-            }
-        )
-
-
-_SCORES = {"scores": 2 * _random(MENTIONS, EVENTS, seed=1)}
-_VECTORS = {"mentions": _random(MENTIONS, SIZE, seed=2), "events": _random(EVENTS, SIZE, seed=3)}
+_SCORES = {"scores": 2 * random_numbers(MENTIONS, EVENTS, seed=1)}
+_VECTORS = {
+    "mentions": random_numbers(MENTIONS, SIZE, seed=2),
+    "events": random_numbers(EVENTS, SIZE, seed=3),
+}
 _COMPLEX = {
-    "parents_real": _random(MENTIONS, SIZE, seed=4),
-    "parents_imag": _random(MENTIONS, SIZE, seed=5),
-    "children_real": _random(EVENTS, SIZE, seed=6),
-    "children_imag": _random(EVENTS, SIZE, seed=7),
-    "relation": _random(SIZE, seed=8),
+    "parents_real": random_numbers(MENTIONS, SIZE, seed=4),
+    "parents_imag": random_numbers(MENTIONS, SIZE, seed=5),
+    "children_real": random_numbers(EVENTS, SIZE, seed=6),
+    "children_imag": random_numbers(EVENTS, SIZE, seed=7),
+    "relation": random_numbers(SIZE, seed=8),
 }
 PRESENT = torch.ones_like(GOLD)
 PRESENT[0, 0] = PRESENT[2, 2:] = False
@@ -85,49 +61,18 @@ CASES = {
         {"gold": GOLD},
     ),
     "hierarchy_score": LossCase("hierarchy_score", _COMPLEX),
-    "hierarchy_score-full": LossCase("hierarchy_score", {**_COMPLEX, "relation_real": _random(SIZE, seed=9)}),
+    "hierarchy_score-full": LossCase(
+        "hierarchy_score", {**_COMPLEX, "relation_real": random_numbers(SIZE, seed=9)}
+    ),
     "hierarchy_loss": LossCase("hierarchy_loss", _SCORES, {"is_child": GOLD}),
 }
-every_case = pytest.mark.parametrize("name", CASES)
 
 
-def test_every_loss_has_a_case() -> None:
-    public = {
-        name
-        for name, value in vars(grounding_losses).items()
-        if inspect.isfunction(value) and value.__module__ == grounding_losses.__name__
-    }
-    assert public == {case.function for case in CASES.values()} | {"gold_pairs"}
-    assert public <= set(losses.__all__)
-
-
-@every_case
-def test_equals_the_slow_version(name: str) -> None:
-    case = CASES[name]
-    torch.testing.assert_close(
-        case(), torch.tensor(case.expected(), dtype=torch.float64), rtol=1e-10, atol=1e-12
-    )
-
-
-@every_case
-def test_gradient_equals_finite_differences(name: str) -> None:
-    case = CASES[name]
-    leaves = {key: value.clone().requires_grad_() for key, value in case.tensors.items()}
-
-    def evaluate(*values: torch.Tensor) -> torch.Tensor:
-        return case(**dict(zip(leaves, values, strict=True)))
-
-    assert torch.autograd.gradcheck(evaluate, tuple(leaves.values()))
-
-
-@every_case
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_raised(name: str, dtype: torch.dtype) -> None:
-    case = CASES[name]
-    halves = {key: value.to(dtype) for key, value in case.tensors.items()}
-    result = case(**halves)
-    assert result.dtype == torch.float32
-    assert torch.equal(result, case(**{key: value.float() for key, value in halves.items()}))
+class TestLosses(LossTests):
+    cases = CASES
+    equations = grounding_losses
+    slow = slow_grounding_losses
+    without_numbers = frozenset({"gold_pairs"})
 
 
 def test_every_gold_event_of_the_batch_is_a_positive() -> None:

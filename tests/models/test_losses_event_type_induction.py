@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 import math
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
 import slow_type_losses
 import torch
+from loss_case import LossCase, LossTests, random_numbers
 
-from eventformers.models import losses, type_losses
+from eventformers.models import type_losses
 from eventformers.models.losses import (
     log_absence,
     masked_pair_loss,
@@ -27,37 +25,12 @@ SEEN = TYPES >= 0
 BATCH = len(TYPES)
 
 
-def _random(*shape: int, seed: int) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-@dataclass
-class LossCase:
-    """One way to call a loss: its tensors of real numbers, and its other arguments."""
-
-    function: str
-    tensors: dict[str, torch.Tensor]
-    settings: dict[str, Any]
-
-    def __call__(self, **tensors: torch.Tensor) -> Any:
-        return getattr(losses, self.function)(**{**self.tensors, **tensors}, **self.settings)
-
-    def expected(self) -> Any:
-        """What the slow version gives."""
-        return getattr(slow_type_losses, f"slow_{self.function}")(
-            **{
-                key: value.tolist() if isinstance(value, torch.Tensor) else value
-                for key, value in {**self.tensors, **self.settings}.items()
-            }
-        )
-
-
-_PAIR = {"query": 2 * _random(BATCH, SIZE, seed=1), "key": 2 * _random(BATCH, SIZE, seed=2)}
-_ALIGNED = {"clustered": _random(BATCH, SIZE, seed=3), "targets": _random(BATCH, SIZE, seed=4)}
+_PAIR = {"query": 2 * random_numbers(BATCH, SIZE, seed=1), "key": 2 * random_numbers(BATCH, SIZE, seed=2)}
+_ALIGNED = {"clustered": random_numbers(BATCH, SIZE, seed=3), "targets": random_numbers(BATCH, SIZE, seed=4)}
 _AT = {"type_ids": TYPES, "margin": 0.5}
 _TOKENS = torch.tensor([[True, True, False], [False, True, True], [True, False, False]])
 _TOLD = torch.tensor([[True, False], [False, False], [True, True]])
-_ABSENCE = -_random(3, 2, seed=7).exp()
+_ABSENCE = -random_numbers(3, 2, seed=7).exp()
 CASES = {
     "masked_pair_loss": LossCase("masked_pair_loss", _PAIR, _AT),
     "masked_pair_loss-wide-margin": LossCase("masked_pair_loss", _PAIR, {**_AT, "margin": 0.9}),
@@ -74,27 +47,18 @@ CASES = {
         "masked_pair_loss", _PAIR, {**_AT, "type_ids": torch.full_like(TYPES, -1)}
     ),
     "type_alignment": LossCase("type_alignment", _ALIGNED, {"seen": SEEN}),
-    "log_absence": LossCase("log_absence", {"scores": 3 * _random(3, 3, 3, seed=6)}, {"token_mask": _TOKENS}),
+    "log_absence": LossCase(
+        "log_absence", {"scores": 3 * random_numbers(3, 3, 3, seed=6)}, {"token_mask": _TOKENS}
+    ),
     "noisy_or_loss": LossCase("noisy_or_loss", {"absence": _ABSENCE}, {"present": _TOLD}),
 }
-every_case = pytest.mark.parametrize("name", CASES)
 
 
-def test_every_loss_has_a_case() -> None:
-    public = {
-        name
-        for name, value in vars(type_losses).items()
-        if inspect.isfunction(value) and value.__module__ == type_losses.__name__ and not name.startswith("_")
-    }
-    assert public == {case.function for case in CASES.values()} | {"pair_targets"}
-
-
-@every_case
-def test_equals_the_slow_version(name: str) -> None:
-    case = CASES[name]
-    torch.testing.assert_close(
-        case(), torch.tensor(case.expected(), dtype=torch.float64), rtol=1e-10, atol=1e-12
-    )
+class TestLosses(LossTests):
+    cases = CASES
+    equations = type_losses
+    slow = slow_type_losses
+    without_numbers = frozenset({"pair_targets"})
 
 
 @pytest.mark.parametrize("unseen_diagonal", [True, False])
@@ -105,32 +69,11 @@ def test_pair_targets_equal_the_slow_version(unseen_diagonal: bool) -> None:
 
 
 def test_batch_attention_equals_the_slow_version() -> None:
-    values = {**_PAIR, "embeddings": _random(BATCH, SIZE, seed=5)}
+    values = {**_PAIR, "embeddings": random_numbers(BATCH, SIZE, seed=5)}
     expected = slow_type_losses.slow_batch_attention(**{name: rows.tolist() for name, rows in values.items()})
     torch.testing.assert_close(
         batch_attention(**values), torch.tensor(expected, dtype=torch.float64), rtol=1e-10, atol=1e-12
     )
-
-
-@every_case
-def test_gradient_equals_finite_differences(name: str) -> None:
-    case = CASES[name]
-    leaves = {key: value.clone().requires_grad_() for key, value in case.tensors.items()}
-
-    def evaluate(*values: torch.Tensor) -> torch.Tensor:
-        return case(**dict(zip(leaves, values, strict=True)))
-
-    assert torch.autograd.gradcheck(evaluate, tuple(leaves.values()))
-
-
-@every_case
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_raised(name: str, dtype: torch.dtype) -> None:
-    case = CASES[name]
-    halves = {key: value.to(dtype) for key, value in case.tensors.items()}
-    result = case(**halves)
-    assert result.dtype == torch.float32
-    assert torch.equal(result, case(**{key: value.float() for key, value in halves.items()}))
 
 
 def test_which_pairs_count() -> None:

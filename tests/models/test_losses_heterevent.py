@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
 import slow_chain_losses
 import torch
+from loss_case import LossCase, LossTests, random_numbers
 
 from eventformers.models import chain_losses, losses
 
@@ -18,58 +15,38 @@ BATCH, SIZE, NEGATIVES, SEGMENTS, VIEWS, NODES, WORDS = 3, 4, 3, 2, 3, 5, 6
 TEMPERATURE = 0.3
 
 
-def _random(*shape: int, seed: int) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
 def _mask(*shape: int, seed: int) -> torch.Tensor:
     """Random, with its first entry of every row true."""
-    mask = _random(*shape, seed=seed) > 0
+    mask = random_numbers(*shape, seed=seed) > 0
     mask[..., 0] = True
     return mask
 
 
-@dataclass
-class LossCase:
-    """One way to call a loss: its tensors of real numbers, and its other arguments."""
-
-    function: str
-    tensors: dict[str, torch.Tensor]
-    settings: dict[str, Any]
-
-    def __call__(self, **tensors: torch.Tensor) -> torch.Tensor:
-        return getattr(losses, self.function)(**{**self.tensors, **tensors}, **self.settings)
-
-    def expected(self) -> object:
-        """What the slow version gives."""
-        slow: Callable[..., object] = getattr(slow_chain_losses, f"slow_{self.function}")
-        return slow(
-            **{
-                key: value.tolist() if isinstance(value, torch.Tensor) else value
-                for key, value in {**self.tensors, **self.settings}.items()
-            }
-        )
-
-
 _CHAINS = {
-    "anchor": _random(BATCH, SIZE, seed=1),
-    "positive": _random(BATCH, SIZE, seed=2),
-    "corrupted": _random(BATCH, NEGATIVES, SIZE, seed=3),
+    "anchor": random_numbers(BATCH, SIZE, seed=1),
+    "positive": random_numbers(BATCH, SIZE, seed=2),
+    "corrupted": random_numbers(BATCH, NEGATIVES, SIZE, seed=3),
 }
 _SEGMENTS = {
-    "anchor": _random(BATCH, SIZE, seed=1),
-    "segments": _random(BATCH, SEGMENTS, SIZE, seed=4),
-    "corrupted": _random(BATCH, SEGMENTS, NEGATIVES, SIZE, seed=5),
+    "anchor": random_numbers(BATCH, SIZE, seed=1),
+    "segments": random_numbers(BATCH, SEGMENTS, SIZE, seed=4),
+    "corrupted": random_numbers(BATCH, SEGMENTS, NEGATIVES, SIZE, seed=5),
 }
 _GRAPHS = {
-    "readout": _random(BATCH, SIZE, seed=6),
-    "nodes": _random(BATCH, NODES, SIZE, seed=7),
-    "corrupted": _random(BATCH, VIEWS, NODES, SIZE, seed=8),
+    "readout": random_numbers(BATCH, SIZE, seed=6),
+    "nodes": random_numbers(BATCH, NODES, SIZE, seed=7),
+    "corrupted": random_numbers(BATCH, VIEWS, NODES, SIZE, seed=8),
 }
-_VIEWS = {"views": _random(BATCH, VIEWS, NODES, SIZE, seed=8)}
-_EVENT_WORDS = {"queries": _random(BATCH, 2, SIZE, seed=9), "vocabulary": _random(WORDS, SIZE, seed=10)}
+_VIEWS = {"views": random_numbers(BATCH, VIEWS, NODES, SIZE, seed=8)}
+_EVENT_WORDS = {
+    "queries": random_numbers(BATCH, 2, SIZE, seed=9),
+    "vocabulary": random_numbers(WORDS, SIZE, seed=10),
+}
 _WORDS = torch.tensor([[0, 3, -1], [5, 1, 2], [-1, -1, -1]])
-_CONTEXT = {"context": _random(BATCH, NODES, SIZE, seed=11), "candidates": _random(WORDS, SIZE, seed=12)}
+_CONTEXT = {
+    "context": random_numbers(BATCH, NODES, SIZE, seed=11),
+    "candidates": random_numbers(WORDS, SIZE, seed=12),
+}
 _NODE_MASK = _mask(BATCH, NODES, seed=13)
 _SOME_CONTEXT = _mask(BATCH, NODES, seed=14)
 _SOME_CONTEXT[1] = False
@@ -116,14 +93,14 @@ CASES = {
     "word_prediction of some": LossCase(
         "word_prediction",
         _EVENT_WORDS,
-        {**_AT, "words": _WORDS, "predicts": _random(BATCH, 2, 3, seed=16) > 0},
+        {**_AT, "words": _WORDS, "predicts": random_numbers(BATCH, 2, 3, seed=16) > 0},
     ),
     "mean_cosine": LossCase(
         "mean_cosine", {"nodes": _CONTEXT["context"], "candidates": _CONTEXT["candidates"]}, {}
     ),
     "mean_cosine of own candidates": LossCase(
         "mean_cosine",
-        {"nodes": _CONTEXT["context"], "candidates": _random(BATCH, 2, SIZE, seed=17)},
+        {"nodes": _CONTEXT["context"], "candidates": random_numbers(BATCH, 2, SIZE, seed=17)},
         {"node_mask": _SOME_CONTEXT},
     ),
     "event_prediction": LossCase("event_prediction", _CONTEXT, {**_AT, **_TARGET}),
@@ -138,59 +115,15 @@ CASES = {
         },
     ),
 }
-every_case = pytest.mark.parametrize("name", CASES)
 
 
-def test_every_loss_has_a_case() -> None:
-    public = {
-        name
-        for name, value in vars(chain_losses).items()
-        if inspect.isfunction(value)
-        and value.__module__ == chain_losses.__name__
-        and not name.startswith("_")
-    }
-    assert public == {case.function for case in CASES.values()}
-    assert public < set(losses.__all__)
+class TestLosses(LossTests):
+    cases = CASES
+    equations = chain_losses
+    slow = slow_chain_losses
 
 
-@every_case
-def test_equals_the_slow_version(name: str) -> None:
-    case = CASES[name]
-    expected = torch.tensor(case.expected(), dtype=torch.float64)
-    torch.testing.assert_close(case(), expected, rtol=1e-10, atol=1e-12, msg=name)
-
-
-@every_case
-def test_gradient_equals_finite_differences(name: str) -> None:
-    case = CASES[name]
-    leaves = {key: value.clone().requires_grad_() for key, value in case.tensors.items()}
-
-    def evaluate(*values: torch.Tensor) -> torch.Tensor:
-        return case(**dict(zip(leaves, values, strict=True)))
-
-    assert torch.autograd.gradcheck(evaluate, tuple(leaves.values()))
-
-
-@every_case
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_raised(name: str, dtype: torch.dtype) -> None:
-    case = CASES[name]
-    halves = {key: value.to(dtype) for key, value in case.tensors.items()}
-    result = case(**halves)
-    assert result.dtype == torch.float32
-    assert torch.equal(result, case(**{key: value.float() for key, value in halves.items()}))
-
-
-@every_case
-def test_autocast_changes_nothing(name: str) -> None:
-    case = CASES[name]
-    singles = {key: value.float() for key, value in case.tensors.items()}
-    expected = case(**singles)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert torch.equal(case(**singles), expected)
-
-
-@every_case
+@pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("scale", [1e-12, 1e6])
 def test_no_scale_gives_nan(name: str, scale: float) -> None:
     """Vectors of any length, equal and opposite ones among them, at a very small temperature."""
@@ -226,7 +159,9 @@ def test_padding_of_a_graph_changes_nothing(name: str) -> None:
     """A padded node counts neither in a sum nor in a mean, whatever it holds; it gets no gradient."""
     tensors = {**(_GRAPHS if name.startswith("normal") else _VIEWS)}
     padded = {
-        key: value if key == "readout" else torch.cat([value, 1e3 * _random(*value.shape, seed=19)], dim=-2)
+        key: value
+        if key == "readout"
+        else torch.cat([value, 1e3 * random_numbers(*value.shape, seed=19)], dim=-2)
         for key, value in tensors.items()
     }
     leaves = {key: value.clone().requires_grad_() for key, value in padded.items()}
