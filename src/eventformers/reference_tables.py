@@ -19,7 +19,7 @@ from eventformers.models.configuration_base import EventConfig
 from eventformers.registration import configuration_classes
 from eventformers.results import TaskResult, load_results
 from eventformers.tasks import TASKS, Task
-from eventformers.trainers.method import METHODS, load_method
+from eventformers.trainers.method import FURTHER_MODELS, METHODS, load_method
 from eventformers.trainers.recipes import list_recipes, load_recipe
 
 _ENTRY = re.compile(r" {4}(\w+)(?: \([^)]*\))?: (.*)")
@@ -81,16 +81,17 @@ def table(name: str, results_folder: Path) -> str:
 
 
 def methods_table() -> str:
-    """The methods: their classes, recipes, data and papers."""
+    """The methods and their further models: their classes, recipes, data and papers."""
     classes = {kind.model_type: kind for kind in configuration_classes()}  # type: ignore[attr-defined]
     rows = []
-    for name in METHODS:
+    for name in (*METHODS, *FURTHER_MODELS):
         method, card = load_method(name), load_method_card(name)
         auto_map = classes[name].full_auto_map  # type: ignore[attr-defined]
         auto = [f"`{auto_name}` → `{place.split('.')[1]}`" for auto_name, place in auto_map.items()]
         recipes = [
             f"`{recipe}`" + (" (default)" if recipe == method.default_recipe else "")
-            for recipe in list_recipes(name)
+            for recipe in list_recipes(method.recipe_folder)
+            if load_recipe(method.recipe_folder, recipe).method == name
         ]
         rows.append(
             (
