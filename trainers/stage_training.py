@@ -137,7 +137,7 @@ def train_stage(
     arguments = _make_arguments(recipe, stage.folder, options, has_validation)
     if arguments.gradient_cache_chunk_size is not None and not hasattr(model, "encode_views"):
         raise EventformersError(
-            f"gradient_cache_chunk_size: {method.title} encodes a batch at once, each distinct event once; "
+            f"gradient_cache_chunk_size: {method.title} encodes a batch at once; "
             "accepted: null, with a smaller per_device_train_batch_size"
         )
     by_silhouette = silhouette_callback(arguments, prepared.unseen)
