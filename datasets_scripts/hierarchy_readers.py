@@ -27,6 +27,7 @@ ACCEPTED_HIERARCHY = (
     'one JSON object a line with "label_id" and lists of ids such as "part_of" and "follows", or "P361" and'
     ' "P155"'
 )
+ACCEPTED_CSV = "fields with commas between them, and a quote at the end of each that begins with one"
 ACCEPTED_TABLE = "as many fields as the header has, separated by tabs"
 
 RELATIONS: dict[str, tuple[str, bool]] = {
@@ -334,9 +335,17 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
         for line, text in read_lines(path):  # noqa: B007 - read where a fault is told
             yield text + "\n"
 
-    for row in csv.DictReader(texts()):
-        # Fields beyond the header have no name.
-        yield line, {name: value for name, value in row.items() if isinstance(name, str)}
+    start = 1
+    try:
+        # Not strict, a quote that is never closed would take all edges behind it into one field.
+        rows = csv.DictReader(texts(), strict=True)
+        start = line + 1 if rows.fieldnames else line
+        for row in rows:
+            # Fields beyond the header have no name.
+            yield line, {name: value for name, value in row.items() if isinstance(name, str)}
+            start = line + 1
+    except csv.Error as error:
+        raise DataFormatError(path, start, f"no CSV ({error})", ACCEPTED_CSV) from error
 
 
 def _text(record: Mapping[str, object], name: str, path: Path, line: int) -> str:

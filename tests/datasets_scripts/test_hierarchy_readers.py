@@ -185,6 +185,9 @@ def test_edges_of_csv_files(tmp_path: Path, text: str, statement: tuple[str, str
         ("child_id,relation,parent_id\n1,part_of,2\n1,near,2\n", "line 3: found the relation 'near'"),
         ("child_id,parent_id\n1,\n", "line 2: found an edge without one of its events"),
         ("head_qid,property,tail_qid\nQ1\n", "line 2: found the relation ''"),
+        ('child_id,parent_id\n1,2\n2,"3\n4,5\n', "line 3: found no CSV (unexpected end of data)"),
+        ('child_id,parent_id\n1,"2"3\n', "line 2: found no CSV ("),
+        (f"child_id,parent_id\n1,{'2' * 200_000}\n", "line 2: found no CSV (field larger than"),
     ],
 )
 def test_faults_of_csv_files(tmp_path: Path, text: str, found: str) -> None:
