@@ -330,11 +330,23 @@ def check_settings(builder: type[EventDatasetBuilder], names: Iterable[str]) -> 
             raise UnknownNameError(f"setting of {builder.NAME}", name, known or ["(none)"])
 
 
-def name_list(value: str | Iterable[str]) -> tuple[str, ...]:
+def name_list(setting: str, value: str | Iterable[str]) -> tuple[str, ...]:
     """A setting that lists names, also given as one text that separates them by commas; sorted, without
-    repeats."""
+    repeats.
+
+    Raises:
+        EventformersError: it is something else.
+    """
     parts = value.split(",") if isinstance(value, str) else value
-    return tuple(sorted({part.strip() for part in parts if part.strip()}))
+    names = list(parts) if isinstance(parts, Iterable) else [parts]
+    for name in names:
+        if not isinstance(name, str):
+            # YAML reads Norwegian's code, no, as false.
+            raise EventformersError(
+                f"setting {setting}: found {name!r}; accepted: names, in quotes where YAML takes one for "
+                "something else"
+            )
+    return tuple(sorted({name.strip() for name in names if name.strip()}))
 
 
 def check_whole_number(name: str, value: object, least: int, *, or_none: bool = False) -> None:

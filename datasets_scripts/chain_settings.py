@@ -102,8 +102,8 @@ class EventChainsConfig(datasets.BuilderConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.exclude_source = name_list(self.exclude_source)
-        self.exclude_predicates = name_list(self.exclude_predicates)
+        self.exclude_source = name_list("exclude_source", self.exclude_source)
+        self.exclude_predicates = name_list("exclude_predicates", self.exclude_predicates)
         if self.predicate_form not in PREDICATE_FORMS:
             raise UnknownNameError("predicate form", str(self.predicate_form), PREDICATE_FORMS)
         if self.document_split is not None and self.document_split not in SPLITS:

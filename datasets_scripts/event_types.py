@@ -61,11 +61,11 @@ class EventTypesConfig(datasets.BuilderConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.seen_types is not None:
-            self.seen_types = name_list(self.seen_types)
+            self.seen_types = name_list("seen_types", self.seen_types)
         elif self.name == "ace2005":
             self.seen_types = ACE_SEEN_TYPES
         if self.unseen_types is not None:
-            self.unseen_types = name_list(self.unseen_types)
+            self.unseen_types = name_list("unseen_types", self.unseen_types)
         check_whole_number("num_seen", self.num_seen, 0)
         check_whole_number("num_unseen", self.num_unseen, 0)
         check_disjoint(self.seen_types, self.unseen_types)

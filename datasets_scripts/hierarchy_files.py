@@ -104,7 +104,8 @@ def file_kind(path: Path) -> Kind | None:
         first = ""
     if name.endswith(".csv"):
         columns = [column.strip(' "') for column in first.split(",")]
-        return "edges" if any(set(header) <= set(columns) for header in EDGE_HEADERS) else None
+        has_edges = any(set(header) <= set(columns) for header in EDGE_HEADERS)
+        return "edges" if has_edges or "edges" in _words(name) else None
     if name.endswith(".tsv"):
         columns = first.split("\t")
         if "Context" in columns:

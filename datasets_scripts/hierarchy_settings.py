@@ -71,7 +71,7 @@ class EventHierarchiesConfig(datasets.BuilderConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.languages = name_list(self.languages)
+        self.languages = name_list("languages", self.languages)
         for name, known in _CHOICES.items():
             if getattr(self, name) not in known:
                 raise UnknownNameError(f"setting {name}", str(getattr(self, name)), known)

@@ -509,6 +509,24 @@ def test_kinds_of_files(published: Path, tmp_path: Path) -> None:
         load(notes)
 
 
+def test_edges_whose_columns_are_unknown_are_not_passed_over(tmp_path: Path) -> None:
+    edges = tmp_path / "my-edges.csv"
+    for content, found in (("child,parent\n1,2\n", "line 2: found the columns child"), ("", "an empty")):
+        edges.write_text(content, encoding="utf-8")
+        with pytest.raises(DataFormatError, match=rf"my-edges\.csv.*{found}"):
+            load(tmp_path, "hierarchy")
+    table = tmp_path / "knowledges.csv"
+    table.write_text("a,b\n1,2\n", encoding="utf-8")
+    assert file_kind(table) is None
+
+
+@pytest.mark.parametrize("languages", [None, False, 5, ["en", False]])
+def test_languages_are_names(languages: object, published: Path) -> None:
+    # YAML reads `languages: [en, no]` as the last of these.
+    with pytest.raises(EventformersError, match=r"setting languages: found .*; accepted: names, in quotes"):
+        load(published, languages=languages)
+
+
 def test_settings_that_cannot_be(published: Path) -> None:
     with pytest.raises(UnknownNameError, match=r"setting task 'crosslingal'\. Did you mean 'crosslingual'"):
         load(published, task="crosslingal")
