@@ -35,7 +35,7 @@ from eventformers.datasets_scripts.base import (
 )
 from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphs
 from eventformers.datasets_scripts.commonsense_qa import CommonsenseQA
-from eventformers.datasets_scripts.dataset_card import REPORT_NAME, dataset_card, read_front_matter
+from eventformers.datasets_scripts.dataset_card import REPORT_NAME, built_configs, dataset_card
 from eventformers.datasets_scripts.event_chains import EventChains
 from eventformers.datasets_scripts.event_hierarchies import EventHierarchies
 from eventformers.datasets_scripts.event_similarity import EventSimilarity
@@ -397,7 +397,7 @@ def _locate(
     """The built folder of the data, building it if need be, or the id of a repository on the Hub."""
     if isinstance(data, (str, Path)):
         folder = Path(data).expanduser()
-        if read_front_matter(folder / "README.md").get("configs"):
+        if built_configs(folder):
             _warn_of_other_settings(folder, config, settings)
             return folder
         if not folder.exists() and os.pathsep not in str(data):
@@ -424,14 +424,13 @@ def _config_files(folder: Path, config: str) -> dict[str, list[str]]:
     Loading by files makes `datasets` mind when they were changed, which it does not for a folder that it
     reads through the README itself.
     """
-    entries = cast("list[dict[str, JsonValue]]", read_front_matter(folder / "README.md")["configs"])
-    by_name = {str(entry.get("config_name")): entry for entry in entries}
+    by_name = built_configs(folder)
     if config not in by_name:
         raise UnknownNameError(f"config of {folder}", config, by_name)
     patterns = by_name[config].get("data_files")
     files: dict[str, list[str]] = {}
     for item in patterns if isinstance(patterns, list) else []:
-        if not isinstance(item, dict):
+        if not isinstance(item, dict) or not {"path", "split"} <= item.keys():
             continue
         paths = item["path"] if isinstance(item["path"], list) else [item["path"]]
         matches = sorted(match for path in paths for match in folder.glob(str(path)))

@@ -82,6 +82,17 @@ def read_front_matter(readme: Path) -> dict[str, JsonValue]:
     return front if isinstance(front, dict) else {}
 
 
+def built_configs(folder: Path) -> dict[str, dict[str, JsonValue]]:
+    """What the README of a built dataset says of each config by its name; empty where it is of something
+    else."""
+    entries = read_front_matter(folder / "README.md").get("configs")
+    return {
+        str(entry["config_name"]): entry
+        for entry in (entries if isinstance(entries, list) else [])
+        if isinstance(entry, dict) and "config_name" in entry
+    }
+
+
 def _config_section(builder: type[EventDatasetBuilder], config: str, report: Report) -> str:
     splits = _splits(report)
     lines = [

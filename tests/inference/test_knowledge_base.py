@@ -101,6 +101,21 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     assert known.title("war", "en") == "War"
 
 
+@pytest.mark.parametrize("configs", ["events", "[1, 2]", "{a: b}", "[{path: a}]"])
+def test_a_readme_of_something_else_is_passed_over(configs: str, folder: Path) -> None:
+    (folder / "README.md").write_text(f"---\nconfigs: {configs}\n---\n", encoding="utf-8")
+    assert load_knowledge_base(folder).counts["events"] == 3
+
+
+def test_a_file_that_nothing_is_known_of_is_told(folder: Path) -> None:
+    # In a folder it is passed over; who names it expects it to be read.
+    other = folder / "links.csv"
+    other.write_text("child,parent\nbattle,war\n", encoding="utf-8")
+    assert load_knowledge_base(folder).counts["part_of_edges"] == 2
+    with pytest.raises(EventformersError, match=r"links\.csv: neither its first line nor its name tells"):
+        load_knowledge_base([folder / "label_dict.jsonl.gz", other])
+
+
 def test_what_is_no_knowledge_base_is_told(tmp_path: Path) -> None:
     with pytest.raises(EventformersError, match="no dataset at missing"):
         load_knowledge_base("missing")

@@ -8,16 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pyarrow as pa
 from datasets import Dataset, concatenate_datasets
 
 from eventformers.datasets_scripts.building import load_built
-from eventformers.datasets_scripts.dataset_card import read_front_matter
+from eventformers.datasets_scripts.dataset_card import built_configs
 from eventformers.datasets_scripts.event_knowledge import EventKnowledge, EventTexts, text_files
-from eventformers.datasets_scripts.hierarchy_files import MENTION_KINDS, hierarchy_files
+from eventformers.datasets_scripts.hierarchy_files import MENTION_KINDS, file_kind, hierarchy_files
 from eventformers.datasets_scripts.hierarchy_graph import EventGraph
 from eventformers.datasets_scripts.hierarchy_readers import Statement
 from eventformers.datasets_scripts.raw_files import DataDir, raw_paths
@@ -118,11 +117,8 @@ def load_knowledge_base(data: DataDir | KnowledgeBase) -> KnowledgeBase:
         return data
     if isinstance(data, (str, Path)):
         folder = Path(data).expanduser()
-        configs = cast("list[dict[str, object]]", read_front_matter(folder / "README.md").get("configs", []))
-        if configs:
-            return _built(
-                folder, with_hierarchy=any(one.get("config_name") == "hierarchy" for one in configs)
-            )
+        if configs := built_configs(folder):
+            return _built(folder, with_hierarchy="hierarchy" in configs)
         if not folder.exists() and os.pathsep not in str(data):
             return _built(data, with_hierarchy=True)
     return _raw(raw_paths(data))
@@ -146,6 +142,11 @@ def _joined(data: str | Path, config: str) -> Dataset:
 
 def _raw(paths: Sequence[Path]) -> KnowledgeBase:
     """Read raw files: the languages of the events with the edges first, then the texts."""
+    for path in paths:
+        if path.is_file() and file_kind(path) is None:
+            raise EventformersError(
+                f"{path}: neither its first line nor its name tells of events or edges; accepted: {ACCEPTED}"
+            )
     files = [file for file in hierarchy_files(paths) if file.kind not in MENTION_KINDS]
     names = ", ".join(map(str, paths))
     if not text_files(files):
