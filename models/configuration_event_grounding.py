@@ -72,6 +72,8 @@ class EventGroundingConfig(GroundingConfig):
         hierarchy_weight: weight of the loss of the hierarchy in the joint stage.
         full_complex: score parents and children by the whole of ComplEx; the paper leaves its symmetric part
             out.
+        normalise: beyond the paper, vectors of mentions and events have length one, so that their dot product
+            is the cosine. The loss of the hierarchy reads them as they are before.
         score_scale: beyond the paper, what the dot products of mentions and events are multiplied by in the
             loss of linking.
         learnable_score_scale: learn that number, from `score_scale` on.
@@ -91,6 +93,7 @@ class EventGroundingConfig(GroundingConfig):
     linking_weight: float | int = 1.0
     hierarchy_weight: float | int = 0.01
     full_complex: bool = False
+    normalise: bool = False
     score_scale: float | int = 1.0
     learnable_score_scale: bool = False
     score_bias: float | int | None = None

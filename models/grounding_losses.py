@@ -6,7 +6,7 @@ Pure functions of tensors, like all losses; `losses.py` gives them to the rest.
 import torch
 from torch.nn import functional
 
-from .similarities import in_full_precision
+from .similarities import cosine, in_full_precision
 
 
 def gold_pairs(ids: torch.Tensor, gold_ids: torch.Tensor) -> torch.Tensor:
@@ -64,6 +64,7 @@ def linking_loss(
     gold: torch.Tensor,
     positive_weight: float | str = 1.0,
     *,
+    normalise: bool = False,
     scale: float | torch.Tensor = 1.0,
     bias: float | torch.Tensor = 0.0,
 ) -> torch.Tensor:
@@ -77,13 +78,15 @@ def linking_loss(
         events: `(E, d)`.
         gold: `(M, E)`, bool.
         positive_weight: see `candidate_loss`.
+        normalise: beyond the paper, take the cosine in place of the dot product.
         scale: beyond the paper, what every dot product is multiplied by.
         bias: beyond the paper, a number that is added to every score.
 
     Returns:
         Mean over all M * E entries, a scalar.
     """
-    return candidate_loss(mentions @ events.transpose(0, 1) * scale + bias, gold, positive_weight)
+    scores = cosine(mentions, events) if normalise else mentions @ events.transpose(0, 1)
+    return candidate_loss(scores * scale + bias, gold, positive_weight)
 
 
 @in_full_precision

@@ -14,6 +14,7 @@ from .distributed import gather_rows
 from .initialisation import start_wide
 from .losses import gold_pairs, hierarchy_loss, hierarchy_score, linking_loss
 from .modeling_base import EventEncoderModel, EventModelOutput, EventPreTrainedModel
+from .similarities import unit
 
 SIDES = ("mention", "event")
 """The two kinds of texts, each with a tower of its own."""
@@ -34,8 +35,8 @@ class EventGroundingForPreTrainingOutput(ModelOutput):
         loss: weighted sum of the terms below, a scalar; None where only vectors are computed.
         linking_loss: binary cross-entropy of mentions and events (section 5.1), before its weight.
         hierarchy_loss: binary cross-entropy of parents and children (Eq. 4), before its weight.
-        embeddings: vectors of the mentions, not normalised, `(batch, projection_dim)`; None in the stage
-            `hierarchy`, which reads none.
+        embeddings: vectors of the mentions, of length one where `normalise` says so, `(batch,
+            projection_dim)`; None in the stage `hierarchy`, which reads none.
     """
 
     loss: torch.FloatTensor | None = None
@@ -198,16 +199,29 @@ class EventGroundingModel(EventEncoderModel, EventGroundingPreTrainedModel):
         """
         tower = self.tower(side)
         encode = super().forward if tower is self else tower
-        return encode(
+        output = encode(
             input_ids,
             attention_mask,
             token_type_ids,
             inputs_embeds,
             output_hidden_states,
             output_attentions,
-            return_dict,
+            True,
             **kwargs,
         )
+        output.embeddings = self.comparable(output.embeddings)
+        return output.to_tuple() if return_dict is False else output
+
+    def comparable(self, vectors: torch.Tensor) -> torch.Tensor:
+        """Pooled vectors of mentions or events as their dot product reads them.
+
+        Args:
+            vectors: `(..., projection_dim)`.
+
+        Returns:
+            The same, of length one where `normalise` says so.
+        """
+        return unit(vectors) if self.config.normalise else vectors
 
 
 class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
@@ -355,6 +369,7 @@ class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
                 gathered["events"].flatten(0, -2),
                 gold_pairs(gathered["event_ids"].flatten(), gathered["gold_event_ids"]),
                 config.positive_weight,
+                normalise=config.normalise,
                 **calibration,
             )
         if "parents" in views:
@@ -366,7 +381,9 @@ class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
             )
             terms["hierarchy_loss"] = hierarchy_loss(scores, is_parent.transpose(0, 1))
         loss = sum(config.term_weights[name] * term for name, term in terms.items())
-        return EventGroundingForPreTrainingOutput(loss=loss, embeddings=views.get("mentions"), **terms)
+        mentions = views.get("mentions")
+        embeddings = None if mentions is None else self.event_grounding.comparable(mentions)
+        return EventGroundingForPreTrainingOutput(loss=loss, embeddings=embeddings, **terms)
 
     def forward(
         self,

@@ -56,6 +56,7 @@ class TestEventGrounding(MethodCase):
         "shared": Variant({"stage": "hierarchy", "share_towers": True}, (HIERARCHY,), embeds=False),
         "shared_joint": Variant({"stage": "joint", "share_towers": True}, (LINKING, HIERARCHY)),
         "weighted": Variant({"positive_weight": 5}, (LINKING,), idle=(SCORER,)),
+        "normalised": Variant({"normalise": True, **CALIBRATED}, (LINKING,), idle=(SCORER,)),
         "scale": Variant({"learnable_score_scale": True}, (LINKING,), idle=(SCORER,)),
         "bias": Variant({"score_bias": 0}, (LINKING,), idle=(SCORER,)),
     }
@@ -87,6 +88,7 @@ class TestEventGrounding(MethodCase):
         ("hierarchy_weight", -1),
         ("hierarchy_weight", float("nan")),
         ("full_complex", 2),
+        ("normalise", "yes"),
         ("score_scale", 0),
         ("learnable_score_scale", 1),
         ("score_bias", "low"),
@@ -114,6 +116,7 @@ class TestEventGrounding(MethodCase):
         assert (config.mention_tokens, config.event_tokens, config.read_heading) == (128, 128, True)
         assert (config.linking_weight, config.hierarchy_weight) == (1.0, 0.01)
         assert (config.full_complex, config.positive_weight) == (False, 1.0)
+        assert not config.normalise
         assert (config.score_scale, config.learnable_score_scale, config.score_bias) == (1.0, False, None)
 
     # Towers
@@ -210,6 +213,18 @@ class TestEventGrounding(MethodCase):
         is_child = [[parent in of_child for of_child in known] for row in PARENT_IDS for parent in row]
         hierarchy = losses.hierarchy_loss(head.hierarchy_scorer(parents, children), torch.tensor(is_child))
         torch.testing.assert_close(output.hierarchy_loss, hierarchy, rtol=1e-4, atol=1e-5)
+
+    def test_length_one_is_for_linking_alone(self, tiny_encoder: Path) -> None:
+        """The hierarchy is learned from vectors of any length."""
+        inputs, outputs, vectors = event_grounding_inputs(100), [], []
+        for normalise in (False, True):
+            head = _head(tiny_encoder, stage="joint", normalise=normalise).eval()
+            outputs.append(head(**inputs))
+            vectors.append(head.base_model(inputs["input_ids"], inputs["attention_mask"]).embeddings)
+        torch.testing.assert_close(outputs[1].hierarchy_loss, outputs[0].hierarchy_loss)
+        assert not torch.allclose(outputs[1].linking_loss, outputs[0].linking_loss)
+        for found in (vectors[1], outputs[1].embeddings):
+            torch.testing.assert_close(found, torch.nn.functional.normalize(vectors[0], dim=-1))
 
     def test_scorer_projects_and_scores(self, head: PreTrainedModel) -> None:
         """An event has no score with itself but for the symmetric part."""

@@ -60,6 +60,11 @@ CASES = {
         },
         {"gold": GOLD},
     ),
+    "linking_loss-normalised": LossCase(
+        "linking_loss",
+        {**_VECTORS, "scale": torch.tensor(7.0, dtype=torch.float64)},
+        {"gold": GOLD, "normalise": True},
+    ),
     "hierarchy_score": LossCase("hierarchy_score", _COMPLEX),
     "hierarchy_score-full": LossCase(
         "hierarchy_score", {**_COMPLEX, "relation_real": random_numbers(SIZE, seed=9)}
@@ -87,6 +92,15 @@ def test_scores_of_zero() -> None:
     assert candidate_loss(zeros, GOLD).item() == pytest.approx(math.log(2))
     assert linking_loss(zeros[:, :2], zeros[:1, :2], GOLD[:, :1]).item() == pytest.approx(math.log(2))
     assert hierarchy_loss(zeros, GOLD).item() == pytest.approx(EVENTS * math.log(2))
+
+
+def test_length_counts_in_dot_products_alone() -> None:
+    """At the angle of 0 the cosine is 1, whatever the lengths."""
+    mentions, events = torch.tensor([[3.0, 4.0]]), torch.tensor([[0.6, 0.8]])
+    gold = torch.tensor([[True]])
+    assert linking_loss(mentions, events, gold).item() == pytest.approx(math.log1p(math.exp(-5)))
+    normalised = linking_loss(mentions, events, gold, normalise=True)
+    assert normalised.item() == pytest.approx(math.log1p(math.exp(-1)))
 
 
 def test_balanced_halves_weigh_the_same() -> None:

@@ -46,10 +46,16 @@ def slow_linking_loss(
     events: Matrix,
     gold: list[list[bool]],
     positive_weight: float | str = 1.0,
+    normalise: bool = False,
     scale: float = 1.0,
     bias: float = 0.0,
 ) -> float:
-    """The same of dot products."""
+    """The same of dot products, or of cosines."""
+    if normalise:
+        mentions, events = (
+            [[value / math.sqrt(sum(other**2 for other in row)) for value in row] for row in rows]
+            for rows in (mentions, events)
+        )
     scores = [
         [scale * sum(a * b for a, b in zip(mention, event, strict=True)) + bias for event in events]
         for mention in mentions
