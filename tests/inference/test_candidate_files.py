@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import faiss
 import numpy as np
+import pyarrow as pa
 import pytest
 from datasets import Dataset
 
@@ -21,7 +24,7 @@ from eventformers.inference.candidate_files import (
 )
 from eventformers.inference.candidate_index import CandidateIndex
 from eventformers.inference.encode import Vectors
-from eventformers.inference.index_files import IndexedModel
+from eventformers.inference.index_files import IndexedModel, write_table
 
 MODEL = IndexedModel("tiny", "0123456789abcdef", "cls")
 ROWS = [
@@ -130,6 +133,49 @@ def test_torn_and_mixed_files(stored: StoredCandidates, events: Dataset, tmp_pat
     path.write_bytes(path.read_bytes()[:20])
     with pytest.raises(EventformersError, match="not whole"):
         load_candidate_files(stored.folder)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"descriptions": ["de"]},
+        {"descriptions": {"de": "3", "en": "2"}},
+        {"descriptions": None},
+        {"events_fingerprint": None},
+        {"model_revision": 7},
+        {"dimension": "8"},
+        {"owner": "me"},
+    ],
+)
+def test_a_record_with_other_values_is_told(stored: StoredCandidates, changed: dict[str, object]) -> None:
+    path = stored.folder / "index.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    with pytest.raises(EventformersError, match=r"index\.json: no record of an index"):
+        load_candidate_files(stored.folder, model=MODEL, fingerprint="other")
+
+
+def test_files_of_another_kind_are_told(stored: StoredCandidates) -> None:
+    hnsw = faiss.IndexHNSWFlat(8, 4)
+    hnsw.add(encode(ROWS))
+    faiss.write_index(hnsw, str(stored.folder / "events.faiss"))
+    with pytest.raises(EventformersError, match=r"not whole: events\.faiss holds IndexHNSWFlat"):
+        load_candidate_files(stored.folder)
+    write_table(stored.folder / "events.arrow", pa.table({"event_id": ["Q1"] * 5}))
+    with pytest.raises(EventformersError, match=r"not whole: .*language"):
+        load_candidate_files(stored.folder)
+    (stored.folder / "index.json").write_text("[" * 100_000)
+    with pytest.raises(EventformersError, match="no record of an index"):
+        load_candidate_files(stored.folder)
+
+
+def test_what_else_lies_in_its_folder_is_never_replaced(stored: StoredCandidates, events: Dataset) -> None:
+    notes = stored.folder / "notes.txt"
+    notes.write_text("mine")
+    with pytest.raises(EventformersError, match=r"holds other files, such as notes\.txt; accepted: a folder"):
+        build_candidate_files(events, encode, stored.folder, model=MODEL, dimension=8, overwrite=True)
+    assert notes.read_text() == "mine"
+    notes.unlink()
+    build_candidate_files(events, encode, stored.folder, model=MODEL, dimension=8, overwrite=True)
 
 
 def test_what_cannot_be_indexed(events: Dataset, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import faiss
 import numpy as np
@@ -26,6 +26,8 @@ RECORD = "index.json"
 AGAIN = "build it again with overwrite=True (--overwrite), or give another folder"
 UNREADABLE = (OSError, RuntimeError, pa.ArrowInvalid)
 """What mapping a file raises where it is absent or torn."""
+
+_SUFFIXES = (".faiss", ".arrow")
 
 Record = TypeVar("Record")
 Item = TypeVar("Item")
@@ -58,8 +60,15 @@ def check_place(folder: Path, overwrite: bool) -> None:
         raise EventformersError(f"{folder} is a file; accepted: a folder for the index")
     if not folder.is_dir() or not any(folder.iterdir()):
         return
-    if not (folder / RECORD).is_file():
-        raise EventformersError(f"{folder} holds other files; accepted: a folder of its own for the index")
+    # An index takes the place of the whole folder, and what a user keeps in it would be lost.
+    others = sorted(
+        item.name for item in folder.iterdir() if item.name != RECORD and item.suffix not in _SUFFIXES
+    )
+    if others or not (folder / RECORD).is_file():
+        such = f", such as {others[0]}" if others else ""
+        raise EventformersError(
+            f"{folder} holds other files{such}; accepted: a folder of its own for the index"
+        )
     if not overwrite:
         raise EventformersError(f"{folder} holds an index; accepted: overwrite=True to replace it")
 
@@ -123,9 +132,26 @@ def read_record_of(folder: str | Path, kind: Callable[..., Record], version: int
             raise EventformersError(
                 f"{path}: found the format {content['format']!r}; accepted: {version}; build the index again"
             )
-        return kind(**content)
-    except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
+        record = kind(**content)
+        _check_types(record)
+        return record
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise EventformersError(f"{path}: no record of an index; build it again in another folder") from error
+
+
+def _check_types(record: object) -> None:
+    """Refuse a record with a value of another type than its field, of mappings also inside.
+
+    Raises:
+        TypeError: there is one.
+    """
+    for name, expected in get_type_hints(type(record)).items():
+        value = getattr(record, name)
+        inside = get_args(expected)[1:] if isinstance(value, dict) else ()
+        if not isinstance(value, get_origin(expected) or expected) or not all(
+            isinstance(one, inside) for one in (value.values() if inside else ())
+        ):
+            raise TypeError(f"{name} is {value!r}")
 
 
 def encode_flat(
@@ -179,10 +205,13 @@ def map_vectors(path: Path) -> faiss.IndexFlatIP:
     """A flat index mapped from its file.
 
     Raises:
-        RuntimeError: the file is absent or not whole.
+        RuntimeError: the file is absent or not whole, or holds another kind of index.
     """
     # IO_FLAG_MMAP reads a flat index into memory all the same; only this flag maps one.
-    return cast("faiss.IndexFlatIP", faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC))
+    index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+    if not isinstance(index, faiss.IndexFlatIP):
+        raise RuntimeError(f"{path.name} holds {type(index).__name__} and not IndexFlatIP")
+    return index
 
 
 def not_whole(folder: Path, error: BaseException) -> EventformersError:
