@@ -114,3 +114,12 @@ def test_broken_configuration_is_told_in_one_line(folder: Path) -> None:
     with pytest.raises(EventformersError, match="cannot load") as raised:
         load_encoder(folder)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("value", ["max", 3])
+def test_a_refused_field_of_a_configuration_is_told_in_one_line(value: object, trained: Path) -> None:
+    path = trained / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"pooling": value}))
+    with pytest.raises(EventformersError, match=r"cannot load .*: Field 'pooling' expected one of") as raised:
+        load_encoder(trained)
+    assert "\n" not in str(raised.value)

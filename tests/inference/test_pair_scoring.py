@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -114,3 +116,19 @@ def test_what_is_no_cross_encoder_is_refused(folder: Path, tiny_encoder: Path, t
     AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path / "body")
     with pytest.raises(EventformersError, match="weights are missing, among them prediction_head"):
         load_cross_encoder(tmp_path / "body")
+
+
+def test_a_configuration_that_is_refused_is_told(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "changed")
+    path = tmp_path / "changed" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"mention_tokens": 2}))
+    with pytest.raises(EventformersError, match=r"cannot load .*: mention_tokens is 2; accepted: an integer"):
+        load_cross_encoder(tmp_path / "changed")
+
+
+def test_scores_that_are_not_finite_are_told(folder: Path) -> None:
+    broken = load_cross_encoder(folder, device="cpu")
+    for parameter in broken.encoder.model.parameters():
+        parameter.data.fill_(float("nan"))
+    with pytest.raises(EventformersError, match="the model 'cross-encoder' gives scores that are not finite"):
+        PairScores(broken, MENTIONS, EVENTS)(PAIRS[:, 0], PAIRS[:, 1])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from huggingface_hub.errors import HfHubHTTPError
+from huggingface_hub.errors import HfHubHTTPError, StrictDataclassError
 from safetensors import SafetensorError
 from torch import nn
 from transformers import (
@@ -31,6 +31,9 @@ from eventformers.models.modeling_swcc import SwccModel
 from eventformers.models.pooling import POOLINGS
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+UNLOADABLE = (OSError, ValueError, HfHubHTTPError, SafetensorError, StrictDataclassError)
+"""What loading a model raises that is not there, not whole, or whose configuration is refused."""
 
 NO_LIMIT = 1_000_000
 """A tokenizer that knows no limit says a number far above this one."""
@@ -86,7 +89,7 @@ def load_model_and_tokenizer(
         else:
             chosen_fields.setdefault("pooling", plain_settings.pooling or "mean")
             model = SwccModel.from_encoder(source, **chosen_fields)
-    except (OSError, ValueError, HfHubHTTPError, SafetensorError) as error:
+    except UNLOADABLE as error:
         raise EventformersError(f"cannot load {source}: {first_sentence(error)}") from error
     nn.Module.to(model, device=chosen_device, dtype=chosen_dtype)
     model.eval()
@@ -247,5 +250,8 @@ def folder_name(folder: Path, given: str | Path | None) -> str:
 
 
 def first_sentence(error: BaseException) -> str:
-    """The first line of a library's message, which may run over many."""
+    """The first line of a library's message, which may run over many; of a configuration's the reason why it
+    refuses a field."""
+    if isinstance(error, StrictDataclassError) and error.__cause__ is not None:
+        error = error.__cause__
     return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

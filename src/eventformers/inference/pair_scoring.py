@@ -9,8 +9,6 @@ from typing import Literal, Protocol, cast
 
 import numpy as np
 import torch
-from huggingface_hub.errors import HfHubHTTPError
-from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoConfig, AutoTokenizer
 
@@ -19,6 +17,7 @@ from eventformers.errors import EventformersError
 from eventformers.inference.encode import DistinctRows, EventEncoder, Positions, Vectors
 from eventformers.inference.event_inputs import TextInputs, TokenRow
 from eventformers.inference.loading import (
+    UNLOADABLE,
     find_device,
     find_dtype,
     first_sentence,
@@ -92,7 +91,7 @@ def load_cross_encoder(
             )
         tokenizer = AutoTokenizer.from_pretrained(source)
         model = load_whole(EventGroundingForSequenceClassification, source)
-    except (OSError, ValueError, HfHubHTTPError, SafetensorError) as error:
+    except UNLOADABLE as error:
         raise EventformersError(f"cannot load {source}: {first_sentence(error)}") from error
     nn.Module.to(model, device=chosen_device, dtype=chosen_dtype)
     tokeniser = GroundingTokeniser(
@@ -195,7 +194,7 @@ class PairScores:
 
         Raises:
             EventformersError: a mention or an event without text, a batch size that is no positive integer,
-                or memory ran out.
+                memory ran out, or a logit is not finite.
         """
         rows = DistinctRows(list(zip(mentions.tolist(), events.tolist(), strict=True)))
         scores = np.empty((rows.number, 1), dtype=np.float32)
@@ -207,4 +206,9 @@ class PairScores:
             rows, self._inputs, apply, batch_size=self._batch_size, show_progress=self._show_progress
         )
         rows.copy_known(scores)
+        if not np.isfinite(scores).all():
+            raise EventformersError(
+                f"the model {self._encoder.name!r} gives scores that are not finite; accepted: another "
+                "model, or float32 as dtype"
+            )
         return scores[:, 0]
