@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from event_files import write_edges, write_events
 from scipy.special import expit
-from tiny import save_tiny_cross_encoder
+from tiny import save_tiny_bi_encoder, save_tiny_cross_encoder
 
 import eventformers
 from eventformers.errors import EventformersError, UnknownNameError
@@ -285,6 +285,12 @@ def test_wrong_settings_are_told(
         ground(encoder, TEXTS, known, search="exat")  # type: ignore[arg-type]
     with pytest.raises(EventformersError, match="candidates is 0; accepted: 1 or more"):
         ground(encoder, TEXTS, known, candidates=0)
+    for threshold in (float("nan"), float("inf"), float("-inf")):
+        with pytest.raises(EventformersError, match=rf"the threshold is {threshold}; accepted: a score"):
+            ground(encoder, TEXTS, known, threshold=threshold)
+    for setting in ("language", "candidate_language"):
+        with pytest.raises(EventformersError, match=rf"^{setting} is empty text; accepted: the code"):
+            ground(encoder, TEXTS, known, **{setting: " "})
     for threshold in (0.0, 1.0, float("nan")):
         with pytest.raises(EventformersError, match="accepted: a probability between 0 and 1"):
             ground(encoder, TEXTS, known, reranker=cross_folder, threshold=threshold)
@@ -292,3 +298,19 @@ def test_wrong_settings_are_told(
         ground(cross_folder, TEXTS, known, device="cpu")
     with pytest.raises(EventformersError, match="a bert model, which does not score pairs"):
         ground(encoder, TEXTS, known, reranker=tiny_encoder)
+
+
+def test_more_candidates_than_events_are_all(encoder: EventEncoder, known: KnowledgeBase) -> None:
+    # Room for as many as are asked for would be more than any machine has.
+    found = ground(encoder, TEXTS, known, candidates=10**20)
+    assert [len(one.candidates) for one in found.mentions] == [5, 5, 3, 0, 5]
+
+
+def test_vectors_that_are_not_finite_are_told(
+    tiny_encoder: Path, known: KnowledgeBase, tmp_path: Path
+) -> None:
+    broken = load_encoder(save_tiny_bi_encoder(tiny_encoder, tmp_path / "broken"), device="cpu")
+    for parameter in broken.model.parameters():
+        parameter.data.fill_(float("nan"))
+    with pytest.raises(EventformersError, match="the model 'broken' gives vectors that are not finite"):
+        ground(broken, TEXTS, known)

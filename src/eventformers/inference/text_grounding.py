@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -105,6 +106,9 @@ def ground(
         UnknownNameError: an unknown kind of search.
     """
     _check(search, candidates, threshold, with_reranker=reranker is not None)
+    for setting, code in (("language", language), ("candidate_language", candidate_language)):
+        if code is not None and not code.strip():
+            raise EventformersError(f"{setting} is empty text; accepted: the code of a language, such as en")
     mentions, counts = load_text_mentions(texts)
     known = load_knowledge_base(knowledge_base)
     mentions, without_language = _with_language(mentions, language, known, candidate_language)
@@ -218,6 +222,7 @@ class _Reading:
             show_progress=show_progress,
         )
         self.cut.update({_cut_name("event", part): number for part, number in encoded.cut.items()})
+        self._check_finite(encoded.vectors)
         return encoded.vectors
 
     def retrieve(
@@ -231,9 +236,19 @@ class _Reading:
             show_progress=self.show_progress,
         )
         self.cut.update({_cut_name("mention", part): count for part, count in encoded.cut.items()})
+        self._check_finite(encoded.vectors)
+        # No pool has more, and room is made for all that are asked for.
+        number = min(number, len(candidate_index.event_ids))
         return candidate_index.search(
             encoded.vectors, number, languages=[mention.language for mention in mentions]
         )
+
+    def _check_finite(self, vectors: Vectors) -> None:
+        if not np.isfinite(vectors).all():
+            raise EventformersError(
+                f"the model {self.encoder.name!r} gives vectors that are not finite; accepted: another "
+                "model, or float32 as dtype"
+            )
 
     def rerank(
         self,
@@ -279,6 +294,8 @@ def _check(search: str, candidates: int, threshold: float | None, *, with_rerank
         raise EventformersError(f"candidates is {candidates}; accepted: 1 or more")
     if with_reranker and threshold is not None and not 0 < threshold < 1:
         raise EventformersError(f"the threshold is {threshold}; accepted: a probability between 0 and 1")
+    if threshold is not None and not math.isfinite(threshold):
+        raise EventformersError(f"the threshold is {threshold}; accepted: a score")
 
 
 def _check_encoder(encoder: EventEncoder) -> None:
