@@ -193,9 +193,9 @@ def load_candidate_files(
             f"events with {fingerprint[:12]}; {AGAIN}"
         )
     try:
-        rows = map_table(folder / "events.arrow")
+        rows = map_table(folder / "events.arrow").select(list(COLUMNS))
         vectors = map_vectors(folder / "events.faiss")
-    except UNREADABLE as error:
+    except (*UNREADABLE, KeyError) as error:
         raise not_whole(folder, error) from error
     number = sum(record.descriptions.values())
     if not len(rows) == vectors.ntotal == number or vectors.d != record.dimension:
