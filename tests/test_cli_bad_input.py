@@ -192,6 +192,20 @@ def test_bad_mentions_are_told_with_their_line(case: str, capsys, tmp_path: Path
     assert not (tmp_path / "out").exists()
 
 
+def test_brackets_in_names_are_no_markup(capsys, tmp_path: Path, tiny_encoder: Path) -> None:
+    lines = ('{"mention": "storm", "language": "en"}\n', '{"mention": "storm", "language": "x_[/y]"}\n')
+    (tmp_path / "mine.jsonl").write_text("".join(lines))
+    write_events(tmp_path / "events", [("storm", "en", "a [/b] [red]storm", "")])
+    arguments = ("mine.jsonl", "--knowledge-base", "events", "--model", tiny_encoder, "-o", "out[/z]")
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["ground", *map(str, arguments), "--device", "cpu"])
+    assert stop.value.code in (0, None)
+    told = " ".join(capsys.readouterr().out.split())
+    assert "a [/b] [red]storm" in told
+    assert "no event is described in the language of: 1 x_[/y]" in told
+    assert "Wrote out[/z]/mentions.jsonl" in told
+
+
 def test_a_text_is_grounded(capsys, tmp_path: Path, tiny_encoder: Path) -> None:
     (tmp_path / "mine.txt").write_text("the [[storm]] hit the [[city]]\n")
     write_edges(

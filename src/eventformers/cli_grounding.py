@@ -110,5 +110,6 @@ def ground(
     for name, recall in found.recall.items():
         console.print(f"recall of the approximate search{f', {name}' if name else ''}: {100 * recall:.1f} %")
     if found.without_pool:
-        console.print(f"no event is described in the language of: {counts_text(found.without_pool)}")
+        told = ", ".join(f"{count:,} {language}" for language, count in found.without_pool.items())
+        console.print(f"no event is described in the language of: {told}")
     console.print(f"Wrote {', '.join(map(str, files))}.", soft_wrap=True)

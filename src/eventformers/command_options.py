@@ -11,8 +11,9 @@ from rich.console import Console
 
 from eventformers.errors import EventformersError
 
-console = Console()
-errors = Console(stderr=True)
+# Paths, ids and titles may hold brackets, which are no markup.
+console = Console(markup=False)
+errors = Console(stderr=True, markup=False)
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")]
 RawData = Annotated[
