@@ -51,6 +51,7 @@ from eventformers.datasets_scripts.hierarchy_settings import (
     is_drawn,
     is_wanted,
 )
+from eventformers.datasets_scripts.raw_files import is_blank
 from eventformers.errors import EventformersError
 
 _SAMPLE_ORIGIN = ("eventformers-samples", "Apache-2.0")
@@ -370,7 +371,7 @@ class EventHierarchies(EventDatasetBuilder):
             return "mention_without_event"
         if config.languages and mention.language not in config.languages:
             return "mention_of_other_language"
-        if not mention.mention.strip():
+        if is_blank(mention.mention):
             return "mention_without_words"
         if knowledge.languages is not None and mention.event_id not in knowledge.languages:
             return "mention_of_unknown_event"

@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import json
 import os
+import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -124,6 +125,11 @@ def text_field(record: Mapping[str, object], name: str, path: Path, line: int) -
             path, line, f'half of a surrogate pair in "{name}"', "whole characters"
         ) from error
     return text
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text has no character that can be seen: white space, controls and joiners alone."""
+    return all(char.isspace() or unicodedata.category(char) in ("Cc", "Cf") for char in text)
 
 
 def checked_event(subject: str, predicate: str, object_: str, path: Path, line: int) -> Event:

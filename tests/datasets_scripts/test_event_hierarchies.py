@@ -218,7 +218,7 @@ def test_every_kind_of_bad_mention_is_counted_with_its_first_place(published: Pa
         mention(""),
         mention("77"),
         mention("5", "ar"),
-        mention("3", mention=" "),
+        mention("3", mention="\u200b\u202e "),
         mention("77"),
     )
     report = report_of(published)

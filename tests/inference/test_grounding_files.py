@@ -102,8 +102,10 @@ def test_rows_of_a_built_dataset_are_read(tmp_path: Path) -> None:
     ("record", "message"),
     [
         ({"mention": " "}, "line 2: found a mention without text"),
+        # A zero-width space, a joiner, a mark of direction and a control character.
+        ({"mention": "\u200b \u200d\u202e\x01"}, "line 2: found a mention without text"),
         ({"context_left": "a"}, "line 2: found the fields context_left; accepted"),
-        ([], "line 2: found JSON that is list"),
+        ([], "line 2: found JSON that is list; accepted: one JSON object a line with"),
         ({"mention": ["a"]}, 'line 2: found "mention" that is list'),
         ({"text": TEXT}, "line 2: found a mention from None to None"),
         ({"text": TEXT, "start_char": 0, "end_char": 99}, "mention from 0 to 99 in a text of 41 characters"),
@@ -143,7 +145,7 @@ def test_a_file_without_mentions_is_told(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("a storm\n", encoding="utf-8")
     with pytest.raises(EventformersError, match=r"no line has a mention between \[\[ and \]\]"):
         load_text_mentions(tmp_path / "mine.txt")
-    (tmp_path / "blank.txt").write_text("[[ ]]\n", encoding="utf-8")
+    (tmp_path / "blank.txt").write_text("[[ \u200b]]\n", encoding="utf-8")
     with pytest.raises(DataFormatError, match=r"blank\.txt, line 1: found no text between"):
         load_text_mentions(tmp_path / "blank.txt")
     with pytest.raises(EventformersError, match="the texts: found no mention"):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from eventformers.datasets_scripts.building import load_built
-from eventformers.datasets_scripts.raw_files import read_json_values, read_lines, text_field
+from eventformers.datasets_scripts.raw_files import is_blank, read_json_values, read_lines, text_field
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.trainers.grounding_tokenising import MentionText
 
@@ -21,6 +21,7 @@ ACCEPTED_MENTION = (
     '"context_left", "mention" and "context_right", or "text" with "start_char" and "end_char"; with '
     '"language", and where they are known "title", "date" and "id"'
 )
+ACCEPTED_LINE = f"one JSON object a line with {ACCEPTED_MENTION}"
 ACCEPTED_MARKS = "a text with its mentions between [[ and ]]"
 
 _MARKED = re.compile(r"\[\[(.*?)\]\]")
@@ -90,7 +91,7 @@ def _read(path: Path, counts: Counter[str]) -> Iterator[TextMention]:
     kind = path.name.lower().removesuffix(".gz")
     stem = path.name.split(".", 1)[0]
     if kind.endswith((".jsonl", ".json")):
-        for line, record in read_json_values(path, counts, ACCEPTED_MENTION):
+        for line, record in read_json_values(path, counts, ACCEPTED_LINE):
             yield _of_record(record, f"{stem}/{line}", path, line)
     elif kind.endswith(".txt"):
         for line, text in read_lines(path):
@@ -121,7 +122,7 @@ def _marked(text: str, text_id: str, path: Path, line: int, counts: Counter[str]
     if len(parts) == 1:
         counts["text_without_mention" if text.strip() else "blank_line"] += 1
     for number, place in enumerate(range(1, len(parts), 2), start=1):
-        if not parts[place].strip():
+        if is_blank(parts[place]):
             raise DataFormatError(path, line, "no text between [[ and ]]", ACCEPTED_MARKS)
         mention = MentionText("".join(parts[:place]), parts[place], "".join(parts[place + 1 :]))
         yield TextMention(f"{text_id}.{number}" if len(parts) > 3 else text_id, "", mention)
@@ -129,7 +130,7 @@ def _marked(text: str, text_id: str, path: Path, line: int, counts: Counter[str]
 
 def _of_record(record: object, own_id: str, path: Path, line: int) -> TextMention:
     if not isinstance(record, Mapping):
-        raise DataFormatError(path, line, f"JSON that is {type(record).__name__}", ACCEPTED_MENTION)
+        raise DataFormatError(path, line, f"JSON that is {type(record).__name__}", ACCEPTED_LINE)
 
     def first(*names: str) -> str:
         return next((text for name in names if (text := text_field(record, name, path, line))), "")
@@ -142,7 +143,7 @@ def _of_record(record: object, own_id: str, path: Path, line: int) -> TextMentio
         raise DataFormatError(
             path, line, f"the fields {', '.join(map(str, record)) or 'none'}", ACCEPTED_MENTION
         )
-    if not mention.strip():
+    if is_blank(mention):
         raise DataFormatError(path, line, "a mention without text", ACCEPTED_MENTION)
     return TextMention(
         first("mention_id", "id") or own_id,
