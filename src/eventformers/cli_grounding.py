@@ -60,8 +60,8 @@ def ground(
     ] = None,
     candidates: Annotated[int, typer.Option(help="Events to find for each mention.")] = 8,
     search: Annotated[
-        str, typer.Option(help="exact; hnsw or ivf, approximately; auto, so in large pools alone.")
-    ] = "exact",
+        str, typer.Option(help="exact; hnsw or ivf, approximately; auto, so beyond two million events alone.")
+    ] = "auto",
     language: Annotated[
         str | None, typer.Option(help="Language of mentions that state none, such as en.")
     ] = None,

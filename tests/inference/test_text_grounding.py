@@ -229,6 +229,18 @@ def test_an_index_on_disk_gives_the_same(
     assert {event.event_id for event in again.mentions[0].candidates} == {"storm", "flood", "strike"}
 
 
+def test_an_index_serves_the_pools_that_it_was_built_with(encoder: EventEncoder, tmp_path: Path) -> None:
+    only_english = load_knowledge_base(write_events(tmp_path / "kb", EVENTS[:5]))
+    finnish = [{"mention": "storm", "language": "fi"}]
+    by_language, one_pool = tmp_path / "by-language", tmp_path / "one-pool"
+    ground(encoder, TEXTS, only_english, index=by_language)
+    with pytest.raises(EventformersError, match="built with a pool for each language"):
+        ground(encoder, finnish, only_english, index=by_language, candidate_language="en")
+    assert ground(encoder, finnish, only_english, index=one_pool, candidate_language="en").mentions[0].linked
+    with pytest.raises(EventformersError, match="built with one pool for all languages"):
+        ground(encoder, TEXTS, only_english, index=one_pool)
+
+
 @pytest.mark.parametrize("search", ["hnsw", "ivf"])
 def test_an_approximate_search_tells_its_recall(
     encoder: EventEncoder, known: KnowledgeBase, search: Any

@@ -169,6 +169,7 @@ def load_candidate_files(
     *,
     model: IndexedModel | None = None,
     fingerprint: str | None = None,
+    by_language: bool | None = None,
     kind: SearchKind = "auto",
 ) -> StoredCandidates:
     """Map a candidate index from its files.
@@ -177,11 +178,12 @@ def load_candidate_files(
         folder: a folder that `build_candidate_files` wrote.
         model: the model that will be used with it; None checks nothing.
         fingerprint: `events_fingerprint` of the knowledge base that it should be of; None checks nothing.
+        by_language: whether it should have a pool for each language, or one for all; None checks nothing.
         kind: how it searches, see `CandidateIndex`.
 
     Raises:
-        EventformersError: there is no index, a file is absent or not whole, or it was built by another model
-            or of other events.
+        EventformersError: there is no index, a file is absent or not whole, or it was built by another model,
+            of other events or with other pools.
     """
     folder = Path(folder)
     record = read_record_of(folder, CandidateRecord, FORMAT)
@@ -191,6 +193,12 @@ def load_candidate_files(
         raise EventformersError(
             f"{folder}: built of events with the fingerprint {record.events_fingerprint[:12]}; received "
             f"events with {fingerprint[:12]}; {AGAIN}"
+        )
+    one_pool = list(record.descriptions) == [""]
+    if by_language is not None and by_language == one_pool:
+        pools = ("a pool for each language", "one pool for all languages")
+        raise EventformersError(
+            f"{folder}: built with {pools[one_pool]}; received a search in {pools[not one_pool]}; {AGAIN}"
         )
     try:
         rows = map_table(folder / "events.arrow").select(list(COLUMNS))
@@ -203,7 +211,6 @@ def load_candidate_files(
             f"{folder}: {len(rows):,} events, {vectors.ntotal:,} vectors and a record of {number:,} do not "
             f"fit; {AGAIN}"
         )
-    one_pool = list(record.descriptions) == [""]
     index = CandidateIndex(
         rows["event_id"].to_pylist(),
         np.asarray(_MappedVectors(vectors)),

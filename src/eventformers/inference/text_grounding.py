@@ -63,7 +63,7 @@ def ground(
     reranker: str | Path | CrossEncoder | None = None,
     threshold: float | None = None,
     candidates: int = 8,
-    search: SearchKind = "exact",
+    search: SearchKind = "auto",
     language: str | None = None,
     candidate_language: str | None = None,
     index: str | Path | None = None,
@@ -85,7 +85,8 @@ def ground(
         threshold: what a candidate needs to be linked: with a reranker a probability, 0.5 where none is
             given; without one a score of the model, and where none is given the first candidate is linked.
         candidates: events to find for each mention.
-        search: `exact`; `hnsw` or `ivf`, approximately; `auto`, approximately in large pools alone.
+        search: `auto`, exactly up to `EXACT_UP_TO` events of a pool and approximately beyond; `exact`;
+            `hnsw` or `ivf`, approximately.
         language: the language of mentions that state none; None takes the knowledge base's, if it has but
             one.
         candidate_language: the language in which all candidates are described; None finds candidates for
@@ -197,7 +198,11 @@ class _Reading:
         if there:
             try:
                 return load_candidate_files(
-                    folder, model=model, fingerprint=events_fingerprint(events), kind=search
+                    folder,
+                    model=model,
+                    fingerprint=events_fingerprint(events),
+                    by_language=by_language,
+                    kind=search,
                 ).index
             except EventformersError:
                 if not overwrite:
