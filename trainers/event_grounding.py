@@ -35,7 +35,7 @@ from eventformers.trainers.grounding_rows import (
 from eventformers.trainers.grounding_tokenising import EventText, GroundingTokeniser, TokenisedTexts
 from eventformers.trainers.method import Method, TrainingData
 from eventformers.trainers.recipes import Recipe, check_types
-from eventformers.trainers.retrieved_candidates import retrieve_candidates
+from eventformers.trainers.retrieved_candidates import as_retriever, retrieve_candidates
 
 # What the builder reads, the builder checks.
 _SETTING_TYPES = {
@@ -184,7 +184,8 @@ def _prepare(
         told["pairs_of_mention_and_event"] = len(rows)
         told["mentions_cut_themselves"] = mentions_too_long(rows, tokeniser)
         if views["hard_negatives"]:
-            retrieved = retrieve_candidates(views.get("retriever"), rows, events, views["candidates"])
+            retriever = views.get("retriever") or as_retriever(head.event_grounding, tokenizer)
+            retrieved = retrieve_candidates(retriever, rows, events, views["candidates"])
             collator.wrong = WrongCandidates(rows, events, retrieved)
             collator.hard_negatives = views["hard_negatives"]
             told["pairs_without_wrong_candidate"] = collator.wrong.without

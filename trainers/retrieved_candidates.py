@@ -7,6 +7,7 @@ the encoders and the index of `eventformers.inference`, so that a model trains o
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import logging
@@ -16,6 +17,7 @@ import datasets
 import numpy as np
 from accelerate import PartialState
 from safetensors.numpy import load_file, save_file
+from transformers import PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.errors import EventformersError
@@ -23,6 +25,7 @@ from eventformers.files import temporary_beside
 from eventformers.inference.candidate_index import CandidateIndex
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.grounding_encoding import encode_events, encode_mentions
+from eventformers.models.modeling_event_grounding import EventGroundingModel
 from eventformers.trainers.codes import PADDING, Codes
 from eventformers.trainers.grounding_rows import EventTexts, LinkingPairs
 from eventformers.trainers.grounding_tokenising import MentionText
@@ -35,11 +38,14 @@ _NAME = "candidates"
 logger = logging.getLogger(__name__)
 
 
-def retrieve_candidates(retriever: str | None, pairs: LinkingPairs, events: EventTexts, number: int) -> Codes:
+def retrieve_candidates(
+    retriever: str | EventEncoder | None, pairs: LinkingPairs, events: EventTexts, number: int
+) -> Codes:
     """The best candidates of each mention among all events of its pool, retrieved once and then kept.
 
     Args:
-        retriever: folder or Hub id of a trained bi-encoder; any other encoder is taken as it is.
+        retriever: folder or Hub id of a trained bi-encoder, or one that is loaded; any other encoder is taken
+            as it is.
         pairs: the mentions, and the language in which each has its candidates.
         events: the knowledge base.
         number: candidates of a mention, where its pool has so many.
@@ -56,13 +62,23 @@ def retrieve_candidates(retriever: str | None, pairs: LinkingPairs, events: Even
             "setting retriever: found none; accepted: the folder or Hub id of a trained bi-encoder, as "
             "`eventformers train event_grounding` writes it"
         )
-    encoder = load_encoder(retriever)
+    encoder = retriever if isinstance(retriever, EventEncoder) else load_encoder(retriever)
     path = _cache_file(encoder, pairs, events, number)
     # The others wait, and read what the first one wrote.
     with PartialState().main_process_first():
         if not path.is_file():
             _write(path, _retrieve(encoder, pairs, events, number))
     return load_file(path)[_NAME]
+
+
+def as_retriever(model: EventGroundingModel, tokenizer: PreTrainedTokenizerBase) -> EventEncoder:
+    """A bi-encoder as it stands, ready to retrieve; training it further does not change what is given."""
+    copied = copy.deepcopy(model).to(PartialState().device).eval()
+    digest = hashlib.sha256(copied.config.to_json_string().encode())
+    for name, values in sorted(copied.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(values.float().cpu().numpy().tobytes())
+    return EventEncoder(copied, tokenizer, name="the model that is trained", revision=digest.hexdigest())
 
 
 def _cache_file(encoder: EventEncoder, pairs: LinkingPairs, events: EventTexts, number: int) -> Path:

@@ -16,6 +16,7 @@ from training_case import MethodTrainingCase
 from transformers import AutoTokenizer
 
 from eventformers.errors import EventformersError
+from eventformers.trainers import retrieved_candidates
 from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER
 from eventformers.trainers.event_grounding import METHOD, EventGroundingCollator
 from eventformers.trainers.grounding_rows import LinkingPairs
@@ -149,7 +150,6 @@ class TestEventGroundingTraining(MethodTrainingCase):
             ("hierarchy_pairs=0", r"hierarchy_pairs: found 0; accepted: 1 or more"),
             ("hard_negatives=-1", r"hard_negatives: found -1"),
             ("hard_negatives=9", r"hard_negatives: found 9; accepted: 8 or less"),
-            ("hard_negatives=2", r"retriever: found none; accepted: the folder or Hub id"),
             ("hard_negatives=many", r"hard_negatives: found 'many'; accepted: a whole number"),
             ("stage=ranking", r"stage"),
             ("mention_tokens=40", r"mention_tokens: found 40; accepted: 32 or less"),
@@ -269,6 +269,34 @@ class TestHardNegatives:
         assert torch.equal(collator([rows[7]])["event_ids"][0], first[1])
         assert prepared.description["statistics"]["pairs_without_wrong_candidate"] is None
 
+    def test_without_a_retriever_the_model_finds_them(
+        self, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As it stands before the training; with other weights it finds anew."""
+        data, folder = write_grounding(tmp_path), tmp_path / "saved"
+        recipe = resolve_recipe(METHOD, TestEventGroundingTraining.recipe, list(self.SETTINGS), 5)
+        head = METHOD.head_class.from_encoder(str(tiny_encoder), **recipe.model)
+        tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
+        head.train()
+        alone = METHOD.prepare(recipe, str(data), tokenizer, head, 5)
+        assert all(module.training for module in (head, head.event_grounding, head.event_grounding.encoder))
+        with monkeypatch.context() as patched:
+            patched.setattr(retrieved_candidates, "_retrieve", _refuse)
+            METHOD.prepare(recipe, str(data), tokenizer, head, 5)
+        head.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        recipe.views["retriever"] = str(folder)
+        by_folder = METHOD.prepare(recipe, str(data), tokenizer, head, 5)
+        rows = [alone.train[place] for place in range(len(alone.train))]  # type: ignore[arg-type]
+        drawn = [prepared.collator(rows)["event_ids"] for prepared in (alone, by_folder)]
+        assert torch.equal(*drawn)
+        recipe.views["retriever"] = None
+        monkeypatch.setattr(retrieved_candidates, "_retrieve", _refuse)
+        with torch.no_grad():
+            next(head.event_grounding.encoder.parameters()).mul_(-1)
+        with pytest.raises(AssertionError, match="asked anew"):
+            METHOD.prepare(recipe, str(data), tokenizer, head, 5)
+
     def test_they_are_in_the_language_of_the_mention(self, tiny_encoder: Path, tmp_path: Path) -> None:
         settings = (*self.SETTINGS, f"retriever={tiny_encoder}")
         prepared = _prepare(tiny_encoder, write_grounding(tmp_path), settings)
@@ -289,6 +317,10 @@ class TestHardNegatives:
         rows = [prepared.train[place] for place in range(6)]
         batch = prepared.collator(rows)
         assert batch["event_ids"].tolist() == [[row["event_id"]] * 3 for row in rows]
+
+
+def _refuse(*arguments: Any) -> Any:
+    raise AssertionError("asked anew")
 
 
 def _prepare(encoder: Path, data: Path, settings: Sequence[str] = ()) -> TrainingData:
