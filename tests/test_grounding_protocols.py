@@ -171,6 +171,13 @@ def test_candidates_alone_are_scored_anew():
     assert one.details["mentions_with_all_gold_events_among_candidates"] == 0
 
 
+@pytest.mark.parametrize(("protocol", "setting"), [(link_events, "candidates"), (discover_parents, "depth")])
+def test_more_candidates_than_events_are_all(protocol, setting: str) -> None:
+    # Room for as many as are asked for would be more than any machine has.
+    asked, every = (_run(protocol, threshold=0.5, **{setting: number}) for number in (10**20, len(_events())))
+    assert asked.inputs == every.inputs
+
+
 def test_texts_of_the_language_are_scored():
     events = [{**row, "title": f"{row['title']} {row['language']}"} for row in _events(("de", "en"))]
     german = _mention("ein SIEGE", "siege", language="de")

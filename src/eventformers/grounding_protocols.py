@@ -392,7 +392,8 @@ class _Knowledge:
         """The first candidates of mentions."""
         return self._index.search(
             self.model.read(mentions.texts),
-            number,
+            # No pool has more, and room is made for all that are asked for.
+            min(number, len(self.ids)),
             languages=None if self.in_one_pool else mentions.languages,
         )
 
