@@ -99,6 +99,8 @@ def test_a_cross_encoder_orders_candidates_anew(bi_encoder, cross_encoder, tmp_p
     assert result.baseline.settings["reranker"] is None
     with pytest.raises(EventformersError, match="a event_grounding model, which does not score pairs"):
         evaluate(bi_encoder, "event_linking", grounding=GroundingSettings(reranker=str(bi_encoder)))
+    with pytest.raises(EventformersError, match="cross: a cross-encoder, which scores pairs and gives no"):
+        evaluate(cross_encoder, "event_retrieval", baseline_encoder=False)
 
 
 def test_settings_decide_on_places_and_fingerprints(bi_encoder, tmp_path, memory):

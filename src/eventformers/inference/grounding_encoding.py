@@ -24,6 +24,7 @@ from eventformers.inference.encode import DistinctRows, EventEncoder, Positions,
 from eventformers.inference.event_inputs import TextInputs, TokenRow, tokenise_texts
 from eventformers.inference.loading import first_sentence, load_whole
 from eventformers.inference.unit_vectors import unit_vectors
+from eventformers.models.configuration_event_grounding import EventGroundingCrossConfig
 from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining, ScoreCalibration
 from eventformers.trainers.grounding_tokenising import (
     EventText,
@@ -74,7 +75,8 @@ def encode_mentions(
         long is cut at its end, counted and told.
 
     Raises:
-        EventformersError: a mention has no text, a vector has no direction, or memory ran out.
+        EventformersError: the model is a cross-encoder, a mention has no text, a vector has no direction, or
+            memory ran out.
     """
     return _encode(encoder, "mention", mentions, batch_size, show_progress)
 
@@ -178,6 +180,11 @@ def _encode(
     batch_size: BatchSize,
     show_progress: bool,
 ) -> EncodedTexts:
+    if isinstance(encoder.model.config, EventGroundingCrossConfig):
+        raise EventformersError(
+            f"{encoder.name}: a cross-encoder, which scores pairs and gives no vectors; accepted: a "
+            "bi-encoder of event grounding or a plain encoder as the model, and this one as the reranker"
+        )
     grounds = grounds_events(encoder)
     if not grounds and (encoder.reads_chains or not encoder.tokenizer.is_fast):
         # Roles of events and slow tokenizers do not tell where a mention stands: it may be cut off.

@@ -40,7 +40,6 @@ from eventformers.inference.hierarchy_discovery import DEPTH, discover_hierarchy
 from eventformers.inference.index_files import RECORD, IndexedModel
 from eventformers.inference.knowledge_base import FALLBACK_LANGUAGE, KnowledgeBase, load_knowledge_base
 from eventformers.inference.pair_scoring import CrossEncoder, PairScores, load_cross_encoder
-from eventformers.models.configuration_event_grounding import EventGroundingCrossConfig
 from eventformers.trainers.grounding_tokenising import EventText
 
 BatchSize: TypeAlias = int | Literal["auto"]
@@ -115,7 +114,6 @@ def ground(
     mentions, without_language = _with_language(mentions, language, known, candidate_language)
     events = _pooled_events(mentions, known, candidate_language, whole=index is not None)
     encoder = as_encoder(model, device=device, dtype=dtype)
-    _check_encoder(encoder)
     cross_encoder = (
         load_cross_encoder(reranker, device=device, dtype=dtype)
         if isinstance(reranker, (str, Path))
@@ -301,14 +299,6 @@ def _check(search: str, candidates: int, threshold: float | None, *, with_rerank
         raise EventformersError(f"the threshold is {threshold}; accepted: a probability between 0 and 1")
     if threshold is not None and not math.isfinite(threshold):
         raise EventformersError(f"the threshold is {threshold}; accepted: a score")
-
-
-def _check_encoder(encoder: EventEncoder) -> None:
-    if isinstance(encoder.model.config, EventGroundingCrossConfig):
-        raise EventformersError(
-            f"{encoder.name}: a cross-encoder, which scores pairs and gives no vectors; accepted: a "
-            "bi-encoder of event grounding or a plain encoder as the model, and this one as the reranker"
-        )
 
 
 def _with_language(
