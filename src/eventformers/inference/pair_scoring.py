@@ -86,7 +86,7 @@ def load_cross_encoder(
         config = AutoConfig.from_pretrained(source)
         if not isinstance(config, EventGroundingCrossConfig):
             raise EventformersError(
-                f"{name_or_path}: a {config.model_type} model, which does not score pairs; accepted: an "
+                f"{name_or_path}: a model of the type {config.model_type}, which does not score pairs; accepted: an "
                 f"{EventGroundingCrossConfig.model_type} model"
             )
         tokenizer = AutoTokenizer.from_pretrained(source)
