@@ -97,7 +97,7 @@ def test_a_cross_encoder_orders_candidates_anew(bi_encoder, cross_encoder, tmp_p
     # The untrained encoder has no cross-encoder.
     assert result.baseline.scores == own.baseline.scores
     assert result.baseline.settings["reranker"] is None
-    with pytest.raises(EventformersError, match="a model of the type event_grounding, which does not score pairs"):
+    with pytest.raises(EventformersError, match="the type event_grounding, which does not score pairs"):
         evaluate(bi_encoder, "event_linking", grounding=GroundingSettings(reranker=str(bi_encoder)))
     with pytest.raises(EventformersError, match="cross: a cross-encoder, which scores pairs and gives no"):
         evaluate(cross_encoder, "event_retrieval", baseline_encoder=False)

@@ -55,9 +55,7 @@ def _write_data(folder: Path, *, languages: Sequence[str] = ("en", "de"), wikine
 def _tested() -> list[dict[str, object]]:
     """The test mentions of `_write_data` whose events are described in their language."""
     described = {(event["label_id"], event["label_lang"]) for event in grounding_events()}
-    return [
-        row for row in grounding_mentions()[3::4] if (row["label_id"], row["context_lang"]) in described
-    ]
+    return [row for row in grounding_mentions()[3::4] if (row["label_id"], row["context_lang"]) in described]
 
 
 @pytest.fixture(scope="module")

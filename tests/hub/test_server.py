@@ -381,6 +381,7 @@ def test_card_is_read(hub: LoopbackHub, api: HfApi, run_folder: Path) -> None:
     assert [each.id for each in api.list_models(search="STORM", limit=1)] == [REPO]
     assert not list(api.list_models(filter="floods"))
     assert not list(api.list_models(author="bob"))
+    assert not list(api.list_models(search="floods"))
 
 
 # Revisions.

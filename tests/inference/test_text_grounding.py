@@ -308,7 +308,7 @@ def test_wrong_settings_are_told(
             ground(encoder, TEXTS, known, reranker=cross_folder, threshold=threshold)
     with pytest.raises(EventformersError, match="cross-encoder: a cross-encoder, which scores pairs"):
         ground(cross_folder, TEXTS, known, device="cpu")
-    with pytest.raises(EventformersError, match="a bert model, which does not score pairs"):
+    with pytest.raises(EventformersError, match="the type bert, which does not score pairs"):
         ground(encoder, TEXTS, known, reranker=tiny_encoder)
 
 

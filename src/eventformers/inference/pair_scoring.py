@@ -86,8 +86,8 @@ def load_cross_encoder(
         config = AutoConfig.from_pretrained(source)
         if not isinstance(config, EventGroundingCrossConfig):
             raise EventformersError(
-                f"{name_or_path}: a model of the type {config.model_type}, which does not score pairs; accepted: an "
-                f"{EventGroundingCrossConfig.model_type} model"
+                f"{name_or_path}: a model of the type {config.model_type}, which does not score pairs; "
+                f"accepted: one of the type {EventGroundingCrossConfig.model_type}"
             )
         tokenizer = AutoTokenizer.from_pretrained(source)
         model = load_whole(EventGroundingForSequenceClassification, source)
