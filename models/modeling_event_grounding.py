@@ -3,6 +3,7 @@
 import copy
 import math
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import nn
@@ -199,15 +200,18 @@ class EventGroundingModel(EventEncoderModel, EventGroundingPreTrainedModel):
         """
         tower = self.tower(side)
         encode = super().forward if tower is self else tower
-        output = encode(
-            input_ids,
-            attention_mask,
-            token_type_ids,
-            inputs_embeds,
-            output_hidden_states,
-            output_attentions,
-            True,
-            **kwargs,
+        output = cast(
+            EventModelOutput,
+            encode(
+                input_ids,
+                attention_mask,
+                token_type_ids,
+                inputs_embeds,
+                output_hidden_states,
+                output_attentions,
+                True,
+                **kwargs,
+            ),
         )
         output.embeddings = self.comparable(output.embeddings)
         return output.to_tuple() if return_dict is False else output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
@@ -16,6 +17,7 @@ from eventformers.errors import EventformersError, UnknownNameError
 
 RECIPES_FOLDER = Path(__file__).parent / "recipes"
 SECTIONS = ("model", "data", "views", "training")
+_OF_A_STAGE = ("name", "stage")
 
 
 @dataclass
@@ -31,8 +33,9 @@ class Recipe:
         data: settings of the dataset builder.
         views: settings of the method's collator.
         training: fields of `EventTrainingArguments`.
-        stages: stages that follow each other, each a mapping with its `name` and the sections that it
-            overrides; empty where there is one stage, that of the sections above.
+        stages: stages that follow each other, each a mapping with its `name`, the method's `stage` that it
+            runs where that has another name, and the sections that it overrides; empty where there is one
+            stage, that of the sections above.
         seed: seed of the run; None draws one.
         expected: scores by task that the paper, or our own runs, report.
         expected_source: where these scores stand.
@@ -85,9 +88,17 @@ def _read(method: str, name: str) -> dict[str, Any]:
     if len(set(names)) < len(names):
         raise EventformersError(f"{path}, stages: found {', '.join(names)}; accepted: each name once")
     for stage in stages:
+        if not re.fullmatch(r"[\w-]+", stage["name"]):
+            raise EventformersError(
+                f"{path}, stages: found the name {stage['name']!r}; accepted: letters, digits, _ and -"
+            )
         for key in stage:
-            if key not in ("name", *SECTIONS):
-                raise UnknownNameError(f"key of stage {stage['name']}:", str(key), ("name", *SECTIONS))
+            if key not in (*_OF_A_STAGE, *SECTIONS):
+                raise UnknownNameError(f"key of stage {stage['name']}:", str(key), (*_OF_A_STAGE, *SECTIONS))
+        if not isinstance(stage.get("stage", ""), str):
+            raise EventformersError(
+                f"{path}, stage {stage['name']}: found {stage['stage']!r} as stage; accepted: the name of one"
+            )
         _check_sections(stage, f"{path}, stage {stage['name']}")
     return content
 

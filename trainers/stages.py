@@ -100,14 +100,14 @@ def read_log(folder: Path) -> list[FinishedStage]:
 def stage_recipes(recipe: Recipe) -> list[Recipe]:
     """The settings of each stage of a recipe, in order; of one without stages its own.
 
-    The stage's name is the configuration's field `stage`.
+    The configuration's field `stage` is the stage's own `stage`, or its name.
     """
     if not recipe.stages:
         return [recipe]
     recipes = []
     for stage in recipe.stages:
         sections = {name: {**getattr(recipe, name), **stage.get(name, {})} for name in SECTIONS}
-        sections["model"]["stage"] = stage["name"]
+        sections["model"]["stage"] = stage.get("stage", stage["name"])
         overridden: dict[str, Any] = {"stages": [], **sections}
         recipes.append(replace(recipe, **overridden))
     return recipes
@@ -131,8 +131,8 @@ def check_stages(recipe: Recipe, config_class: type[EventConfig]) -> None:
                 f"stages: found {stage['name']!r}, but {recipe.method} has one stage alone; accepted: a "
                 "recipe without stages"
             )
-        if stage["name"] not in known:
-            raise UnknownNameError(f"stage of {recipe.method}", stage["name"], known)
+        if (asked := stage.get("stage", stage["name"])) not in known:
+            raise UnknownNameError(f"stage of {recipe.method}", asked, known)
 
 
 def plan_stages(recipe: Recipe, output: Path) -> list[Stage]:

@@ -91,6 +91,19 @@ class TestEventGroundingTraining(MethodTrainingCase):
         weights = [run.model.state_dict() for run in (whole, alone)]
         assert any(not torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
+    def test_linking_again_with_what_the_model_confuses(
+        self, tiny_encoder: Path, raw: Path, tmp_path: Path
+    ) -> None:
+        """A second stage of the same kind, whose hard negatives the model of the first one finds."""
+        recipe = tmp_path / "mined.yaml"
+        again = "  - {name: mining, stage: linking, views: {hard_negatives: 2, candidates: 4}}\n"
+        text = STAGES.format(quick=self.recipe).replace("  - name: hierarchy\n", "") + again
+        recipe.write_text(text, encoding="utf-8")
+        whole = _Staged(str(recipe)).run(tiny_encoder, raw, tmp_path / "whole")
+        assert [(stage.name, stage.steps) for stage in whole.stages] == [("linking", 3), ("mining", 3)]
+        assert whole.model.config.stage == "linking"
+        assert "pairs_without_wrong_candidate" in whole.data["statistics"]
+
     def test_towers_with_and_without_weights_of_their_own(
         self, tiny_encoder: Path, raw: Path, tmp_path: Path
     ) -> None:

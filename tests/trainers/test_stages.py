@@ -202,6 +202,23 @@ def test_a_stage_overrides_the_recipe(tmp_path: Path) -> None:
     assert [stage.folder.relative_to(tmp_path).as_posix() for stage in plan] == ["stages/1-graph", "."]
 
 
+def test_a_stage_under_another_name(tmp_path: Path) -> None:
+    """The same stage twice, each with settings of its own."""
+    text = "stages: [{name: graph}, {name: again, stage: graph, training: {max_steps: 3}}]\n"
+    resolved = resolve_recipe(
+        load_method("heterevent"), written(tmp_path, text), ["again.learning_rate=0.5", "max_grad_norm=2"]
+    )
+    parts = stage_recipes(resolved)
+    assert [part.model["stage"] for part in parts] == ["graph", "graph"]
+    assert [part.training.get("learning_rate") for part in parts] == [None, 0.5]
+    assert [part.training["max_grad_norm"] for part in parts] == [2, 2]
+    names = [stage.name for stage in plan_stages(resolved, tmp_path)]
+    assert names == ["graph", "again"]
+    extended = "extends: {}\nstages: [{{name: again}}]\n".format(tmp_path / "recipe.yaml")
+    [stage] = stage_recipes(load_recipe("heterevent", written(tmp_path, extended, "other.yaml")))
+    assert (stage.model["stage"], stage.training["max_steps"]) == ("graph", 3)
+
+
 def test_a_recipe_without_stages_is_one_stage(tmp_path: Path) -> None:
     recipe = Recipe(method="swcc", name="one")
     assert stage_recipes(recipe) == [recipe]
@@ -246,6 +263,9 @@ def test_extending_a_recipe_with_stages(tmp_path: Path) -> None:
         ("stages: [graph]", "a list of mappings with a name"),
         ("stages: [{model: {}}]", "a list of mappings with a name"),
         ("stages: [{name: graph}, {name: graph}]", "each name once"),
+        ("stages: [{name: ../graph, stage: graph}]", "letters, digits"),
+        ("stages: [{name: again, stage: graphs}]", "Did you mean 'graph'"),
+        ("stages: [{name: again, stage: 3}]", "found 3 as stage"),
         ("stages: [{name: graph, modell: {}}]", "Did you mean 'model'"),
         ("stages: [{name: graph, model: 3}]", "stage graph, section model: found 3"),
         ("stages: [{name: graphs}]", "Did you mean 'graph'"),
