@@ -12,18 +12,18 @@ Scores = tuple[float | None, ...]
 
 
 class _System(NamedTuple):
-    """One of the paper's systems: its letter and name, the ending of its recipes, and its stages."""
+    """One of the paper's systems: its letter and name, the ending of its recipes, and their first stages."""
 
     label: str
     variant: str
-    stages: str
+    stages: tuple[str, ...]
 
 
 _SYSTEMS = {
-    "baseline": _System("(a) Baseline", "baseline", "linking"),
-    "hp": _System("(b) + HP", "", "hierarchy, linking"),
-    "hjl": _System("(c) + HJL", "joint", "joint"),
-    "hp-hjl": _System("(d) + HP + HJL", "pretrained-joint", "hierarchy, joint"),
+    "baseline": _System("(a) Baseline", "baseline", ("linking",)),
+    "hp": _System("(b) + HP", "", ("hierarchy", "linking")),
+    "hjl": _System("(c) + HJL", "joint", ("joint",)),
+    "hp-hjl": _System("(d) + HP + HJL", "pretrained-joint", ("hierarchy", "joint")),
 }
 _BASELINES = {UNTRAINED: "untrained encoder", "bm25": "BM25"}
 _RECIPES = {"mentions": "paper-multilingual", "samples": "minilm-current-events"}
@@ -75,8 +75,9 @@ def _system(
         "-".join(filter(None, parts)),
         title or f"{system.label}, {task}",
         published,
-        (f"data.task={task}", f"stages=[{system.stages}]"),
+        (f"data.task={task}",),
         variant=system.variant,
+        stages=system.stages,
         averaged=True,
         grounding=GroundingSettings(task=task, domain=domain),
         part=language,

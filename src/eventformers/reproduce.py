@@ -351,22 +351,26 @@ def _start_of(call: Reproduction, row: PaperRow) -> tuple[Method, str, tuple[str
     """The method, the recipe and the settings that a row starts from.
 
     A row for whose kind the recipe has a variant starts from that, without the settings of stages that this
-    does not have. A row of another method than the table's starts from its recipe of the same name, or else
-    from its usual one, with those of the table's settings alone that decide on the splits of documents; a row
-    of a further model of the table's method, with all that this model knows.
+    does not have; stages that the row asks for win over the recipe's. A row of another method than the
+    table's starts from its recipe of the same name, or else from its usual one, with those of the table's
+    settings alone that decide on the splits of documents; a row of a further model of the table's method,
+    with all that this model knows.
     """
     overrides = row.overrides or ()
     if row.method in ("", call.method.name):
         variant = f"{call.recipe}-{row.variant}"
-        if variant not in list_recipes(call.method.name):
-            return call.method, call.recipe, (*call.settings, *overrides)
-        stages, kept = (
-            {stage["name"] for stage in load_recipe(call.method.name, name).stages}
-            for name in (call.recipe, variant)
+        start = variant if variant in list_recipes(call.method.name) else call.recipe
+        whole, kept = (
+            [stage["name"] for stage in load_recipe(call.method.name, name).stages]
+            for name in (call.recipe, start)
         )
-        others = {"stages", *(stages - kept)}
+        others = set(whole) - set(kept)
+        if row.stages or start == variant:
+            others.add("stages")
         settings = [one for one in call.settings if one.partition("=")[0].partition(".")[0] not in others]
-        return call.method, variant, (*settings, *overrides)
+        if kept[: len(row.stages)] != list(row.stages):
+            overrides = (*overrides, f"stages=[{', '.join(row.stages)}]")
+        return call.method, start, (*settings, *overrides)
     method = load_method(row.method)
     if method.recipes_of == call.method.name:
         variant = f"{call.recipe}-{row.variant}"

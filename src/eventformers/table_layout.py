@@ -56,6 +56,8 @@ class PaperRow:
             task compares events; 0 reads them alone.
         variant: ending of the recipes that have settings for such rows: where there is one of the table's
             recipe's name with it, such as `minilm-heterevent`, the row starts from that.
+        stages: the stages that the row's recipe must begin with; a recipe that begins otherwise runs these
+            alone. Empty takes the recipe's.
         method: the `model_type` that the row trains, with settings of its own, where it is not the table's.
         induction: how mentions are read and clustered, for a row that is scored by its own reading of models
             which it shares with other rows; None for every other row.
@@ -74,6 +76,7 @@ class PaperRow:
     rerank: bool = False
     context_layers: int = 0
     variant: str = ""
+    stages: tuple[str, ...] = ()
     method: str = ""
     induction: InductionSettings | None = None
     averaged: bool = False
