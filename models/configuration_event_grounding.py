@@ -74,6 +74,9 @@ class EventGroundingConfig(GroundingConfig):
             out.
         normalise: beyond the paper, vectors of mentions and events have length one, so that their dot product
             is the cosine. The loss of the hierarchy reads them as they are before.
+        linking_objective: `binary` is the paper's cross-entropy of each mention with each event of the batch;
+            `softmax`, beyond the paper, that of each gold event among those of the batch that are not gold
+            for the mention.
         score_scale: beyond the paper, what the dot products of mentions and events are multiplied by in the
             loss of linking.
         learnable_score_scale: learn that number, from `score_scale` on.
@@ -94,6 +97,7 @@ class EventGroundingConfig(GroundingConfig):
     hierarchy_weight: float | int = 0.01
     full_complex: bool = False
     normalise: bool = False
+    linking_objective: Literal["binary", "softmax"] = "binary"
     score_scale: float | int = 1.0
     learnable_score_scale: bool = False
     score_bias: float | int | None = None
@@ -115,6 +119,19 @@ class EventGroundingConfig(GroundingConfig):
             value = getattr(self, name)
             if not value > 0:
                 raise ValueError(f"{name} is {value}; accepted: a number above 0")
+
+    def validate_linking_objective(self):
+        """Refuse settings that have no part in the loss of linking.
+
+        Raises:
+            ValueError: `linking_objective` is `softmax`, with a `score_bias` or a `positive_weight`.
+        """
+        if self.linking_objective == "softmax" and (self.score_bias is not None or self.positive_weight != 1):
+            raise ValueError(
+                "linking_objective is 'softmax', which has no part for a bias of all scores or a weight "
+                f"of gold pairs; received score_bias {self.score_bias} and positive_weight "
+                f"{self.positive_weight}; accepted: None and 1"
+            )
 
 
 @strict

@@ -9,6 +9,18 @@ from torch.nn import functional
 from .similarities import cosine, in_full_precision
 
 
+def first_places(ids: torch.Tensor) -> torch.Tensor:
+    """Whether a place is the first of its event's.
+
+    Args:
+        ids: numbers of the events, `(E,)`.
+
+    Returns:
+        `(E,)`, bool.
+    """
+    return ~(ids.unsqueeze(0) == ids.unsqueeze(1)).tril(diagonal=-1).any(dim=-1)
+
+
 def gold_pairs(ids: torch.Tensor, gold_ids: torch.Tensor) -> torch.Tensor:
     """Which of some events each row has among its gold ones: every one that it has, not its own alone.
 
@@ -87,6 +99,44 @@ def linking_loss(
     """
     scores = cosine(mentions, events) if normalise else mentions @ events.transpose(0, 1)
     return candidate_loss(scores * scale + bias, gold, positive_weight)
+
+
+@in_full_precision
+def linking_contrast(
+    mentions: torch.Tensor,
+    events: torch.Tensor,
+    gold: torch.Tensor,
+    distinct: torch.Tensor,
+    *,
+    normalise: bool = False,
+    scale: float | torch.Tensor = 1.0,
+) -> torch.Tensor:
+    """Cross-entropy of each mention's gold events among the in-batch events that are not, beyond the paper.
+
+    Each gold event stands against the others alone, so that an event and its parents do not push each other
+    away.
+
+    Args:
+        mentions: `(M, d)`.
+        events: `(E, d)`.
+        gold: `(M, E)`, bool.
+        distinct: `(E,)`, bool, true for one of each event's places in the batch; the others are not read.
+        normalise: take the cosine in place of the dot product.
+        scale: what every dot product is multiplied by, the inverse of a temperature.
+
+    Returns:
+        Mean over the gold events of a mention, then over the mentions that have one, a scalar; 0 where none
+        has one.
+    """
+    scores = (cosine(mentions, events) if normalise else mentions @ events.transpose(0, 1)) * scale
+    positives, negatives = gold & distinct, ~gold & distinct
+    # Not infinity: where every event is gold, the gradient would be no number.
+    lowest = torch.finfo(scores.dtype).min
+    wrong = scores.masked_fill(~negatives, lowest).logsumexp(dim=-1, keepdim=True)
+    terms = functional.softplus(wrong - scores) * positives
+    counts = positives.sum(dim=-1)
+    each = terms.sum(dim=-1) / counts.clamp(min=1)
+    return each.sum() / (counts > 0).sum().clamp(min=1)
 
 
 @in_full_precision

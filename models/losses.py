@@ -18,7 +18,15 @@ from .chain_losses import (
     normal_corrupted_contrast,
     word_prediction,
 )
-from .grounding_losses import candidate_loss, gold_pairs, hierarchy_loss, hierarchy_score, linking_loss
+from .grounding_losses import (
+    candidate_loss,
+    first_places,
+    gold_pairs,
+    hierarchy_loss,
+    hierarchy_score,
+    linking_contrast,
+    linking_loss,
+)
 from .similarities import cosine, in_full_precision, rows_as_classes, without
 from .type_losses import log_absence, masked_pair_loss, noisy_or_loss, pair_targets, type_alignment
 
@@ -29,10 +37,12 @@ __all__ = [
     "composition_contrast",
     "corrupted_corrupted_contrast",
     "event_prediction",
+    "first_places",
     "gold_pairs",
     "hierarchy_loss",
     "hierarchy_score",
     "info_nce",
+    "linking_contrast",
     "linking_loss",
     "log_absence",
     "margin_contrast",

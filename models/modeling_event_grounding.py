@@ -13,7 +13,14 @@ from transformers.utils import ModelOutput
 from .configuration_event_grounding import EventGroundingConfig
 from .distributed import gather_rows
 from .initialisation import start_wide
-from .losses import gold_pairs, hierarchy_loss, hierarchy_score, linking_loss
+from .losses import (
+    first_places,
+    gold_pairs,
+    hierarchy_loss,
+    hierarchy_score,
+    linking_contrast,
+    linking_loss,
+)
 from .modeling_base import EventEncoderModel, EventModelOutput, EventPreTrainedModel
 from .similarities import unit
 
@@ -34,7 +41,8 @@ class EventGroundingForPreTrainingOutput(ModelOutput):
 
     Args:
         loss: weighted sum of the terms below, a scalar; None where only vectors are computed.
-        linking_loss: binary cross-entropy of mentions and events (section 5.1), before its weight.
+        linking_loss: cross-entropy of mentions and events, binary (section 5.1) or as `linking_objective`
+            says, before its weight.
         hierarchy_loss: binary cross-entropy of parents and children (Eq. 4), before its weight.
         embeddings: vectors of the mentions, of length one where `normalise` says so, `(batch,
             projection_dim)`; None in the stage `hierarchy`, which reads none.
@@ -365,16 +373,11 @@ class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
         gathered = {name: gather_rows(value) for name, value in {**views, **ids}.items()}
         terms = {}
         if "mentions" in views:
-            calibration: dict[str, torch.Tensor | float] = {"scale": config.score_scale}
-            if self.score_calibration is not None:
-                calibration = self.score_calibration()
-            terms["linking_loss"] = linking_loss(
+            terms["linking_loss"] = self._linking_loss(
                 gathered["mentions"],
                 gathered["events"].flatten(0, -2),
-                gold_pairs(gathered["event_ids"].flatten(), gathered["gold_event_ids"]),
-                config.positive_weight,
-                normalise=config.normalise,
-                **calibration,
+                gathered["event_ids"].flatten(),
+                gathered["gold_event_ids"],
             )
         if "parents" in views:
             is_parent = gold_pairs(
@@ -388,6 +391,21 @@ class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
         mentions = views.get("mentions")
         embeddings = None if mentions is None else self.event_grounding.comparable(mentions)
         return EventGroundingForPreTrainingOutput(loss=loss, embeddings=embeddings, **terms)
+
+    def _linking_loss(
+        self, mentions: torch.Tensor, events: torch.Tensor, ids: torch.Tensor, gold_ids: torch.Tensor
+    ) -> torch.Tensor:
+        config = self.config
+        calibration: dict[str, torch.Tensor | float] = {"scale": config.score_scale}
+        if self.score_calibration is not None:
+            calibration = self.score_calibration()
+        gold = gold_pairs(ids, gold_ids)
+        if config.linking_objective == "softmax":
+            scale, distinct = calibration["scale"], first_places(ids)
+            return linking_contrast(mentions, events, gold, distinct, normalise=config.normalise, scale=scale)
+        return linking_loss(
+            mentions, events, gold, config.positive_weight, normalise=config.normalise, **calibration
+        )
 
     def forward(
         self,

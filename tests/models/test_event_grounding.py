@@ -59,6 +59,11 @@ class TestEventGrounding(MethodCase):
         "normalised": Variant({"normalise": True, **CALIBRATED}, (LINKING,), idle=(SCORER,)),
         "scale": Variant({"learnable_score_scale": True}, (LINKING,), idle=(SCORER,)),
         "bias": Variant({"score_bias": 0}, (LINKING,), idle=(SCORER,)),
+        "softmax": Variant(
+            {"linking_objective": "softmax", "normalise": True, "learnable_score_scale": True},
+            (LINKING,),
+            idle=(SCORER,),
+        ),
     }
     required_inputs = {  # noqa: RUF012
         "input_ids": "mentions",
@@ -116,7 +121,7 @@ class TestEventGrounding(MethodCase):
         assert (config.mention_tokens, config.event_tokens, config.read_heading) == (128, 128, True)
         assert (config.linking_weight, config.hierarchy_weight) == (1.0, 0.01)
         assert (config.full_complex, config.positive_weight) == (False, 1.0)
-        assert not config.normalise
+        assert (config.normalise, config.linking_objective) == (False, "binary")
         assert (config.score_scale, config.learnable_score_scale, config.score_bias) == (1.0, False, None)
 
     # Towers
@@ -213,6 +218,32 @@ class TestEventGrounding(MethodCase):
         is_child = [[parent in of_child for of_child in known] for row in PARENT_IDS for parent in row]
         hierarchy = losses.hierarchy_loss(head.hierarchy_scorer(parents, children), torch.tensor(is_child))
         torch.testing.assert_close(output.hierarchy_loss, hierarchy, rtol=1e-4, atol=1e-5)
+
+    def test_softmax_of_single_texts(self, tiny_encoder: Path) -> None:
+        """Each event of the batch counts once, wherever it came."""
+        inputs = event_grounding_inputs(100)
+        fields = {"linking_objective": "softmax", "score_scale": 3.0, "normalise": True}
+        head = _head(tiny_encoder, share_towers=True, **fields).eval()
+        mentions = _embed_alone(head, inputs["input_ids"], inputs["attention_mask"], "mention")
+        events = _embed_alone(
+            head,
+            inputs["event_input_ids"].flatten(0, 1),
+            inputs["event_attention_mask"].flatten(0, 1),
+            "event",
+        )
+        numbers = [event for each in EVENT_IDS for event in each]
+        gold = [[event in row for event in numbers] for row in GOLD_EVENT_IDS]
+        first = [event not in numbers[:place] for place, event in enumerate(numbers)]
+        expected = losses.linking_contrast(
+            mentions, events, torch.tensor(gold), torch.tensor(first), normalise=True, scale=3.0
+        )
+        torch.testing.assert_close(head(**inputs).linking_loss, expected, rtol=1e-4, atol=1e-5)
+        assert not all(first)
+
+    @pytest.mark.parametrize("fields", [{"score_bias": -1.0}, {"positive_weight": 2}])
+    def test_softmax_has_no_bias_and_no_weight(self, fields: dict[str, float]) -> None:
+        with pytest.raises(Exception, match=r"linking_objective is 'softmax'.*accepted: None and 1"):
+            EventGroundingConfig(linking_objective="softmax", **fields)
 
     def test_length_one_is_for_linking_alone(self, tiny_encoder: Path) -> None:
         """The hierarchy is learned from vectors of any length."""

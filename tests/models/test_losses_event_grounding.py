@@ -12,9 +12,11 @@ from loss_case import LossCase, LossTests, random_numbers
 from eventformers.models import grounding_losses
 from eventformers.models.losses import (
     candidate_loss,
+    first_places,
     gold_pairs,
     hierarchy_loss,
     hierarchy_score,
+    linking_contrast,
     linking_loss,
 )
 
@@ -39,6 +41,7 @@ _COMPLEX = {
     "relation": random_numbers(SIZE, seed=8),
 }
 PRESENT = torch.ones_like(GOLD)
+DISTINCT = first_places(IDS)
 PRESENT[0, 0] = PRESENT[2, 2:] = False
 CASES = {
     "candidate_loss": LossCase("candidate_loss", _SCORES, {"gold": GOLD}),
@@ -65,6 +68,18 @@ CASES = {
         {**_VECTORS, "scale": torch.tensor(7.0, dtype=torch.float64)},
         {"gold": GOLD, "normalise": True},
     ),
+    "linking_contrast": LossCase("linking_contrast", _VECTORS, {"gold": GOLD, "distinct": DISTINCT}),
+    "linking_contrast-normalised": LossCase(
+        "linking_contrast",
+        {**_VECTORS, "scale": torch.tensor(7.0, dtype=torch.float64)},
+        {"gold": GOLD, "distinct": DISTINCT, "normalise": True},
+    ),
+    "linking_contrast-all-gold": LossCase(
+        "linking_contrast", _VECTORS, {"gold": torch.ones_like(GOLD), "distinct": DISTINCT}
+    ),
+    "linking_contrast-none-gold": LossCase(
+        "linking_contrast", _VECTORS, {"gold": torch.zeros_like(GOLD), "distinct": DISTINCT}
+    ),
     "hierarchy_score": LossCase("hierarchy_score", _COMPLEX),
     "hierarchy_score-full": LossCase(
         "hierarchy_score", {**_COMPLEX, "relation_real": random_numbers(SIZE, seed=9)}
@@ -77,13 +92,36 @@ class TestLosses(LossTests):
     cases = CASES
     equations = grounding_losses
     slow = slow_grounding_losses
-    without_numbers = frozenset({"gold_pairs"})
+    without_numbers = frozenset({"gold_pairs", "first_places"})
 
 
 def test_every_gold_event_of_the_batch_is_a_positive() -> None:
     """Event 7 stands in the batch twice, and event 2 is gold of two mentions."""
     assert torch.equal(gold_pairs(IDS, GOLD_IDS), GOLD)
     assert slow_grounding_losses.slow_gold_pairs(IDS.tolist(), GOLD_IDS.tolist()) == GOLD.tolist()
+
+
+def test_an_event_counts_once() -> None:
+    """Event 7 stands in the batch twice; its second place changes nothing."""
+    assert DISTINCT.tolist() == [
+        event not in IDS.tolist()[:place] for place, event in enumerate(IDS.tolist())
+    ]
+    assert first_places(torch.tensor([4, 4, 4])).tolist() == [True, False, False]
+    once = linking_contrast(_VECTORS["mentions"], _VECTORS["events"], GOLD, DISTINCT)
+    kept = linking_contrast(
+        _VECTORS["mentions"], _VECTORS["events"][DISTINCT], GOLD[:, DISTINCT], DISTINCT[DISTINCT]
+    )
+    torch.testing.assert_close(once, kept)
+
+
+def test_an_event_and_its_parent_do_not_compete() -> None:
+    """Two gold events and three wrong ones of score 0: each costs log 4, not log 5."""
+    zeros = torch.zeros(1, 2, dtype=torch.float64)
+    gold = torch.tensor([[True, True, False, False, False]])
+    loss = linking_contrast(
+        zeros, torch.zeros(5, 2, dtype=torch.float64), gold, torch.ones(5, dtype=torch.bool)
+    )
+    assert loss.item() == pytest.approx(math.log(4))
 
 
 def test_scores_of_zero() -> None:
