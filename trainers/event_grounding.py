@@ -219,7 +219,6 @@ METHOD = Method(
     dataset=("event_hierarchies", "mentions"),
     data_keys=frozenset(setting_names(EventHierarchiesConfig)),
     view_keys=frozenset(_SETTING_TYPES),
-    trained_whole=("hierarchy_scorer", "score_calibration"),
     tasks=("event_retrieval", "parent_discovery"),
     prepare=_prepare,
     paper_recipe="paper-multilingual",

@@ -101,7 +101,6 @@ METHOD = Method(
     dataset=("event_hierarchies", "mentions"),
     data_keys=frozenset(setting_names(EventHierarchiesConfig)),
     view_keys=frozenset(_SETTING_TYPES),
-    trained_whole=("prediction_head",),
     tasks=(),
     prepare=_prepare,
     paper_recipe="paper-multilingual-cross",

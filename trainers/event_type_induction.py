@@ -336,7 +336,6 @@ METHOD = Method(
             *("translation_models", "translation_cache", "frames"),
         }
     ),
-    trained_whole=("query_map", "key_map", "type_name_head", "frame_head", "score_bias", "trigger_finder"),
     tasks=("type_induction", "type_naming", "frame_linking"),
     prepare=_prepare,
 )

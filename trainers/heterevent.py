@@ -386,15 +386,6 @@ METHOD = Method(
     dataset=("event_chains", "chains"),
     data_keys=frozenset({"validation_rows", *setting_names(EventChainsConfig)}),
     view_keys=frozenset(set(_SETTING_TYPES) - {"validation_rows"}),
-    trained_whole=(
-        "composition",
-        "chain_encoder",
-        "word_projection",
-        "next_event",
-        "previous_event",
-        "word_output",
-        *(f"graph_layers.{number}" for number in range(8)),
-    ),
     tasks=("mcnc", "mcns_v", "multistep_base", "multistep_sky", "mcne_v"),
     prepare=_prepare,
 )

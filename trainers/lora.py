@@ -2,24 +2,89 @@
 
 from __future__ import annotations
 
-from peft import LoraConfig, PeftModel, get_peft_model
-from peft.utils.constants import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict
+from peft.tuners.lora import LoraLayer
+from peft.tuners.trainable_tokens import TrainableTokensLayer
+from peft.utils.constants import (
+    SAFETENSORS_WEIGHTS_NAME,
+    TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING,
+)
+from safetensors.torch import load_file, save_file
+from torch import nn
+from transformers import PreTrainedConfig
 
 from eventformers.errors import EventformersError
+from eventformers.files import write_text
 from eventformers.models.modeling_base import EventPreTrainedModel
 
+ADAPTER_FOLDER = "adapter"
+"""Holds, in the folder of a model whose adapters are merged, the adapters alone."""
 
-def add_lora(
-    head: EventPreTrainedModel, trained_whole: tuple[str, ...], encoder_name: str, rank: int = 8
-) -> PeftModel:
-    """Freeze a head's encoder and add low-rank adapters to its attention.
+_CARD = """---
+library_name: peft
+{base_model}tags:
+- eventformers
+- {method}
+- lora
+---
+# Adapters of {class_name}
 
-    Of the token embeddings only those of `added_token_ids` train, and are saved with the adapters.
+Low-rank adapters of rank {rank} for the attention of the encoder{whole}. On the encoder that they start from:
+
+```python
+from eventformers import {class_name}
+from peft import PeftModel
+
+base = {class_name}.from_encoder({arguments})
+{resize}model = PeftModel.from_pretrained(base, "{folder}")
+```
+
+What they were trained on, and under which licences, the card of the model with the adapters merged tells.
+"""
+
+
+def modules_beside_encoders(head: EventPreTrainedModel) -> list[str]:
+    """The modules of a head that are in none of its pretrained encoders, each as large as can be.
+
+    A list of modules is none that PEFT could train: its entries are.
 
     Args:
         head: the training head.
-        trained_whole: modules beside the encoder, which train as they are: PEFT would freeze them otherwise.
-        encoder_name: where the adapter says that its encoder comes from.
+
+    Returns:
+        Their full names.
+    """
+    encoders = [id(encoder) for encoder in head.text_encoders()]
+
+    def found(module: nn.Module, prefix: str) -> Iterator[str]:
+        for name, child in module.named_children():
+            if id(child) in encoders:
+                continue
+            holds_encoder = any(id(part) in encoders for part in child.modules())
+            if holds_encoder or isinstance(child, (nn.ModuleList, nn.ModuleDict)):
+                yield from found(child, f"{prefix}{name}.")
+            elif child.state_dict():
+                yield f"{prefix}{name}"
+
+    return list(found(head, ""))
+
+
+def add_lora(head: EventPreTrainedModel, encoder_name: str, rank: int = 8) -> PeftModel:
+    """Freeze a head's encoder and add low-rank adapters to its attention.
+
+    Of the token embeddings only those of `added_token_ids` train, and are saved with the adapters. What
+    stands beside the encoder trains whole: PEFT would freeze it otherwise, fresh weights included.
+
+    Args:
+        head: the training head.
+        encoder_name: where the adapter says that its encoder comes from; of a folder only the last part is
+            told.
         rank: rank of the adapters.
 
     Returns:
@@ -35,7 +100,7 @@ def add_lora(
         raise EventformersError(
             f"--lora: no target modules are known for a {model_type} encoder; known: {known}"
         )
-    head.name_or_path = encoder_name
+    head.name_or_path = Path(encoder_name).name if Path(encoder_name).is_dir() else encoder_name
     tables = [encoder.get_input_embeddings() for encoder in head.text_encoders()]
     names = [name for name, module in head.named_modules() if any(module is table for table in tables)]
     added = head.config.added_token_ids
@@ -43,7 +108,115 @@ def add_lora(
         r=rank,
         lora_alpha=2 * rank,
         target_modules=rf".*\bencoder\..*\.({'|'.join(targets)})",
-        modules_to_save=list(trained_whole),
+        modules_to_save=modules_beside_encoders(head),
         trainable_token_indices=None if added is None else dict.fromkeys(names, added),
     )
     return get_peft_model(head, settings)
+
+
+@torch.no_grad()
+def average_with_start(model: PeftModel, share: float) -> None:
+    """Move the trained encoders towards their start, which is what the average of both weights is.
+
+    Args:
+        model: the head with adapters, after the training.
+        share: share of the start, from 0 to 1.
+    """
+    for module in model.modules():
+        if isinstance(module, LoraLayer):
+            for matrix in module.lora_B.values():
+                matrix.weight.mul_(1 - share)
+        elif isinstance(module, TrainableTokensLayer):
+            for name, vectors in module.trainable_tokens_delta.items():
+                vectors.lerp_(module.trainable_tokens_original[name].to(vectors), share)
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """Trained adapters, with the modules that were trained whole, apart from their model.
+
+    Args:
+        settings: the settings of PEFT.
+        weights: the weights as PEFT saves them.
+        head_class: class of the head.
+        config: configuration of the head.
+    """
+
+    settings: LoraConfig
+    weights: Mapping[str, torch.Tensor]
+    head_class: str
+    config: PreTrainedConfig
+
+    @classmethod
+    def of(cls, model: PeftModel) -> Adapter:
+        """Take the adapters of a model; a merge, which removes them there, must come later."""
+        head = model.get_base_model()
+        weights = {
+            name: value.detach().cpu().clone().contiguous()
+            for name, value in get_peft_model_state_dict(model).items()
+        }
+        settings = cast(LoraConfig, replace(model.peft_config["default"], inference_mode=True))
+        return cls(settings, weights, type(head).__name__, head.config)
+
+    def after(self, earlier: Path) -> Adapter:
+        """These adapters behind those of the stage before, as one that starts where that one started.
+
+        A product of low rank beside another is one product of both ranks. What trains whole, the stage before
+        has handed on.
+
+        Args:
+            earlier: folder of the adapters of the stage before, as `save` writes it.
+        """
+        before = load_file(earlier / SAFETENSORS_WEIGHTS_NAME)
+        rank = LoraConfig.from_pretrained(earlier).r
+        joined = dict(self.weights)
+        for name, value in self.weights.items():
+            if ".lora_A." in name:
+                joined[name] = torch.cat([before[name], value])
+            elif ".lora_B." in name:
+                joined[name] = torch.cat([before[name], value], dim=1)
+        # Alpha grows with the rank, so that their ratio, by which the product is multiplied, stays.
+        scale = self.settings.lora_alpha // self.settings.r
+        ranks = self.settings.r + rank
+        settings = replace(self.settings, r=ranks, lora_alpha=scale * ranks)
+        return replace(self, settings=settings, weights=joined)
+
+    def save(self, folder: Path) -> None:
+        """Write the adapters as PEFT reads them, with a card.
+
+        Args:
+            folder: made where it is absent.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file(dict(self.weights), folder / SAFETENSORS_WEIGHTS_NAME, metadata={"format": "pt"})
+        self.settings.save_pretrained(folder)
+        write_text(folder / "README.md", self._card(folder.name))
+
+    def _card(self, folder: str) -> str:
+        encoder = self.settings.base_model_name_or_path or ""
+        modules = ", ".join(f"`{name}`" for name in self.settings.modules_to_save or ())
+        changed = "".join(f", {name}={value!r}" for name, value in _changed_fields(self.config).items())
+        added = self.config.added_token_ids is not None
+        vocabulary = self.config.encoder_config.vocab_size
+        return _CARD.format(
+            # The Hub refuses a base model that is no name of one.
+            base_model=f"base_model: {encoder}\n" if encoder.count("/") == 1 else "",
+            method=self.config.model_type,
+            class_name=self.head_class,
+            rank=self.settings.r,
+            whole=f", and {modules}, trained whole" if modules else "",
+            arguments=f'"{encoder}"{changed}',
+            resize=f"base.resize_token_embeddings({vocabulary}, mean_resizing=False)\n" if added else "",
+            folder=folder,
+        )
+
+
+def _changed_fields(config: Any) -> dict[str, Any]:
+    """The method's own fields of a configuration that are not at their defaults."""
+    shared = {entry.name for entry in fields(PreTrainedConfig)} | {"text_config"}
+    plain = type(config)(text_config=config.text_config)
+    return {
+        entry.name: getattr(config, entry.name)
+        for entry in fields(config)
+        if entry.name not in shared and getattr(config, entry.name) != getattr(plain, entry.name)
+    }

@@ -72,7 +72,6 @@ class Method:
             recipe's `data` section names none.
         data_keys: settings that `prepare` reads from a recipe's `data` section.
         view_keys: settings that it reads from the `views` section.
-        trained_whole: modules beside the encoder, which an adapter trains as they are.
         tasks: evaluation tasks that a run is scored on.
         prepare: makes the training data from a recipe, the raw or built data, the tokenizer, the head before
             training and a seed.
@@ -90,7 +89,6 @@ class Method:
     dataset: tuple[str, str]
     data_keys: frozenset[str]
     view_keys: frozenset[str]
-    trained_whole: tuple[str, ...]
     tasks: tuple[str, ...]
     prepare: Callable[[Recipe, str | None, PreTrainedTokenizerBase, Any, int], TrainingData]
     choose_tasks: Callable[[Recipe], tuple[str, ...]] | None = None

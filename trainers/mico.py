@@ -267,7 +267,6 @@ METHOD = Method(
     dataset=("commonsense_graphs", "conceptnet_inductive_pairs"),
     data_keys=frozenset({"config", "validation_rows", *setting_names(CommonsenseGraphsConfig)}),
     view_keys=frozenset({"max_seq_length", "num_alternatives", "both_directions"}),
-    trained_whole=("logit_scale", "earlier_alternatives"),
     tasks=("conceptnet_completion", "atomic_completion", "copa", "siqa", "csqa"),
     prepare=_prepare,
     choose_tasks=_choose_tasks,

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from accelerate import PartialState
-from peft import PeftModel
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 from eventformers.errors import EventformersError
@@ -19,6 +18,7 @@ from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.base import write_arguments
 from eventformers.trainers.checkpoints import RUN_FILE, remove_earlier_run
+from eventformers.trainers.lora import ADAPTER_FOLDER, Adapter
 from eventformers.trainers.method import Method, load_method
 from eventformers.trainers.recipes import Recipe, apply_settings, check_keys, check_types, load_recipe
 from eventformers.trainers.stage_training import StageOptions, StageRun, check_settings, train_stage
@@ -50,7 +50,7 @@ class TrainingRun:
         recipe: the recipe with its overrides.
         seed: the seed.
         model: the trained head of the last stage; adapters are merged.
-        adapter: the head with its adapters, before the merge; None without `lora`.
+        adapter: the adapters of all stages; None without `lora`.
         tokenizer: the encoder's tokenizer.
         arguments: the training arguments of the last stage.
         data: what the card tells of its data.
@@ -63,7 +63,7 @@ class TrainingRun:
     recipe: Recipe
     seed: int
     model: EventPreTrainedModel
-    adapter: PeftModel | None
+    adapter: Adapter | None
     tokenizer: PreTrainedTokenizerBase
     arguments: EventTrainingArguments
     data: dict[str, Any]
@@ -252,7 +252,7 @@ def save_run(run: TrainingRun | StageRun, folder: Path) -> None:
         folder: where the files go.
     """
     if run.adapter is not None:
-        run.adapter.save_pretrained(folder / "adapter")
+        run.adapter.save(folder / ADAPTER_FOLDER)
     run.model.save_pretrained(folder)
     run.tokenizer.save_pretrained(folder)
     write_arguments(run.arguments, folder)

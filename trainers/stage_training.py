@@ -12,7 +12,6 @@ from typing import Any, cast
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
-from peft import PeftModel
 from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
@@ -25,7 +24,7 @@ from eventformers.trainers.base import EventTrainer
 from eventformers.trainers.checkpoints import is_finished, last_whole_checkpoint
 from eventformers.trainers.early_stopping import stopping_callbacks
 from eventformers.trainers.encoder_cache import cache_encoder
-from eventformers.trainers.lora import add_lora
+from eventformers.trainers.lora import ADAPTER_FOLDER, Adapter, add_lora, average_with_start
 from eventformers.trainers.method import Method
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.silhouette_stopping import (
@@ -70,7 +69,7 @@ class StageRun:
 
     Args:
         model: the trained head; adapters are merged.
-        adapter: the head with its adapters, before the merge; None without `lora`.
+        adapter: the adapters, those of earlier stages included; None without `lora`.
         tokenizer: the encoder's tokenizer.
         arguments: the training arguments.
         data: what the card tells of the data.
@@ -80,7 +79,7 @@ class StageRun:
     """
 
     model: EventPreTrainedModel
-    adapter: PeftModel | None
+    adapter: Adapter | None
     tokenizer: PreTrainedTokenizerBase
     arguments: EventTrainingArguments
     data: dict[str, Any]
@@ -149,8 +148,11 @@ def train_stage(
             "--lora adapts the encoder, and freeze_encoder keeps it as it is; accepted: --lora with "
             "freeze_encoder=false and encoder_cache_tokens=null, or a run without --lora"
         )
-    start = _start_weights(model, arguments.start_weight_share, options.lora)
-    trained = add_lora(model, method.trained_whole, options.encoder_name) if options.lora else model
+    start = None if options.lora else _start_weights(model, arguments.start_weight_share)
+    trained = add_lora(model, options.encoder_name) if options.lora else model
+    if options.lora:
+        # PEFT makes what is trained whole train, whatever it was before.
+        _freeze(trained, arguments.frozen_modules or [])
     trainer = EventTrainer(
         model=trained,
         args=arguments,
@@ -183,12 +185,18 @@ def train_stage(
         trainer.accelerator.wait_for_everyone()
         if trainer.is_world_process_zero():
             remove_other_checkpoints(chosen, trainer.state.global_step)
-    merged = trained.merge_and_unload() if options.lora else trained
-    if start is not None:
-        start.average_into(_encoders(merged), arguments.start_weight_share)
+    adapter = None
+    if options.lora:
+        average_with_start(trained, arguments.start_weight_share)
+        adapter = Adapter.of(trained)
+        if earlier is not None:
+            adapter = adapter.after(earlier / ADAPTER_FOLDER)
+        trained = trained.merge_and_unload()
+    elif start is not None:
+        start.average_into(_encoders(trained), arguments.start_weight_share)
     return StageRun(
-        model=merged.eval(),
-        adapter=trained if options.lora else None,
+        model=trained.eval(),
+        adapter=adapter,
         tokenizer=tokenizer,
         arguments=arguments,
         data=prepared.description,
@@ -248,14 +256,8 @@ def _freeze(model: EventPreTrainedModel, names: Sequence[str]) -> None:
             parameter.requires_grad_(False)
 
 
-def _start_weights(model: EventPreTrainedModel, share: float, lora: bool) -> StartWeights | None:
+def _start_weights(model: EventPreTrainedModel, share: float) -> StartWeights | None:
     """The start's weights where the final encoder is to have a share of them."""
-    if not 0 <= share < 1:
-        raise EventformersError(
-            f"setting start_weight_share: found {share}; accepted: a number from 0 to below 1"
-        )
-    if share and lora:
-        raise EventformersError("start_weight_share needs whole weights; accepted: 0 with --lora")
     return StartWeights(_encoders(model)) if share else None
 
 
@@ -273,6 +275,11 @@ def _make_arguments(
         EventformersError: an argument is not accepted.
     """
     check_silhouette_settings(recipe.training)
+    share = recipe.training.get("start_weight_share", 0.0)
+    if not 0 <= share < 1:
+        raise EventformersError(
+            f"setting start_weight_share: found {share}; accepted: a number from 0 to below 1"
+        )
     chooses_later = recipe.training.get("silhouette_window") is not None
     settings: dict[str, Any] = {
         "dataloader_drop_last": True,

@@ -254,7 +254,6 @@ METHOD = Method(
     dataset=("event_chains", "cooccurrence"),
     data_keys=frozenset({"streaming", "validation_rows", *setting_names(EventChainsConfig)}),
     view_keys=frozenset({"max_seq_length", "co_events_without_shared_words", *SUBSTITUTION_KEYS}),
-    trained_whole=("prototypes", "mlm_head"),
     tasks=("hard_similarity", "hard_similarity_extended", "transitive_similarity"),
     prepare=_prepare,
 )

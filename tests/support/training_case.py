@@ -6,6 +6,7 @@ A method's test file subclasses `MethodTrainingCase`, names the method and write
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.trainers.checkpoints import RUN_FILE
 from eventformers.trainers.gradient_cache import backward_in_chunks
+from eventformers.trainers.lora import ADAPTER_FOLDER, add_lora, modules_beside_encoders
 from eventformers.trainers.method import load_method
 from eventformers.trainers.recipes import list_recipes, load_recipe
 from eventformers.trainers.run import TrainingRun, accepted_keys, resolve_recipe, train_head
@@ -238,7 +240,6 @@ class MethodTrainingCase:
             device="cpu",
             create_model_card=False,
         )
-        assert (finished.folder / "adapter" / "adapter_model.safetensors").is_file()
         assert not (finished.folder / "README.md").exists()
         merged = load_file(finished.folder / "model.safetensors")
         assert not [name for name in merged if "lora" in name or "modules_to_save" in name]
@@ -251,6 +252,37 @@ class MethodTrainingCase:
         }
         assert changed
         assert all("attention" in name for name in changed)
+        self.adapters_give_the_model(finished, tiny_encoder)
+
+    def adapters_give_the_model(self, finished: FinishedRun, encoder: Path) -> None:
+        """On a fresh head over the encoder, by the example of their card; all stages are in them."""
+        adapter = finished.folder / ADAPTER_FOLDER
+        card = (adapter / "README.md").read_text(encoding="utf-8")
+        text = card + (adapter / "adapter_config.json").read_text(encoding="utf-8")
+        assert str(encoder) not in text
+        [code] = re.findall(r"^```python\n(.*?)^```", card, flags=re.DOTALL | re.MULTILINE)
+        for told, place in ((encoder.name, encoder), (ADAPTER_FOLDER, adapter)):
+            assert json.dumps(told) in code
+            code = code.replace(json.dumps(told), json.dumps(str(place)))
+        names: dict[str, Any] = {}
+        exec(code, names)  # noqa: S102 - the example is the card's own
+        found = names["model"].merge_and_unload().state_dict()
+        assert set(found) == set(finished.run.model.state_dict())
+        for name, value in finished.run.model.state_dict().items():
+            torch.testing.assert_close(found[name], value, rtol=1e-5, atol=1e-6, msg=name)
+
+    def test_lora_freezes_the_encoder_alone(self, tiny_encoder: Path) -> None:
+        """What the encoder did not bring along would stay as it was drawn."""
+        head = load_method(self.method).head_class.from_encoder(str(tiny_encoder), **self.head_fields)
+        inside = {id(value) for encoder in head.text_encoders() for value in encoder.parameters()}
+        fresh = {name for name, value in head.named_parameters() if id(value) not in inside}
+        trained = {
+            name.removeprefix("base_model.model.").replace("modules_to_save.default.", "")
+            for name, value in add_lora(head, "tiny").named_parameters()
+            if value.requires_grad
+        }
+        assert fresh <= trained
+        assert all(".lora_" in name for name in trained - fresh)
 
     def test_gradient_cache_equals_one_pass(self, tiny_encoder_without_dropout: Path, raw: Path) -> None:
         self.needs_chunks()
@@ -405,7 +437,8 @@ class MethodTrainingCase:
     def test_modules_have_their_own_learning_rates(
         self, tiny_encoder: Path, raw: Path, tmp_path: Path
     ) -> None:
-        module = load_method(self.method).trained_whole[0]
+        head = load_method(self.method).head_class.from_encoder(str(tiny_encoder), **self.head_fields)
+        module = modules_beside_encoders(head)[0].rpartition(".")[2]
         run = self.run(
             tiny_encoder,
             raw,

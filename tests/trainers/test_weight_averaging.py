@@ -9,8 +9,10 @@ import torch
 from torch import nn
 from transformers import AutoModel
 
+from eventformers import SwccForPreTraining
 from eventformers.encoders import resolve_encoder
 from eventformers.errors import EventformersError
+from eventformers.trainers.lora import add_lora, average_with_start
 from eventformers.trainers.method import load_method
 from eventformers.trainers.run import TrainingRun, resolve_recipe, train_head
 from eventformers.trainers.weight_averaging import StartWeights
@@ -36,11 +38,15 @@ def _run(encoder: Path, output: Path, *settings: str, lora: bool = False) -> Tra
     )
 
 
-def test_a_run_saves_the_average(tiny_encoder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("lora", [False, True], ids=["whole", "lora"])
+def test_a_run_saves_the_average(tiny_encoder: Path, tmp_path: Path, lora: bool) -> None:
     start = AutoModel.from_pretrained(resolve_encoder(str(tiny_encoder))).state_dict()
-    end = _run(tiny_encoder, tmp_path / "end", "start_weight_share=0.0").model.base_model.encoder.state_dict()
-    half = _run(tiny_encoder, tmp_path / "half", "start_weight_share=0.5").model.base_model.encoder
-    for name, value in half.state_dict().items():
+    runs = [
+        _run(tiny_encoder, tmp_path / str(share), f"start_weight_share={share}", lora=lora)
+        for share in (0.0, 0.5)
+    ]
+    end, half = (run.model.base_model.encoder.state_dict() for run in runs)
+    for name, value in half.items():
         torch.testing.assert_close(value, (start[name] + end[name]) / 2, msg=name)
     assert any(not torch.equal(end[name], value) for name, value in start.items() if name in end)
 
@@ -48,5 +54,18 @@ def test_a_run_saves_the_average(tiny_encoder: Path, tmp_path: Path) -> None:
 def test_refused_settings(tiny_encoder: Path, tmp_path: Path) -> None:
     with pytest.raises(EventformersError, match=r"start_weight_share: found 1\.0; accepted"):
         _run(tiny_encoder, tmp_path, "start_weight_share=1.0")
-    with pytest.raises(EventformersError, match="accepted: 0 with --lora"):
-        _run(tiny_encoder, tmp_path, "start_weight_share=0.5", lora=True)
+
+
+def test_learned_tokens_are_averaged_under_lora(tiny_encoder: Path) -> None:
+    head = SwccForPreTraining.from_encoder(str(tiny_encoder), added_token_ids=[7, 9])
+    table = head.get_input_embeddings().weight.detach().clone()
+    model = add_lora(head, "tiny")
+    with torch.no_grad():
+        for name, value in model.named_parameters():
+            if "trainable_tokens_delta" in name:
+                value.add_(4.0)
+    average_with_start(model, 0.25)
+    merged = model.merge_and_unload().get_input_embeddings().weight
+    expected = table.clone()
+    expected[[7, 9]] += 3.0
+    torch.testing.assert_close(merged, expected)
