@@ -22,6 +22,10 @@ from eventformers.inference.loading import find_device
 from eventformers.model_cards import ModelCard, TrainedOn, write_card
 from eventformers.model_cards.markdown import code, duration, number, table
 from eventformers.results import TaskResult, write_eval_results
+from eventformers.sentence_transformers_files import (
+    remove_files_of_earlier_model,
+    write_sentence_transformers_files,
+)
 from eventformers.tasks import TASKS
 from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER, can_resume, recorded_seed
 from eventformers.trainers.method import load_method
@@ -125,10 +129,12 @@ def train(
             logger.warning("%d texts were longer than max_seq_length and were cut", run.truncated)
         with staged_folder(folder) as staging:
             save_run(run, staging)
+            write_sentence_transformers_files(run.model.base_model, run.tokenizer, staging)
             write_log(run.stages, staging)
             trained = load_encoder(str(staging), device=device)
             results = _score(run, trained, scored_tasks, folder, encoder, evaluation_data, device, staging)
             write_eval_results(results, staging)
+            remove_files_of_earlier_model(folder)
         if create_model_card:
             write_card(folder, _card(run, folder.name, encoder or PACKAGED_ENCODER, results))
     return FinishedRun(folder, run, results)

@@ -1,0 +1,174 @@
+"""Folders of finished runs as models of sentence-transformers."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny import save_tiny_bi_encoder
+from transformers import AutoTokenizer
+
+import eventformers
+from eventformers.inference.encode import load_encoder
+from eventformers.inference.grounding_encoding import EventText, encode_events
+from eventformers.sentence_transformers_files import (
+    loads_as_sentence_transformer,
+    remove_files_of_earlier_model,
+    write_sentence_transformers_files,
+)
+
+sentence_transformers = pytest.importorskip(
+    "sentence_transformers", reason="sentence-transformers is not installed"
+)
+
+# Longer than the tiny tokenizer's 32 tokens, and of different lengths, so that texts are cut and padded.
+TEXTS = ["storm flooded city", "police arrested thief " * 12, "a", "company bought bank of the river"]
+EVENTS = [
+    # Whole it has more tokens than some budgets; the title has not, so that both cut the description.
+    EventText("storm", "it flooded the city and the bank of the river"),
+    EventText("trial"),
+]
+EVENT_TEXTS = [f"{title} [ENT_TITLE] {description}".strip() for title, description in EVENTS]
+MODELS = {
+    "swcc": (eventformers.SwccModel, {"pooling": "cls"}),
+    "swcc with projection": (eventformers.SwccModel, {"pooling": "mean", "projection_dim": 7}),
+    "mico": (eventformers.MicoModel, {}),
+    "type induction": (eventformers.EventTypeInductionModel, {"trigger_input": "none", "projection_dim": 7}),
+    "type induction, triggers found": (
+        eventformers.EventTypeInductionModel,
+        {"trigger_input": "found", "trained_types": ["Attack", "Trial"]},
+    ),
+}
+TOWERS = {
+    "two towers": {"pooling": "cls"},
+    "two towers with projection": {"pooling": "mean", "projection_dim": 7, "event_tokens": 12},
+    "one tower at length 1": {"share_towers": True, "normalise": True, "event_tokens": 12},
+}
+FRESH = """
+import json, sys
+class Hidden:
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname.split(".")[0] in ("eventformers", "torch_geometric"):
+            raise ModuleNotFoundError(fullname)
+sys.meta_path.insert(0, Hidden())
+from sentence_transformers import SentenceTransformer
+asked = json.loads(sys.stdin.read())
+vectors = {}
+for folder, trusted in asked["folders"].items():
+    model = SentenceTransformer(folder, device="cpu", trust_remote_code=trusted)
+    vectors[folder] = model.encode(asked["texts"]).tolist()
+json.dump(vectors, open(asked["answer"], "w"))
+"""
+
+
+def saved(name: str, encoder: Path, folder: Path) -> Path:
+    """A tiny model of that name with what sentence-transformers needs."""
+    if name in TOWERS:
+        save_tiny_bi_encoder(encoder, folder, **TOWERS[name])
+    else:
+        model_class, fields = MODELS[name]
+        torch.manual_seed(0)
+        model_class.from_encoder(str(encoder), **fields).save_pretrained(folder)
+        AutoTokenizer.from_pretrained(encoder).save_pretrained(folder)
+    loaded = load_encoder(folder, device="cpu")
+    write_sentence_transformers_files(loaded.model, loaded.tokenizer, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folders(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("models")
+    return {name: saved(name, tiny_encoder, root / name.replace(" ", "-")) for name in (*MODELS, *TOWERS)}
+
+
+@pytest.mark.filterwarnings("ignore:.*were cut there")
+@pytest.mark.parametrize("name", [*MODELS, *TOWERS])
+def test_vectors_equal_those_of_encode(folders: dict[str, Path], name: str) -> None:
+    model = sentence_transformers.SentenceTransformer(str(folders[name]), device="cpu")
+    vectors = model.encode(TEXTS)
+    expected = eventformers.encode(folders[name], TEXTS, device="cpu")
+    np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-5)
+    assert model.get_embedding_dimension() == expected.shape[1]
+    assert model.similarity_fn_name == ("dot" if name in TOWERS else "cosine")
+
+
+@pytest.mark.filterwarnings("ignore:.*were cut there")
+@pytest.mark.parametrize("name", TOWERS)
+def test_each_side_is_a_model_of_its_own(folders: dict[str, Path], name: str) -> None:
+    folder = folders[name]
+    encoder = load_encoder(folder, device="cpu")
+    expected = encode_events(encoder, EVENTS).vectors
+    whole = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+    alone = sentence_transformers.SentenceTransformer(str(folder / "event"), device="cpu")
+    for vectors in (whole.encode_document(EVENT_TEXTS), alone.encode(EVENT_TEXTS)):
+        np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-5)
+    mentions = sentence_transformers.SentenceTransformer(str(folder / "mention"), device="cpu")
+    expected = encoder.encode(TEXTS)
+    for vectors in (whole.encode_query(TEXTS), mentions.encode(TEXTS)):
+        np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-5)
+    assert alone.similarity_fn_name == mentions.similarity_fn_name == "dot"
+    is_shared = "share_towers" in TOWERS[name]
+    weights = (folder / side / "model.safetensors" for side in ("mention", "event"))
+    assert len({path.stat().st_ino for path in weights}) == (1 if is_shared else 2)
+
+
+@pytest.mark.filterwarnings("ignore:.*were cut there")
+def test_loads_without_this_package(folders: dict[str, Path], tmp_path: Path) -> None:
+    """As remote code; the towers of event grounding are plain encoders, which need none."""
+    names = ["swcc with projection", "mico", "type induction, triggers found", "two towers with projection"]
+    asked = {
+        "folders": {str(folders[name]): name not in TOWERS for name in names},
+        "texts": TEXTS,
+        "answer": str(tmp_path / "answer.json"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", FRESH],
+        cwd=tmp_path,
+        env={**os.environ, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "1"},
+        input=json.dumps(asked),
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    answer = json.loads((tmp_path / "answer.json").read_text(encoding="utf-8"))
+    for name in names:
+        expected = load_encoder(folders[name], device="cpu").encode(TEXTS)
+        np.testing.assert_allclose(answer[str(folders[name])], expected, rtol=0, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("trigger_input", ["marked", "span", "marked_span"])
+def test_a_model_that_reads_triggers_is_left_out(
+    tiny_encoder: Path, tmp_path: Path, trigger_input: str
+) -> None:
+    model = eventformers.EventTypeInductionModel.from_encoder(str(tiny_encoder), trigger_input=trigger_input)
+    assert not loads_as_sentence_transformer(model.config.to_dict())
+    write_sentence_transformers_files(model, AutoTokenizer.from_pretrained(tiny_encoder), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_of_chains_is_left_out(tiny_heterevent: Path, tmp_path: Path) -> None:
+    encoder = load_encoder(tiny_heterevent, device="cpu")
+    write_sentence_transformers_files(encoder.model, encoder.tokenizer, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_of_an_earlier_model_stays(folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(folders["two towers"], folder)
+    (folder / "onnx").mkdir()
+    (folder / "onnx" / "model.onnx").write_text("x")
+    before = {path.name for path in folder.iterdir()}
+    remove_files_of_earlier_model(folder)
+    removed = before - {path.name for path in folder.iterdir()}
+    assert removed == {
+        *("modules.json", "config_sentence_transformers.json", "router_config.json"),
+        *("mention", "event", "onnx"),
+    }
