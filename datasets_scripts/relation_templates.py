@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -18,61 +17,6 @@ DIRECTIONS: tuple[Direction, ...] = ("forward", "reverse")
 
 GRAPHS = ("conceptnet", "atomic")
 
-_CONCEPTNET: dict[str, tuple[str, str]] = {
-    "AtLocation": ("located or found at or in or on", "is the position of"),
-    "CapableOf": ("is or are capable of", "is a skill of"),
-    "Causes": ("causes", "because"),
-    "CausesDesire": ("makes someone want", "because"),
-    "CreatedBy": ("is created by", "create"),
-    "DefinedAs": ("is defined as", "is known as"),
-    "DesireOf": ("desires", "is desired by"),
-    "Desires": ("desires", "is desired by"),
-    "HasA": ("has, possesses, or contains", "is possessed by"),
-    "HasFirstSubevent": ("begins with the event or action", "is the beginning of"),
-    "HasLastSubevent": ("ends with the event or action", "is the end of"),
-    # Ours, by the pattern of HasPainIntensity: no template of this relation was published.
-    "HasPainCharacter": ("causes pain character of", "is the pain character caused by"),
-    "HasPainIntensity": ("causes pain intensity of", "is the pain intensity caused by"),
-    "HasPrerequisite": ("to do this, one requires", "is the prerequisite of"),
-    "HasProperty": ("can be characterized by being or having", "is the property of"),
-    "HasSubevent": ("includes the event or action", "is included by"),
-    "InheritsFrom": ("inherits from", "hands down to"),
-    "InstanceOf": ("is an example or instance of", "include"),
-    "IsA": ("is a", "includes"),
-    "LocatedNear": ("is located near", "is located near"),
-    "LocationOfAction": ("is acted at the location of", "is the location for acting"),
-    "MadeOf": ("is made of", "make up of"),
-    "MotivatedByGoal": ("is a step towards accomplishing the goal", "motivate"),
-    "NotCapableOf": ("is not or are not capable of", "is not a skill of"),
-    "NotDesires": ("do not desire", "is not desired by"),
-    "NotHasA": ("does not have, possess, or contain", "is not possessed by"),
-    "NotHasProperty": ("can not be characterized by being or having", "is not the property of"),
-    "NotIsA": ("is not a", "does not include"),
-    "NotMadeOf": ("is not made of", "is not used to make"),
-    "PartOf": ("is a part of", "include"),
-    "ReceivesAction": ("can receive or be affected by the action", "affect"),
-    "RelatedTo": ("is related to", "is related to"),
-    "SymbolOf": ("is a symbol of", "can be represented by"),
-    "UsedFor": ("used for", "could make use of"),
-}
-"""What follows the head, and what follows the tail (MICO, Table 10, and the relations that it omits)."""
-
-_ATOMIC: dict[str, tuple[str, str, str]] = {
-    "oEffect": ("as a result, PersonY or others will", "PersonY or others will", "because PersonX"),
-    "oReact": ("as a result, PersonY or others feel", "PersonY or others feel", "because PersonX"),
-    "oWant": ("as a result, PersonY or others want", "PersonY or others want", "because PersonX"),
-    "xAttr": ("PersonX is seen as", "PersonX is seen as", "because PersonX"),
-    "xEffect": ("as a result, PersonX will", "PersonX will", "because PersonX"),
-    "xIntent": ("because PersonX wanted", "PersonX wanted", "as a result PersonX"),
-    "xNeed": ("but before, PersonX needed", "PersonX needs", "as a result PersonX"),
-    "xReact": ("as a result, PersonX feels", "PersonX feels", "because PersonX"),
-    "xWant": ("as a result, PersonX wants", "PersonX wants", "because PersonX"),
-}
-"""What follows the head; what stands before the tail, and what follows it (MICO, Table 9)."""
-
-_NAMES = {"x": "John", "y": "Tom"}
-_PERSON = re.compile(r"\b[Pp]erson ?([XYxy])\b")
-_BLANK = "___"
 _SLOTS: dict[str, str] = {"forward": "{head}", "reverse": "{tail}"}
 _EXAMPLE = 'MyRelation: {forward: "{head} leads to", reverse: "{tail} follows from"}'
 
@@ -96,8 +40,8 @@ class RelationTemplates:
     reverse direction is the head without its first word, which the premise ends with already (a head of one
     word stays whole).
 
-    Texts of ATOMIC get names for their placeholders (`atomic_text`). Blanks are kept as they are, double ones
-    too, so that texts equal those of the published files.
+    Texts of ATOMIC get names for their placeholders (`relation_words.atomic_text`). Blanks are kept as they
+    are, double ones too, so that texts equal those of the published files.
 
     Args:
         graph: a member of `GRAPHS`.
@@ -106,6 +50,7 @@ class RelationTemplates:
 
     def __init__(self, graph: str, templates: Mapping[str, Mapping[str, str]]) -> None:
         self.graph = graph
+        self._named = _naming(graph)
         self._parts = {
             (relation, direction): _parts(pattern, direction)
             for relation, patterns in templates.items()
@@ -119,7 +64,7 @@ class RelationTemplates:
 
     def text(self, text: str) -> str:
         """A head or a tail as the premises and alternatives hold it."""
-        return atomic_text(text) if self.graph == "atomic" else text
+        return self._named(text)
 
     def premise(self, relation: str, text: str, direction: Direction) -> str:
         """What is asked: the head (`forward`) or the tail (`reverse`) with the relation in words.
@@ -170,39 +115,37 @@ def relation_templates(graph: str, file: str | Path | None = None) -> RelationTe
     return RelationTemplates(graph, templates)
 
 
-def atomic_text(text: str) -> str:
-    """A text of ATOMIC with John for PersonX, Tom for PersonY, and without the mark of a blank.
-
-    The blanks around the mark stay: "PersonX wears ___ to school" becomes "John wears  to school", as in the
-    files of InductivE.
-    """
-    if _BLANK in text:
-        text = text.replace(_BLANK, "")
-    # Most texts hold no placeholder, and the search by pattern costs far more than this one.
-    if "erson" in text:
-        text = _PERSON.sub(lambda match: _NAMES[match[1].lower()], text)
-    return text
-
-
 def accepted_relations(known: tuple[str, ...]) -> str:
     """The relations that have a template, and how to give others one, for an error."""
     return f"{', '.join(known)}; or one of a file given by templates=FILE.yaml, with lines like {_EXAMPLE}"
 
 
+def _naming(graph: str) -> Callable[[str], str]:
+    """What a graph's texts become: those of ATOMIC get names, others stay as they are."""
+    # Imported late: `eventformers.models` brings transformers along, for which no list of datasets need wait.
+    from eventformers.models.relation_words import atomic_text
+
+    return atomic_text if graph == "atomic" else str
+
+
 def _conceptnet_templates() -> dict[str, dict[str, str]]:
+    from eventformers.models.relation_words import CONCEPTNET
+
     return {
         relation: {"forward": f"{{head}} {forward}", "reverse": f"{{tail}} {reverse}"}
-        for relation, (forward, reverse) in _CONCEPTNET.items()
+        for relation, (forward, reverse) in CONCEPTNET.items()
     }
 
 
 def _atomic_templates() -> dict[str, dict[str, str]]:
+    from eventformers.models.relation_words import ATOMIC, atomic_text
+
     return {
         relation: {
             "forward": atomic_text(f"{{head}}. {forward}"),
             "reverse": atomic_text(f"{first} {{tail}}. {second}"),
         }
-        for relation, (forward, first, second) in _ATOMIC.items()
+        for relation, (forward, first, second) in ATOMIC.items()
     }
 
 
@@ -234,7 +177,6 @@ def _read_templates(file: Path, graph: str) -> dict[str, dict[str, str]]:
                     f"{file}, {relation}, {direction}: found {pattern!r}; accepted: a text with {slot} once"
                 )
         templates[str(relation)] = {
-            direction: atomic_text(pattern) if graph == "atomic" else pattern
-            for direction, pattern in patterns.items()
+            direction: _naming(graph)(pattern) for direction, pattern in patterns.items()
         }
     return templates

@@ -9,7 +9,7 @@ from typing import cast
 from eventformers.model_cards.common import encode_snippet, number, transformers_snippet
 from eventformers.model_cards.markdown import code, setting
 from eventformers.model_cards.method import MethodCard, Reading, Settings, Snippet
-from eventformers.trainers.mention_tokenising import TRIGGER_MARKERS, Mention, mark_trigger
+from eventformers.models.mention_tokens import TRIGGER_MARKERS, Mention, mark_trigger
 
 CITATION = """\
 @inproceedings{edwards-ji-2023-semi,

@@ -6,6 +6,40 @@ from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 
+PIPELINES = {
+    "event-embedding": {"impl": "pipeline_event_embedding.EventEmbeddingPipeline", "pt": ["AutoModel"]},
+    "next-event": {"impl": "pipeline_next_event.NextEventPipeline", "pt": ["AutoModel"]},
+    "commonsense-completion": {
+        "impl": "pipeline_commonsense_completion.CommonsenseCompletionPipeline",
+        "pt": ["AutoModel"],
+    },
+    "event-grounding": {
+        "impl": "pipeline_event_grounding.EventGroundingPipeline",
+        # The cross-encoder needs its head; the bi-encoder has no such class, and the next one is taken.
+        "pt": ["AutoModelForSequenceClassification", "AutoModel"],
+    },
+    "event-type-induction": {
+        "impl": "pipeline_event_type_induction.EventTypeInductionPipeline",
+        "pt": ["AutoModel"],
+    },
+}
+"""The pipelines by their task: `file.Class`, and the Auto classes that load a model for it."""
+
+
+class ModelPipelines(dict):
+    """The pipelines of a model, as `transformers.pipeline` asks its configuration for them.
+
+    `pipeline` infers the task of a model whose configuration has one pipeline; so the length of this is 1,
+    and the first pipeline is the model's own. It takes whatever it finds in this for code that must be
+    trusted; so the installed package, whose pipelines are registered, lets it find nothing.
+    """
+
+    def __len__(self):
+        return min(1, super().__len__())
+
+    def __contains__(self, task):
+        return not __name__.startswith("eventformers.") and super().__contains__(task)
+
 
 @strict
 class EventConfig(PreTrainedConfig):
@@ -23,6 +57,7 @@ class EventConfig(PreTrainedConfig):
 
     sub_configs_defaults = {"text_config": SubConfigSpec(config_class=AutoConfig, model_type="bert")}  # noqa: RUF012
     full_auto_map: ClassVar[dict[str, str]] = {}
+    pipeline_tasks: ClassVar[tuple[str, ...]] = ("event-embedding", "next-event")
 
     text_config: dict | PreTrainedConfig | None = None
     pooling: Literal["cls", "mean"] = "mean"
@@ -31,6 +66,10 @@ class EventConfig(PreTrainedConfig):
     added_token_ids: list[int] | None = None
 
     def __post_init__(self, **kwargs):
+        if saved := kwargs.get("custom_pipelines"):
+            # JSON has them by the alphabet.
+            known = [task for task in self.pipeline_tasks if task in saved]
+            kwargs["custom_pipelines"] = ModelPipelines({task: saved[task] for task in known})
         super().__post_init__(**kwargs)
         if self.projection_dim is None:
             self.projection_dim = self.encoder_config.hidden_size

@@ -90,6 +90,7 @@ class EventGroundingConfig(GroundingConfig):
         "AutoModel": "modeling_event_grounding.EventGroundingModel",
         "AutoModelForPreTraining": "modeling_event_grounding.EventGroundingForPreTraining",
     }
+    pipeline_tasks: ClassVar[tuple[str, ...]] = ("event-grounding", "event-embedding")
 
     share_towers: bool = False
     stage: Literal["linking", "hierarchy", "joint"] = "linking"
@@ -155,6 +156,7 @@ class EventGroundingCrossConfig(GroundingConfig):
             "modeling_event_grounding_cross.EventGroundingForSequenceClassification"
         ),
     }
+    pipeline_tasks: ClassVar[tuple[str, ...]] = ("event-grounding",)
 
     head_hidden_layer: bool = True
     head_dropout: float | int = 0.1

@@ -55,6 +55,7 @@ class EventTypeInductionConfig(EventConfig):
         "AutoModel": "modeling_event_type_induction.EventTypeInductionModel",
         "AutoModelForPreTraining": "modeling_event_type_induction.EventTypeInductionForPreTraining",
     }
+    pipeline_tasks: ClassVar[tuple[str, ...]] = ("event-type-induction", "event-embedding", "next-event")
 
     margin: float | int = 0.5
     map_dropout: float | int = 0.1

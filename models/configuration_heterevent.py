@@ -66,6 +66,7 @@ class HeterEventConfig(EventConfig):
         "AutoModelForPreTraining": "modeling_heterevent.HeterEventForPreTraining",
         "AutoModelForMultipleChoice": "modeling_heterevent.HeterEventForMultipleChoice",
     }
+    pipeline_tasks: ClassVar[tuple[str, ...]] = ("next-event", "event-embedding")
 
     event_dim: int = 128
     chain_dim: int = 256

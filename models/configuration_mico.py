@@ -40,6 +40,7 @@ class MicoConfig(EventConfig):
         "AutoModelForPreTraining": "modeling_mico.MicoForPreTraining",
         "AutoModelForMultipleChoice": "modeling_mico.MicoForMultipleChoice",
     }
+    pipeline_tasks: ClassVar[tuple[str, ...]] = ("commonsense-completion", "event-embedding", "next-event")
 
     pooling: Literal["cls", "mean"] = "cls"
     contrastive_temperature: float | int = 0.07

@@ -13,7 +13,7 @@ from torch import nn
 from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
-from .configuration_base import EventConfig
+from .configuration_base import PIPELINES, EventConfig, ModelPipelines
 from .pooling import POOLINGS
 
 LENGTH_PARTS = 6
@@ -121,13 +121,17 @@ class EventPreTrainedModel(PreTrainedModel):
         return [self.base_model.encoder]
 
     def save_pretrained(self, save_directory, **kwargs):
-        """Save weights, code and a configuration that names the class of every Auto class.
+        """Save weights, code and a configuration that names the class of every Auto class and pipeline.
 
         Args:
             save_directory: folder to write to.
             **kwargs: passed on to `PreTrainedModel.save_pretrained`.
         """
-        self.config.auto_map = dict(type(self.config).full_auto_map)
+        config_class = type(self.config)
+        self.config.auto_map = dict(config_class.full_auto_map)
+        self.config.custom_pipelines = ModelPipelines(
+            {task: {**PIPELINES[task], "type": "text"} for task in config_class.pipeline_tasks}
+        )
         return super().save_pretrained(save_directory, **kwargs)
 
 

@@ -3,7 +3,7 @@
 import copy
 import math
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import nn
@@ -23,6 +23,11 @@ from .losses import (
 )
 from .modeling_base import EventEncoderModel, EventModelOutput, EventPreTrainedModel
 from .similarities import unit
+
+if TYPE_CHECKING:
+    # Named here so that their code is saved, and loaded, with that of the models.
+    from .pipeline_event_embedding import EventEmbeddingPipeline  # noqa: F401
+    from .pipeline_event_grounding import EventGroundingPipeline  # noqa: F401
 
 SIDES = ("mention", "event")
 """The two kinds of texts, each with a tower of its own."""

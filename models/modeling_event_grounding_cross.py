@@ -1,6 +1,7 @@
 """The cross-encoder of hierarchical event grounding (Ou et al., 2023)."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -11,6 +12,10 @@ from .distributed import gather_rows
 from .initialisation import start_wide
 from .losses import candidate_loss
 from .modeling_base import EventEncoderModel, EventPreTrainedModel
+
+if TYPE_CHECKING:
+    # Named here so that their code is saved, and loaded, with that of the models.
+    from .pipeline_event_grounding import EventGroundingPipeline  # noqa: F401
 
 
 @dataclass

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from itertools import product
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch.nn import functional
@@ -31,6 +31,12 @@ from .type_induction_outputs import (
     PooledMentions,
 )
 from .type_losses import UNSEEN
+
+if TYPE_CHECKING:
+    # Named here so that their code is saved, and loaded, with that of the models.
+    from .pipeline_event_embedding import EventEmbeddingPipeline  # noqa: F401
+    from .pipeline_event_type_induction import EventTypeInductionPipeline  # noqa: F401
+    from .pipeline_next_event import NextEventPipeline  # noqa: F401
 
 PAIRED_VIEWS = tuple(product(("query", "augmented_query"), ("key", "augmented_key")))
 """The four pairs of queries and keys that L_c sums over."""
@@ -174,8 +180,9 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
             trigger_mask = functional.pad(trigger_mask.bool(), (0, hidden.shape[1] - trigger_mask.shape[1]))
             if attention_mask is None:
                 attention_mask = torch.ones_like(trigger_mask)
+            # Without `torch.where` on truth values, which ONNX Runtime does not have.
             has_trigger = trigger_mask.any(dim=1, keepdim=True)
-            attention_mask = torch.where(has_trigger, trigger_mask, attention_mask.bool())
+            attention_mask = trigger_mask | (attention_mask.bool() & ~has_trigger)
         return PooledMentions(self.pool(hidden, attention_mask), scores, token_mask, found)
 
     def clustered_features(

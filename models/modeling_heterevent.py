@@ -1,6 +1,7 @@
 """HeterEvent: a heterogeneous graph over the events and words of a chain, and MulCL's pretraining of it."""
 
 import math
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -35,6 +36,11 @@ from .heterevent_stages import (
 )
 from .losses import mean_cosine
 from .modeling_base import EventPreTrainedModel, EventTextEncoder
+
+if TYPE_CHECKING:
+    # Named here so that their code is saved, and loaded, with that of the models.
+    from .pipeline_event_embedding import EventEmbeddingPipeline  # noqa: F401
+    from .pipeline_next_event import NextEventPipeline  # noqa: F401
 
 _OF_TRAINING = (r"^(next_event|previous_event|word_output)\.weight$",)
 """The training head's own weights, which the other classes leave out. Any other without a place is told."""

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -13,6 +14,12 @@ from .configuration_mico import MicoConfig
 from .distributed import gather_rows
 from .losses import multi_alternative_contrast
 from .modeling_base import EventEncoderModel, EventPreTrainedModel
+
+if TYPE_CHECKING:
+    # Named here so that their code is saved, and loaded, with that of the models.
+    from .pipeline_commonsense_completion import CommonsenseCompletionPipeline  # noqa: F401
+    from .pipeline_event_embedding import EventEmbeddingPipeline  # noqa: F401
+    from .pipeline_next_event import NextEventPipeline  # noqa: F401
 
 NO_ALTERNATIVE = -1
 """Id of a place in the queue of earlier alternatives that holds none."""

@@ -1,6 +1,7 @@
 """SWCC: simultaneous weakly supervised contrastive learning and clustering (Gao et al., 2022)."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -18,6 +19,11 @@ from .losses import (
     weakly_supervised_contrastive,
 )
 from .modeling_base import EventEncoderModel, EventPreTrainedModel
+
+if TYPE_CHECKING:
+    # Named here so that their code is saved, and loaded, with that of the models.
+    from .pipeline_event_embedding import EventEmbeddingPipeline  # noqa: F401
+    from .pipeline_next_event import NextEventPipeline  # noqa: F401
 
 
 @dataclass

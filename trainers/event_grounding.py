@@ -14,6 +14,7 @@ from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.hierarchy_settings import EventHierarchiesConfig
 from eventformers.errors import EventformersError
 from eventformers.models.configuration_event_grounding import EventGroundingConfig
+from eventformers.models.grounding_tokens import EventText, TokenisedTexts
 from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining
 from eventformers.trainers.codes import padded
 from eventformers.trainers.grounding_data import (
@@ -32,7 +33,7 @@ from eventformers.trainers.grounding_rows import (
     LinkingRow,
     WrongCandidates,
 )
-from eventformers.trainers.grounding_tokenising import EventText, GroundingTokeniser, TokenisedTexts
+from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.method import Method, TrainingData
 from eventformers.trainers.recipes import Recipe, check_types
 from eventformers.trainers.retrieved_candidates import as_retriever, retrieve_candidates

@@ -12,6 +12,7 @@ from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.hierarchy_settings import EventHierarchiesConfig
 from eventformers.errors import EventformersError
 from eventformers.models.configuration_event_grounding import EventGroundingCrossConfig
+from eventformers.models.grounding_tokens import TokenRow, pair_row
 from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification
 from eventformers.trainers.grounding_data import (
     describe_data,
@@ -21,7 +22,7 @@ from eventformers.trainers.grounding_data import (
     mentions_too_long,
 )
 from eventformers.trainers.grounding_rows import CandidateRow, CandidateRows, EventTexts
-from eventformers.trainers.grounding_tokenising import GroundingTokeniser, TokenRow, pair_row
+from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.method import Method, TrainingData
 from eventformers.trainers.recipes import Recipe, check_types
 from eventformers.trainers.retrieved_candidates import retrieve_candidates

@@ -5,19 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import blake2b
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from eventformers.datasets_scripts.events import EVENT_ORDERS, Event, EventOrder, event_text
+from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.errors import EventformersError
+from eventformers.models.event_tokens import ROLES, role_masks, word_index, words_of
 from eventformers.trainers.tokenising import tokenise
-
-ROLES = EVENT_ORDERS["subject_predicate_object"]
-"""The order of the roles in `role_masks`, whatever their order in the text."""
-
-Codes = npt.NDArray[np.int64]
 
 
 def tokenise_events(
@@ -64,27 +58,13 @@ def tokenise_events(
     encoded, cut = tokenise(tokenizer, texts, max_seq_length, return_offsets_mapping=True)
     offsets = encoded["offset_mapping"].numpy()
     starts, ends = offsets[..., 0], offsets[..., 1]
-    role_starts, role_ends = _role_spans(events, event_order)
-    shared = np.minimum(ends[:, None], role_ends[..., None]) > np.maximum(
-        starts[:, None], role_starts[..., None]
-    )
-    role_masks = shared & (ends > starts)[:, None]
+    masks = role_masks(events, event_order, starts, ends)
     return {
         "input_ids": encoded["input_ids"],
         "attention_mask": encoded["attention_mask"],
-        "role_masks": torch.from_numpy(role_masks),
-        "word_index": torch.from_numpy(_word_index(texts, starts, ends, {} if words is None else words)),
+        "role_masks": torch.from_numpy(masks),
+        "word_index": torch.from_numpy(word_index(texts, starts, ends, {} if words is None else words)),
     }, cut
-
-
-def _role_spans(events: Sequence[Event], event_order: EventOrder) -> tuple[Codes, Codes]:
-    """First character and end of each role in its event's text, each `(E, 3)`; an absent role is empty."""
-    order = EVENT_ORDERS[event_order]
-    lengths = np.array([[len(event[role]) for role in order] for event in events], dtype=np.int64)
-    # One blank after every role that is there.
-    ends = np.cumsum(lengths + (lengths > 0), axis=1) - (lengths > 0)
-    columns = [order.index(role) for role in ROLES]
-    return (ends - lengths)[:, columns], ends[:, columns]
 
 
 def event_keys(
@@ -100,7 +80,7 @@ def event_keys(
         `event_keys` `(E,)`, and `word_keys` `(W,)` in the numbering of `tokenise_events`: 63 bits of a hash.
     """
     texts = [event_text(event, event_order) for event in events]
-    words = dict.fromkeys(word for text in texts for word in _words(text))
+    words = dict.fromkeys(word for text in texts for word in words_of(text))
     return {
         "event_keys": torch.tensor([_key("\x1f".join(event[role] for role in ROLES)) for event in events]),
         "word_keys": torch.tensor([_key(word) for word in words]),
@@ -109,19 +89,3 @@ def event_keys(
 
 def _key(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
-
-
-def _words(text: str) -> list[str]:
-    return text.casefold().split(" ")
-
-
-def _word_index(texts: Sequence[str], starts: Codes, ends: Codes, ids: dict[str, int]) -> Codes:
-    """The word of each token, `(E, L)`; -1 for special tokens, padding and blanks. New words are added."""
-    words = np.full(starts.shape, -1, dtype=np.int64)
-    for row, text in enumerate(texts):
-        names = np.array([ids.setdefault(word, len(ids)) for word in _words(text)])
-        blanks_before = np.cumsum([0, *(character == " " for character in text)])
-        filled = np.flatnonzero(ends[row] > starts[row])
-        # By its end, since a token may begin with the blank before its word.
-        words[row, filled] = names[blanks_before[ends[row, filled]]]
-    return words

@@ -12,10 +12,11 @@ from transformers import PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.errors import EventformersError
+from eventformers.models.grounding_tokens import TAGS, MentionText
 from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.trainers.codes import text_column
 from eventformers.trainers.grounding_rows import EventTexts, LinkingPairs
-from eventformers.trainers.grounding_tokenising import TAGS, GroundingTokeniser, MentionText
+from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.marker_tokens import add_marker_tokens
 
 _BLOCK_MENTIONS = 1_000

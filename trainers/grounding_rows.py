@@ -11,8 +11,8 @@ from datasets import Dataset
 from torch.utils.data import Dataset as TorchDataset
 
 from eventformers.datasets_scripts.known_pairs import grouped
+from eventformers.models.grounding_tokens import EventText, MentionText
 from eventformers.trainers.codes import PADDING, Codes, codes_of, padded, text_column
-from eventformers.trainers.grounding_tokenising import EventText, MentionText
 
 _MENTION_COLUMNS = ["context_left", "mention", "context_right", "title", "date"]
 

@@ -19,7 +19,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from eventformers.errors import EventformersError
 from eventformers.files import write_text
-from eventformers.trainers.mention_tokenising import NO_TRIGGER, Mention
+from eventformers.models.mention_tokens import NO_TRIGGER, Mention
 from eventformers.trainers.tokenising import tokenise
 
 logger = logging.getLogger(__name__)

@@ -25,10 +25,10 @@ from eventformers.files import temporary_beside
 from eventformers.inference.candidate_index import CandidateIndex
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.grounding_encoding import encode_events, encode_mentions
+from eventformers.models.grounding_tokens import MentionText
 from eventformers.models.modeling_event_grounding import EventGroundingModel
 from eventformers.trainers.codes import PADDING, Codes
 from eventformers.trainers.grounding_rows import EventTexts, LinkingPairs
-from eventformers.trainers.grounding_tokenising import MentionText
 
 BLOCK_MENTIONS = 65_536
 """Mentions that are encoded and searched for at a time: bounds the memory for their vectors."""

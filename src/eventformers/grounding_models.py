@@ -32,9 +32,9 @@ from eventformers.inference.grounding_encoding import (
 from eventformers.inference.latest_answer import digest_of
 from eventformers.inference.pair_scoring import CrossEncoder, PairScores, load_cross_encoder
 from eventformers.inference.unit_vectors import unit_vectors
+from eventformers.models.grounding_tokens import EventText, MentionText
 from eventformers.protocols import Embed, JsonValue, Row
 from eventformers.task import Task
-from eventformers.trainers.grounding_tokenising import EventText, MentionText
 
 
 def grounding_model(

@@ -31,8 +31,8 @@ from eventformers.inference.grounding import (
     rerank,
 )
 from eventformers.inference.hierarchy_discovery import DEPTH, ParentRanks, discover_hierarchy
+from eventformers.models.grounding_tokens import EventText, MentionText
 from eventformers.protocols import ChosenSettings, JsonValue, MetricInputs, ProtocolOutput, Row
-from eventformers.trainers.grounding_tokenising import EventText, MentionText
 
 DEVELOPMENT_SPLIT = "validation"
 """The split that the threshold is chosen on."""

@@ -1,7 +1,7 @@
-"""Registration of the suite's models with the Auto classes, without importing transformers for it.
+"""Registration of the suite's models and pipelines with transformers, without importing transformers for it.
 
 Importing transformers takes seconds, and the command line should answer at once. So where transformers is not
-loaded yet, a one-shot import hook registers our classes right after the module of the Auto classes has run.
+loaded yet, a one-shot import hook registers our classes right after the module that they belong to has run.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import importlib.machinery
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
+from typing import Any
 
 CONFIGURATION_AUTO = "transformers.models.auto.configuration_auto"
 MODELING_AUTO = "transformers.models.auto.modeling_auto"
+PIPELINES = "transformers.pipelines"
 
 CONFIGURATIONS = {
     "swcc": "configuration_swcc.SwccConfig",
@@ -27,7 +29,7 @@ CONFIGURATIONS = {
 """The configuration class of each `model_type`, as `file.Class` in `eventformers.models`."""
 
 
-def _load(reference: str) -> type:
+def _load(reference: str) -> Any:
     module_name, class_name = reference.split(".")
     return getattr(importlib.import_module(f"eventformers.models.{module_name}"), class_name)
 
@@ -51,9 +53,22 @@ def _register_models() -> None:
                 getattr(auto, auto_name).register(configuration, _load(reference), exist_ok=True)
 
 
+def _register_pipelines() -> None:
+    auto = importlib.import_module(MODELING_AUTO)
+    registry = importlib.import_module(PIPELINES).PIPELINE_REGISTRY
+    for task, entry in _load("configuration_base.PIPELINES").items():
+        # By their names, as those of transformers are: `register_pipeline` would import them all.
+        registry.supported_tasks[task] = {
+            "impl": f"eventformers.models.{entry['impl']}",
+            "pt": tuple(getattr(auto, name) for name in entry["pt"]),
+            "type": "text",
+        }
+
+
 _ACTIONS: dict[str, Callable[[], None]] = {
     CONFIGURATION_AUTO: _register_configurations,
     MODELING_AUTO: _register_models,
+    PIPELINES: _register_pipelines,
 }
 
 
@@ -83,7 +98,8 @@ class _RegistrationFinder(importlib.abc.MetaPathFinder):
 
 
 def register() -> None:
-    """Make every Auto class load the suite's models, whether transformers is loaded already or later."""
+    """Make every Auto class load the suite's models, and `pipeline` its tasks, whether transformers is loaded
+    already or later."""
     finder = _RegistrationFinder()
     for module_name, action in _ACTIONS.items():
         if module_name in sys.modules:

@@ -19,8 +19,9 @@ from eventformers.inference.grounding_encoding import (
     mention_text,
     score_calibration,
 )
+from eventformers.models.grounding_tokens import EventText, MentionText
 from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining
-from eventformers.trainers.grounding_tokenising import EventText, GroundingTokeniser, MentionText
+from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 
 MENTIONS = [
     MentionText("the storm ", "flooded", " the city"),

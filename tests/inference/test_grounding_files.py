@@ -12,7 +12,7 @@ import pytest
 from eventformers.datasets_scripts.building import build_dataset
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.inference.grounding_files import TextMention, load_text_mentions
-from eventformers.trainers.grounding_tokenising import MentionText
+from eventformers.models.grounding_tokens import MentionText
 
 TEXT = "A storm hit the city, and the flood came."
 

@@ -22,7 +22,7 @@ from eventformers.inference.grounded_text import (
 from eventformers.inference.grounding_files import TextMention
 from eventformers.inference.grounding_report import EventRow, event_tree, report_page, write_grounding
 from eventformers.inference.knowledge_base import KnowledgeBase, load_knowledge_base
-from eventformers.trainers.grounding_tokenising import MentionText
+from eventformers.models.grounding_tokens import MentionText
 
 EVENTS = [
     ("war", "en", "The <b>war</b>", "it & more"),

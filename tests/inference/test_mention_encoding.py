@@ -13,10 +13,11 @@ from transformers import AutoModel, AutoTokenizer, BertTokenizerFast
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.mention_encoding import encode_labels, encode_mentions, has_trigger
+from eventformers.models.mention_tokens import TRIGGER_MARKERS
+from eventformers.models.mention_tokens import Mention as TokenisedMention
 from eventformers.models.modeling_event_type_induction import EventTypeInductionModel
 from eventformers.trainers.marker_tokens import add_marker_tokens
-from eventformers.trainers.mention_tokenising import TRIGGER_MARKERS, tokenise_mentions
-from eventformers.trainers.mention_tokenising import Mention as TokenisedMention
+from eventformers.trainers.mention_tokenising import tokenise_mentions
 
 
 def mention(text: str, trigger: str = "") -> dict[str, Any]:

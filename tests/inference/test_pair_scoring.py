@@ -17,8 +17,8 @@ from eventformers.inference.candidate_index import Candidates
 from eventformers.inference.encode import Vectors
 from eventformers.inference.grounding import rerank
 from eventformers.inference.pair_scoring import CrossEncoder, PairScores, load_cross_encoder
+from eventformers.models.grounding_tokens import EventText, MentionText, pair_row
 from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification
-from eventformers.trainers.grounding_tokenising import EventText, MentionText, pair_row
 
 MENTIONS = [
     MentionText("the storm", "flooded", "the city"),

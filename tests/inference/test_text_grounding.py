@@ -22,7 +22,7 @@ from eventformers.inference.grounding_files import load_text_mentions
 from eventformers.inference.knowledge_base import KnowledgeBase, load_knowledge_base
 from eventformers.inference.pair_scoring import PairScores, load_cross_encoder
 from eventformers.inference.text_grounding import ground
-from eventformers.trainers.grounding_tokenising import EventText
+from eventformers.models.grounding_tokens import EventText
 
 EVENTS = [
     ("storm", "en", "storm", "the storm hit the city"),

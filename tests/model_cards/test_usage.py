@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 from eventformers.model_cards import ModelCard, Snippet
 from eventformers.model_cards.method import METHOD_CARDS
 from eventformers.model_cards.usage import LONGEST_OUTPUT, run_snippet, snippet_code
-from eventformers.trainers.grounding_tokenising import TAGS
+from eventformers.models.grounding_tokens import TAGS
 from eventformers.trainers.marker_tokens import add_marker_tokens
 from eventformers.trainers.method import load_method
 

@@ -45,7 +45,7 @@ def save_tiny_bi_encoder(encoder: Path, folder: Path, **config_fields: object) -
 def _save_tiny_grounding(head_class: Any, encoder: Path, folder: Path, fields: dict[str, Any]) -> Path:
     from event_grounding_inputs import sharpen_attention
 
-    from eventformers.trainers.grounding_tokenising import TAGS
+    from eventformers.models.grounding_tokens import TAGS
     from eventformers.trainers.marker_tokens import add_marker_tokens
 
     torch.manual_seed(0)

@@ -16,11 +16,11 @@ from training_case import MethodTrainingCase
 from transformers import AutoTokenizer
 
 from eventformers.errors import EventformersError
+from eventformers.models.grounding_tokens import TAGS
 from eventformers.trainers import retrieved_candidates
 from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER
 from eventformers.trainers.event_grounding import METHOD, EventGroundingCollator
 from eventformers.trainers.grounding_rows import LinkingPairs
-from eventformers.trainers.grounding_tokenising import TAGS
 from eventformers.trainers.method import TrainingData
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.run import resolve_recipe

@@ -18,11 +18,11 @@ from eventformers.datasets_scripts import load_built
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.encode import load_encoder
 from eventformers.inference.grounding_encoding import encode_events, encode_mentions
+from eventformers.models.grounding_tokens import TAGS, MentionText
 from eventformers.trainers import retrieved_candidates
 from eventformers.trainers.checkpoints import RUN_FILE
 from eventformers.trainers.event_grounding_cross import METHOD
 from eventformers.trainers.grounding_rows import CandidateRows, EventTexts, LinkingPairs
-from eventformers.trainers.grounding_tokenising import TAGS, MentionText
 from eventformers.trainers.method import METHODS, TrainingData, load_method
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.retrieved_candidates import retrieve_candidates

@@ -11,7 +11,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedToken
 
 from eventformers.datasets_scripts.events import Event, EventOrder
 from eventformers.errors import EventformersError
-from eventformers.trainers.event_tokenising import ROLES, tokenise_events
+from eventformers.models.event_tokens import ROLES
+from eventformers.trainers.event_tokenising import tokenise_events
 
 EVENTS: list[Event] = [
     {"subject": "the police officer", "predicate": "arrested", "object": "a thief"},

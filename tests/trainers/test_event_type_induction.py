@@ -16,6 +16,7 @@ from training_case import MethodTrainingCase
 from transformers import AutoTokenizer
 
 from eventformers.errors import EventformersError
+from eventformers.models.mention_tokens import TRIGGER_MARKERS
 from eventformers.models.modeling_event_type_induction import EventTypeInductionForPreTraining
 from eventformers.trainers import mention_augmentation, silhouette_stopping, stage_training
 from eventformers.trainers.checkpoints import RUN_FILE
@@ -26,7 +27,6 @@ from eventformers.trainers.event_type_induction import (
     type_name,
 )
 from eventformers.trainers.mention_augmentation import Translated, WordNoise
-from eventformers.trainers.mention_tokenising import TRIGGER_MARKERS
 from eventformers.trainers.method import TrainingData
 from eventformers.trainers.run import TrainingRun, resolve_recipe
 

@@ -9,6 +9,7 @@ import pytest
 from datasets import Dataset
 
 from eventformers.errors import EventformersError
+from eventformers.models.grounding_tokens import EventText, MentionText
 from eventformers.trainers.grounding_data import make_linking_pairs
 from eventformers.trainers.grounding_rows import (
     CandidateRows,
@@ -17,7 +18,6 @@ from eventformers.trainers.grounding_rows import (
     LinkingPairs,
     WrongCandidates,
 )
-from eventformers.trainers.grounding_tokenising import EventText, MentionText
 
 EVENTS = (
     ("war", "en", "War", "A war."),

@@ -9,14 +9,9 @@ import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from eventformers.errors import EventformersError
+from eventformers.models.grounding_tokens import TAGS, EventText, MentionText, pair_row
 from eventformers.models.modeling_event_grounding import EventGroundingModel
-from eventformers.trainers.grounding_tokenising import (
-    TAGS,
-    EventText,
-    GroundingTokeniser,
-    MentionText,
-    pair_row,
-)
+from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.marker_tokens import add_marker_tokens
 
 LEFT = "the man said the storm hit the city and"

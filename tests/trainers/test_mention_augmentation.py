@@ -11,9 +11,9 @@ import torch
 from transformers import BartConfig, BartForConditionalGeneration, BertTokenizerFast
 
 from eventformers.errors import EventformersError
+from eventformers.models.mention_tokens import Mention
 from eventformers.trainers import mention_augmentation
 from eventformers.trainers.mention_augmentation import Translated, WordNoise, back_translate
-from eventformers.trainers.mention_tokenising import Mention
 
 TEXT = "Last night  the court re-elected\tits old chair, they said."
 TEXTS = ["the storm flooded the city", "police arrested the thief", "the firm hired a worker"]

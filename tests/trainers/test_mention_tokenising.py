@@ -9,14 +9,10 @@ import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from eventformers.errors import EventformersError
+from eventformers.models.mention_tokens import TRIGGER_MARKERS, Mention, mark_trigger
 from eventformers.models.modeling_event_type_induction import EventTypeInductionModel
 from eventformers.trainers.marker_tokens import add_marker_tokens
-from eventformers.trainers.mention_tokenising import (
-    TRIGGER_MARKERS,
-    Mention,
-    mark_trigger,
-    tokenise_mentions,
-)
+from eventformers.trainers.mention_tokenising import tokenise_mentions
 
 START, END = TRIGGER_MARKERS
 FLOODED = Mention("the storm flooded the city", 10, 17)

@@ -15,9 +15,9 @@ from eventformers.grounding_models import grounding_data, grounding_record
 from eventformers.grounding_protocols import GroundingModel, GroundingProtocol, GroundingSettings
 from eventformers.grounding_tasks import GROUNDING_TASKS
 from eventformers.inference.grounding_encoding import event_text, mention_text
+from eventformers.models.grounding_tokens import EventText
 from eventformers.results import TaskResult
 from eventformers.tasks import get_task, with_grounding_settings
-from eventformers.trainers.grounding_tokenising import EventText
 
 NAME = "bm25"
 

@@ -35,8 +35,8 @@ from eventformers.inference.loading import (
     first_sentence,
     folder_name,
     folder_revision,
-    longest_input,
 )
+from eventformers.models.event_tokens import longest_input
 from eventformers.protocols import ProtocolOutput, Row, choices_output, read_question
 from eventformers.results import TaskResult
 from eventformers.tasks import TASKS, get_task

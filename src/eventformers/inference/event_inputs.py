@@ -12,7 +12,8 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.errors import EventformersError
-from eventformers.trainers.event_tokenising import ROLES, tokenise_events
+from eventformers.models.event_tokens import ROLES
+from eventformers.trainers.event_tokenising import tokenise_events
 
 TokenRow: TypeAlias = list[int]
 """What a model reads of one text, as one list of numbers, so that equal inputs are equal lists."""

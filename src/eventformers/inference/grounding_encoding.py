@@ -25,14 +25,9 @@ from eventformers.inference.event_inputs import TextInputs, TokenRow, tokenise_t
 from eventformers.inference.loading import first_sentence, load_whole
 from eventformers.inference.unit_vectors import unit_vectors
 from eventformers.models.configuration_event_grounding import EventGroundingCrossConfig
+from eventformers.models.grounding_tokens import EventText, MentionText, TokenisedTexts, share_context
 from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining, ScoreCalibration
-from eventformers.trainers.grounding_tokenising import (
-    EventText,
-    GroundingTokeniser,
-    MentionText,
-    TokenisedTexts,
-    share_context,
-)
+from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 
 BatchSize: TypeAlias = int | Literal["auto"]
 Side = Literal["mention", "event"]

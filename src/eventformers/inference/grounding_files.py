@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.raw_files import is_blank, read_json_values, read_lines, text_field
 from eventformers.errors import DataFormatError, EventformersError
-from eventformers.trainers.grounding_tokenising import MentionText
+from eventformers.models.grounding_tokens import MentionText
 
 Texts = str | Path | Sequence[str | Mapping[str, Any]]
 """A file or folder of mentions; or texts, each with its mentions in double brackets or as a JSON object."""

@@ -22,8 +22,8 @@ from eventformers.datasets_scripts.hierarchy_readers import Statement
 from eventformers.datasets_scripts.raw_files import DataDir, raw_paths
 from eventformers.errors import EventformersError
 from eventformers.inference.candidate_files import COLUMNS
+from eventformers.models.grounding_tokens import EventText
 from eventformers.trainers import grounding_rows
-from eventformers.trainers.grounding_tokenising import EventText
 
 BUILDER = "event_hierarchies"
 ACCEPTED = (

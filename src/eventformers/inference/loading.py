@@ -17,7 +17,6 @@ from transformers import (
     AutoConfig,
     AutoModel,
     AutoTokenizer,
-    PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
@@ -27,6 +26,7 @@ from eventformers.datasets_scripts.events import EVENT_ORDERS
 from eventformers.encoders import resolve_encoder
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.models.configuration_base import EventConfig
+from eventformers.models.event_tokens import longest_input
 from eventformers.models.modeling_swcc import SwccModel
 from eventformers.models.pooling import POOLINGS
 
@@ -34,9 +34,6 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 UNLOADABLE = (OSError, ValueError, HfHubHTTPError, SafetensorError, StrictDataclassError)
 """What loading a model raises that is not there, not whole, or whose configuration is refused."""
-
-NO_LIMIT = 1_000_000
-"""A tokenizer that knows no limit says a number far above this one."""
 
 
 @dataclass(frozen=True)
@@ -193,21 +190,6 @@ def _load_ours(source: str, fields: dict[str, str]) -> PreTrainedModel:
     for name, value in fields.items():
         setattr(model.config, name, value)
     return model
-
-
-def longest_input(
-    tokenizer: PreTrainedTokenizerBase,
-    config: PreTrainedConfig,
-    sentence_transformers_limit: int | None = None,
-) -> int:
-    """Tokens that a text may have at most: the least of what tokenizer, configuration and files say."""
-    limits = [limit for limit in (sentence_transformers_limit, tokenizer.model_max_length) if limit]
-    positions = getattr(config, "max_position_embeddings", None)
-    if isinstance(positions, int) and positions > 0:
-        # RoBERTa's family counts positions from behind the padding id, and its tokenizers say the limit.
-        limits.append(positions)
-    known = [limit for limit in limits if limit < NO_LIMIT]
-    return int(min(known)) if known else 512
 
 
 def find_dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:

@@ -16,8 +16,9 @@ from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.encode import DistinctRows, EventEncoder, Positions, Vectors
 from eventformers.inference.event_inputs import EventInputs, TokenRow, tokenise_texts
 from eventformers.inference.mention_distances import Labels, MentionVectors
+from eventformers.models.mention_tokens import NO_TRIGGER, Mention, mark_trigger
 from eventformers.models.pooling import mean_pool
-from eventformers.trainers.mention_tokenising import NO_TRIGGER, Mention, check_markers, mark_trigger
+from eventformers.trainers.mention_tokenising import check_markers
 
 TriggerInput = Literal["none", "marked", "span", "marked_span", "found"]
 WITHOUT_TRIGGERS: tuple[TriggerInput, ...] = ("none", "found")

@@ -26,14 +26,9 @@ from eventformers.inference.loading import (
     load_whole,
 )
 from eventformers.models.configuration_event_grounding import EventGroundingCrossConfig
+from eventformers.models.grounding_tokens import EventText, MentionText, TokenisedTexts, pair_row
 from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification
-from eventformers.trainers.grounding_tokenising import (
-    EventText,
-    GroundingTokeniser,
-    MentionText,
-    TokenisedTexts,
-    pair_row,
-)
+from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 
 
 class Mentions(Protocol):

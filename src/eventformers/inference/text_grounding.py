@@ -40,7 +40,7 @@ from eventformers.inference.hierarchy_discovery import DEPTH, discover_hierarchy
 from eventformers.inference.index_files import RECORD, IndexedModel
 from eventformers.inference.knowledge_base import FALLBACK_LANGUAGE, KnowledgeBase, load_knowledge_base
 from eventformers.inference.pair_scoring import CrossEncoder, PairScores, load_cross_encoder
-from eventformers.trainers.grounding_tokenising import EventText
+from eventformers.models.grounding_tokens import EventText
 
 BatchSize: TypeAlias = int | Literal["auto"]
 

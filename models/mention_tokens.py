@@ -1,0 +1,38 @@
+"""What a model reads of an event mention: the sentence, and where in it the trigger stands."""
+
+from typing import NamedTuple
+
+TRIGGER_MARKERS = {"[TRIGGER_START]": "“", "[TRIGGER_END]": "”"}
+"""The tokens around a trigger, and what each starts as: quotation marks, which set words apart already."""
+
+NO_TRIGGER = -1
+"""Both offsets of a mention without a trigger."""
+
+
+class Mention(NamedTuple):
+    """A sentence and the offsets of its trigger.
+
+    Args:
+        text: the sentence.
+        trigger_start: offset of the trigger's first character; -1 where there is no trigger.
+        trigger_end: offset behind its last character.
+    """
+
+    text: str
+    trigger_start: int = NO_TRIGGER
+    trigger_end: int = NO_TRIGGER
+
+    @property
+    def has_trigger(self) -> bool:
+        """Whether the mention says where its trigger stands."""
+        return 0 <= self.trigger_start < self.trigger_end
+
+
+def mark_trigger(mention: Mention) -> Mention:
+    """Set a trigger between `TRIGGER_MARKERS`; a mention without one stays as it is."""
+    if not mention.has_trigger:
+        return mention
+    text, start, end = mention
+    opening, closing = TRIGGER_MARKERS
+    before = f"{text[:start]}{opening} "
+    return Mention(f"{before}{text[start:end]} {closing}{text[end:]}", len(before), len(before) + end - start)

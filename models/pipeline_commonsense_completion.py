@@ -1,0 +1,68 @@
+"""The pipeline `commonsense-completion`: candidates ranked by how well they complete a query."""
+
+import torch
+from torch.nn import functional
+from transformers.pipelines.base import ChunkPipeline
+
+from .pipeline_event_embedding import EventReader, in_order
+from .relation_words import ATOMIC, atomic_text, premise
+
+
+class CommonsenseCompletionPipeline(EventReader, ChunkPipeline):
+    """The candidate of highest cosine with the premise: a head with its relation in words.
+
+    Example:
+        pipe = pipeline("commonsense-completion", model=name)
+        pipe({"head": "rain", "relation": "Causes", "candidates": ["a flood", "a good mood"]})
+    """
+
+    def _sanitize_parameters(self, candidates=None, top_k: int | None = None, **kwargs):
+        return (
+            {} if candidates is None else {"candidates": candidates},
+            {},
+            {} if top_k is None else {"top_k": top_k},
+        )
+
+    def preprocess(self, query, candidates=None):
+        candidates = list(query.get("candidates", candidates) or ())
+        if not candidates:
+            raise ValueError("found no candidates; accepted: at least one")
+        texts = candidates
+        if "premise" in query:
+            asked = query["premise"]
+        else:
+            asked = premise(query["head"], query["relation"])
+            if query["relation"].strip("~ ").lower() in map(str.lower, ATOMIC):
+                texts = [atomic_text(candidate) for candidate in candidates]
+        rows = self.read([asked, *texts])
+        for row, candidate in zip(rows, [None, *candidates], strict=True):
+            yield {**row, "candidate": candidate, "is_last": row is rows[-1]}
+
+    def _forward(self, rows):
+        return {
+            "embeddings": self.embed(rows),
+            "candidate": rows["candidate"],
+            "is_last": rows["is_last"],
+        }
+
+    def postprocess(self, outputs, top_k: int | None = None):
+        vectors = functional.normalize(torch.cat([output["embeddings"] for output in outputs]), dim=-1)
+        candidates = [output["candidate"] for output in outputs[1:]]
+        return in_order(candidates, (vectors[1:] @ vectors[0]).tolist(), "candidate", top_k)
+
+    def __call__(self, inputs, **kwargs):
+        """Rank candidates for a query, or for each of a list.
+
+        Args:
+            inputs: `{"head", "relation", "candidates"}`, or `{"premise", "candidates"}` with a text as it is,
+                or a list of such. The relation is one of ConceptNet or ATOMIC; `~` before it asks for heads.
+            **kwargs: `candidates` for queries that have none of their own; `top_k`, how many to give back;
+                `batch_size`, in texts.
+
+        Returns:
+            For each query its candidates, best first: `candidate`, `score`, a cosine, and `index`.
+
+        Raises:
+            ValueError: there is no candidate, no such relation, or a text has no word.
+        """
+        return super().__call__(inputs, **kwargs)

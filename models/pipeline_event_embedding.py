@@ -1,0 +1,126 @@
+"""The pipeline `event-embedding`, and how the pipelines of all tasks read events."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from transformers.pipelines.base import Pipeline
+
+from .event_tokens import ROLES, longest_input, role_masks, text_of, word_index
+
+
+class EventReader:
+    """Reads texts and events for the model of a pipeline, which has `model` and `tokenizer`.
+
+    A model of the graph (HeterEvent) also reads the role and the word of every token. Both are coded so that
+    0, with which batches are filled up, stands for none.
+    """
+
+    model: Any
+    tokenizer: Any
+    device: torch.device
+
+    @property
+    def reads_roles(self) -> bool:
+        """Whether the model reads an event by its roles."""
+        return hasattr(self.model.base_model, "encode_chains")
+
+    @property
+    def max_length(self) -> int:
+        """Tokens of a text at most; what is longer is cut at its end."""
+        return longest_input(self.tokenizer, self.model.config.encoder_config)
+
+    def read(self, items: Sequence[str | Mapping[str, str]]) -> list[dict[str, torch.Tensor]]:
+        """Tokenise texts and events.
+
+        Args:
+            items: strings, or events with the strings `subject`, `predicate` and `object`.
+
+        Returns:
+            For each its tensors, `(1, length)`.
+
+        Raises:
+            ValueError: an item is neither, lacks a role or has no word.
+        """
+        order = self.model.config.event_order
+        texts = [text_of(item, order) for item in items]
+        settings = {"truncation": True, "max_length": self.max_length, "return_token_type_ids": False}
+        if not self.reads_roles:
+            return [dict(self.tokenizer(text, return_tensors="pt", **settings)) for text in texts]
+        rows: list[dict[str, torch.Tensor]] = []
+        numbers: dict[str, int] = {}
+        for item, text in zip(items, texts, strict=True):
+            encoded = self.tokenizer(text, return_tensors="pt", return_offsets_mapping=True, **settings)
+            starts, ends = encoded.pop("offset_mapping").numpy().transpose(2, 0, 1)
+            # A text without roles is an event that is all predicate.
+            event = {**dict.fromkeys(ROLES, ""), "predicate": item} if isinstance(item, str) else item
+            masks = torch.from_numpy(role_masks([event], order, starts, ends))
+            words = torch.from_numpy(word_index([text], starts, ends, numbers))
+            # A token may stand in two roles, so that a role is one bit.
+            bits = (masks.long() << torch.arange(len(ROLES)).unsqueeze(-1)).sum(dim=1)
+            rows.append({**encoded, "role_bits": bits, "word_numbers": words + 1})
+        return rows
+
+    def model_arguments(self, rows: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """The model's arguments for rows of `read`, one or a batch, whatever else they hold."""
+        arguments = {name: rows[name] for name in ("input_ids", "attention_mask")}
+        if "role_bits" in rows:
+            bits = torch.arange(len(ROLES), device=self.device).unsqueeze(-1)
+            arguments["role_masks"] = (rows["role_bits"].unsqueeze(1) >> bits & 1).bool()
+            arguments["word_index"] = rows["word_numbers"] - 1
+        return arguments
+
+    def embed(self, rows: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """The vectors of rows of `read`, `(rows, projection_dim)`."""
+        return self.model.base_model(**self.model_arguments(rows)).embeddings.float()
+
+
+def in_order(items: Sequence[object], scores: Sequence[float], name: str, top_k: int | None) -> list[dict]:
+    """Items with their scores, best first, of equal ones the first; `index` is the place of each.
+
+    Args:
+        items: the items.
+        scores: a score for each.
+        name: what an item is called.
+        top_k: how many; None gives all.
+    """
+    places = sorted(range(len(items)), key=lambda place: -scores[place])[:top_k]
+    return [{name: items[place], "score": scores[place], "index": place} for place in places]
+
+
+class EventEmbeddingPipeline(EventReader, Pipeline):
+    """Vectors of texts and events.
+
+    Example:
+        pipe = pipeline("event-embedding", model=name)
+        pipe({"subject": "police", "predicate": "arrested", "object": "thief"})
+        pipe(["the storm flooded the city", "the river rose"], batch_size=8)
+    """
+
+    def _sanitize_parameters(self, return_tensors: bool | None = None, **kwargs):
+        return {}, {}, {} if return_tensors is None else {"return_tensors": return_tensors}
+
+    def preprocess(self, item):
+        return self.read([item])[0]
+
+    def _forward(self, rows):
+        return {"embeddings": self.embed(rows)}
+
+    def postprocess(self, output, return_tensors: bool = False):
+        vector = output["embeddings"][0]
+        return vector if return_tensors else vector.tolist()
+
+    def __call__(self, inputs, **kwargs):
+        """Embed a text or an event, or a list of them.
+
+        Args:
+            inputs: a string, an event with `subject`, `predicate` and `object`, or a list of both.
+            **kwargs: `return_tensors`, true for tensors in place of lists of numbers; `batch_size`.
+
+        Returns:
+            The vector of each, not normalised, as the method has it; a list of numbers.
+
+        Raises:
+            ValueError: an item is neither, lacks a role or has no word.
+        """
+        return super().__call__(inputs, **kwargs)

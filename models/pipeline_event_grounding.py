@@ -1,0 +1,120 @@
+"""The pipeline `event-grounding`: events ranked by how well a mention in its context is grounded in them."""
+
+import re
+from collections.abc import Mapping
+
+import torch
+from transformers.pipelines.base import ChunkPipeline
+
+from .event_tokens import longest_input
+from .grounding_tokens import EventText, GroundingTokens, MentionText, pair_row
+from .pipeline_event_embedding import in_order
+
+_MARKED = re.compile(r"\[\[(.+?)\]\]", re.DOTALL)
+
+
+class EventGroundingPipeline(ChunkPipeline):
+    """The event that a mention means, by the bi-encoder or the cross-encoder of event grounding.
+
+    Example:
+        pipe = pipeline("event-grounding", model=name)
+        pipe("The city was hit by [[the flood]].", events=[{"title": "2014 flood", "description": "..."}])
+    """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        config = self.model.config
+        if not hasattr(config, "mention_tokens"):
+            raise ValueError(
+                f"found a model of the type {config.model_type}; accepted: event_grounding or "
+                "event_grounding_cross"
+            )
+        self.scores_pairs = not hasattr(self.model, "tower")
+        # A pair is as long as both of its parts.
+        limits = (config.mention_tokens, config.event_tokens)
+        if not self.scores_pairs:
+            longest = longest_input(self.tokenizer, config.encoder_config)
+            limits = tuple(min(longest, limit) for limit in limits)
+        self.tokens = GroundingTokens(self.tokenizer, *limits, read_heading=config.read_heading)
+
+    def _sanitize_parameters(self, events=None, top_k: int | None = None, **kwargs):
+        return (
+            {} if events is None else {"events": events},
+            {},
+            {} if top_k is None else {"top_k": top_k},
+        )
+
+    def preprocess(self, mention, events=None):
+        given = mention.get("events", events) if isinstance(mention, Mapping) else events
+        events = list(given or ())
+        if not events:
+            raise ValueError("found no events; accepted: at least one, with a title or a description")
+        [of_mention] = self.tokens.mentions([_mention_of(mention)]).rows
+        of_events = self.tokens.events([_event_of(event) for event in events]).rows
+        if self.scores_pairs:
+            rows = [(pair_row(of_mention, row), event) for row, event in zip(of_events, events, strict=True)]
+        else:
+            rows = [(of_mention, None), *zip(of_events, events, strict=True)]
+        for place, (row, event) in enumerate(rows):
+            ids = torch.tensor([row])
+            yield {
+                "input_ids": ids,
+                "attention_mask": torch.ones_like(ids),
+                "is_event": torch.tensor([event is not None]),
+                "event": event,
+                "is_last": place == len(rows) - 1,
+            }
+
+    def _forward(self, rows):
+        ids, mask, is_event = (rows[name] for name in ("input_ids", "attention_mask", "is_event"))
+        if self.scores_pairs:
+            found = self.model(ids, mask).logits.float()
+        else:
+            found = torch.empty((len(ids), self.model.config.projection_dim), device=ids.device)
+            for side, chosen in (("mention", ~is_event), ("event", is_event)):
+                if chosen.any():
+                    found[chosen] = self.model(ids[chosen], mask[chosen], side=side).embeddings.float()
+        return {"found": found, "event": rows["event"], "is_last": rows["is_last"]}
+
+    def postprocess(self, outputs, top_k: int | None = None):
+        found = torch.cat([output["found"] for output in outputs])
+        scores = found[:, 0].double().sigmoid() if self.scores_pairs else found[1:] @ found[0]
+        events = [output["event"] for output in outputs if output["event"] is not None]
+        return in_order(events, scores.tolist(), "event", top_k)
+
+    def __call__(self, inputs, **kwargs):
+        """Rank events for a mention, or for each of a list.
+
+        Args:
+            inputs: a text with its mention between `[[` and `]]`; or an object with `context_left`, `mention`
+                and `context_right`, or `text`, `start_char` and `end_char`, perhaps also `title` and `date`
+                of its document, and `events`; or a list of such.
+            **kwargs: `events` for mentions that have none of their own, each a title or an object with
+                `title` and `description`; `top_k`, how many to give back; `batch_size`, in texts.
+
+        Returns:
+            For each mention its events, best first: `event` as it was given, `score`, the product of the
+            vectors or the cross-encoder's probability, and `index`.
+
+        Raises:
+            ValueError: there is no mention or no event, or one of them has no text.
+        """
+        return super().__call__(inputs, **kwargs)
+
+
+def _mention_of(mention) -> MentionText:
+    if isinstance(mention, str):
+        marked = _MARKED.findall(mention)
+        if len(marked) != 1:
+            raise ValueError(f"found {len(marked)} mentions in {mention!r}; accepted: one between [[ and ]]")
+        left, _, right = mention.partition(f"[[{marked[0]}]]")
+        return MentionText(left, marked[0], right)
+    if "text" in mention:
+        text, start, end = mention["text"], mention["start_char"], mention["end_char"]
+        cut = {"context_left": text[:start], "mention": text[start:end], "context_right": text[end:]}
+        return MentionText.from_row({**mention, **cut})
+    return MentionText.from_row(mention)
+
+
+def _event_of(event) -> EventText:
+    return EventText(event) if isinstance(event, str) else EventText.from_row(event)

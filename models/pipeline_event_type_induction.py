@@ -1,0 +1,123 @@
+"""The pipeline `event-type-induction`: clusters of event mentions, taken as event types."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from transformers.pipelines.base import Pipeline
+
+from .event_tokens import longest_input
+from .mention_tokens import NO_TRIGGER, TRIGGER_MARKERS, Mention, mark_trigger
+
+try:
+    from sklearn.cluster import AgglomerativeClustering
+except ImportError:
+    # Not needed to load a model: this file comes with every one of its kind.
+    AgglomerativeClustering = None
+
+
+class EventTypeInductionPipeline(Pipeline):
+    """Event types among mentions: average linkage on the cosine distances of their vectors.
+
+    Example:
+        pipe = pipeline("event-type-induction", model=name)
+        pipe(["Police arrested him.", "She was jailed.", "The storm hit."], num_clusters=2)
+    """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        config = self.model.config
+        if not hasattr(config, "trigger_input"):
+            raise ValueError(f"found a model of the type {config.model_type}; accepted: event_type_induction")
+        if AgglomerativeClustering is None:
+            raise ImportError(
+                "the pipeline event-type-induction needs scikit-learn: pip install scikit-learn"
+            )
+        self.marks_trigger = config.trigger_input in ("marked", "marked_span")
+        missing = set(TRIGGER_MARKERS) - set(self.tokenizer.get_vocab())
+        if self.marks_trigger and missing:
+            raise ValueError(
+                f"the tokenizer lacks {' and '.join(sorted(missing))}; accepted: the one that was saved with "
+                "the model"
+            )
+
+    def _sanitize_parameters(self, looks_for_trigger: bool | None = None, **kwargs):
+        return {}, {} if looks_for_trigger is None else {"looks_for_trigger": looks_for_trigger}, {}
+
+    def preprocess(self, mention):
+        if self.marks_trigger:
+            mention = mark_trigger(mention)
+        longest = longest_input(self.tokenizer, self.model.config.encoder_config)
+        encoded = self.tokenizer(
+            mention.text,
+            truncation=True,
+            max_length=longest,
+            return_offsets_mapping=True,
+            return_token_type_ids=False,
+            return_tensors="pt",
+        )
+        first, last = encoded.pop("offset_mapping").unbind(dim=-1)
+        # A special token stands nowhere: its start is its end.
+        of_trigger = (first < mention.trigger_end) & (last > mention.trigger_start) & (first < last)
+        return {**encoded, "trigger_mask": of_trigger}
+
+    def _forward(self, rows, looks_for_trigger: bool = False):
+        arguments = {name: rows[name] for name in ("input_ids", "attention_mask")}
+        if not looks_for_trigger:
+            arguments["trigger_mask"] = rows["trigger_mask"]
+        return {"embeddings": self.model.base_model(**arguments).embeddings.float()}
+
+    def postprocess(self, output):
+        return output["embeddings"][0]
+
+    def __call__(self, inputs, *, num_clusters: int, **kwargs):
+        """Cluster mentions.
+
+        Args:
+            inputs: a list of mentions: sentences, or objects with `text` and, where the trigger is known,
+                `trigger_start` and `trigger_end`, as rows of the config `mentions` have them.
+            num_clusters: how many event types there are.
+            **kwargs: `batch_size`.
+
+        Returns:
+            For each mention its `cluster`, 0 for the largest, and its `embedding`, a list of numbers.
+
+        Raises:
+            ValueError: a mention has no text, or there are fewer mentions than clusters.
+        """
+        mentions = [_mention_of(item) for item in inputs]
+        if not 1 <= num_clusters <= len(mentions):
+            raise ValueError(
+                f"{num_clusters} clusters of {len(mentions)} mentions; accepted: 1 to {len(mentions)}"
+            )
+        finds = self.model.config.trigger_input == "found"
+        looks = finds and not all(mention.has_trigger for mention in mentions)
+        vectors = torch.stack(super().__call__(mentions, looks_for_trigger=looks, **kwargs))
+        clusters = _clusters(vectors.double().numpy(), num_clusters)
+        return [
+            {"cluster": cluster, "embedding": vector}
+            for cluster, vector in zip(clusters, vectors.tolist(), strict=True)
+        ]
+
+
+def _clusters(vectors: np.ndarray, num_clusters: int) -> list[int]:
+    """The cluster of each vector; of equally large ones that of the first mention stands first."""
+    if len(vectors) == 1:
+        return [0]
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    tree = AgglomerativeClustering(num_clusters, metric="precomputed", linkage="average")
+    labels = tree.fit_predict(np.clip(1 - units @ units.T, 0, 2)).tolist()
+    order = sorted(set(labels), key=lambda label: (-labels.count(label), labels.index(label)))
+    return [order.index(label) for label in labels]
+
+
+def _mention_of(item) -> Mention:
+    if isinstance(item, Mapping):
+        item = Mention(
+            item["text"], item.get("trigger_start", NO_TRIGGER), item.get("trigger_end", NO_TRIGGER)
+        )
+    else:
+        item = Mention(item)
+    if not isinstance(item.text, str) or not item.text.strip():
+        raise ValueError(f"found {item.text!r}; accepted: a sentence with at least one word")
+    return item

@@ -1,0 +1,87 @@
+"""The pipeline `next-event`: choices ranked by how well they continue a chain of events."""
+
+import torch
+from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
+from transformers.pipelines.base import ChunkPipeline
+
+from .pipeline_event_embedding import EventReader, in_order
+
+
+class NextEventPipeline(EventReader, ChunkPipeline):
+    """The choice that continues a chain: that of highest mean cosine with the events of the context.
+
+    A model of the graph (HeterEvent) reads the context as one chain.
+
+    Example:
+        pipe = pipeline("next-event", model=name)
+        pipe({"context": ["police chased thief"], "choices": ["thief ran", "rain fell"]})
+    """
+
+    def _sanitize_parameters(self, choices=None, top_k: int | None = None, **kwargs):
+        return (
+            {} if choices is None else {"choices": choices},
+            {},
+            {} if top_k is None else {"top_k": top_k},
+        )
+
+    def preprocess(self, question, choices=None):
+        context, choices = list(question["context"]), list(question.get("choices", choices) or ())
+        if not context or not choices:
+            raise ValueError(
+                f"found {len(context)} events of context and {len(choices)} choices; accepted: at least one "
+                "of each"
+            )
+        rows = self.read([*context, *choices])
+        for place, row in enumerate(rows):
+            choice = choices[place - len(context)] if place >= len(context) else None
+            yield {**row, "choice": choice, "is_last": place == len(rows) - 1}
+
+    def _forward(self, rows):
+        if self.reads_roles:
+            found = self.model.base_model.encode_events(**self.model_arguments(rows))
+            vectors = {"events": found.events, "words": found.words, "event_words": found.event_words}
+        else:
+            vectors = {"events": self.embed(rows)}
+        return {**vectors, "choice": rows["choice"], "is_last": rows["is_last"]}
+
+    def postprocess(self, outputs, top_k: int | None = None):
+        choices = [output["choice"] for output in outputs if output["choice"] is not None]
+        events = torch.cat([output["events"] for output in outputs])
+        left, right = events[: -len(choices)], events[-len(choices) :]
+        if self.reads_roles:
+            with self.device_placement(), torch.inference_mode():
+                left, right = self._states(left, right, outputs)
+        left, right = (functional.normalize(vectors.double(), dim=-1) for vectors in (left, right))
+        return in_order(choices, (left @ right.T).mean(dim=0).tolist(), "choice", top_k)
+
+    def _states(self, left, right, outputs):
+        """The nodes of the context's events in its graph, and each choice as a chain of its own."""
+        model, device = self.model.base_model, self.device
+        of_context = outputs[: len(left)]
+        words = pad_sequence([output["words"][0] for output in of_context], batch_first=True)
+        event_words = pad_sequence(
+            [output["event_words"][0] for output in of_context], batch_first=True, padding_value=-1
+        )
+        chain = torch.arange(len(left), device=device).unsqueeze(0)
+        states, _ = model.encode_chains(left.to(device), chain)
+        nodes = model.encode_graphs(states, chain, words.to(device), event_words.to(device))
+        # The nodes of the events stand first, in their order.
+        return nodes[: len(left)], model.encode_candidates(right.to(device))
+
+    def __call__(self, inputs, **kwargs):
+        """Rank the choices of a question, or of each of a list.
+
+        Args:
+            inputs: `{"context": [...], "choices": [...]}` with texts or events, as rows of the config `mcnc`
+                have them, or a list of such.
+            **kwargs: `choices` for questions that have none of their own; `top_k`, how many to give back;
+                `batch_size`, in events.
+
+        Returns:
+            For each question its choices, best first: `choice`, `score`, a cosine, and `index`.
+
+        Raises:
+            ValueError: there is no context or no choice, or an item is no event.
+        """
+        return super().__call__(inputs, **kwargs)

@@ -1,0 +1,288 @@
+"""The pipelines of transformers give what the functions of the package give for the same input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny import save_tiny_bi_encoder, save_tiny_cross_encoder
+from transformers import AutoModel, AutoTokenizer, pipeline
+
+import eventformers
+from eventformers.datasets_scripts.events import EVENT_ORDERS, event_text
+from eventformers.datasets_scripts.relation_templates import relation_templates
+from eventformers.inference.commonsense import answer
+from eventformers.inference.encode import load_encoder
+from eventformers.inference.grounding_encoding import encode_events, encode_mentions
+from eventformers.inference.pair_scoring import PairScores, load_cross_encoder
+from eventformers.models.configuration_base import PIPELINES
+from eventformers.models.event_tokens import ORDERS, text_of
+from eventformers.models.grounding_tokens import EventText, MentionText
+from eventformers.models.mention_tokens import TRIGGER_MARKERS
+from eventformers.models.relation_words import premise
+from eventformers.trainers.marker_tokens import add_marker_tokens
+
+EVENTS = [
+    {"subject": "police", "predicate": "arrested", "object": "the suspect"},
+    {"subject": "storm", "predicate": "flooded", "object": ""},
+    {"subject": "", "predicate": "lost", "object": "the game"},
+]
+QUESTION = {"context": [EVENTS[0], EVENTS[1], EVENTS[0]], "choices": [EVENTS[2], EVENTS[1], "the mayor won"]}
+MENTION = {
+    "context_left": "in the city ",
+    "mention": "the storm",
+    "context_right": " flooded a bridge",
+    "title": "storm",
+    "date": "2014",
+}
+GROUNDING_EVENTS = [
+    {"title": "storm", "description": "flooded the city"},
+    {"title": "election", "description": "the mayor won"},
+    {"title": "strike"},
+]
+MENTIONS = [
+    {"text": "the storm flooded the city", "trigger_start": 10, "trigger_end": 17},
+    {"text": "police arrested a thief", "trigger_start": 7, "trigger_end": 15},
+    {"text": "the river flooded the road and the bridge", "trigger_start": 10, "trigger_end": 17},
+    {"text": "the team lost the game", "trigger_start": 9, "trigger_end": 13},
+    {"text": "police arrested a man", "trigger_start": 7, "trigger_end": 15},
+]
+
+
+@pytest.fixture(scope="module")
+def folders(
+    tiny_encoder: Path, tiny_heterevent: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
+    """A saved model of each method."""
+    root = tmp_path_factory.mktemp("models")
+    saved = {"heterevent": tiny_heterevent}
+    torch.manual_seed(0)
+    for name, model_class, fields in (
+        ("swcc", eventformers.SwccModel, {"event_order": "predicate_first"}),
+        ("mico", eventformers.MicoModel, {}),
+        ("event_type_induction", eventformers.EventTypeInductionModel, {"trigger_input": "marked_span"}),
+    ):
+        saved[name] = root / name
+        model = model_class.from_encoder(str(tiny_encoder), **fields)
+        tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
+        if name == "event_type_induction":
+            add_marker_tokens(tokenizer, model, TRIGGER_MARKERS)
+        model.save_pretrained(saved[name])
+        tokenizer.save_pretrained(saved[name])
+    saved["event_grounding"] = save_tiny_bi_encoder(tiny_encoder, root / "bi")
+    saved["event_grounding_cross"] = save_tiny_cross_encoder(tiny_encoder, root / "cross")
+    return saved
+
+
+def test_texts_of_events_are_those_of_the_datasets() -> None:
+    assert ORDERS == EVENT_ORDERS
+    for order in ORDERS:
+        assert [text_of(event, order) for event in EVENTS] == [event_text(event, order) for event in EVENTS]
+
+
+@pytest.mark.parametrize("method", ["swcc", "mico", "heterevent", "event_type_induction", "event_grounding"])
+def test_event_embedding(folders: dict[str, Path], method: str) -> None:
+    pipe = pipeline("event-embedding", model=str(folders[method]))
+    items = [*EVENTS, "the thief sold a car and the investor bought the market"]
+    expected = eventformers.encode(folders[method], items)
+    np.testing.assert_allclose(np.array([pipe(item) for item in items]), expected, rtol=1e-4, atol=1e-5)
+    batched = pipe(items, batch_size=3)
+    assert isinstance(batched[0][0], float)
+    np.testing.assert_allclose(np.array(batched), expected, rtol=1e-4, atol=1e-5)
+    tensors = pipe(items, batch_size=2, return_tensors=True)
+    np.testing.assert_allclose(torch.stack(tensors).numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["swcc", "heterevent"])
+def test_next_event(folders: dict[str, Path], method: str) -> None:
+    pipe = pipeline("next-event", model=str(folders[method]))
+    texts = [
+        {"subject": "", "predicate": item, "object": ""} if isinstance(item, str) else item
+        for item in QUESTION["choices"]
+    ]
+    found = eventformers.next_event(folders[method], QUESTION["context"], candidates=texts)
+    expected = [(texts.index(one.event), one.score) for one in found.candidates]
+    other = {"context": [EVENTS[2]], "choices": [EVENTS[0], "the storm hit"]}
+    for answers in (
+        pipe(QUESTION),
+        pipe([other, QUESTION], batch_size=4)[1],
+        pipe({"context": QUESTION["context"]}, choices=QUESTION["choices"]),
+    ):
+        assert [one["index"] for one in answers] == [place for place, _ in expected]
+        np.testing.assert_allclose(
+            [one["score"] for one in answers], [score for _, score in expected], atol=1e-5
+        )
+        assert [one["choice"] for one in answers] == [QUESTION["choices"][place] for place, _ in expected]
+    assert len(pipe(QUESTION, top_k=1)) == 1
+
+
+def test_commonsense_completion(folders: dict[str, Path]) -> None:
+    pipe = pipeline("commonsense-completion", model=str(folders["mico"]))
+    candidates = ["the city flooded", "the thief won", "a road"]
+    query = {"head": "storm", "relation": "Causes", "candidates": candidates}
+    expected = answer(folders["mico"], premise("storm", "Causes"), candidates)
+    asked = pipe([{"premise": "the storm", "candidates": candidates[:2]}, query], batch_size=2)[1]
+    for answers in (pipe(query), asked, pipe({"head": "storm", "relation": "causes"}, candidates=candidates)):
+        assert answers[0]["candidate"] == expected.text
+        scores = {one["index"]: one["score"] for one in answers}
+        np.testing.assert_allclose([scores[place] for place in range(3)], expected.scores, atol=1e-5)
+        assert sorted(scores.values(), reverse=True) == [one["score"] for one in answers]
+    named = pipe(
+        {"head": "PersonX hit PersonY", "relation": "xWant", "candidates": ["PersonX won", "a road"]}
+    )
+    expected = answer(folders["mico"], "John hit Tom. as a result, John wants", ["John won", "a road"])
+    assert named[0]["index"] == expected.index
+    np.testing.assert_allclose(named[0]["score"], max(expected.scores), atol=1e-5)
+    assert {one["candidate"] for one in named} == {"PersonX won", "a road"}
+
+
+@pytest.mark.parametrize("graph", ["conceptnet", "atomic"])
+def test_premises_are_those_of_the_datasets(graph: str) -> None:
+    templates = relation_templates(graph)
+    for relation in templates.relations:
+        for prefix, direction in (("", "forward"), ("~", "reverse")):
+            expected = templates.premise(
+                relation, "PersonX eats ___ of person y" if graph == "atomic" else "rain", direction
+            )
+            head = "PersonX eats ___ of person y" if graph == "atomic" else "rain"
+            assert premise(head, f"{prefix}{relation}") == expected
+
+
+def test_event_grounding_by_vectors(folders: dict[str, Path]) -> None:
+    pipe = pipeline("event-grounding", model=str(folders["event_grounding"]))
+    encoder = load_encoder(folders["event_grounding"])
+    mention = encode_mentions(encoder, [MentionText.from_row(MENTION)]).vectors[0]
+    expected = (
+        encode_events(encoder, [EventText.from_row(event) for event in GROUNDING_EVENTS]).vectors @ mention
+    )
+    plain = pipe("[[the thief]] won", events=["a game"])
+    asked = pipe(
+        [{**MENTION, "events": GROUNDING_EVENTS}, "[[the thief]] won"], events=["a game"], batch_size=3
+    )
+    assert asked[1][0]["score"] == pytest.approx(plain[0]["score"], abs=1e-4)
+    for answers in (pipe(MENTION, events=GROUNDING_EVENTS), asked[0]):
+        assert [one["index"] for one in answers] == np.argsort(-expected, kind="stable").tolist()
+        np.testing.assert_allclose(
+            [one["score"] for one in answers], np.sort(expected)[::-1], rtol=1e-4, atol=1e-4
+        )
+    spans = {
+        "text": "in the city the storm flooded a bridge",
+        "start_char": 12,
+        "end_char": 21,
+        "title": "storm",
+        "date": "2014",
+    }
+    same = pipe(spans, events=GROUNDING_EVENTS)
+    np.testing.assert_allclose([one["score"] for one in same], np.sort(expected)[::-1], rtol=1e-4, atol=1e-4)
+
+
+def test_event_grounding_by_pairs(folders: dict[str, Path]) -> None:
+    pipe = pipeline("event-grounding", model=str(folders["event_grounding_cross"]))
+    assert type(pipe.model).__name__ == "EventGroundingForSequenceClassification"
+    scores = PairScores(
+        load_cross_encoder(folders["event_grounding_cross"]),
+        [MentionText.from_row(MENTION)],
+        [EventText.from_row(event) for event in GROUNDING_EVENTS],
+    )
+    logits = scores(np.zeros(3, dtype=np.int64), np.arange(3))
+    expected = 1 / (1 + np.exp(-logits.astype(np.float64)))
+    for answers in (
+        pipe(MENTION, events=GROUNDING_EVENTS),
+        pipe([MENTION, MENTION], events=GROUNDING_EVENTS, batch_size=4)[1],
+    ):
+        assert [one["event"] for one in answers] == [
+            GROUNDING_EVENTS[place] for place in np.argsort(-expected)
+        ]
+        np.testing.assert_allclose([one["score"] for one in answers], np.sort(expected)[::-1], atol=1e-5)
+
+
+@pytest.mark.parametrize("trigger_input", ["marked_span", "found"])
+def test_event_type_induction(
+    folders: dict[str, Path], tiny_encoder: Path, tmp_path: Path, trigger_input: str
+) -> None:
+    folder, mentions = folders["event_type_induction"], MENTIONS
+    if trigger_input == "found":
+        torch.manual_seed(0)
+        folder, mentions = tmp_path, [mention["text"] for mention in MENTIONS]
+        eventformers.EventTypeInductionModel.from_encoder(
+            str(tiny_encoder), trigger_input="found", trained_types=["Attack", "Move"]
+        ).save_pretrained(folder)
+        AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(folder)
+    expected = eventformers.induce(folder, mentions, num_clusters=3, manifold=False)
+    found = pipeline("event-type-induction", model=str(folder))(mentions, num_clusters=3, batch_size=2)
+    assert [one["cluster"] for one in found] == expected.cluster.tolist()
+    np.testing.assert_allclose([one["embedding"] for one in found], expected.vectors, rtol=1e-4, atol=1e-5)
+
+
+def test_a_folder_knows_its_own_pipeline(folders: dict[str, Path], tmp_path: Path) -> None:
+    own = {
+        "swcc": "event-embedding",
+        "mico": "commonsense-completion",
+        "heterevent": "next-event",
+        "event_type_induction": "event-type-induction",
+        "event_grounding": "event-grounding",
+        "event_grounding_cross": "event-grounding",
+    }
+    for method, task in own.items():
+        config = json.loads((folders[method] / "config.json").read_text(encoding="utf-8"))
+        assert task in config["custom_pipelines"]
+        for entry in config["custom_pipelines"].values():
+            assert (folders[method] / f"{entry['impl'].split('.')[0]}.py").is_file()
+    pipe = pipeline(model=str(folders["mico"]))
+    assert pipe.task == "commonsense-completion"
+    assert type(pipe).__module__ == "eventformers.models.pipeline_commonsense_completion"
+    pipe.save_pretrained(tmp_path)
+    saved = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+    assert set(saved["custom_pipelines"]) == {"commonsense-completion", "event-embedding", "next-event"}
+    assert (tmp_path / "pipeline_next_event.py").is_file()
+
+
+def test_a_folder_without_pipelines_still_loads(folders: dict[str, Path], tmp_path: Path) -> None:
+    AutoModel.from_pretrained(folders["swcc"]).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(folders["swcc"]).save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+    del config["custom_pipelines"]
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    for file in tmp_path.glob("pipeline_*.py"):
+        file.unlink()
+    found = pipeline("event-embedding", model=str(tmp_path))(EVENTS)
+    np.testing.assert_allclose(np.array(found), eventformers.encode(tmp_path, EVENTS), atol=1e-5)
+
+
+def test_every_pipeline_is_registered() -> None:
+    from transformers.pipelines import PIPELINE_REGISTRY
+
+    assert set(PIPELINES) <= set(PIPELINE_REGISTRY.get_supported_tasks())
+
+
+@pytest.mark.parametrize(
+    ("task", "method", "given", "settings", "told"),
+    [
+        ("event-embedding", "swcc", {"subject": "police"}, {}, "subject, predicate and object"),
+        ("event-embedding", "swcc", " ", {}, "no word"),
+        ("event-embedding", "swcc", 3, {}, "found 3"),
+        ("next-event", "swcc", {"context": [], "choices": ["it rained"]}, {}, "0 events of context"),
+        ("next-event", "swcc", {"context": ["it rained"]}, {}, "0 choices"),
+        ("commonsense-completion", "mico", {"head": "rain", "relation": "Causes"}, {}, "no candidates"),
+        ("commonsense-completion", "mico", {"head": "a", "relation": "B"}, {"candidates": ["c"]}, "'B'"),
+        ("event-grounding", "event_grounding", "no mention", {"events": ["a game"]}, "0 mentions"),
+        ("event-grounding", "event_grounding", "[[the storm]]", {}, "no events"),
+        ("event-type-induction", "event_type_induction", ["it rained"], {"num_clusters": 2}, "of 1 mentions"),
+        ("event-type-induction", "event_type_induction", [" "], {"num_clusters": 1}, "at least one word"),
+    ],
+)  # fmt: skip
+def test_bad_input(
+    folders: dict[str, Path], task: str, method: str, given: Any, settings: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(ValueError, match=told):
+        pipeline(task, model=str(folders[method]))(given, **settings)
+
+
+@pytest.mark.parametrize("task", ["event-grounding", "event-type-induction"])
+def test_a_model_of_another_kind(folders: dict[str, Path], task: str) -> None:
+    with pytest.raises(ValueError, match="found a model of the type swcc; accepted: event_"):
+        pipeline(task, model=str(folders["swcc"]))
