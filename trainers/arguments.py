@@ -45,3 +45,5 @@ class EventTrainingArguments(TrainingArguments):
     silhouette_window: int | None = field(default=None)
     silhouette_clusters: int | None = field(default=None)
     start_weight_share: float = field(default=0.0)
+    # A loss that is no number ends the run; the base class would log it as 0.
+    logging_nan_inf_filter: bool = field(default=False)

@@ -94,13 +94,23 @@ class EventTrainer(Trainer):
         return output
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log, with the mean of every loss term since the last training log line."""
+        """Log, with the mean of every loss term since the last training log line.
+
+        Raises:
+            EventformersError: a training loss is NaN or infinite.
+        """
         if "loss" in logs:
             for name, total in self._term_sums.items():
                 logs[name] = (total / self._term_counts[name]).item()
             self._term_sums.clear()
             self._term_counts.clear()
         super().log(logs, start_time)
+        for name in ("loss", "train_loss"):
+            if not math.isfinite(logs.get(name, 0.0)):
+                raise EventformersError(
+                    f"the training loss was {logs[name]} by step {self.state.global_step}; accepted: a "
+                    "finite one. Lower learning_rate, or train in float32, and start anew with --overwrite"
+                )
 
     def training_step(self, model, inputs, num_items_in_batch=None):
         """Run one step, in chunks where `gradient_cache_chunk_size` asks for them."""

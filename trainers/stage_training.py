@@ -226,11 +226,18 @@ def _accepted_fields() -> Iterator[None]:
 def _build_head(method: Method, encoder: str, recipe: Recipe) -> EventPreTrainedModel:
     try:
         with _accepted_fields():
-            return method.head_class.from_encoder(encoder, **recipe.model)
+            head = method.head_class.from_encoder(encoder, **recipe.model)
     except (OSError, SafetensorError) as error:
         raise EventformersError(
             f"cannot load the encoder {encoder!r}: {' '.join(str(error).split())[:300]}"
         ) from error
+    for name, weights in head.state_dict().items():
+        if count := int((~weights.isfinite()).sum()):
+            raise EventformersError(
+                f"the encoder {encoder!r} has {count} numbers in {name} that are NaN or infinite; accepted: "
+                "finite weights"
+            )
+    return head
 
 
 def _continue_head(method: Method, folder: Path, recipe: Recipe) -> EventPreTrainedModel:
