@@ -22,6 +22,8 @@ HELP = {
     "ground": ("ground", "--help"),
     "plot": ("plot", "--help"),
     "reproduce": ("reproduce", "--help"),
+    "push": ("push", "--help"),
+    "data push": ("data", "push", "--help"),
     "version": ("--version",),
 }
 WRONG = {
@@ -68,6 +70,8 @@ WRONG = {
         ("evaluate", "empty", "--task", "mcnc", "--set", "agregation=last"),
         "Did you mean 'aggregation'",
     ),
+    "nothing to push": (("push", "empty", "--repo-id", "me/events"), "holds nothing that can be pushed"),
+    "nothing to push as data": (("data", "push", "no", "--repo-id", "me/events"), "unknown folder or metric"),
     "option": (("train", "swcc", "--recipee", "paper", "-o", "out"), "--recipe"),
 }
 

@@ -14,6 +14,7 @@ from rich.text import Text
 from eventformers import __version__
 from eventformers.cli_chains import add_commands as add_chain_commands
 from eventformers.cli_grounding import add_commands as add_grounding_commands
+from eventformers.cli_hub import add_commands as add_hub_commands
 from eventformers.cli_induction import add_commands as add_induction_commands
 from eventformers.command_options import (
     BatchSize,
@@ -46,11 +47,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-data_app = typer.Typer(help="Build datasets from raw files.", no_args_is_help=True)
+data_app = typer.Typer(help="Build datasets from raw files and publish them.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 add_chain_commands(app)
 add_induction_commands(app)
 add_grounding_commands(app)
+add_hub_commands(app, data_app)
 INTERRUPTED = 130
 
 

@@ -31,6 +31,7 @@ from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER, can_resum
 from eventformers.trainers.method import load_method
 from eventformers.trainers.run import TrainingRun, resolve_recipe, save_run, train_head
 from eventformers.trainers.stages import write_log
+from eventformers.training_record import write_training_record
 
 logger = logging.getLogger(__name__)
 
@@ -131,6 +132,7 @@ def train(
             save_run(run, staging)
             write_sentence_transformers_files(run.model.base_model, run.tokenizer, staging)
             write_log(run.stages, staging)
+            write_training_record(_trained_on(run), staging)
             trained = load_encoder(str(staging), device=device)
             results = _score(run, trained, scored_tasks, folder, encoder, evaluation_data, device, staging)
             write_eval_results(results, staging)
@@ -229,6 +231,11 @@ def _score(
         ]
 
 
+def _trained_on(run: TrainingRun) -> TrainedOn | None:
+    """What is known of the training rows; None without a report, as for a dataset that others built."""
+    return TrainedOn.from_report(run.data, validation_rows=run.validation_rows) if run.data else None
+
+
 def _stages_section(run: TrainingRun) -> dict[str, str]:
     """The stages of a run that has several."""
     if len(run.stages) < 2:
@@ -245,8 +252,7 @@ def _card(run: TrainingRun, name: str, encoder: str, results: list[TaskResult]) 
         method=run.method.name,
         config=run.model.config.to_dict(),
         base_model=encoder,
-        # Without a report, as for a dataset that others built, the card tells nothing of the data.
-        trained_on=TrainedOn.from_report(run.data, validation_rows=run.validation_rows) if run.data else None,
+        trained_on=_trained_on(run),
         recipe=recipe.name,
         recipe_description=recipe.description,
         changed_settings=recipe.changed,

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import collections_routes  # noqa: F401, adds its routes to the router
 from calls import Answer, Call, User, refused
 from repositories import Repositories
 from routes import router

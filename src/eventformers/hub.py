@@ -1,0 +1,330 @@
+"""Publishing on the Hub: models, datasets and metrics, each in one commit that loads back, and collections.
+
+A push compares first and sends only what is not there. It commits to a branch in between, loads that from the
+Hub in a fresh process, and only then changes the branch that people read, in one commit.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, get_token
+from huggingface_hub.errors import HfHubHTTPError
+
+from eventformers import __version__
+from eventformers.errors import EventformersError
+from eventformers.hub_errors import LOG_IN, RERUN, hub_faults
+from eventformers.hub_folders import LocalRepository, find_release, read_folder
+from eventformers.hub_plan import (
+    MAIN,
+    SIGNATURE,
+    STAGING,
+    PushPlan,
+    check_repo_id,
+    check_revision,
+    plan_push,
+)
+from eventformers.hub_verification import Asked, probe, same
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """What became of one repository.
+
+    Attributes:
+        plan: what was to change.
+        commit: the commit that the branch is at now; None after a dry run.
+        url: address of the repository's page.
+    """
+
+    plan: PushPlan
+    commit: str | None
+    url: str
+
+
+@dataclass(frozen=True)
+class Push:
+    """What a push did, or would do.
+
+    Attributes:
+        repositories: one for each folder or metric.
+        collection: address of the collection; None without one.
+        is_dry_run: whether nothing was sent.
+    """
+
+    repositories: tuple[Pushed, ...]
+    collection: str | None
+    is_dry_run: bool
+
+
+def push(
+    target: str | Path,
+    repo_id: str,
+    *,
+    everything: bool = False,
+    private: bool = False,
+    revision: str | None = None,
+    tag: str | None = None,
+    message: str | None = None,
+    collection: str | None = None,
+    accept_licenses: bool = False,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    endpoint: str | None = None,
+    token: str | None = None,
+    tell: Callable[[str], object] = lambda step: None,
+) -> Push:
+    """Publish a model, a dataset or a metric, or everything of a release.
+
+    What is there is not sent again, and a repository that holds all of it gets no commit. After a lost
+    connection the same call goes on.
+
+    Args:
+        target: folder of a run, of a built dataset or of a metric, or the name of one of our metrics; with
+            `everything` a folder of runs and built datasets.
+        repo_id: `owner/name`; with `everything` the owner alone, and each repository goes by its folder.
+        everything: push what stands in the folders below `target`, and all our metrics.
+        private: make new repositories private; one that is public already is refused.
+        revision: the branch to change, made where it is absent; None takes `main`.
+        tag: a name for the commit.
+        message: title of the commit.
+        collection: title of the owner's collection that the repositories are added to, made where absent.
+        accept_licenses: publish rows, and what learned from them, whose licences are not open or not known.
+        overwrite: replace files that others wrote, and another model.
+        dry_run: compare, send nothing and return what would be sent.
+        endpoint: the Hub; None takes the client's.
+        token: who pushes; None takes the one of the login.
+        tell: is called with each step as it begins.
+
+    Returns:
+        What was, or would be, changed.
+
+    Raises:
+        EventformersError: an argument is not accepted, a folder is not whole or does not load, the licences
+            are not accepted, the Hub refuses, the connection is lost, or what was sent does not load back.
+    """
+    found = find_release(target) if everything else [read_folder(target)]
+    owner = repo_id.partition("/")[0]
+    if everything and "/" in repo_id:
+        raise EventformersError(
+            f"--repo-id: received {repo_id!r}; accepted with --everything: the owner alone, such as {owner}"
+        )
+    named = [(local, f"{repo_id}/{local.name}" if everything else repo_id) for local in found]
+    for local, name in named:
+        check_repo_id(name, local)
+    for reference, option in ((revision, "--revision"), (tag, "--tag")):
+        if reference is not None:
+            check_revision(reference, option)
+    _check_licenses(found, accept_licenses)
+    api = HfApi(endpoint=endpoint, token=token or get_token(), library_name="eventformers")
+    if api.token is None and not dry_run:
+        raise EventformersError(f"nobody is logged in; {LOG_IN}")
+    tell("comparing with the Hub")
+    plans = [
+        plan_push(api, local, name, branch=revision or MAIN, private=private, overwrite=overwrite)
+        for local, name in named
+    ]
+    for plan in plans:
+        _check_tag(api, plan, tag)
+    title = message or f"Push with eventformers {__version__}"
+    heads = _Pushing(api, plans, title, dry_run, tell).run()
+    pushed = tuple(Pushed(plan, heads.get(plan.address), f"{api.endpoint}/{plan.address}") for plan in plans)
+    if dry_run:
+        return Push(pushed, None, dry_run)
+    if tag is not None:
+        for one in pushed:
+            _tag(api, one, tag)
+    address = None if collection is None else _collect(api, plans, collection, owner, private)
+    return Push(pushed, address, dry_run)
+
+
+def _check_licenses(found: Sequence[LocalRepository], accepted: bool) -> None:
+    reasons = [reason for local in found if (reason := local.needs_acceptance())]
+    if reasons and not accepted:
+        raise EventformersError(
+            f"{'; '.join(reasons)}; find out whether you may publish that, and pass --accept-licenses"
+        )
+
+
+def _check_tag(api: HfApi, plan: PushPlan, tag: str | None) -> None:
+    """Refuse a tag that stands at another commit than the push would give it to."""
+    if tag is None or plan.head is None:
+        return
+    with hub_faults(plan.repo_id):
+        refs = api.list_repo_refs(plan.repo_id, repo_type=plan.local.repo_type)
+    there = next((each.target_commit for each in refs.tags if each.name == tag), None)
+    if there is not None and not (plan.is_done and there == plan.head):
+        raise EventformersError(
+            f"--tag: {plan.repo_id} has a tag {tag} already, at commit {there[:12]}; choose another name"
+        )
+
+
+class _Pushing:
+    """The steps from plans to repositories that hold them."""
+
+    def __init__(
+        self,
+        api: HfApi,
+        plans: Sequence[PushPlan],
+        message: str,
+        dry_run: bool,
+        tell: Callable[[str], object],
+    ) -> None:
+        self.api, self.message, self.dry_run, self.tell = api, message, dry_run, tell
+        self.heads = {plan.address: plan.head for plan in plans if plan.is_done}
+        self.plans = [plan for plan in plans if not plan.is_done]
+
+    def run(self) -> dict[str, str | None]:
+        """Load the folders, send them aside, load that, and only then change what people read.
+
+        Returns:
+            The commit that each repository is at, by its address; none for those that a dry run would change.
+        """
+        if not self.plans:
+            return self.heads
+        self.tell("loading in a fresh process what is to be sent")
+        before = self._shown(online=False)
+        if self.dry_run:
+            return self.heads
+        staged = []
+        for plan in self.plans:
+            self.tell(f"sending {len(plan.to_send)} files to {plan.repo_id}")
+            staged.append(self._stage(plan))
+        self.tell("loading it from the Hub, in a fresh process with an empty cache")
+        after = self._shown(online=True, commits=staged)
+        for plan, first, second in zip(self.plans, before, after, strict=True):
+            if not same(first, second):
+                raise EventformersError(
+                    f"{plan.repo_id}: what loads from the Hub is not what loads from {plan.local.folder}; "
+                    f"{self._as_it_was(plan)}"
+                )
+        for plan, commit in zip(self.plans, staged, strict=True):
+            self.tell(f"publishing {plan.repo_id}")
+            self.heads[plan.address] = self._publish(plan, commit)
+        return self.heads
+
+    def _as_it_was(self, plan: PushPlan) -> str:
+        return f"branch {plan.branch} is as it was, and what was sent lies in branch {STAGING}"
+
+    def _shown(self, *, online: bool, commits: Sequence[str] = ()) -> list[Any]:
+        """What loading shows, from the folders or, at commits, from the Hub."""
+        asked: list[Asked] = [
+            {
+                "kind": plan.local.kind,
+                "source": plan.repo_id if online else str(plan.local.folder.absolute()),
+                "revision": commits[place] if online else None,
+                "configs": list(plan.local.configs),
+            }
+            for place, plan in enumerate(self.plans)
+        ]
+        told = probe(asked, endpoint=self.api.endpoint, token=_token(self.api), online=online)
+        for plan, one in zip(self.plans, told, strict=True):
+            if one["error"] is not None and online:
+                raise EventformersError(
+                    f"{plan.repo_id} does not load back from the Hub ({one['error']}); "
+                    f"{self._as_it_was(plan)}. If the connection was lost, {RERUN}"
+                )
+            if one["error"] is not None:
+                raise EventformersError(
+                    f"{plan.local.folder} does not load, so it is not pushed: {one['error']}"
+                )
+        return [one["shown"] for one in told]
+
+    def _stage(self, plan: PushPlan) -> str:
+        """Commit to the branch in between.
+
+        Returns:
+            The commit.
+        """
+        where: dict[str, Any] = {"repo_id": plan.repo_id, "repo_type": plan.local.repo_type}
+        with hub_faults(plan.repo_id):
+            if plan.head is None:
+                sdk = {"space_sdk": "gradio"} if plan.local.repo_type == "space" else {}
+                # Where an earlier push broke off right after this step, it is there.
+                self.api.create_repo(**where, private=plan.private or None, exist_ok=True, **sdk)
+            try:
+                self.api.create_branch(**where, branch=STAGING, revision=plan.head)
+            except HfHubHTTPError as error:
+                if error.response.status_code != 409:
+                    raise
+                # A push that broke off left it.
+                self.api.delete_branch(**where, branch=STAGING)
+                self.api.create_branch(**where, branch=STAGING, revision=plan.head)
+            return self._commit(plan, STAGING, plan.head)
+
+    def _commit(self, plan: PushPlan, branch: str, parent: str | None) -> str:
+        operations = [
+            *(CommitOperationAdd(each.path, each.file) for each in plan.to_send),
+            *(CommitOperationDelete(path, is_folder=False) for path in plan.deleted),
+        ]
+        done = self.api.create_commit(
+            plan.repo_id,
+            operations,
+            commit_message=self.message,
+            commit_description=f"{SIGNATURE} {__version__}",
+            repo_type=plan.local.repo_type,
+            revision=branch,
+            parent_commit=parent,
+        )
+        return str(done.oid)
+
+    def _publish(self, plan: PushPlan, staged: str) -> str | None:
+        """Change the branch that people read.
+
+        Returns:
+            The commit that it is at.
+        """
+        where: dict[str, Any] = {"repo_id": plan.repo_id, "repo_type": plan.local.repo_type}
+        with hub_faults(plan.repo_id):
+            if plan.branch != MAIN and (plan.is_new_branch or plan.head is None):
+                self.api.create_branch(**where, branch=plan.branch, revision=staged)
+            else:
+                parent = plan.head or self.api.repo_info(**where).sha
+                # Large files are there by now, so only the small ones go over the line again.
+                self._commit(plan, plan.branch, parent)
+        after = plan_push(self.api, plan.local, plan.repo_id, branch=plan.branch, overwrite=True)
+        if not after.is_done:
+            raise EventformersError(
+                f"{plan.repo_id}: files of {plan.local.folder} changed while they were sent; run the command "
+                "again when nothing writes there any more"
+            )
+        try:
+            self.api.delete_branch(**where, branch=STAGING)
+        except HfHubHTTPError as error:
+            logger.warning("%s: the branch %s could not be removed (%s)", plan.repo_id, STAGING, error)
+        return after.head
+
+
+def _tag(api: HfApi, pushed: Pushed, tag: str) -> None:
+    plan = pushed.plan
+    with hub_faults(plan.repo_id):
+        api.create_tag(
+            plan.repo_id, tag=tag, revision=pushed.commit, repo_type=plan.local.repo_type, exist_ok=True
+        )
+
+
+def _collect(api: HfApi, plans: Sequence[PushPlan], title: str, owner: str, private: bool) -> str:
+    """Add repositories to the owner's collection of a title; those in it stay where they are."""
+    with hub_faults(f"collection {title}"):
+        known = next((each for each in api.list_collections(owner=owner) if each.title == title), None)
+        if known is None:
+            held = api.create_collection(title, namespace=owner, private=private, exists_ok=True)
+        else:
+            # The list does not tell all items.
+            held = api.get_collection(known.slug)
+        there = {(item.item_type, item.item_id) for item in held.items}
+        for plan in plans:
+            kind: Any = plan.local.repo_type
+            if (kind, plan.repo_id) not in there:
+                api.add_collection_item(held.slug, plan.repo_id, kind, exists_ok=True)
+        return str(held.url)
+
+
+def _token(api: HfApi) -> str | None:
+    return api.token if isinstance(api.token, str) else None

@@ -1,0 +1,47 @@
+"""What a run's folder records of the rows that its model was trained on: their sources and licences."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, fields
+from pathlib import Path
+
+from eventformers.errors import DataFormatError
+from eventformers.files import write_text
+from eventformers.model_cards import TrainedOn
+
+TRAINING_DATA_FILE = "training_data.json"
+"""Tells a program what the card tells people of the training rows; the rows themselves are not in it."""
+
+
+def write_training_record(trained_on: TrainedOn | None, folder: Path) -> None:
+    """Write what is known of the training rows.
+
+    Args:
+        trained_on: the data; None where nothing is known of them, which is recorded too.
+        folder: the folder of the run.
+    """
+    known = None if trained_on is None else asdict(trained_on)
+    if known is not None:
+        del known["examples"]
+    write_text(folder / TRAINING_DATA_FILE, json.dumps(known, indent=2, ensure_ascii=False) + "\n")
+
+
+def read_training_record(folder: Path) -> TrainedOn | None:
+    """What is recorded of the training rows; None where nothing is known of them.
+
+    Args:
+        folder: the folder of the run.
+
+    Raises:
+        DataFormatError: the file is no such record.
+    """
+    path = folder / TRAINING_DATA_FILE
+    if not path.is_file():
+        return None
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+        return None if known is None else TrainedOn(**known)
+    except (TypeError, ValueError) as error:
+        accepted = ", ".join(entry.name for entry in fields(TrainedOn) if entry.name != "examples")
+        raise DataFormatError(path, None, str(error), f"JSON with the fields {accepted}") from error

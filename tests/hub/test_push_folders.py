@@ -1,0 +1,222 @@
+"""What a folder must be before any of it is sent, and what loading it in the fresh process minds."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import AutoTokenizer
+
+from eventformers import build_dataset
+from eventformers.errors import EventformersError
+from eventformers.evaluate_metrics import METRICS
+from eventformers.hub_folders import find_release, read_folder
+from eventformers.hub_verification import Asked, _told, probe, same
+from eventformers.inference.loading import folder_revision
+from eventformers.model_cards import TrainedOn
+from eventformers.models.modeling_swcc import SwccModel
+from eventformers.results import DatasetRecord, TaskResult, write_result
+from eventformers.training_record import TRAINING_DATA_FILE, read_training_record, write_training_record
+
+
+@pytest.fixture(scope="module")
+def saved_model(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> Path:
+    folder = tmp_path_factory.mktemp("folders") / "model"
+    SwccModel.from_encoder(tiny_encoder).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(folder)
+    (folder / "README.md").write_text("# model\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def model(saved_model: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(saved_model, tmp_path / "model"))
+
+
+@pytest.fixture(scope="module")
+def built_dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_dataset("event_similarity", "hard", output=tmp_path_factory.mktemp("built") / "similarity")
+
+
+def change_config(folder: Path, **values: object) -> None:
+    path = folder / "config.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**content, **values}), encoding="utf-8")
+
+
+def asked(source: Path, kind: str = "model", configs: tuple[str, ...] = ()) -> Asked:
+    return {"kind": kind, "source": str(source), "revision": None, "configs": list(configs)}
+
+
+def score(folder: Path) -> Path:
+    """A result of the model as it is in the folder."""
+    rows = DatasetRecord("event_similarity", "hard", "test", 1, "0" * 64, "samples", None, None, [])
+    values: dict[str, Any] = {
+        "task": "hard_similarity",
+        "model": "model",
+        "model_revision": folder_revision(folder),
+        "variant": "",
+        "main_score": "accuracy",
+        "main_value": 50.0,
+        "scores": {"accuracy": 50.0},
+        "undefined": {},
+        "baseline": None,
+        "baseline_missing": "a test",
+        "dataset": rows,
+        "settings": {},
+        "truncated": 0,
+        "seed": 1,
+        "timing": {},
+        "versions": {},
+        "git_commit": None,
+        "created": "2026-01-01",
+        "predictions": [],
+    }
+    return write_result(TaskResult(**values), folder)
+
+
+def test_weights_that_were_changed_since_they_were_scored(model: Path) -> None:
+    assert not read_folder(model).licenses_known
+    score(model)
+    weights = model / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    assert read_folder(model).model_type == "swcc"
+    content[-1] ^= 1
+    weights.write_bytes(bytes(content))
+    # It still loads, so nothing else would notice.
+    assert _told(asked(model))["error"] is None
+    with pytest.raises(EventformersError, match=r"are not those that were scored .* somebody changed them"):
+        read_folder(model)
+    score(model)
+    read_folder(model)
+
+
+def test_a_result_of_another_version(model: Path) -> None:
+    path = score(model)
+    content = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**content, "format": 99}), encoding="utf-8")
+    with pytest.raises(EventformersError, match="found format 99; accepted: a result file of format 1"):
+        read_folder(model)
+
+
+def test_a_configuration_of_a_newer_release(model: Path) -> None:
+    change_config(model, contrastive_curvature=0.5)
+    error = _told(asked(model))["error"]
+    assert error is not None
+    assert "config.json has contrastive_curvature, which this release" in error
+    change_config(model, model_type="swcc2")
+    with pytest.raises(EventformersError, match=r"'swcc2'; accepted: .*swcc.* update eventformers"):
+        read_folder(model)
+
+
+def test_weights_that_do_not_load(model: Path) -> None:
+    weights = model / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    error = _told(asked(model))["error"]
+    assert error is not None
+    assert "\n" not in error
+    weights.write_bytes(b"")
+    assert _told(asked(model))["error"] is not None
+
+
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [
+        ("README.md", "holds no README.md: a card"),
+        ("model.safetensors", "holds no weights"),
+        ("modeling_swcc.py", "holds no modeling_swcc.py: the code that its config.json names"),
+        ("config.json", "holds nothing that can be pushed; accepted: the folder of a run"),
+    ],
+)
+def test_a_model_that_is_not_whole(model: Path, missing: str, message: str) -> None:
+    (model / missing).unlink()
+    with pytest.raises(EventformersError, match=message):
+        read_folder(model)
+
+
+def test_what_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(EventformersError, match="no such folder"):
+        read_folder(tmp_path / "none")
+    with pytest.raises(EventformersError, match=r"unknown folder or metric 'mcncc'. Did you mean 'mcnc'"):
+        read_folder("mcncc")
+    with pytest.raises(EventformersError, match="has no run and no built dataset in it"):
+        find_release(tmp_path)
+
+
+def test_a_release_is_found_at_any_depth(saved_model: Path, built_dataset: Path, tmp_path: Path) -> None:
+    shutil.copytree(saved_model, tmp_path / "runs" / "one")
+    shutil.copytree(saved_model, tmp_path / "runs" / "one" / "checkpoint-2")
+    shutil.copytree(built_dataset, tmp_path / "data" / "similarity")
+    found = [(each.kind, each.name) for each in find_release(tmp_path)]
+    assert found == [("dataset", "similarity"), ("model", "one"), *(("metric", name) for name in METRICS)]
+    shutil.copytree(saved_model, tmp_path / "other" / "One")
+    with pytest.raises(EventformersError, match="have one name; rename one of them"):
+        find_release(tmp_path)
+
+
+def test_a_dataset_without_its_rows(built_dataset: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(built_dataset, tmp_path / "similarity"))
+    assert read_folder(folder).configs == ("hard",)
+    readme = folder / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    readme.write_text(text.replace("  default: true\n", ""), encoding="utf-8")
+    with pytest.raises(EventformersError, match=r"found default configs \[\]; accepted: the first one, hard"):
+        read_folder(folder)
+    readme.write_text(text, encoding="utf-8")
+    next((folder / "hard").glob("*.parquet")).unlink()
+    with pytest.raises(EventformersError, match="names config hard, which has no Parquet file"):
+        read_folder(folder)
+
+
+def test_the_record_of_the_training_rows(tmp_path: Path) -> None:
+    sources = {"a": {"license": "MIT", "events": 3}, "b": {"license": "CC-BY-NC-SA-4.0"}}
+    trained_on = TrainedOn(name="event_chains", config="chains", sources=sources, examples=({"a": 1},))
+    write_training_record(trained_on, tmp_path)
+    assert "examples" not in (tmp_path / TRAINING_DATA_FILE).read_text(encoding="utf-8")
+    read = read_training_record(tmp_path)
+    assert read is not None
+    assert read.closed_licenses == ["CC-BY-NC-SA-4.0"]
+    # A later run in the same folder, of whose rows nothing is known.
+    write_training_record(None, tmp_path)
+    assert read_training_record(tmp_path) is None
+    (tmp_path / TRAINING_DATA_FILE).write_text('{"shape": "new"}', encoding="utf-8")
+    with pytest.raises(EventformersError, match="JSON with the fields name, config"):
+        read_training_record(tmp_path)
+
+
+def test_what_repositories_show_is_compared() -> None:
+    shown = {"class": "SwccModel", "output": [0.5, -1.0]}
+    assert same(shown, {"class": "SwccModel", "output": [0.500001, -1.0]})
+    assert not same(shown, {"class": "SwccModel", "output": [0.51, -1.0]})
+    assert not same(shown, {"class": "SwccModel", "output": [0.5]})
+    assert not same(shown, {"class": "MicoModel", "output": [0.5, -1.0]})
+    assert not same(shown, {"class": "SwccModel"})
+
+
+def test_a_dataset_shows_its_first_rows(built_dataset: Path) -> None:
+    told = _told(asked(built_dataset, "dataset", ("hard",)))
+    assert told["error"] is None
+    split = told["shown"]["hard"]["test"]
+    assert len(split["rows"]) == 3
+    assert "similar_a" in split["rows"][0]
+    assert _told(asked(built_dataset, "dataset", ("soft",)))["error"] is not None
+
+
+def test_a_metric_that_computes_something_else_is_noticed(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(read_folder("mcnc").folder, tmp_path / "mcnc"))
+    assert _told(asked(folder, "metric"))["error"] is None
+    # Modules of a metric are cached by their content, in a folder by its name.
+    other = tmp_path / "other" / "mcnc"
+    shutil.copytree(folder, other)
+    code = other / "mcnc.py"
+    code.write_text(code.read_text(encoding="utf-8").replace("66.66666666666667", "99.0"), encoding="utf-8")
+    assert "1 of its 2 documented examples" in str(_told(asked(other, "metric"))["error"])
+
+
+def test_a_process_that_ends_early_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", shutil.which("false"))
+    with pytest.raises(EventformersError, match="ended early: it said nothing"):
+        probe([asked(tmp_path)], endpoint="http://127.0.0.1:9", token=None, online=False)
