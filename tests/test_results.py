@@ -165,7 +165,7 @@ def test_eval_results_are_what_the_hub_parses(tmp_path):
         ".eval_results/hard_similarity_extended.yaml",
     ]
     local, remote = (parse_eval_result_entries(yaml.safe_load(path.read_text()))[0] for path in paths)
-    assert (local.dataset_id, local.task_id, local.value) == ("event_similarity", "hard", 43.5)
+    assert (local.dataset_id, local.task_id, local.value) == ("event_similarity", "hard_similarity", 43.5)
     assert (remote.dataset_id, remote.dataset_revision) == ("org/events", "c" * 40)
     assert "local data" in local.notes
     assert "untrained encoder start: 11.3" in local.notes

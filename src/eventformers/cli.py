@@ -16,6 +16,7 @@ from eventformers.cli_chains import add_commands as add_chain_commands
 from eventformers.cli_grounding import add_commands as add_grounding_commands
 from eventformers.cli_hub import add_commands as add_hub_commands
 from eventformers.cli_induction import add_commands as add_induction_commands
+from eventformers.cli_leaderboard import add_commands as add_leaderboard_commands
 from eventformers.command_options import (
     BatchSize,
     Device,
@@ -52,6 +53,7 @@ app.add_typer(data_app, name="data")
 add_chain_commands(app)
 add_induction_commands(app)
 add_grounding_commands(app)
+add_leaderboard_commands(app)
 add_hub_commands(app, data_app)
 INTERRUPTED = 130
 

@@ -229,6 +229,7 @@ def evaluate(
         seed=training_seed(training) if seed is None else seed,
         load_seconds=load_seconds,
         shared_texts=encoder.remembered,
+        parameters=sum(weights.numel() for weights in encoder.model.parameters()),
     )
     if output is not None:
         write_result(result, output, overwrite=overwrite)
@@ -328,6 +329,7 @@ def make_result(
     seed: int | None = None,
     load_seconds: float = 0.0,
     shared_texts: int = 0,
+    parameters: int | None = None,
 ) -> TaskResult:
     """Put a task's scores together with where they come from; arguments as in `TaskResult` and its timing."""
     return TaskResult(
@@ -360,6 +362,7 @@ def make_result(
         predictions=scored.output.predictions,
         parts=scored.parts,
         details=scored.output.details,
+        parameters=parameters,
     )
 
 

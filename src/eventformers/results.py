@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import yaml
 from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml
@@ -33,6 +33,12 @@ _HUB_TASKS = {
     "commonsense_qa": "multiple-choice",
 }
 """What the Hub calls the tasks on a dataset."""
+
+NO_START = "it is a baseline itself, without an encoder that it started from"
+"""Why a baseline has no untrained encoder's score beside it."""
+
+_NOTED_ORIGINS = {"samples": "bundled samples, not a benchmark", "local": "local data"}
+"""What notes say of data that is not on the Hub."""
 
 UNDEFINED = "the metric is not defined on these predictions and gave no finite number (see its card)"
 """The reason beside a score that is null."""
@@ -116,6 +122,8 @@ class TaskResult:
             licence.
         parts: the metric's scores of parts of the rows, or of another reading of them, by name.
         details: what else a reader must know, such as the number of candidates of a ranking.
+        parameters: number of parameters of the model that was loaded; None where there is none, and in older
+            files.
         format: version of the file's shape.
     """
 
@@ -140,6 +148,7 @@ class TaskResult:
     predictions: list[dict[str, JsonValue]]
     parts: dict[str, dict[str, JsonValue]] = field(default_factory=dict)
     details: dict[str, JsonValue] = field(default_factory=dict)
+    parameters: int | None = None
     format: int = RESULT_FORMAT
 
     def to_json(self) -> str:
@@ -251,7 +260,7 @@ def read_result(path: str | Path) -> TaskResult:
         raise EventformersError(f"cannot read {path}: {error.strerror}") from error
     if not isinstance(content, dict) or content.get("format") != RESULT_FORMAT:
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
-        raise DataFormatError(path, None, f"format {found}", f"a result file of format {RESULT_FORMAT}")
+        raise DataFormatError(path, None, f"format {found}", _accepted_format(found))
     baseline = content.get("baseline")
     try:
         content["dataset"] = DatasetRecord(**content["dataset"])
@@ -260,6 +269,14 @@ def read_result(path: str | Path) -> TaskResult:
     except (KeyError, TypeError) as error:
         accepted = ", ".join(entry.name for entry in fields(TaskResult))
         raise DataFormatError(path, None, str(error), f"the fields {accepted}") from error
+
+
+def _accepted_format(found: object) -> str:
+    """What is accepted in place of a file of another format, and what to do."""
+    accepted = f"a result file of format {RESULT_FORMAT}"
+    if isinstance(found, int) and found > RESULT_FORMAT:
+        return f"{accepted}; this one is of a newer eventformers: update this package, or leave the file out"
+    return f"{accepted}; evaluate the model again, or leave the file out"
 
 
 def load_results(directory: str | Path) -> list[TaskResult]:
@@ -310,7 +327,8 @@ def write_eval_results(results: Sequence[TaskResult], directory: str | Path) -> 
     for result in _defined(results):
         entry = EvalResultEntry(
             dataset_id=result.dataset.hub_id or result.dataset.name,
-            task_id=result.dataset.config,
+            # As `eval.yaml` of the dataset names it: several tasks read one config.
+            task_id=result.task,
             value=result.main_value,
             dataset_revision=result.dataset.revision,
             date=result.created,
@@ -379,10 +397,8 @@ def _defined(results: Sequence[TaskResult]) -> list[TaskResult]:
 def _notes(result: TaskResult) -> str:
     """What a reader of the bare score must know."""
     parts = [f"{result.task} ({result.main_score})", f"{result.dataset.rows} rows of {result.dataset.split}"]
-    if result.dataset.origin == "samples":
-        parts.append("bundled samples, not a benchmark")
-    elif result.dataset.origin == "local":
-        parts.append("local data")
+    if result.dataset.origin in _NOTED_ORIGINS:
+        parts.append(_NOTED_ORIGINS[result.dataset.origin])
     if candidates := result.details.get("candidates"):
         parts.append(f"{candidates} candidates")
     parts.append(f"rows SHA-256 {result.dataset.fingerprint[:12]}")
@@ -391,6 +407,51 @@ def _notes(result: TaskResult) -> str:
     if result.seed is not None:
         parts.append(f"seed {result.seed}")
     return "; ".join(parts)
+
+
+@dataclass(frozen=True)
+class NotedFacts:
+    """What the notes of an entry of `.eval_results` tell, as far as they are ours.
+
+    Attributes:
+        task: the task's name.
+        main_score: the key of the metric's scores.
+        rows: number of rows scored.
+        split: their split.
+        origin: `samples`, `local`, or None for the Hub.
+        fingerprint: the first digits of the rows' fingerprint.
+        baseline: name and main score of the untrained encoder, with four digits.
+        seed: the seed of the run.
+    """
+
+    task: str
+    main_score: str
+    rows: int | None = None
+    split: str | None = None
+    origin: str | None = None
+    fingerprint: str | None = None
+    baseline: tuple[str, float] | None = None
+    seed: int | None = None
+
+
+def read_notes(notes: str | None) -> NotedFacts | None:
+    """What the notes of an entry of `.eval_results` tell; None where somebody else wrote them."""
+    first, *others = (notes or "").split("; ")
+    if (head := re.fullmatch(r"(\w+) \((\w+)\)", first)) is None:
+        return None
+    facts: dict[str, Any] = {}
+    for part in others:
+        if told := re.fullmatch(r"(\d+) rows of (\S+)", part):
+            facts |= {"rows": int(told[1]), "split": told[2]}
+        elif told := re.fullmatch(r"rows SHA-256 ([0-9a-f]+)", part):
+            facts["fingerprint"] = told[1]
+        elif told := re.fullmatch(r"untrained encoder (.+): ([-+.e\d]+)", part):
+            facts["baseline"] = (told[1], float(told[2]))
+        elif told := re.fullmatch(r"seed (-?\d+)", part):
+            facts["seed"] = int(told[1])
+        elif part in _NOTED_ORIGINS.values():
+            facts["origin"] = next(name for name, text in _NOTED_ORIGINS.items() if text == part)
+    return NotedFacts(head[1], head[2], **facts)
 
 
 def _plain(value: object) -> tuple[JsonValue, bool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-_VOID = ("meta",)
+_VOID = ("input", "meta")
 
 
 class Page(HTMLParser):

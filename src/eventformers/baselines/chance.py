@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from eventformers.baselines.measuring import NO_START, open_task
+from eventformers.baselines.measuring import open_task
 from eventformers.chain_protocols import read_chain_question, read_steps
 from eventformers.errors import EventformersError
 from eventformers.evaluation import Scored, make_result
 from eventformers.protocols import JsonValue, ProtocolOutput, Row, read_question
-from eventformers.results import TaskResult, write_result
+from eventformers.results import NO_START, TaskResult, write_result
 from eventformers.tasks import TASKS, Task, get_task
 
 _METRICS = ("mcnc", "multistep_inference")

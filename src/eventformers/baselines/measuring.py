@@ -10,11 +10,15 @@ from pathlib import Path
 from eventformers.evaluation import make_result, measure
 from eventformers.evaluation_data import ScoredData, describe_data, load_data
 from eventformers.protocols import JsonValue, ProtocolOutput
-from eventformers.results import DatasetRecord, TaskResult, check_same_data, result_path, write_result
+from eventformers.results import (
+    NO_START,
+    DatasetRecord,
+    TaskResult,
+    check_same_data,
+    result_path,
+    write_result,
+)
 from eventformers.tasks import Task
-
-NO_START = "it is a baseline itself, without an encoder that it started from"
-"""Why a baseline has no untrained encoder's score beside it."""
 
 
 @dataclass(frozen=True)

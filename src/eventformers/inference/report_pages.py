@@ -9,8 +9,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from eventformers.errors import EventformersError
 
+_FOLDER = Path(__file__).parent
 _ENVIRONMENT = Environment(
-    loader=FileSystemLoader(Path(__file__).parent),
+    loader=FileSystemLoader([_FOLDER, _FOLDER.parent]),
     undefined=StrictUndefined,
     autoescape=True,
     trim_blocks=True,
@@ -20,7 +21,7 @@ _ENVIRONMENT = Environment(
 
 
 def render_page(template: str, **values: object) -> str:
-    """A page from a template beside this module; texts are escaped.
+    """A page from a template beside this module, or in the folder above it; texts are escaped.
 
     Args:
         template: name of its file.

@@ -1,0 +1,227 @@
+"""Which results a leaderboard takes together, how it ranks them, and what it refuses to compare."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from leaderboard_inputs import measured, write_seeds
+
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.leaderboard import Leaderboard, Row, build_leaderboard, leaderboard
+from eventformers.leaderboard_sources import BaselineScore
+
+
+def rows_of(found: Leaderboard, kind: str = "model", board: int = 0) -> list[Row]:
+    return [row for row in found.boards[board].rows if row.kind == kind]
+
+
+def names_of(found: Leaderboard, kind: str = "model") -> list[str]:
+    return [row.model for row in rows_of(found, kind)]
+
+
+def test_seeds_make_one_row_with_mean_and_spread(tmp_path):
+    write_seeds(tmp_path, "hard_similarity", [80.0, 81.0, 85.0])
+    (row,) = rows_of(leaderboard([tmp_path]))
+    assert (row.model, row.seeds, row.runs, row.parameters) == ("mine", (1, 2, 3), 3, 22_713_216)
+    cell = row.cells[0]
+    assert cell is not None
+    assert (cell.value, cell.count, cell.rank) == (pytest.approx(82.0), 3, 1)
+    # The standard deviation of a sample: the sum of squares, 14, over n - 1.
+    assert cell.spread == pytest.approx(7**0.5)
+    assert row.texts_per_second == pytest.approx(150.0)
+
+
+def test_one_run_has_no_spread_and_keeps_its_name(tmp_path):
+    write_seeds(tmp_path, "hard_similarity", [80.0])
+    (row,) = rows_of(leaderboard([tmp_path]))
+    assert (row.model, row.cells[0].spread, row.cells[0].count) == ("mine-seed-1", None, 1)
+
+
+def test_a_number_that_is_not_the_seed_stays_in_the_name():
+    found = build_leaderboard([measured(model="a-seed-1", seed=7), measured(model="a-seed-2", seed=8)])
+    assert names_of(found) == ["a-seed-1", "a-seed-2"]
+
+
+def test_two_runs_of_one_seed_are_never_averaged():
+    found = build_leaderboard(
+        [measured(revision="aaaaaaa111", value=40.0), measured(revision="bbbbbbb222", value=60.0)]
+    )
+    assert [(row.model, row.cells[0].value) for row in rows_of(found)] == [
+        ("mine (bbbbbbb)", 60.0),
+        ("mine (aaaaaaa)", 40.0),
+    ]
+
+
+def test_variants_are_rows_of_their_own():
+    found = build_leaderboard([measured(), measured(variant="reranked", value=70.0)])
+    assert [(row.model, row.variant) for row in rows_of(found)] == [("mine", "reranked"), ("mine", "")]
+
+
+def test_a_result_that_is_found_twice_counts_once(caplog):
+    newer = measured(value=60.0, created="2026-02-01T00:00:00+00:00")
+    (row,) = rows_of(build_leaderboard([newer, measured(), newer]))
+    assert (row.cells[0].value, row.cells[0].count) == (60.0, 1)
+    assert "mine, hard_similarity: measured as 50.0 and 60.0 on the same rows" in caplog.text
+
+
+def test_equal_scores_share_a_rank_and_the_next_one_is_left_free():
+    scores = {"a": 50.0, "b": 70.0, "c": 70.0, "d": 60.0}
+    found = build_leaderboard([measured(model=name, value=value) for name, value in scores.items()])
+    ranks = [(row.model, row.cells[0].rank) for row in rows_of(found)]
+    assert ranks == [("b", 1), ("c", 1), ("d", 3), ("a", 4)]
+
+
+def test_what_is_missing_is_nothing_and_not_zero():
+    found = build_leaderboard(
+        [measured(model="a"), measured("transitive_similarity", "b", 0.7, baseline=None), measured(model="c")]
+    )
+    cells = {row.model: row.cells for row in rows_of(found)}
+    assert cells["a"][1] is None
+    assert cells["b"][0] is None
+    assert cells["b"][1].value == 0.7
+    # Rows without a score in the column come last.
+    assert names_of(found)[-1] == "b"
+
+
+def test_an_undefined_score_is_told_and_not_part_of_the_mean():
+    values = [0.5, None, 0.7]
+    found = build_leaderboard(
+        [
+            measured("transitive_similarity", f"mine-seed-{seed}", value, seed=seed)
+            for seed, value in enumerate(values)
+        ]
+    )
+    (row,) = rows_of(found)
+    cell = row.cells[0]
+    assert (cell.value, cell.count, cell.undefined, row.runs) == (pytest.approx(0.6), 2, 1, 3)
+    alone = build_leaderboard([measured("transitive_similarity", value=None)])
+    (row,) = rows_of(alone)
+    assert (row.cells[0].value, row.cells[0].undefined, row.cells[0].rank) == (None, 1, None)
+
+
+def test_models_baselines_and_papers_stand_apart():
+    bm25 = measured(model="bm25", value=90.0, is_baseline=True, baseline=None, seed=None)
+    found = build_leaderboard([measured(), bm25])
+    assert names_of(found) == ["mine"]
+    assert names_of(found, "baseline") == ["bm25", "start"]
+    published = {row.model: row.cells[0].value for row in rows_of(found, "published")}
+    assert published["SWCC, BERT-base (Gao et al. 2022)"] == 80.9
+    assert all(cell.rank is None for row in found.boards[0].rows if row.kind != "model" for cell in row.cells)
+    kinds = [row.kind for row in found.boards[0].rows]
+    assert kinds == sorted(kinds, key=["model", "baseline", "published"].index)
+
+
+def test_an_untrained_encoder_is_one_row_for_each_way_of_reading_it():
+    start = BaselineScore("start", "s" * 40, 11.3, "mean")
+    found = build_leaderboard(
+        [
+            measured(model="a", baseline=start),
+            measured(model="b", baseline=start),
+            measured(model="c", baseline=replace(start, value=9.0, reading="cls")),
+        ]
+    )
+    assert [(row.variant, row.cells[0].value) for row in rows_of(found, "baseline")] == [
+        ("mean", 11.3),
+        ("cls", 9.0),
+    ]
+
+
+def test_a_variant_that_changes_nothing_about_the_untrained_encoder_is_not_repeated():
+    found = build_leaderboard([measured(), measured(variant="context", value=60.0)])
+    assert [row.variant for row in rows_of(found, "baseline")] == [""]
+    other = BaselineScore("start", "s" * 40, 20.0, "mean")
+    found = build_leaderboard([measured(), measured(variant="context", baseline=other)])
+    assert [row.variant for row in rows_of(found, "baseline")] == ["context", ""]
+
+
+def test_published_scores_of_another_split_say_so_and_samples_have_none():
+    found = build_leaderboard([measured("conceptnet_completion", split="validation")])
+    published = {row.model: row.cells[0] for row in rows_of(found, "published")}
+    assert {cell.split for cell in published.values()} == {"test"}
+    samples = build_leaderboard([measured(origin="samples")])
+    assert not rows_of(samples, "published")
+
+
+OTHER = {"fingerprint": "0" * 64, "model": "other"}
+
+
+def test_different_data_is_refused_with_both_and_their_runs():
+    both = [measured(), measured(**OTHER, rows=20, origin="samples")]
+    with pytest.raises(EventformersError) as refused:
+        build_leaderboard(both)
+    assert str(refused.value) == (
+        "hard_similarity (test) was measured on different data, which no column can compare: fingerprint "
+        "ffffffffffff (115 rows, local) by mine; fingerprint 000000000000 (20 rows, samples) by other; "
+        "choose one by --fingerprint or --dataset-revision, or give other folders"
+    )
+    # Another task or another split is another column.
+    assert (
+        len(build_leaderboard([measured(), measured("transitive_similarity", **OTHER)]).boards[0].columns)
+        == 2
+    )
+    assert len(build_leaderboard([measured(), measured(**OTHER, split="validation")]).boards[0].columns) == 2
+
+
+def test_a_fingerprint_chooses_and_tells_what_is_left_out():
+    both = [measured(), measured(**OTHER)]
+    found = build_leaderboard(both, fingerprints=["000"])
+    assert names_of(found) == ["other"]
+    assert found.boards[0].columns[0].data == "0" * 12
+    assert found.left_out == (
+        "hard_similarity (test): left out, on other data: fingerprint ffffffffffff (115 rows, local) by mine",
+    )
+    # A task without that data stays.
+    more = build_leaderboard([*both, measured("transitive_similarity")], fingerprints=["0" * 64])
+    assert [column.task for column in more.boards[0].columns] == ["hard_similarity", "transitive_similarity"]
+    with pytest.raises(EventformersError, match="found no result on data abc; accepted: one of 000000000000"):
+        build_leaderboard(both, fingerprints=["abc"])
+
+
+def test_a_revision_is_of_the_data_whose_fingerprint_another_result_of_it_tells():
+    pinned = measured(dataset_revision="c" * 40)
+    bare = measured(model="bare", fingerprint=None, rows=None, dataset_revision="c" * 40)
+    newer = measured(model="newer", fingerprint=None, dataset_revision="d" * 40)
+    assert names_of(build_leaderboard([bare, pinned])) == ["bare", "mine"]
+    with pytest.raises(EventformersError, match=r"revision dddddddddddd \(115 rows, local\) by newer"):
+        build_leaderboard([bare, pinned, newer])
+    assert names_of(build_leaderboard([bare, pinned, newer], dataset_revisions=["ccc"])) == ["bare", "mine"]
+
+
+def test_data_that_nothing_is_told_of_is_mixed_with_none():
+    bare = measured(model="bare", fingerprint=None, rows=None, origin=None)
+    with pytest.raises(EventformersError, match="unknown by bare"):
+        build_leaderboard([measured(), bare])
+    assert names_of(build_leaderboard([measured(), bare], fingerprints=["unknown"])) == ["bare"]
+
+
+def test_a_filter_by_task_and_an_order_by_column():
+    both = [
+        measured(model="a", value=60.0, texts=900, parameters=5),
+        measured(model="b", value=70.0, parameters=9),
+        measured("transitive_similarity", "a", 0.9),
+        measured("transitive_similarity", "b", 0.8),
+        measured("copa", "a"),
+    ]
+    found = build_leaderboard(both, tasks=["transitive_similarity"])
+    assert [[column.task for column in board.columns] for board in found.boards] == [
+        ["transitive_similarity"]
+    ]
+    assert names_of(build_leaderboard(both)) == ["b", "a"]
+    assert names_of(build_leaderboard(both, sort="transitive_similarity")) == ["a", "b"]
+    assert names_of(build_leaderboard(both, sort="model")) == ["a", "b"]
+    assert names_of(build_leaderboard(both, sort="parameters")) == ["b", "a"]
+    assert names_of(build_leaderboard(both, sort="speed")) == ["a", "b"]
+    assert [board.dataset for board in build_leaderboard(both).boards] == [
+        "event_similarity",
+        "commonsense_qa",
+    ]
+    with pytest.raises(EventformersError, match="found no result of mcnc"):
+        build_leaderboard(both, tasks=["mcnc"])
+
+
+def test_unknown_tasks_and_columns_are_told(tmp_path):
+    with pytest.raises(UnknownNameError, match="Did you mean 'hard_similarity'"):
+        leaderboard([tmp_path], tasks=["hard_similarty"])
+    with pytest.raises(UnknownNameError, match="Did you mean 'mcnc'"):
+        leaderboard([tmp_path], sort="mcn")
