@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,35 +9,16 @@ from typing import Any
 import pytest
 import torch
 from fresh_process import run_fresh
-from method_case import MethodCase, random_texts
+from method_case import case_of, random_texts
 from transformers import AutoTokenizer
 
 import eventformers
 from eventformers.registration import CONFIGURATIONS, configuration_classes
 
-MODELS_FOLDER = Path(__file__).parent / "models"
 SCENARIOS = ("tokenizer_alone", "configuration_alone", "package_first", "package_last", "remote_code")
 every_method = pytest.mark.parametrize("method", CONFIGURATIONS)
 
 Fresh = Callable[[str], dict[str, dict[str, Any]]]
-
-
-def _case_of(method: str) -> type[MethodCase]:
-    path = MODELS_FOLDER / f"test_{method}.py"
-    assert path.is_file(), f"{method} lacks {path.name} with a subclass of MethodCase"
-    specification = importlib.util.spec_from_file_location(f"case_of_{method}", path)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    cases = [
-        value
-        for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, MethodCase) and value is not MethodCase
-    ]
-    found = [case for case in cases if case.config_class.model_type == method]
-    assert found, f"{path.name} has no subclass of MethodCase for {method}"
-    return found[0]
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +26,7 @@ def saved(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
     """One saved head of each method with its tokenizer, and the vectors that it must give."""
     models = {}
     for method in CONFIGURATIONS:
-        case = _case_of(method)
+        case = case_of(method)
         head = case.head_class.from_encoder(str(tiny_encoder), **case.narrow).eval()
         tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
         input_ids, attention_mask = random_texts(3, 7, head.config.encoder_config.vocab_size, seed=4)
@@ -86,7 +66,7 @@ def fresh(saved: dict[str, dict[str, Any]], tmp_path_factory: pytest.TempPathFac
 
 @every_method
 def test_every_method_has_a_case(method: str) -> None:
-    case = _case_of(method)
+    case = case_of(method)
     assert case.model_class.config_class is case.config_class
     assert case.head_class.config_class is case.config_class
     assert case.variants
@@ -99,7 +79,7 @@ def test_names_are_the_model_types() -> None:
 
 @every_method
 def test_every_class_is_a_public_name(method: str) -> None:
-    configuration = _case_of(method).config_class
+    configuration = case_of(method).config_class
     for reference in configuration.full_auto_map.values():
         file, name = reference.split(".")
         assert name in eventformers.__all__
@@ -108,7 +88,7 @@ def test_every_class_is_a_public_name(method: str) -> None:
 
 @every_method
 def test_every_auto_class_is_written_on_save(method: str) -> None:
-    case = _case_of(method)
+    case = case_of(method)
     classes = {reference.split(".")[1] for reference in case.config_class.full_auto_map.values()}
     assert {case.config_class.__name__, case.model_class.__name__, case.head_class.__name__} <= classes
 

@@ -13,6 +13,7 @@ import eventformers
 from eventformers.datasets_scripts import BUILDERS, list_datasets
 from eventformers.errors import UnknownNameError
 from eventformers.evaluate_metrics import METRICS, load_metric
+from eventformers.loads import published
 from eventformers.model_cards import load_method_card
 from eventformers.model_cards.scores import score_text
 from eventformers.models.configuration_base import EventConfig
@@ -104,6 +105,18 @@ def methods_table() -> str:
             )
         )
     return _table(("method", "`model_type`", "Auto class → class", "trains on", "tasks", "recipes"), rows)
+
+
+def loads_table() -> str:
+    """What is published, and every way in which it loads."""
+    repositories = published()
+    ways = dict.fromkeys(way for one in repositories for way in one.ways)
+    tasks = {way: f'pipeline("{way}")' for way in ways if "-" in way}
+    rows = [
+        (f"`{tasks.get(way, way)}`", *("✓" if way in one.ways else "" for one in repositories))
+        for way in ways
+    ]
+    return _table(("way to load", *(f"{one.kind} `{one.name}`" for one in repositories)), rows)
 
 
 def api_table() -> str:
@@ -213,6 +226,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "methods": methods_table,
     "api": api_table,
     "datasets": datasets_table,
+    "loads": loads_table,
     "metrics": metrics_table,
     "tasks": tasks_table,
 }

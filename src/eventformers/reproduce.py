@@ -20,7 +20,7 @@ from eventformers.datasets_scripts.fingerprints import dataset_fingerprint, join
 from eventformers.encoders import resolve_encoder
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluation_data import load_task_data
-from eventformers.inference.loading import folder_revision
+from eventformers.inference.loading import folder_revision, model_revision
 from eventformers.paper_tables import get_table
 from eventformers.reproduced_comparison import compare_rows
 from eventformers.reproduced_figures import FIGURES
@@ -467,12 +467,12 @@ def _encoder_identity(encoder: str | None) -> str:
     if Path(source).is_dir():
         return folder_revision(Path(source))
     try:
-        config = AutoConfig.from_pretrained(source)
+        AutoConfig.from_pretrained(source)
     except (OSError, ValueError) as error:
         raise EventformersError(
             f"cannot load the encoder {source!r}: {' '.join(str(error).split())[:300]}"
         ) from error
-    return f"{source}@{config._commit_hash}"
+    return f"{source}@{model_revision(source)}"
 
 
 def _data_identity(method: Method, recipe: Recipe, data: str | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -123,3 +124,56 @@ def test_a_refused_field_of_a_configuration_is_told_in_one_line(value: object, t
     with pytest.raises(EventformersError, match=r"cannot load .*: Field 'pooling' expected one of") as raised:
         load_encoder(trained)
     assert "\n" not in str(raised.value)
+
+
+def _rewrite(file: Path, **entries: object) -> None:
+    content = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps({**content, **entries}), encoding="utf-8")
+
+
+def _cut_words(weights: Path) -> None:
+    state = load_file(weights)
+    name = next(name for name in state if name.endswith("word_embeddings.weight"))
+    save_file({**state, name: state[name][:5].clone()}, weights, metadata={"format": "pt"})
+
+
+def _configure(**entries: object) -> Callable[[Path], None]:
+    return lambda file: _rewrite(file, **entries)
+
+
+NEWER = "which this release does not know"
+FORECASTING = {"model_type": "event_forecasting", "auto_map": {"AutoConfig": "code.Config"}}
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "told"),
+    [
+        ("config.json", _configure(margin_schedule="cosine"), f"has margin_schedule, {NEWER}"),
+        ("config.json", _configure(**FORECASTING), f"type 'event_forecasting', {NEWER}; accepted: swcc, "),
+        ("config.json", _configure(text_config={"model_type": "none"}), "model type for subconfig: none"),
+        ("model.safetensors", lambda file: file.write_bytes(file.read_bytes()[:50_000]), "is cut or damaged"),
+        ("model.safetensors", lambda file: file.write_bytes(file.read_bytes() + b"x"), "is cut or damaged"),
+        ("model.safetensors", lambda file: file.write_bytes(b""), "is cut or damaged"),
+        ("model.safetensors", _cut_words, "its weights are of other sizes than its config.json says"),
+        ("tokenizer.json", lambda file: file.write_text("{}"), "cannot load the tokenizer"),
+        ("tokenizer.json", lambda file: file.write_text("{"), "cannot load the tokenizer"),
+    ],
+    ids=["newer-field", "newer-method", "encoder", "cut", "longer", "empty", "sizes", "tokenizer", "no-json"],
+)
+def test_a_tampered_folder_is_told_in_one_line(
+    trained: Path, file: str, change: Callable[[Path], object], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No code of a folder is offered to be run.
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("asked whether to run code"))
+    load_encoder(trained)
+    change(trained / file)
+    with pytest.raises(EventformersError) as raised:
+        load_encoder(trained)
+    assert told in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert len(str(raised.value)) < 700
+
+
+def test_a_configuration_that_a_trainer_changed_is_known(trained: Path) -> None:
+    _rewrite(trained / "config.json", use_cache=False, pad_token_id=0)
+    assert load_encoder(trained).dimension == 16

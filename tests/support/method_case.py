@@ -5,6 +5,7 @@ A method's test file subclasses `MethodCase`, fills in the class attributes and 
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shutil
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoConfig, AutoModel, DistilBertConfig, PreTrainedModel, RobertaConfig
 
+MODELS_FOLDER = Path(__file__).parents[1] / "models"
 CLS, SEP, PADDING = 2, 3, 0
 FIRST_WORD = 5
 """Ids of the tiny tokenizer."""
@@ -485,3 +487,22 @@ class MethodCase:
         assert set(reloaded.state_dict()) == set(
             self.head_class.from_pretrained(tmp_path / "base").state_dict()
         )
+
+
+def case_of(method: str) -> type[MethodCase]:
+    """The case of a method, from its file in tests/models."""
+    path = MODELS_FOLDER / f"test_{method}.py"
+    assert path.is_file(), f"{method} lacks {path.name} with a subclass of MethodCase"
+    specification = importlib.util.spec_from_file_location(f"case_of_{method}", path)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    cases = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, MethodCase) and value is not MethodCase
+    ]
+    found = [case for case in cases if case.config_class.model_type == method]
+    assert found, f"{path.name} has no subclass of MethodCase for {method}"
+    return found[0]

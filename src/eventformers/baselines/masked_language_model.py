@@ -34,7 +34,7 @@ from eventformers.inference.loading import (
     find_dtype,
     first_sentence,
     folder_name,
-    folder_revision,
+    model_revision,
 )
 from eventformers.models.event_tokens import longest_input
 from eventformers.protocols import ProtocolOutput, Row, choices_output, read_question
@@ -193,7 +193,7 @@ def load_masked_language_model(
         model=model.eval(),
         tokenizer=tokenizer,
         name=source if folder is None else folder_name(folder, name_or_path),
-        revision=model.config._commit_hash if folder is None else folder_revision(folder),
+        revision=model_revision(source),
         max_length=longest_input(tokenizer, model.config.get_text_config()),
     )
 

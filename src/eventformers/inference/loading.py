@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, cast
 
 import torch
+from huggingface_hub import ResolvedRevision
 from huggingface_hub.errors import HfHubHTTPError, StrictDataclassError
 from safetensors import SafetensorError
 from torch import nn
@@ -17,10 +20,12 @@ from transformers import (
     AutoConfig,
     AutoModel,
     AutoTokenizer,
+    PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
-from transformers.utils import cached_file
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+from transformers.utils import cached_file, resolve_revision
 
 from eventformers.datasets_scripts.events import EVENT_ORDERS
 from eventformers.encoders import resolve_encoder
@@ -29,11 +34,23 @@ from eventformers.models.configuration_base import EventConfig
 from eventformers.models.event_tokens import longest_input
 from eventformers.models.modeling_swcc import SwccModel
 from eventformers.models.pooling import POOLINGS
+from eventformers.registration import CONFIGURATIONS
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
-UNLOADABLE = (OSError, ValueError, HfHubHTTPError, SafetensorError, StrictDataclassError)
-"""What loading a model raises that is not there, not whole, or whose configuration is refused."""
+LONGEST_REASON = 400
+"""Characters of a library's message that are told at most: some list all that there is."""
+
+WRITTEN_BY_LIBRARIES = {
+    "auto_map",
+    "bos_token_id",
+    "custom_pipelines",
+    "eos_token_id",
+    "model_type",
+    "pad_token_id",
+    "use_cache",
+}
+"""Entries of a saved configuration beside its fields."""
 
 
 @dataclass(frozen=True)
@@ -74,11 +91,12 @@ def load_model_and_tokenizer(
     folder = Path(source) if Path(source).is_dir() else None
     if folder is not None and not any(folder.glob("*.safetensors")):
         raise EventformersError(f"{source}: holds no weights; accepted: a folder with model.safetensors")
-    fields = {"pooling": pooling, "event_order": event_order}
-    chosen_fields = {name: value for name, value in fields.items() if value is not None}
-    try:
-        config = AutoConfig.from_pretrained(source)
-        tokenizer = AutoTokenizer.from_pretrained(source)
+    given = {"pooling": pooling, "event_order": event_order}
+    chosen_fields = {name: value for name, value in given.items() if value is not None}
+    revision = model_revision(source)
+    with faults_told(source):
+        config = load_config(source)
+        tokenizer = load_tokenizer(source)
         plain_settings = _SentenceTransformersSettings.read(source)
         if isinstance(config, EventConfig):
             model = _load_ours(source, chosen_fields)
@@ -86,17 +104,103 @@ def load_model_and_tokenizer(
         else:
             chosen_fields.setdefault("pooling", plain_settings.pooling or "mean")
             model = SwccModel.from_encoder(source, **chosen_fields)
-    except UNLOADABLE as error:
-        raise EventformersError(f"cannot load {source}: {first_sentence(error)}") from error
     nn.Module.to(model, device=chosen_device, dtype=chosen_dtype)
     model.eval()
     return LoadedEncoder(
         model=model,
         tokenizer=tokenizer,
         name=source if folder is None else folder_name(folder, name_or_path),
-        revision=config._commit_hash if folder is None else folder_revision(folder),
+        revision=revision,
         max_length=longest_input(tokenizer, model.config.encoder_config, plain_settings.max_length),
     )
+
+
+@contextmanager
+def faults_told(source: str) -> Iterator[None]:
+    """Tell in one line what is wrong with a model that is loaded: that it is not there, not whole or refused.
+
+    Args:
+        source: its folder or Hub id.
+
+    Raises:
+        EventformersError: it cannot be loaded.
+    """
+    try:
+        yield
+    except SafetensorError as error:
+        raise EventformersError(
+            f"cannot load {source}: a file of weights is cut or damaged ({first_sentence(error)}); accepted: "
+            "the file as it was saved; copy or download it again"
+        ) from error
+    except RuntimeError as error:
+        if "ignore_mismatched_sizes" not in str(error):
+            raise
+        raise EventformersError(
+            f"cannot load {source}: its weights are of other sizes than its config.json says; accepted: both "
+            "as they were saved together"
+        ) from error
+    except (OSError, ValueError, HfHubHTTPError, StrictDataclassError) as error:
+        raise EventformersError(f"cannot load {source}: {first_sentence(error)}") from error
+
+
+def load_config(source: str) -> PreTrainedConfig:
+    """A model's configuration, of which this release knows all; no code of a repository is run.
+
+    Args:
+        source: folder or Hub id.
+
+    Raises:
+        EventformersError: it is of a type, or one of ours has a field, that this release does not know.
+        OSError: there is none.
+        ValueError: it is no configuration.
+    """
+    newer = "if a newer release of eventformers wrote it, update eventformers"
+    try:
+        config = AutoConfig.from_pretrained(source, trust_remote_code=False)
+    except ValueError as error:
+        model_type = _read_json(source, "config.json").get("model_type")
+        if model_type is None or model_type in CONFIG_MAPPING:
+            raise
+        raise EventformersError(
+            f"cannot load {source}: a model of the type {model_type!r}, which this release does not know; "
+            f"accepted: {', '.join(CONFIGURATIONS)}, or an encoder of transformers; {newer}"
+        ) from error
+    if isinstance(config, EventConfig):
+        known = {entry.name for entry in fields(config)} | WRITTEN_BY_LIBRARIES
+        unread = sorted(name for name in vars(config) if not name.startswith("_") and name not in known)
+        if unread:
+            raise EventformersError(
+                f"cannot load {source}: its config.json has {', '.join(unread)}, which this release does not "
+                f"know and would not heed; {newer}"
+            )
+    return config
+
+
+def load_tokenizer(source: str) -> PreTrainedTokenizerBase:
+    """A model's tokenizer; no code of a repository is run.
+
+    Args:
+        source: folder or Hub id.
+
+    Raises:
+        EventformersError: its files cannot be read.
+    """
+    try:
+        return AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+    except Exception as error:
+        # Files that are not whole end in errors of every kind, plain `Exception` among them.
+        raise EventformersError(
+            f"cannot load the tokenizer of {source}: {type(error).__name__}: {first_sentence(error)}; "
+            "accepted: its files as they were saved"
+        ) from error
+
+
+def model_revision(source: str) -> str | None:
+    """The commit that a Hub id stands for, or the digest of a folder; None where the Hub does not tell."""
+    if Path(source).is_dir():
+        return folder_revision(Path(source))
+    found = resolve_revision(source)
+    return found.resolved if isinstance(found, ResolvedRevision) else None
 
 
 def folder_revision(folder: Path) -> str:
@@ -236,4 +340,5 @@ def first_sentence(error: BaseException) -> str:
     refuses a field."""
     if isinstance(error, StrictDataclassError) and error.__cause__ is not None:
         error = error.__cause__
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+    line = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+    return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]} …"

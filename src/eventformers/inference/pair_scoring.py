@@ -10,20 +10,20 @@ from typing import Literal, Protocol, cast
 import numpy as np
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoTokenizer
 
 from eventformers.encoders import resolve_encoder
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import DistinctRows, EventEncoder, Positions, Vectors
 from eventformers.inference.event_inputs import TextInputs, TokenRow
 from eventformers.inference.loading import (
-    UNLOADABLE,
+    faults_told,
     find_device,
     find_dtype,
-    first_sentence,
     folder_name,
-    folder_revision,
+    load_config,
+    load_tokenizer,
     load_whole,
+    model_revision,
 )
 from eventformers.models.configuration_event_grounding import EventGroundingCrossConfig
 from eventformers.models.grounding_tokens import EventText, MentionText, TokenisedTexts, pair_row
@@ -77,17 +77,15 @@ def load_cross_encoder(
     chosen_device, chosen_dtype = find_device(device), find_dtype(dtype)
     source = resolve_encoder(name_or_path)
     folder = Path(source) if Path(source).is_dir() else None
-    try:
-        config = AutoConfig.from_pretrained(source)
+    with faults_told(source):
+        config = load_config(source)
         if not isinstance(config, EventGroundingCrossConfig):
             raise EventformersError(
                 f"{name_or_path}: a model of the type {config.model_type}, which does not score pairs; "
                 f"accepted: one of the type {EventGroundingCrossConfig.model_type}"
             )
-        tokenizer = AutoTokenizer.from_pretrained(source)
+        tokenizer = load_tokenizer(source)
         model = load_whole(EventGroundingForSequenceClassification, source)
-    except UNLOADABLE as error:
-        raise EventformersError(f"cannot load {source}: {first_sentence(error)}") from error
     nn.Module.to(model, device=chosen_device, dtype=chosen_dtype)
     tokeniser = GroundingTokeniser(
         tokenizer, config.mention_tokens, config.event_tokens, read_heading=config.read_heading
@@ -96,7 +94,7 @@ def load_cross_encoder(
         model=model,
         tokenizer=tokenizer,
         name=source if folder is None else folder_name(folder, name_or_path),
-        revision=config._commit_hash if folder is None else folder_revision(folder),
+        revision=model_revision(source),
     )
     return CrossEncoder(encoder, tokeniser)
 
