@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from eventformers.registration import register
 
 if TYPE_CHECKING:
-    from eventformers.datasets_scripts.building import build_dataset
+    from eventformers.dataset_building import build_dataset
     from eventformers.evaluate_metrics import load_metric
     from eventformers.evaluation import evaluate
     from eventformers.extraction.pipeline import extract
@@ -73,7 +73,7 @@ _HOMES = {
     "SwccConfig": "eventformers.models.configuration_swcc",
     "SwccForPreTraining": "eventformers.models.modeling_swcc",
     "SwccModel": "eventformers.models.modeling_swcc",
-    "build_dataset": "eventformers.datasets_scripts.building",
+    "build_dataset": "eventformers.dataset_building",
     "complete": "eventformers.inference.commonsense",
     "encode": "eventformers.inference.encode",
     "evaluate": "eventformers.evaluation",

@@ -114,7 +114,8 @@ def data_build(
     exclude_source: ExcludeSource = None,
 ) -> None:
     """Build a dataset: Parquet and a README that `load_dataset` reads."""
-    from eventformers.datasets_scripts import build_dataset, build_reports
+    from eventformers.dataset_building import build_dataset
+    from eventformers.datasets_scripts import build_reports
     from eventformers.trainers.recipes import read_settings
 
     chosen = read_settings(settings or [])

@@ -1,0 +1,102 @@
+"""The file by which the Hub knows a built dataset as a benchmark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+import eventformers
+from eventformers.dataset_building import write_benchmark_file
+from eventformers.datasets_scripts import BUILDERS, build_reports
+from eventformers.errors import EventformersError
+from eventformers.tasks import TASKS
+
+HARD = "army | attack | city | troops | storm | town | army | attack | idea | city | love | troops\n"
+TRANSITIVE = "army | attack | city | troops | storm | town | 6.5\n"
+
+
+@pytest.fixture
+def raw(tmp_path: Path) -> Path:
+    """Raw files of two tasks."""
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    (folder / "hard.txt").write_text(HARD, encoding="utf-8")
+    (folder / "transitive.txt").write_text(TRANSITIVE, encoding="utf-8")
+    return folder
+
+
+def test_a_built_dataset_names_the_tasks_that_score_it(raw, tmp_path):
+    folder = eventformers.build_dataset("event_similarity", data_dir=raw, output=tmp_path / "built")
+    content = yaml.safe_load((folder / "eval.yaml").read_text(encoding="utf-8"))
+    builder = BUILDERS["event_similarity"]
+    assert content == {
+        "name": builder.TITLE,
+        "description": builder.SUMMARY,
+        "evaluation_framework": "eventformers",
+        "tasks": [
+            {"id": "hard_similarity", "config": "hard", "split": "test"},
+            {"id": "transitive_similarity", "config": "transitive", "split": "test"},
+        ],
+    }
+    for task in content["tasks"]:
+        assert TASKS[task["id"]].config == task["config"]
+        assert task["split"] in build_reports(folder)[task["config"]]["splits"]
+
+
+def test_a_config_that_is_built_later_adds_its_tasks(raw, tmp_path):
+    for config in ("transitive", "hard"):
+        folder = eventformers.build_dataset("event_similarity", config, raw, tmp_path / "built")
+    content = yaml.safe_load((folder / "eval.yaml").read_text(encoding="utf-8"))
+    assert [task["config"] for task in content["tasks"]] == ["hard", "transitive"]
+
+
+def test_samples_are_no_benchmark(tmp_path):
+    folder = eventformers.build_dataset("event_similarity", "hard", output=tmp_path / "built")
+    assert not (folder / "eval.yaml").exists()
+
+
+def reports(folder: Path, builder: str, configs: dict[str, list[str]]) -> Path:
+    """The build reports of a dataset without its rows."""
+    for config, splits in configs.items():
+        (folder / config).mkdir(parents=True)
+        told = {"builder": builder, "sample": False, "splits": {split: {} for split in splits}}
+        (folder / config / "build_report.json").write_text(json.dumps(told))
+    return folder
+
+
+def tasks_of(path: Path | None) -> list[tuple[str, str, str]]:
+    assert path is not None
+    return [(task["id"], task["config"], task["split"]) for task in yaml.safe_load(path.read_text())["tasks"]]
+
+
+def test_several_tasks_of_one_config_have_ids_of_their_own(tmp_path):
+    place = reports(tmp_path, "event_chains", {"multistep": ["train", "validation"]})
+    assert tasks_of(write_benchmark_file(place)) == [
+        (name, "multistep", "validation") for name in ("mcns_v", "mcne_v", "multistep_base", "multistep_sky")
+    ]
+
+
+def test_a_task_needs_its_companions_and_takes_other_configs(tmp_path):
+    mentions = reports(tmp_path / "a", "event_types", {"ace2005": ["train"]})
+    assert tasks_of(write_benchmark_file(mentions)) == [
+        ("type_induction", "ace2005", "train"),
+        ("type_naming", "ace2005", "train"),
+    ]
+    both = reports(tmp_path / "b", "event_types", {"mentions": ["train"], "frames": ["train"]})
+    assert tasks_of(write_benchmark_file(both))[-1] == ("frame_linking", "mentions", "train")
+
+
+def test_training_rows_alone_are_no_benchmark(tmp_path):
+    place = reports(tmp_path, "event_chains", {"mcnc": ["train"], "cooccurrence": ["test"]})
+    assert write_benchmark_file(place) is None
+    assert not (tmp_path / "eval.yaml").exists()
+
+
+def test_a_file_that_cannot_be_written_is_told(tmp_path):
+    place = reports(tmp_path, "event_chains", {"mcnc": ["test"]})
+    (place / "eval.yaml").mkdir()
+    with pytest.raises(EventformersError, match=r"cannot write .*eval\.yaml"):
+        write_benchmark_file(place)
