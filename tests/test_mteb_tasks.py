@@ -1,0 +1,78 @@
+"""Our tasks under MTEB give the scores of `eventformers evaluate`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from eventformers.datasets_scripts import build_dataset
+from eventformers.errors import EventformersError
+from eventformers.evaluation import evaluate
+from eventformers.inference.encode import load_encoder
+from eventformers.sentence_transformers_files import write_sentence_transformers_files
+
+
+def test_without_mteb_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mteb.abstasks", None)
+    monkeypatch.delitem(sys.modules, "eventformers.mteb_tasks", raising=False)
+    with pytest.raises(EventformersError, match=r'pip install "eventformers\[mteb\]"'):
+        __import__("eventformers.mteb_tasks")
+
+
+@pytest.fixture(scope="module")
+def model(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny SWCC in its own order of roles, which sentence-transformers loads."""
+    from eventformers import SwccModel
+
+    folder = tmp_path_factory.mktemp("mteb") / "model"
+    SwccModel.from_encoder(str(tiny_encoder), event_order="predicate_first").save_pretrained(folder)
+    encoder = load_encoder(tiny_encoder, device="cpu")
+    encoder.tokenizer.save_pretrained(folder)
+    loaded = load_encoder(folder, device="cpu")
+    write_sentence_transformers_files(loaded.model, loaded.tokenizer, folder)
+    return folder
+
+
+def test_scores_equal_those_of_evaluate(model: Path, tmp_path: Path) -> None:
+    mteb = pytest.importorskip("mteb", reason="mteb is not installed: it brings 270 MB")
+    from sentence_transformers import SentenceTransformer
+
+    from eventformers import mteb_tasks
+
+    cloze = build_dataset("event_chains", "mcnc", None, tmp_path / "chains")
+    tasks = [
+        mteb_tasks.HardSimilarity(event_order="predicate_first"),
+        mteb_tasks.HardSimilarityExtended(event_order="predicate_first"),
+        mteb_tasks.TransitiveSimilarity(event_order="predicate_first"),
+        mteb_tasks.NarrativeCloze(cloze, split="validation", event_order="predicate_first"),
+    ]
+    names = {task.metadata.name: type(task).task for task in tasks}
+    encoder = SentenceTransformer(str(model), device="cpu")
+    results = mteb.evaluate(
+        encoder, tasks, cache=None, show_progress_bar=False, prediction_folder=tmp_path / "predictions"
+    )
+    assert len(list(results)) == len(tasks)
+    for result in results:
+        name = names[result.task_name]
+        data, split = (cloze, "validation") if name == "mcnc" else (None, "test")
+        expected = evaluate(model, name, data=data, split=split, baseline_encoder=False, device="cpu")
+        assert list(result.scores) == [split]
+        [scores] = result.scores[split]
+        assert scores["main_score"] == pytest.approx(expected.main_value, abs=1e-6)
+        assert {key: scores[key] for key in expected.scores} == pytest.approx(expected.scores, abs=1e-6)
+        assert result.dataset_revision == expected.dataset.fingerprint
+    assert len(list((tmp_path / "predictions").iterdir())) == len(tasks)
+
+
+def test_unloaded_tasks_load_again() -> None:
+    pytest.importorskip("mteb", reason="mteb is not installed: it brings 270 MB")
+    from eventformers.mteb_tasks import HardSimilarity
+
+    task = HardSimilarity()
+    revision, rows = task.metadata.dataset["revision"], len(task.dataset["default"]["test"])
+    assert revision != HardSimilarity.metadata.dataset["revision"]
+    task.unload_data()
+    task.load_data()
+    assert (task.metadata.dataset["revision"], len(task.dataset["default"]["test"])) == (revision, rows)
