@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import logging
 import math
+import shutil
+import tempfile
 from collections import defaultdict
+from collections.abc import Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub import HfApi
+from huggingface_hub import CommitInfo, HfApi
+from peft import PeftModel
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 from transformers import Trainer, TrainerCallback, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME, TRAINING_ARGS_NAME
 from transformers.trainer_utils import EvalLoopOutput, HubStrategy, has_length
 
+from eventformers import __version__
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.gradient_cache import backward_in_chunks
 
 ARGUMENTS_FILE = "training_args.json"
-RESUME_FILES = ("optimizer.*", "scheduler.*", "scaler.*", "rng_state*", "trainer_state.json")
-"""What only a resume needs, which stays in `checkpoint-*/`."""
+PUSH_SIGNATURE = "Pushed by eventformers"
+"""Stands in every commit of ours, so that a later push knows what it may replace."""
+
+logger = logging.getLogger(__name__)
 
 
 class _EpochCallback(TrainerCallback):
@@ -39,13 +49,30 @@ class EventTrainer(Trainer):
     """Trains a head that returns `loss` and one field for each loss term.
 
     Beyond `transformers.Trainer`: every loss term is logged by its name, modules may have learning rates of
-    their own, large batches can be encoded in chunks, and no pickled file is written beside the model.
+    their own, large batches can be encoded in chunks, no pickled file is written beside the model, and every
+    push is a repository that loads by itself.
     """
 
     args: EventTrainingArguments
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        data_report: Mapping[str, Any] | None = None,
+        card_fields: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Arguments as of `transformers.Trainer`, and what a pushed card tells beside the training.
+
+        Args:
+            *args: of `transformers.Trainer`.
+            data_report: the report of the training data, as `built_report` gives it.
+            card_fields: further fields of `ModelCard`.
+            **kwargs: of `transformers.Trainer`.
+        """
         super().__init__(*args, **kwargs)
+        self.data_report, self.card_fields = data_report, card_fields or {}
+        self._told_of_states = False
         # Our heads return a loss without labels; otherwise evaluation would report none.
         self.can_return_loss = True
         self._term_sums: dict[str, torch.Tensor] = {}
@@ -229,17 +256,122 @@ class EventTrainer(Trainer):
         if self.args.should_save:
             write_arguments(self.args, folder)
 
+    def create_model_card(  # type: ignore[override]
+        self, language: str = "en", license: str | None = None, model_name: str | None = None
+    ) -> None:
+        """Write the card of the model as it is now into the output folder, unless people wrote one there.
+
+        Args:
+            language: language code of the texts.
+            license: licence of the weights, as the Hub knows it; None tells that none was chosen.
+            model_name: how the model is called; None takes the repository's name or the folder's.
+        """
+        if self.is_world_process_zero():
+            self._write_card(Path(self.args.output_dir), language=language, license=license, name=model_name)
+
+    def push_to_hub(
+        self,
+        commit_message: str | None = "End of training",
+        blocking: bool = True,
+        token: str | None = None,
+        revision: str | None = None,
+        private: bool | None = None,
+        **card: Any,
+    ) -> CommitInfo | Future[CommitInfo] | None:
+        """Upload the model as a repository that loads by itself: weights, code, tokenizer, card.
+
+        Adapters are merged; `model.push_to_hub` uploads them alone.
+
+        Args:
+            commit_message: title of the commit.
+            blocking: False uploads in the background.
+            token: who pushes; None takes `hub_token`, or the login.
+            revision: the branch; None takes `hub_revision`.
+            private: make a new repository private; None takes `hub_private_repo`.
+            **card: arguments of `create_model_card`.
+
+        Returns:
+            The commit, or what it will be; None in all but the main process.
+        """
+        self.callback_handler.on_push_begin(self.args, self.state, self.control)
+        if self.hub_model_id is None:
+            self.init_hf_repo(token=token, private=private)
+        if not self.is_world_process_zero():
+            return None
+        folder = Path(tempfile.mkdtemp(prefix="eventformers-push-"))
+        api = HfApi(token=token or self.args.hub_token)
+
+        def upload() -> CommitInfo:
+            try:
+                return api.upload_folder(
+                    repo_id=self.hub_model_id,
+                    folder_path=folder,
+                    commit_message=commit_message,
+                    commit_description=f"{PUSH_SIGNATURE} {__version__}",
+                    revision=revision or self.args.hub_revision,
+                )
+            finally:
+                shutil.rmtree(folder)
+
+        try:
+            self._write_repository(folder, **card)
+        except BaseException:
+            shutil.rmtree(folder)
+            raise
+        return upload() if blocking else api.run_as_future(upload)
+
     def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
-        """Upload a checkpoint without its optimizer state, as a repository that loads by itself."""
-        if not self.is_world_process_zero() or self.args.hub_strategy == HubStrategy.END:
+        """Upload the model after a save, but for the strategy `end`; a push that fails ends no training."""
+        strategy = self.args.hub_strategy
+        if not self.is_world_process_zero() or strategy == HubStrategy.END:
             return
-        HfApi(token=self.args.hub_token).upload_folder(
-            repo_id=self.hub_model_id,
-            folder_path=checkpoint_folder,
-            commit_message=f"Training in progress, step {self.state.global_step}",
-            ignore_patterns=list(RESUME_FILES),
-            revision=self.args.hub_revision,
+        if strategy != HubStrategy.EVERY_SAVE and not self._told_of_states:
+            self._told_of_states = True
+            logger.warning(
+                "hub_strategy=%s pushes the model at every save; the state of the optimizer is pickled and "
+                "stays in %s",
+                strategy.value,
+                self.args.output_dir,
+            )
+        try:
+            self.push_to_hub(f"Training in progress, step {self.state.global_step}")
+        except Exception as error:
+            logger.warning(
+                "the model of step %d was not pushed, and the training goes on: %s",
+                self.state.global_step,
+                " ".join(str(error).split()),
+            )
+
+    def _write_repository(self, folder: Path, **card: Any) -> None:
+        model = self.accelerator.unwrap_model(self.model)
+        if isinstance(model, PeftModel):
+            # The training goes on with the adapters as they are.
+            model = copy.deepcopy(model).merge_and_unload()
+        model.save_pretrained(folder)
+        if self.processing_class is not None:
+            self.processing_class.save_pretrained(folder)
+        write_arguments(self.args, folder)
+        self._write_card(folder, name=card.pop("model_name", None), **card)
+
+    def _write_card(self, folder: Path, *, name: str | None, **fields: Any) -> None:
+        from eventformers.model_cards import ModelCard, TrainedOn, write_card
+
+        model = self.accelerator.unwrap_model(self.model)
+        head = model.get_base_model() if isinstance(model, PeftModel) else model
+        card = ModelCard(
+            name=name or self.hub_model_id or Path(self.args.output_dir).absolute().name,
+            method=head.config.model_type,
+            config=head.config.to_dict(),
+            trained_on=TrainedOn.from_report(self.data_report) if self.data_report else None,
+            training_arguments=self.args.to_dict(),
+            seed=self.args.seed,
+            lora=head is not model,
+            steps=self.state.global_step,
+            history=self.state.log_history,
+            parameters=sum(parameter.numel() for parameter in head.base_model.parameters()),
+            **{**self.card_fields, **fields},
         )
+        write_card(folder, card, run_usage=False)
 
 
 def write_arguments(arguments: EventTrainingArguments, folder: Path) -> None:

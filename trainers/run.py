@@ -32,7 +32,11 @@ from eventformers.trainers.stages import (
     stage_recipes,
 )
 
-_OURS = {"output_dir", "seed", "data_seed", "use_cpu", "bf16", "fp16", "remove_unused_columns", "report_to"}
+_OURS = {
+    *("output_dir", "seed", "data_seed", "use_cpu", "bf16", "fp16", "remove_unused_columns", "report_to"),
+    # It would stand in the records of the run; the login has one.
+    "hub_token",
+}
 _COUNTS = {
     "per_device_train_batch_size",
     "per_device_eval_batch_size",

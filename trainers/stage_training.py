@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from torch import nn
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.trainer_utils import set_seed
 
+from eventformers.datasets_scripts.licenses import UNSPECIFIED, is_open
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.trainers.arguments import EventTrainingArguments
@@ -134,6 +135,8 @@ def train_stage(
     prepared = method.prepare(recipe, options.data, tokenizer, model, options.seed)
     has_validation = prepared.validation is not None
     arguments = _make_arguments(recipe, stage.folder, options, has_validation)
+    if arguments.push_to_hub:
+        check_publishable(prepared.description)
     if arguments.gradient_cache_chunk_size is not None and not hasattr(model, "encode_views"):
         raise EventformersError(
             f"gradient_cache_chunk_size: {method.title} encodes a batch at once; "
@@ -164,6 +167,14 @@ def train_stage(
             *stopping_callbacks(arguments, has_validation),
             *([] if by_silhouette is None else [by_silhouette]),
         ],
+        data_report=prepared.description,
+        card_fields={
+            "base_model": options.encoder_name,
+            "recipe": recipe.name,
+            "recipe_description": recipe.description,
+            "changed_settings": recipe.changed,
+            "views": recipe.views,
+        },
     )
     on_ready()
     started = time.monotonic()
@@ -210,6 +221,26 @@ def train_stage(
         ),
         is_main_process=trainer.is_world_process_zero(),
     )
+
+
+def check_publishable(report: Mapping[str, Any]) -> None:
+    """Refuse to push a model while it trains on rows that not everyone may publish.
+
+    Args:
+        report: the report of the training data.
+
+    Raises:
+        EventformersError: their licences are not open, or nothing is known of them.
+    """
+    sources = report.get("sources", {}).values()
+    closed = {str(source.get("license", UNSPECIFIED)) for source in sources}
+    closed = {name for name in closed or {UNSPECIFIED} if not is_open(name)}
+    if closed:
+        raise EventformersError(
+            f"push_to_hub: the licences of the training data are not all open: {', '.join(sorted(closed))}; "
+            "accepted: push_to_hub=false, and then `eventformers push RUN --accept-licenses` where you may "
+            "publish that"
+        )
 
 
 @contextmanager
@@ -297,6 +328,10 @@ def _make_arguments(
         "accelerator_config": {"dispatch_batches": False},
         **recipe.training,
     }
+    if settings.get("push_to_hub") and not settings.get("hub_model_id"):
+        raise EventformersError(
+            "push_to_hub: found no hub_model_id; accepted: hub_model_id=OWNER/NAME with it"
+        )
     if has_validation:
         settings.setdefault("eval_strategy", settings.get("save_strategy", "steps"))
         # The best model is chosen among those saved; evaluating more often would be time lost.

@@ -17,6 +17,8 @@ from eventformers.loads import published
 from eventformers.model_cards import load_method_card
 from eventformers.model_cards.scores import score_text
 from eventformers.models.configuration_base import EventConfig
+from eventformers.paper_tables import PAPERS
+from eventformers.reference_snippets import lora_snippet
 from eventformers.registration import configuration_classes
 from eventformers.results import TaskResult, load_results
 from eventformers.tasks import TASKS, Task
@@ -73,11 +75,13 @@ def table(name: str, results_folder: Path) -> str:
     if kind == "results":
         results = load_results(results_folder)
         return results_table([one for one in results if one.task in load_method(of).tasks] if of else results)
+    if name == "task sections":
+        return task_sections(load_results(results_folder))
     if kind in TABLES and not of:
         return TABLES[kind]()
     if kind in TABLES_OF and of:
         return TABLES_OF[kind](of)
-    known = ["results", *TABLES, *(f"{one} NAME" for one in ("results", *TABLES_OF))]
+    known = ["results", "task sections", *TABLES, *(f"{one} NAME" for one in ("results", *TABLES_OF))]
     raise UnknownNameError("generated table", name, known)
 
 
@@ -176,6 +180,55 @@ def tasks_table(dataset: str | None = None) -> str:
     )
 
 
+def task_sections(results: Sequence[TaskResult]) -> str:
+    """A section for every evaluation task: what it asks, how to run it, what was reached by whom.
+
+    Args:
+        results: the committed results.
+    """
+    return "\n\n".join(
+        _task_section(task, [one for one in results if one.task == task.name]) for task in TASKS.values()
+    )
+
+
+def _task_section(task: Task, results: Sequence[TaskResult]) -> str:
+    configs = ", or ".join(f"`{config}`" for config in (task.config, *task.other_configs))
+    facts = [
+        ("data", f"`{task.dataset}`: {configs}"),
+        ("splits", f"{_codes(task.splits)}; the first one that the data has"),
+        ("metric", f"`{task.metric}`: `{task.main_score}`"),
+        ("published in", task.paper_reference),
+    ]
+    parts = [
+        f"## `{task.name}`",
+        task.description,
+        f"```bash\neventformers evaluate my-model --task {task.name} --data RAW -o scores\n```",
+        _table(("", ""), facts),
+    ]
+    if task.published_scores:
+        rows = [(model, _stated(score, task)) for model, score in task.published_scores.items()]
+        parts.append(_table((f"published, on {task.published_split}", task.main_score), rows))
+    if results:
+        parts.append(results_table(results))
+    return "\n\n".join(parts)
+
+
+def papers_table() -> str:
+    """The tables of the papers that `reproduce` fills."""
+    rows = [
+        (
+            f"`eventformers reproduce {paper} {name}`",
+            one.title.rpartition("), ")[2],
+            str(sum(bool(row.slug) for row in one.rows)),
+            str(sum(not row.slug for row in one.rows)),
+            _codes(dict.fromkeys(column.task for column in one.columns)),
+        )
+        for paper, tables in PAPERS.items()
+        for name, one in tables.items()
+    ]
+    return _table(("command", "what it is", "rows that are run", "published alone", "tasks"), rows)
+
+
 def recipes_table(method: str) -> str:
     """The recipes of a method: what each is and what was expected of it."""
     tasks = load_method(method).tasks
@@ -229,6 +282,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "loads": loads_table,
     "metrics": metrics_table,
     "tasks": tasks_table,
+    "papers": papers_table,
 }
 """The tables that stand for themselves."""
 
@@ -238,8 +292,9 @@ TABLES_OF: dict[str, Callable[[str], str]] = {
     "settings": settings_table,
     "tasks": tasks_table,
     "metrics": metrics_table,
+    "lora": lora_snippet,
 }
-"""The tables of one method or dataset."""
+"""The tables of one method or dataset, and the examples."""
 
 
 def _tasks(dataset: str) -> list[Task]:
