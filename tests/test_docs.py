@@ -1,0 +1,149 @@
+"""The pages of docs: all in the index, no dead link, and examples that are Python; the notebook runs."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from notebooks import code_cells, run_cells
+
+from eventformers.cli import app
+from eventformers.trainers.method import METHODS
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+DOCS = REPOSITORY / "docs"
+PAGES = sorted([REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *DOCS.rglob("*.md")])
+NOTEBOOK = DOCS / "notebooks" / "events.ipynb"
+
+# Typer carries a Click of its own, whose errors it does not export.
+UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_FENCE = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.DOTALL | re.MULTILINE)
+
+
+def prose_of(path: Path) -> str:
+    """The text of a page, or of a notebook's Markdown, without its fenced blocks."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    return _FENCE.sub("", text)
+
+
+def anchors_of(path: Path) -> set[str]:
+    """The anchors that the Hub and GitHub give to the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", prose_of(path), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def dead_links(path: Path) -> list[str]:
+    """Links of a page to files or headings that are not there."""
+    dead = []
+    for link in _LINK.findall(prose_of(path)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        place = (path.parent / name).resolve() if name else path
+        is_dead = not place.exists() or (anchor and anchor not in anchors_of(place))
+        dead += [link] if is_dead else []
+    return dead
+
+
+@pytest.mark.parametrize("path", [*PAGES, NOTEBOOK], ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_no_link_is_dead(path: Path) -> None:
+    assert not dead_links(path)
+
+
+def test_dead_links_are_found(tmp_path: Path) -> None:
+    (tmp_path / "there.md").write_text("# A `heading`: of it\n", encoding="utf-8")
+    page = tmp_path / "page.md"
+    page.write_text(
+        "[a](there.md#a-heading-of-it) [b](https://example.org) [c](gone.md) [d](there.md#gone)\n"
+        "```python\nx = [e](f)\n```\n",
+        encoding="utf-8",
+    )
+    assert dead_links(page) == ["gone.md", "there.md#gone"]
+
+
+def test_the_index_has_every_page() -> None:
+    index = DOCS / "README.md"
+    named = {(DOCS / link).resolve() for link in _LINK.findall(index.read_text(encoding="utf-8"))}
+    pages = {page.resolve() for page in [*DOCS.rglob("*.md"), *DOCS.rglob("*.ipynb")]}
+    assert pages - named == {index.resolve()}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_method_says_when_to_use_it_and_when_not(method: str) -> None:
+    headings = anchors_of(DOCS / f"{method}.md")
+    assert {"when-to-use-it", "when-not-to"} <= headings
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_examples_in_python_are_python(path: Path) -> None:
+    for _, language, code in _FENCE.findall(path.read_text(encoding="utf-8")):
+        if language == "python":
+            ast.parse(code)
+
+
+def command_lines(path: Path) -> list[list[str]]:
+    """The command lines of ours in the shell examples of a page, without the program's name."""
+    lines = []
+    for _, language, code in _FENCE.findall(path.read_text(encoding="utf-8")):
+        if language == "bash":
+            whole = re.sub(r"\\\n\s*", " ", code)
+            parts = [part for line in whole.splitlines() for part in line.split(" && ")]
+            words = [shlex.split(part, comments=True) for part in parts]
+            lines += [line[1:] for line in words if line and line[0] == "eventformers"]
+    return lines
+
+
+def check_command(words: list[str]) -> None:
+    """Let the parser of the commands read a line, and run nothing."""
+    command: Any = typer.main.get_command(app)
+    context: Any = None
+    while hasattr(command, "commands"):
+        name, *words = words
+        context = command.make_context(name, [], parent=context, resilient_parsing=True)
+        command = command.commands[name]
+    command.make_context(command.name, words, parent=context)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_commands_in_examples_are_commands(path: Path) -> None:
+    for words in command_lines(path):
+        try:
+            check_command(list(words))
+        except (UsageError, KeyError) as error:
+            pytest.fail(f"eventformers {shlex.join(words)}: {error!r}")
+
+
+def test_a_wrong_command_is_found() -> None:
+    check_command(["train", "swcc", "-o", "my-model", "--lora"])
+    with pytest.raises(UsageError, match="No such option"):
+        check_command(["train", "swcc", "-o", "my-model", "--loar"])
+    with pytest.raises(KeyError):
+        check_command(["data", "biuld"])
+
+
+def test_notebook_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its stored outputs are those of a run; timings and last digits differ between machines."""
+    notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    stored = [_kinds(cell) for cell in code_cells(notebook)]
+    assert [cell["execution_count"] for cell in code_cells(notebook)] == list(range(1, len(stored) + 1))
+    monkeypatch.chdir(tmp_path)
+    run_cells(notebook)
+    assert [_kinds(cell) for cell in code_cells(notebook)] == stored
+    told = "".join(code_cells(notebook)[-1]["outputs"][0]["text"])
+    similar, different = re.findall(r"trained: same meaning (\S+), same words (\S+)", told)[-1]
+    assert float(similar) > float(different)
+
+
+def _kinds(cell: dict) -> list[str]:
+    return [output["output_type"] for output in cell["outputs"]]
