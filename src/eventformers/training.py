@@ -16,6 +16,7 @@ from eventformers.evaluated_model import SharedEncoders
 from eventformers.evaluation import evaluate
 from eventformers.evaluation_data import load_task_data
 from eventformers.files import full_disk, staged_folder
+from eventformers.hub import push
 from eventformers.induction_models import MentionMemory
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.loading import find_device
@@ -139,7 +140,17 @@ def train(
             remove_files_of_earlier_model(folder)
         if create_model_card:
             write_card(folder, _card(run, folder.name, encoder or PACKAGED_ENCODER, results))
+    if run.arguments.push_to_hub:
+        _push(run, folder)
     return FinishedRun(folder, run, results)
+
+
+def _push(run: TrainingRun, folder: Path) -> None:
+    """Publish a run that pushed while it trained, now with its scores and its card."""
+    arguments = run.arguments
+    repo_id = str(arguments.hub_model_id)
+    pushed = push(folder, repo_id, private=bool(arguments.hub_private_repo), revision=arguments.hub_revision)
+    logger.warning("pushed to %s", pushed.repositories[0].url)
 
 
 def _tasks_with_rows(tasks: Sequence[str], data: str | Path | None) -> Sequence[str]:
