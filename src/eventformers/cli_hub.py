@@ -165,7 +165,7 @@ def _show_files(plan: PushPlan) -> None:
         top, slash, _ = path.partition("/")
         kept_back[f"{top}{slash}", reason] += 1
     for (place, reason), number in kept_back.items():
-        told = f"{place} ({number} files)" if place.endswith("/") else place
+        told = f"{place} ({_files(number)})" if place.endswith("/") else place
         lines.append(f"  {'never':8}{told}: {reason}")
     for line in lines:
         console.print(line, soft_wrap=True, highlight=False)
@@ -175,8 +175,12 @@ def _show_files(plan: PushPlan) -> None:
 def _amount(plan: PushPlan) -> str:
     number = len(plan.to_send)
     there = len(plan.files) - number
-    told = f"{number} file{'' if number == 1 else 's'} ({_size(plan.bytes_to_send)})"
+    told = f"{_files(number)} ({_size(plan.bytes_to_send)})"
     return told + (f", {there} there already" if there else "")
+
+
+def _files(number: int) -> str:
+    return f"{number:,} file{'' if number == 1 else 's'}"
 
 
 def _size(count: float) -> str:

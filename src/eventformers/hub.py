@@ -21,7 +21,6 @@ from eventformers.hub_errors import LOG_IN, RERUN, hub_faults
 from eventformers.hub_folders import LocalRepository, find_release, read_folder
 from eventformers.hub_plan import (
     MAIN,
-    SIGNATURE,
     STAGING,
     PushPlan,
     check_repo_id,
@@ -29,6 +28,7 @@ from eventformers.hub_plan import (
     plan_push,
 )
 from eventformers.hub_verification import Asked, probe, same
+from eventformers.trainers.base import PUSH_SIGNATURE
 
 logger = logging.getLogger(__name__)
 
@@ -267,7 +267,7 @@ class _Pushing:
             plan.repo_id,
             operations,
             commit_message=self.message,
-            commit_description=f"{SIGNATURE} {__version__}",
+            commit_description=f"{PUSH_SIGNATURE} {__version__}",
             repo_type=plan.local.repo_type,
             revision=branch,
             parent_commit=parent,
@@ -303,7 +303,7 @@ class _Pushing:
 
 def _tag(api: HfApi, pushed: Pushed, tag: str) -> None:
     plan = pushed.plan
-    with hub_faults(plan.repo_id):
+    with hub_faults(f"{plan.repo_id} is pushed, but has no tag {tag}"):
         api.create_tag(
             plan.repo_id, tag=tag, revision=pushed.commit, repo_type=plan.local.repo_type, exist_ok=True
         )
@@ -311,7 +311,7 @@ def _tag(api: HfApi, pushed: Pushed, tag: str) -> None:
 
 def _collect(api: HfApi, plans: Sequence[PushPlan], title: str, owner: str, private: bool) -> str:
     """Add repositories to the owner's collection of a title; those in it stay where they are."""
-    with hub_faults(f"collection {title}"):
+    with hub_faults(f"everything is pushed, but is not in collection {title}"):
         known = next((each for each in api.list_collections(owner=owner) if each.title == title), None)
         if known is None:
             held = api.create_collection(title, namespace=owner, private=private, exists_ok=True)

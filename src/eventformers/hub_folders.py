@@ -13,7 +13,6 @@ from eventformers.datasets_scripts import build_reports
 from eventformers.datasets_scripts.dataset_card import built_configs
 from eventformers.datasets_scripts.licenses import is_open
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
-from eventformers.evaluate_metrics import METRICS
 from eventformers.registration import CONFIGURATIONS
 from eventformers.results import read_result
 from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER
@@ -106,10 +105,11 @@ def read_folder(target: str | Path) -> LocalRepository:
     """
     folder = Path(target).expanduser()
     if not folder.exists():
-        if "/" not in str(target) and str(target) in METRICS:
-            return _metric(_metrics_folder() / str(target))
         if "/" not in str(target):
-            raise UnknownNameError("folder or metric", str(target), METRICS)
+            metrics = metric_folders()
+            if str(target) not in metrics:
+                raise UnknownNameError("folder or metric", str(target), metrics)
+            return _metric(metrics[str(target)])
         raise EventformersError(f"{folder}: no such folder; accepted: {ACCEPTED}")
     found = _recognised(folder)
     if found is None:
@@ -136,7 +136,7 @@ def find_release(root: str | Path) -> list[LocalRepository]:
         other = names.setdefault((each.kind, each.name.lower()), each.folder)
         if other != each.folder:
             raise EventformersError(f"{other} and {each.folder} have one name; rename one of them")
-    return [*found, *(_metric(_metrics_folder() / name) for name in METRICS)]
+    return [*found, *map(_metric, metric_folders().values())]
 
 
 def _below(place: Path) -> Iterator[LocalRepository]:
@@ -162,10 +162,13 @@ def _recognised(folder: Path) -> LocalRepository | None:
     return None
 
 
-def _metrics_folder() -> Path:
+def metric_folders() -> dict[str, Path]:
+    """The folder of each of our metrics by its name."""
+    # Importing `evaluate` takes seconds, and a model needs none of it.
     from eventformers import evaluate_metrics
 
-    return Path(evaluate_metrics.__file__).parent
+    place = Path(evaluate_metrics.__file__).parent
+    return {name: place / name for name in evaluate_metrics.METRICS}
 
 
 # One kind after the other.

@@ -18,12 +18,11 @@ from eventformers.datasets_scripts.dataset_card import built_configs
 from eventformers.errors import EventformersError
 from eventformers.hub_errors import hub_faults
 from eventformers.hub_folders import WEIGHTS, LocalRepository
+from eventformers.trainers.base import PUSH_SIGNATURE
 
 MAIN = "main"
 STAGING = "eventformers-staging"
 """The branch that a push commits to first, and that is gone when the files load back from there."""
-SIGNATURE = "Pushed by eventformers"
-"""Stands in the description of our commits, so that a later push knows which files are ours."""
 
 _FIRST_COMMIT = "initial commit"
 # As the Hub decides for a new repository.
@@ -270,12 +269,15 @@ def _check_content(api: HfApi, plan: PushPlan) -> None:
 
 
 def _written_by_others(api: HfApi, plan: PushPlan, paths: list[str]) -> list[str]:
-    """Those of some files of a repository whose last commit is none of ours."""
+    """Those of some files of a repository whose last commit is none of ours.
+
+    Every push, a trainer's too, signs the description of its commit.
+    """
     where: dict[str, Any] = {"repo_type": plan.local.repo_type, "revision": plan.head}
     ours = {
         commit.commit_id
         for commit in api.list_repo_commits(plan.repo_id, **where)
-        if SIGNATURE in commit.message or commit.title.lower() == _FIRST_COMMIT
+        if PUSH_SIGNATURE in commit.message or commit.title.lower() == _FIRST_COMMIT
     }
     last = {
         entry.path: entry.last_commit

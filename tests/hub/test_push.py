@@ -22,10 +22,11 @@ from eventformers import hub as publishing
 from eventformers.cli import main
 from eventformers.errors import EventformersError
 from eventformers.hub import Push
-from eventformers.hub_plan import SIGNATURE, STAGING
+from eventformers.hub_plan import STAGING
 from eventformers.hub_verification import Told
 from eventformers.model_cards import TrainedOn
 from eventformers.models.modeling_swcc import SwccModel
+from eventformers.trainers.base import PUSH_SIGNATURE
 from eventformers.training_record import write_training_record
 
 REPO = "storms/model"
@@ -107,7 +108,8 @@ def test_a_release_is_pushed_loaded_back_and_not_sent_twice(
     built_dataset: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(hub_folders, "METRICS", ("mcnc",))
+    mcnc = hub_folders.metric_folders()["mcnc"]
+    monkeypatch.setattr(hub_folders, "metric_folders", lambda: {"mcnc": mcnc})
 
     def release() -> Push:
         return publishing.push(
@@ -183,7 +185,7 @@ def test_a_dry_run_tells_all_and_sends_nothing(
     assert ("new", "3", "bytes", "plain", "notes.txt") in lines
     size = (model / "model.safetensors").stat().st_size
     assert ("there", f"{size:,}", "bytes", "LFS", "model.safetensors") in lines
-    assert "never   checkpoint-2/ (1 files): a checkpoint" in shown
+    assert "never   checkpoint-2/ (1 file): a checkpoint" in shown
     assert "Would send 2 files (13 bytes)" in shown
     assert written(hub) == 0
 
@@ -285,7 +287,7 @@ def test_a_repository_with_other_content_is_refused(
     commit(api, {"config.json": '{"model_type": "bert"}', "README.md": "# BERT\n"})
     with pytest.raises(EventformersError, match=r"holds another model \(model_type 'bert', and not 'swcc'\)"):
         push(saved_model)
-    commit(api, {"config.json": '{"model_type": "swcc"}'}, SIGNATURE)
+    commit(api, {"config.json": '{"model_type": "swcc"}'}, PUSH_SIGNATURE)
     with pytest.raises(
         EventformersError, match=r"did not write README.md there, and the push would replace it"
     ):
@@ -323,7 +325,7 @@ def test_configs_of_a_dataset_do_not_vanish(
     with pytest.raises(EventformersError, match="has config hard_extended, transitive, which"):
         push(built_dataset)
     stale = "hard/test-00000-of-00002.parquet"
-    commit(api, {stale: "stale"}, SIGNATURE, "dataset")
+    commit(api, {stale: "stale"}, PUSH_SIGNATURE, "dataset")
     assert push(both).repositories[0].plan.deleted == (stale,)
 
 

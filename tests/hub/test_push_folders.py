@@ -19,6 +19,7 @@ from eventformers.inference.loading import folder_revision
 from eventformers.model_cards import TrainedOn
 from eventformers.models.modeling_swcc import SwccModel
 from eventformers.results import DatasetRecord, TaskResult, write_result
+from eventformers.trainers.method import FURTHER_MODELS, METHODS, load_method
 from eventformers.training_record import TRAINING_DATA_FILE, read_training_record, write_training_record
 
 
@@ -120,6 +121,16 @@ def test_weights_that_do_not_load(model: Path) -> None:
     assert "\n" not in error
     weights.write_bytes(b"")
     assert _told(asked(model))["error"] is not None
+
+
+@pytest.mark.parametrize("method", [*METHODS, *FURTHER_MODELS])
+def test_a_model_of_every_method_shows_its_output(method: str, tiny_encoder: Path, tmp_path: Path) -> None:
+    load_method(method).head_class.from_encoder(str(tiny_encoder)).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(tmp_path)
+    told = _told(asked(tmp_path))
+    assert told["error"] is None
+    assert same(told["shown"], _told(asked(tmp_path))["shown"])
+    assert len(told["shown"]["output"]) >= 32
 
 
 @pytest.mark.parametrize(

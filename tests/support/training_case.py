@@ -118,6 +118,7 @@ class MethodTrainingCase:
             "model.safetensors",
             "tokenizer.json",
             "training_args.json",
+            "training_data.json",
             "README.md",
             "results",
             ".eval_results",
