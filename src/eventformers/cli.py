@@ -13,6 +13,7 @@ from rich.text import Text
 
 from eventformers import __version__
 from eventformers.cli_chains import add_commands as add_chain_commands
+from eventformers.cli_embedding import add_commands as add_embedding_commands
 from eventformers.cli_grounding import add_commands as add_grounding_commands
 from eventformers.cli_hub import add_commands as add_hub_commands
 from eventformers.cli_induction import add_commands as add_induction_commands
@@ -50,6 +51,7 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Build datasets from raw files and publish them.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
+add_embedding_commands(app)
 add_chain_commands(app)
 add_induction_commands(app)
 add_grounding_commands(app)
@@ -260,32 +262,6 @@ def evaluate(
             for name in names
         ]
     _show_results(results)
-
-
-@app.command()
-def embed(
-    model: Annotated[str, typer.Argument(help="Folder or Hub id of a model.")],
-    file: Annotated[Path, typer.Argument(help="Events: JSON lines, CSV, Parquet or plain text.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Parquet file to write.")],
-    device: Device = None,
-    dtype: Dtype = None,
-    batch_size: BatchSize = "auto",
-    normalize: Annotated[bool, typer.Option("--normalize", help="Scale vectors to length 1.")] = False,
-) -> None:
-    """Embed a file of events, in order, with their ids."""
-    from eventformers.inference.event_files import embed_file
-
-    report = embed_file(
-        model,
-        file,
-        output,
-        device=device,
-        dtype=dtype,
-        batch_size=batch_size_of(batch_size),
-        normalize=normalize,
-        show_progress=True,
-    )
-    console.print(f"Wrote {report.rows} vectors of size {report.dimension} to {output}.")
 
 
 @app.command()

@@ -23,6 +23,7 @@ from eventformers.datasets_scripts.raw_files import read_lines
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.files import temporary_beside
 from eventformers.inference.encode import EventEncoder, as_encoder
+from eventformers.inference.onnx_runtime import load_onnx_encoder
 
 ROLES = ("subject", "predicate", "object")
 
@@ -126,6 +127,7 @@ def embed_file(
     event_order: str | None = None,
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
+    onnx: bool = False,
 ) -> EmbedReport:
     """Encode the events of a file into a Parquet file with the columns `id`, `text` and `embedding`.
 
@@ -144,18 +146,23 @@ def embed_file(
         event_order: a key of `EVENT_ORDERS` against the model's own.
         device: a torch device; None takes an accelerator where there is one.
         dtype: `float32`, `bfloat16` or `float16`; None takes the one of the saved weights.
+        onnx: compute by ONNX Runtime, on the CPU and in float32; see `load_onnx_encoder`.
 
     Raises:
         DataFormatError: the input cannot be read.
         EventformersError: the model cannot be loaded, settings of loading are given for an encoder that is
-            loaded, the output cannot be written, or the input changed in the meantime.
+            loaded, the output cannot be written, the input changed in the meantime, or ONNX is asked for
+            where it is not to be had.
     """
     source, target = Path(input), Path(output)
     if target.suffix.lower() != ".parquet":
         raise EventformersError(f"{target}: found the suffix {target.suffix!r}; accepted: .parquet")
     if target.is_dir():
         raise EventformersError(f"{target}: a folder; accepted: a file to write")
-    encoder = as_encoder(model, pooling=pooling, event_order=event_order, device=device, dtype=dtype)
+    if onnx:
+        encoder = _onnx_encoder(model, pooling, event_order, device, dtype)
+    else:
+        encoder = as_encoder(model, pooling=pooling, event_order=event_order, device=device, dtype=dtype)
     rows = read_event_rows(source, encoder.event_order)
     state = _state(source)
     inputs = encoder.inputs()
@@ -202,6 +209,25 @@ def embed_file(
         dimension=encoder.dimension,
         seconds=time.perf_counter() - started,
     )
+
+
+def _onnx_encoder(
+    model: str | Path | EventEncoder | None,
+    pooling: str | None,
+    event_order: str | None,
+    device: str | torch.device | None,
+    dtype: str | torch.dtype | None,
+) -> EventEncoder:
+    if isinstance(model, EventEncoder):
+        raise EventformersError(
+            f"{model.name}: an encoder that is loaded; accepted with ONNX: the name of a model, or what "
+            "load_onnx_encoder gives without onnx=True"
+        )
+    # "cuda" and "float16" cannot be granted, and nothing else than what was asked for is to be computed.
+    for name, asked, accepted in (("device", device, "cpu"), ("dtype", dtype, "float32")):
+        if asked is not None and str(asked).removeprefix("torch.") != accepted:
+            raise EventformersError(f"{name} is {str(asked)!r} with ONNX; accepted: {accepted}")
+    return load_onnx_encoder(model, pooling=pooling, event_order=event_order)
 
 
 def _encode_to(
