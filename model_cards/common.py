@@ -72,5 +72,24 @@ print(({compared}).round(decimals=2))""",
     )
 
 
+def sentence_transformers_snippet(texts: Sequence[str]) -> Snippet:
+    """Embedding with sentence-transformers, whose vectors are those of the other examples.
+
+    Args:
+        texts: the texts, as Python literals.
+    """
+    return Snippet(
+        "The same vectors with sentence-transformers (`pip install sentence-transformers`)",
+        f"""\
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer(MODEL_ID, trust_remote_code=True)
+
+{_assignment("texts", texts)}
+embeddings = model.encode(texts, normalize_embeddings=True)""",
+        is_run=False,
+    )
+
+
 def _assignment(name: str, items: Sequence[str]) -> str:
     return "\n".join([f"{name} = [", *(f"    {item}," for item in items), "]"])

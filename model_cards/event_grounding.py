@@ -182,6 +182,19 @@ def encode(texts, side):
 
 print((encode(mentions, "mention") @ encode(events, "event").T).round(decimals=2))""",
         ),
+        Snippet(
+            "The same scores with sentence-transformers (`pip install sentence-transformers`), which runs no "
+            "code of this model; a tower alone is in the folder `mention` or `event`",
+            f"""\
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer(MODEL_ID)
+
+{listed["mentions"]}
+{listed["events"]}
+scores = model.similarity(model.encode_query(mentions), model.encode_document(events))""",
+            is_run=False,
+        ),
     ]
 
 

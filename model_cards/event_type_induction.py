@@ -6,7 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import cast
 
-from eventformers.model_cards.common import encode_snippet, number, transformers_snippet
+from eventformers.model_cards.common import (
+    encode_snippet,
+    number,
+    sentence_transformers_snippet,
+    transformers_snippet,
+)
 from eventformers.model_cards.markdown import code, setting
 from eventformers.model_cards.method import MethodCard, Reading, Settings, Snippet
 from eventformers.models.mention_tokens import TRIGGER_MARKERS, Mention, mark_trigger
@@ -179,14 +184,17 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
 
 
 def usage(config: Settings) -> list[Snippet]:
-    """Vectors with this package and with transformers alone, and scores of queries and keys."""
+    """Vectors with this package, with transformers alone and, of texts alone, with sentence-transformers; and
+    scores of queries and keys."""
     marks = _trigger(config) in ("marked", "marked_span")
     texts = [json.dumps((mark_trigger(example) if marks else example).text) for example in EXAMPLES]
     listed = "\n".join(f"    {text}," for text in texts)
     compared = "embeddings @ embeddings.T"
+    reads_text_alone = _trigger(config) in ("none", "found")
     return [
         encode_snippet("texts", texts, compared),
         transformers_snippet(texts, compared),
+        *([sentence_transformers_snippet(texts)] if reads_text_alone else []),
         Snippet(
             "How likely two mentions are of one type, by the learned attention, with transformers alone",
             f"""\

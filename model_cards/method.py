@@ -45,12 +45,14 @@ class Snippet:
         code: Python; `MODEL_ID` stands, without quotes, where the model is named.
         output: what it printed; None where it did not run to its end.
         failure: why it has no output; None where it has, or where it was never run.
+        is_run: False for one that needs another library and prints nothing: it stands as it is.
     """
 
     title: str
     code: str
     output: str | None = None
     failure: str | None = None
+    is_run: bool = True
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import json
 
-from eventformers.model_cards.common import encode_snippet, number, pooling_reading, transformers_snippet
+from eventformers.model_cards.common import (
+    encode_snippet,
+    number,
+    pooling_reading,
+    sentence_transformers_snippet,
+    transformers_snippet,
+)
 from eventformers.model_cards.markdown import code, setting
 from eventformers.model_cards.method import MethodCard, Reading, Settings, Snippet
 
@@ -174,7 +180,7 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
 
 
 def usage(config: Settings) -> list[Snippet]:
-    """Premises and alternatives with this package and with transformers alone, questions, and completion."""
+    """Premises and alternatives by three libraries, questions, and completion."""
     texts = [json.dumps(text) for text in (*PREMISES, *ALTERNATIVES)]
     questions = "\n".join(
         f"    {json.dumps(premise)}: {json.dumps(answers)}," for premise, answers in QUESTIONS.items()
@@ -183,6 +189,7 @@ def usage(config: Settings) -> list[Snippet]:
     return [
         encode_snippet("texts", texts, compared),
         transformers_snippet(texts, compared, note="premises before alternatives"),
+        sentence_transformers_snippet(texts),
         Snippet(
             "A choice for each question, with transformers alone",
             f"""\

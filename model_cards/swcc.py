@@ -6,7 +6,13 @@ from collections.abc import Mapping
 from typing import cast
 
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
-from eventformers.model_cards.common import encode_snippet, number, pooling_reading, transformers_snippet
+from eventformers.model_cards.common import (
+    encode_snippet,
+    number,
+    pooling_reading,
+    sentence_transformers_snippet,
+    transformers_snippet,
+)
 from eventformers.model_cards.markdown import code, setting
 from eventformers.model_cards.method import MethodCard, Reading, Settings, Snippet
 
@@ -218,16 +224,14 @@ def text_read(config: Settings) -> str:
 
 
 def usage(config: Settings) -> list[Snippet]:
-    """Examples with this package and with transformers alone."""
+    """Examples with this package, with transformers alone and with sentence-transformers."""
     order = _order(config)
     compared = "embeddings @ embeddings.T"
+    texts = [f'"{event_text(event, order)}"' for event in EXAMPLES]
     return [
         encode_snippet("events", [_literal(event) for event in EXAMPLES], compared),
-        transformers_snippet(
-            [f'"{event_text(event, order)}"' for event in EXAMPLES],
-            compared,
-            note=f"the text of an event is `{' '.join(_roles(order))}`",
-        ),
+        transformers_snippet(texts, compared, note=f"the text of an event is `{' '.join(_roles(order))}`"),
+        sentence_transformers_snippet(texts),
     ]
 
 

@@ -39,9 +39,11 @@ def run_snippet(snippet: Snippet, folder: Path, name: str, timeout: float = TIME
         timeout: seconds after which the snippet counts as failed.
 
     Returns:
-        The snippet with its output, or with the reason why there is none. Nothing is raised for a snippet
-        that fails.
+        The snippet with its output, or with the reason why there is none; as it is where it is not to be run.
+        Nothing is raised for a snippet that fails.
     """
+    if not snippet.is_run:
+        return snippet
     folder = folder.absolute()
     with tempfile.TemporaryDirectory(prefix="eventformers-card-") as scratch:
         environment = {

@@ -91,7 +91,7 @@ def examples(
 
 def test_every_example_runs(examples: dict[str, Snippet]):
     assert {snippet.failure for snippet in examples.values()} == {None}
-    assert all(snippet.output for snippet in examples.values())
+    assert all(snippet.output for snippet in examples.values() if snippet.is_run)
 
 
 def test_embedding_with_this_package_and_without_agrees(examples: dict[str, Snippet]):
