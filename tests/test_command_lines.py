@@ -22,6 +22,7 @@ HELP = {
     "ground": ("ground", "--help"),
     "plot": ("plot", "--help"),
     "reproduce": ("reproduce", "--help"),
+    "leaderboard": ("leaderboard", "--help"),
     "push": ("push", "--help"),
     "data push": ("data", "push", "--help"),
     "version": ("--version",),
