@@ -418,6 +418,8 @@ def _show_run(finished: FinishedRun) -> None:
     console.print(
         f"Wrote {finished.folder}. Load it with AutoModel.from_pretrained({str(finished.folder)!r})."
     )
+    if finished.pushed_to is not None:
+        console.print(f"Pushed to {finished.pushed_to}.")
 
 
 def _show_results(results: Iterable[TaskResult]) -> None:

@@ -45,11 +45,13 @@ class FinishedRun:
         folder: the model repository.
         run: the training run.
         results: one result for each task.
+        pushed_to: address of the repository that the run was pushed to; None where `push_to_hub` did not ask.
     """
 
     folder: Path
     run: TrainingRun
     results: list[TaskResult]
+    pushed_to: str | None = None
 
 
 def train(
@@ -140,17 +142,15 @@ def train(
             remove_files_of_earlier_model(folder)
         if create_model_card:
             write_card(folder, _card(run, folder.name, encoder or PACKAGED_ENCODER, results))
-    if run.arguments.push_to_hub:
-        _push(run, folder)
-    return FinishedRun(folder, run, results)
+    pushed_to = _push(run, folder) if run.arguments.push_to_hub else None
+    return FinishedRun(folder, run, results, pushed_to)
 
 
-def _push(run: TrainingRun, folder: Path) -> None:
+def _push(run: TrainingRun, folder: Path) -> str:
     """Publish a run that pushed while it trained, now with its scores and its card."""
-    arguments = run.arguments
-    repo_id = str(arguments.hub_model_id)
-    pushed = push(folder, repo_id, private=bool(arguments.hub_private_repo), revision=arguments.hub_revision)
-    logger.warning("pushed to %s", pushed.repositories[0].url)
+    asked = run.arguments
+    private, revision = bool(asked.hub_private_repo), asked.hub_revision
+    return push(folder, str(asked.hub_model_id), private=private, revision=revision).repositories[0].url
 
 
 def _tasks_with_rows(tasks: Sequence[str], data: str | Path | None) -> Sequence[str]:
