@@ -16,18 +16,14 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-# Read when the client is imported.
-os.environ["HF_HUB_DISABLE_XET"] = "1"
-os.environ["NO_PROXY"] = "127.0.0.1"
-os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
-os.environ.pop("HF_HUB_OFFLINE", None)
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "hub"))
 
 from calls import User
-from huggingface_hub import HfApi
+from huggingface_hub import HfApi, constants
+from huggingface_hub.utils import disable_progress_bars
 from server import Count, LoopbackHub
 
 from eventformers.errors import EventformersError
@@ -66,13 +62,18 @@ class Meter:
         print(f"{kind:8} {name:32}" + "".join(f"{cell:>14,}" for cell in cells) + f"{seconds:>9.1f} s")
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
+    constants.HF_HUB_OFFLINE = False
+    # The loopback Hub does not serve it.
+    constants.HF_HUB_DISABLE_XET = True
+    os.environ["NO_PROXY"] = "127.0.0.1"
+    disable_progress_bars()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("targets", nargs="+")
     header = ("requests", "bytes up", "bytes down", "loading: req.", "bytes down")
     print(f"{'kind':8} {'what':32}" + "".join(f"{cell:>14}" for cell in header) + f"{'time':>11}")
-    for target in parser.parse_args().targets:
+    for target in parser.parse_args(arguments).targets:
         measure(read_folder(target))
 
 

@@ -68,6 +68,8 @@ def probe(asked: Sequence[Asked], *, endpoint: str, token: str | None, online: b
         request.write_text(json.dumps(asked), encoding="utf-8")
         process = subprocess.run(  # noqa: S603 - this module, and files of ours
             [sys.executable, "-m", "eventformers.hub_verification", str(request), str(answer)],
+            # Elsewhere a folder that is called as a repository would be loaded in its place.
+            cwd=scratch,
             env=_environment(home, endpoint, token, online),
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -107,7 +107,12 @@ def test_a_release_is_pushed_loaded_back_and_not_sent_twice(
     saved_model: Path,
     built_dataset: Path,
     monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
+    # Folders that are called as the repositories must not be loaded in their place.
+    for name in ("model", "similarity", "mcnc"):
+        (tmp_path / "storms" / name).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
     mcnc = hub_folders.metric_folders()["mcnc"]
     monkeypatch.setattr(hub_folders, "metric_folders", lambda: {"mcnc": mcnc})
 
@@ -215,6 +220,18 @@ def test_nobody_logged_in(hub: LoopbackHub, push: PushTo, saved_model: Path) -> 
     with pytest.raises(EventformersError, match="nobody is logged in; log in with `hf auth login`"):
         push(saved_model, token=None)
     assert not hub.exchanges
+
+
+def test_the_hub_is_out_of_reach(
+    hub: LoopbackHub, push: PushTo, saved_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(EventformersError, match=r"HF_HUB_OFFLINE is set, .* unset it"):
+        push(saved_model)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    hub.stop()
+    with pytest.raises(EventformersError, match=r"the connection to the Hub was lost .*ConnectError"):
+        push(saved_model)
 
 
 def test_a_lost_connection_leaves_main_alone_and_the_next_push_goes_on(
