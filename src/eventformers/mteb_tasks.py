@@ -77,6 +77,8 @@ class EventTask(AbsTask):
 
     task: ClassVar[str]
     """A name in `TASKS`."""
+    metadata: TaskMetadata
+    data_loaded: bool
 
     def __init__(
         self,
