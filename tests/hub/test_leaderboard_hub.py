@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from huggingface_hub import HfApi
@@ -78,14 +77,14 @@ def test_an_authors_repository_that_cannot_be_read_is_left_out_and_told(api, tmp
         read_author("nobody", api)
 
 
-def test_a_collection_gives_its_models(api, tmp_path, monkeypatch):
-    push(api, tmp_path, "storms/good", 70.0)
-    items = [
-        SimpleNamespace(item_id="storms/good", item_type="model"),
-        SimpleNamespace(item_id="storms/data", item_type="dataset"),
-    ]
-    monkeypatch.setattr(api, "get_collection", lambda slug: SimpleNamespace(items=items))
-    assert [one.model for one in read_collection("storms/mine-0123", api)] == ["storms/good"]
+def test_a_collection_gives_its_models(api, tmp_path):
+    for name in ("storms/good", "storms/another"):
+        push(api, tmp_path, name, 70.0)
+    api.create_repo("storms/data", repo_type="dataset")
+    slug = api.create_collection("mine", namespace="storms").slug
+    api.add_collection_item(slug, "storms/good", "model")
+    api.add_collection_item(slug, "storms/data", "dataset")
+    assert [one.model for one in read_collection(slug, api)] == ["storms/good"]
 
 
 def test_what_cannot_be_had_is_told_in_one_line(api, hub, tmp_path, no_waiting):
