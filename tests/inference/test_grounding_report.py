@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -116,6 +117,7 @@ def test_page_is_self_contained_and_escapes_texts(grounding: Grounding) -> None:
     assert {link.removeprefix("#") for link in page.links} <= set(page.ids)
     assert "The <b>war</b>" in page.texts("h2", dir="auto")
     assert "siege" in page.texts("mark")
+    assert re.search(r'\s<span class="above">in ', text)
     assert "Recall of the approximate search: en 97.5 %" in text
     assert "that no event is described in: fi 1" in text
     assert text.count("NULL") == 2
@@ -230,6 +232,8 @@ def test_nothing_linked_has_a_page(grounding: Grounding) -> None:
         ({"threshold": -1.5}, "with a score of at least -1.5"),
         ({"reranker": "cross", "threshold": 0.3}, "with a probability of at least 0.3"),
         ({"search": "ivf", "candidate_language": "en"}, "(ivf), 2 for each mention, all in en"),
+        # How the search was chosen says nothing; where it was approximate, its recall is told.
+        ({"search": "auto"}, "tiny &lt;model&gt;, 2 for each mention"),
     ],
 )
 def test_the_page_tells_how_was_linked(changed: dict[str, object], text: str, grounding: Grounding) -> None:
