@@ -93,15 +93,23 @@ class EventTypeInductionPipeline(Pipeline):
         finds = self.model.config.trigger_input == "found"
         looks = finds and not all(mention.has_trigger for mention in mentions)
         vectors = torch.stack(super().__call__(mentions, looks_for_trigger=looks, **kwargs))
-        clusters = _clusters(vectors.double().numpy(), num_clusters)
+        clusters = clusters_of(vectors.double().numpy(), num_clusters)
         return [
             {"cluster": cluster, "embedding": vector}
             for cluster, vector in zip(clusters, vectors.tolist(), strict=True)
         ]
 
 
-def _clusters(vectors: np.ndarray, num_clusters: int) -> list[int]:
-    """The cluster of each vector; of equally large ones that of the first mention stands first."""
+def clusters_of(vectors: np.ndarray, num_clusters: int) -> list[int]:
+    """Clusters of vectors by average linkage.
+
+    Args:
+        vectors: `(mentions, d)`.
+        num_clusters: how many.
+
+    Returns:
+        The cluster of each, 0 for the largest; of equally large ones that of the first mention stands first.
+    """
     if len(vectors) == 1:
         return [0]
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)

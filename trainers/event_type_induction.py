@@ -20,16 +20,12 @@ from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.datasets_scripts.event_types import EventTypesConfig
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.models.configuration_event_type_induction import EventTypeInductionConfig
+from eventformers.models.mention_tokens import TRIGGER_MARKERS, Mention
 from eventformers.models.modeling_event_type_induction import EventTypeInductionForPreTraining
 from eventformers.models.type_losses import UNSEEN
 from eventformers.trainers.marker_tokens import add_marker_tokens
 from eventformers.trainers.mention_augmentation import BackTranslations, WordNoise, back_translate
-from eventformers.trainers.mention_tokenising import (
-    TRIGGER_MARKERS,
-    Mention,
-    TokenisedMentions,
-    tokenise_mentions,
-)
+from eventformers.trainers.mention_tokenising import TokenisedMentions, tokenise_mentions
 from eventformers.trainers.method import Method, TrainingData
 from eventformers.trainers.recipes import Recipe, check_types
 from eventformers.trainers.silhouette_stopping import UnseenMentions

@@ -112,7 +112,9 @@ class MethodTrainingCase:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         assert config["auto_map"] == method.config_class.full_auto_map
         names = {path.name for path in folder.iterdir()}
-        code = {f"{reference.split('.')[0]}.py" for reference in config["auto_map"].values()}
+        assert set(config["custom_pipelines"]) == set(method.config_class.pipeline_tasks)
+        pipelines = [entry["impl"] for entry in config["custom_pipelines"].values()]
+        code = {f"{reference.split('.')[0]}.py" for reference in [*config["auto_map"].values(), *pipelines]}
         assert code <= names
         assert {
             "model.safetensors",

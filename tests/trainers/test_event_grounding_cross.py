@@ -175,6 +175,8 @@ class TestTraining:
         assert all({name for name in line if name.endswith("_loss")} == {"candidate_loss"} for line in losses)
         config = json.loads((finished.folder / "config.json").read_text(encoding="utf-8"))
         assert config["auto_map"] == METHOD.config_class.full_auto_map
+        assert set(config["custom_pipelines"]) == {"event-grounding"}
+        assert (finished.folder / "pipeline_event_grounding.py").is_file()
         statistics = finished.run.data["statistics"]
         assert statistics["gold_events"] == 77
         assert 0 < statistics["gold_events_retrieved"] < 77

@@ -13,6 +13,7 @@ from fresh_process import run_fresh
 from peft import PeftModel
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
+from eventformers.models.mention_tokens import TRIGGER_MARKERS, Mention
 from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining
 from eventformers.models.modeling_event_type_induction import (
     EventTypeInductionForPreTraining,
@@ -20,7 +21,7 @@ from eventformers.models.modeling_event_type_induction import (
 )
 from eventformers.trainers.lora import add_lora
 from eventformers.trainers.marker_tokens import add_marker_tokens
-from eventformers.trainers.mention_tokenising import TRIGGER_MARKERS, Mention, tokenise_mentions
+from eventformers.trainers.mention_tokenising import tokenise_mentions
 
 MARKERS = {"[OPEN]": "storm city", "[CLOSE]": "goal"}
 MENTIONS = [Mention("the storm flooded the city", 10, 17), Mention("police arrested a thief", 7, 15)]
