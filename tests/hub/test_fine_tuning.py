@@ -122,6 +122,7 @@ for name, strategy, lora in (
     ("states", "checkpoint", False),
     ("end", "end", False),
     ("adapted", "every_save", True),
+    ("alone", None, True),
 ):
     set_seed(1)
     model = AutoModelForPreTraining.from_pretrained(folder / "swcc").train()
@@ -132,9 +133,9 @@ for name, strategy, lora in (
         model=model,
         args=EventTrainingArguments(
             output_dir=folder / "runs" / name,
-            push_to_hub=True,
+            push_to_hub=strategy is not None,
             hub_model_id=f"alice/{name}",
-            hub_strategy=strategy,
+            hub_strategy=strategy or "every_save",
             max_steps=2,
             save_steps=1,
             save_total_limit=1,
@@ -149,6 +150,11 @@ for name, strategy, lora in (
         processing_class=AutoTokenizer.from_pretrained(folder / "swcc"),
     )
     trainer.train()
+    with torch.no_grad():
+        ended = trainer.model.eval()(**inputs).loss.item()
+    if strategy is None:
+        told[name] = [ended, ended, ended]
+        continue
     if name == "end":
         trainer.push_to_hub()
     if name == "adapted":
@@ -158,7 +164,7 @@ for name, strategy, lora in (
     with torch.no_grad():
         trained = trainer.model.eval()(**inputs).loss.item()
         pushed = AutoModelForPreTraining.from_pretrained(f"alice/{name}").eval()(**inputs).loss.item()
-    told[name] = [trained, pushed]
+    told[name] = [ended, trained, pushed]
 print(json.dumps(told))
 """
 
@@ -218,8 +224,11 @@ def test_adapters_by_peft_alone(hub: LoopbackHub, heads: Path, run_script: RunSc
 def test_what_a_trainer_pushes(hub: LoopbackHub, heads: Path, run_script: RunScript) -> None:
     """Every revision is a whole repository; nothing in it is pickled."""
     process = run_script(PUSH, str(heads))
-    for trained, pushed in json.loads(process.stdout.splitlines()[-1]).values():
+    told = json.loads(process.stdout.splitlines()[-1])
+    for _ended, trained, pushed in told.values():
         assert pushed == pytest.approx(trained, rel=1e-4)
+    # A push between two steps is none of the training's business.
+    assert told["adapted"][0] == told["alone"][0]
     api = HfApi(endpoint=hub.endpoint, token=hub.token_of("alice"))
     steps = ["Training in progress, step 1", "Training in progress, step 2"]
     for name, titles in (
