@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from eventformers.registration import configuration_classes
+from eventformers.sentence_transformers_files import loads_as_sentence_transformer
 
 DATASET, METRIC = "event_similarity", "mcnc"
 """The dataset and the metric that stand for all of their kind."""
@@ -18,7 +21,8 @@ class Published:
         kind: `model`, `dataset` or `metric`.
         name: the `model_type`, or the dataset's or the metric's name.
         ways: what loads it: an Auto class, `PeftModel` for adapters over it, `pipeline` for the model's own
-            pipeline, the task of a pipeline, or the function that loads a dataset or a metric.
+            pipeline, the task of a pipeline, `SentenceTransformer`, or the function that loads a dataset or a
+            metric.
     """
 
     kind: str
@@ -28,6 +32,7 @@ class Published:
 
 def published() -> list[Published]:
     """Everything that is published, with every way to load it."""
+    configurations: Iterator[Any] = configuration_classes()
     models = [
         Published(
             "model",
@@ -38,9 +43,14 @@ def published() -> list[Published]:
                 "PeftModel",
                 "pipeline",
                 *configuration.pipeline_tasks,
+                *(
+                    ["SentenceTransformer"]
+                    if loads_as_sentence_transformer(configuration().to_dict())
+                    else []
+                ),
             ),
         )
-        for configuration in configuration_classes()
+        for configuration in configurations
     ]
     return [
         *models,

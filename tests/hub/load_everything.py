@@ -53,6 +53,10 @@ def load(asked: Mapping[str, Any], way: str, trust: Mapping[str, bool]) -> Any:
         base = getattr(transformers, asked["head"]).from_pretrained(repository, **trust)
         adapted = PeftModel.from_pretrained(base, asked["adapter"])
         return outputs(adapted.get_base_model(), asked)
+    if way == "SentenceTransformer":
+        from sentence_transformers import SentenceTransformer
+
+        return SentenceTransformer(repository, device="cpu", **trust).encode(asked["sentences"]).tolist()
     if way.startswith("AutoModel"):
         return outputs(getattr(transformers, way).from_pretrained(repository, **trust), asked)
     if way.startswith("load_dataset"):

@@ -21,9 +21,10 @@ from scripts import USERS, put_client_online, script_runner
 from server import LoopbackHub
 from tiny import save_tiny_bi_encoder, save_tiny_cross_encoder
 
-from eventformers import build_dataset
+from eventformers import build_dataset, encode
 from eventformers.loads import Published, published
 from eventformers.reference_tables import table
+from eventformers.sentence_transformers_files import write_sentence_transformers_files
 
 REPOSITORY = Path(__file__).parents[2]
 PAGE = REPOSITORY / "docs" / "loading.md"
@@ -74,6 +75,7 @@ def save_model(name: str, encoder: Path, folder: Path) -> tuple[Asked, dict[str,
         "head": case.head_auto_class,
         "requires": list(case.requires),
         "text": TEXT,
+        "sentences": SENTENCES,
         "input_ids": input_ids.tolist(),
         "attention_mask": attention_mask.tolist(),
         "pipelines": PIPELINES,
@@ -90,6 +92,9 @@ def save_model(name: str, encoder: Path, folder: Path) -> tuple[Asked, dict[str,
         answer = transformers.pipeline(task, model=str(folder))(given, **settings)
         expected[task] = {"task": task, "answer": answer}
     expected["pipeline"] = expected[case.config_class.pipeline_tasks[0]]
+    write_sentence_transformers_files(head.base_model, tokenizer, folder)
+    if (folder / "modules.json").is_file():
+        expected["SentenceTransformer"] = encode(folder, SENTENCES, device="cpu").tolist()
     head.name_or_path = asked["repository"]
     torch.manual_seed(1)
     # Adapters that start at nothing would not show whether they were loaded.
