@@ -115,7 +115,7 @@ def test_a_result_of_another_version_is_one_line(capsys, tmp_path):
 def test_the_results_of_this_repository_can_be_shown(capsys):
     if not (REPOSITORY / "results").is_dir():
         pytest.skip("the results are not part of an installed package")
-    code, out, err = run(capsys, REPOSITORY, "--task", "hard_similarity", "--json")
+    code, out, err = run(capsys, REPOSITORY / "results", "--task", "hard_similarity", "--json")
     assert (code, err) == (0, "")
     rows = {row["model"]: row for row in json.loads(out)["boards"][0]["rows"]}
     assert rows["swcc-minilm"]["seeds"] == [1, 2, 3]
