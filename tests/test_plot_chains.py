@@ -8,6 +8,7 @@ from pathlib import Path
 import matplotlib.image
 import pytest
 
+from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
 from eventformers.node_degree import DegreeBin
@@ -44,8 +45,11 @@ def test_a_run_is_drawn_with_its_numbers_beside(run: Path, tmp_path: Path) -> No
     assert (tmp_path / "again.png").read_bytes() == (tmp_path / "p.png").read_bytes()
 
 
-def test_results_on_other_rows_are_told(run: Path, tmp_path: Path, shared_data: Path) -> None:
-    plot_chain_training(run, tmp_path / "p.svg", data=shared_data / "chains")
+def test_results_on_other_rows_are_told(run: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    shutil.copy(SAMPLES / "chains" / "stories.jsonl", other)
+    plot_chain_training(run, tmp_path / "p.svg", data=other)
     text = (tmp_path / "p.md").read_text()
     assert "Not drawn, measured on other rows than these: Multiple-choice narrative cloze." in text
 
