@@ -23,10 +23,6 @@ PROBE_ROWS = 3
 """Rows of each split that must be the same before and after a push."""
 TOLERANCE = 1e-4
 
-_LIBRARY_FIELDS = frozenset(
-    {"auto_map", "custom_pipelines", "model_type", "use_cache"}
-    | {"pad_token_id", "bos_token_id", "eos_token_id"}
-)
 # Where the libraries look for files, beside HF_HOME.
 _CACHES = ("_CACHE", "_HOME", "_OFFLINE")
 _LIBRARIES = ("HF_", "HUGGINGFACE_", "TRANSFORMERS_", "DATASETS_", "EVALUATE_", "XDG_CACHE")
@@ -121,15 +117,18 @@ def _environment(home: Path, endpoint: str, token: str | None, online: bool) -> 
 
 def _show_model(asked: Asked) -> Any:
     import torch
-    from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig
+    from transformers import AutoModel, AutoTokenizer
 
+    from eventformers.inference.loading import faults_told, load_config
+
+    source = asked["source"]
     where: dict[str, Any] = {"revision": asked["revision"]} if asked["revision"] else {}
-    config = AutoConfig.from_pretrained(asked["source"], **where)
-    _check_fields(config, PreTrainedConfig.get_config_dict(asked["source"], **where)[0])
-    tokenizer = AutoTokenizer.from_pretrained(asked["source"], **where)
-    model, report = AutoModel.from_pretrained(
-        asked["source"], output_loading_info=True, use_safetensors=True, **where
-    )
+    with faults_told(source):
+        load_config(source, asked["revision"])
+        tokenizer = AutoTokenizer.from_pretrained(source, **where)
+        model, report = AutoModel.from_pretrained(
+            source, output_loading_info=True, use_safetensors=True, **where
+        )
     if report["missing_keys"]:
         raise ValueError(f"weights are missing, among them {', '.join(sorted(report['missing_keys'])[:3])}")
     inputs = tokenizer(PROBE_TEXT, return_tensors="pt")
@@ -139,19 +138,6 @@ def _show_model(asked: Asked) -> Any:
     if not bool(vector.isfinite().all()):
         raise ValueError("its output is not finite")
     return {"class": type(model).__name__, "output": vector.float().flatten().tolist()}
-
-
-def _check_fields(config: Any, written: Mapping[str, Any]) -> None:
-    """Refuse fields that this release would not read, and so would leave without effect."""
-    from dataclasses import fields
-
-    read = {entry.name for entry in fields(config)} | _LIBRARY_FIELDS
-    unread = sorted(name for name in written if not name.startswith("_") and name not in read)
-    if unread:
-        raise ValueError(
-            f"config.json has {', '.join(unread)}, which this release does not know; if a newer one wrote "
-            "it, update eventformers"
-        )
 
 
 def _show_dataset(asked: Asked) -> Any:
@@ -207,6 +193,8 @@ def _one_line(error: BaseException) -> str:
     if "StrictDataclass" in type(error).__name__ and error.__cause__ is not None:
         error = error.__cause__
     lines = str(error).strip().splitlines() or [""]
+    if isinstance(error, EventformersError):
+        return lines[0]
     return f"{type(error).__name__}: {lines[0]}".rstrip(".: ")
 
 

@@ -24,6 +24,8 @@ CASES = {
             {"stage": "joint", "score_scale": 0.1, "score_bias": -1.0, "positive_weight": "balanced"},
             {"stage": "hierarchy"},
             {"stage": "linking", "share_towers": True, "score_scale": 0.1},
+            # An event that both processes have counts once.
+            {"stage": "linking", "linking_objective": "softmax", "normalise": True, "score_scale": 3.0},
         ),
     ),
     "cross-encoder": (

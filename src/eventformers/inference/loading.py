@@ -143,11 +143,12 @@ def faults_told(source: str) -> Iterator[None]:
         raise EventformersError(f"cannot load {source}: {first_sentence(error)}") from error
 
 
-def load_config(source: str) -> PreTrainedConfig:
+def load_config(source: str, revision: str | None = None) -> PreTrainedConfig:
     """A model's configuration, of which this release knows all; no code of a repository is run.
 
     Args:
         source: folder or Hub id.
+        revision: commit of a Hub id; None takes the newest.
 
     Raises:
         EventformersError: it is of a type, or one of ours has a field, that this release does not know.
@@ -156,7 +157,7 @@ def load_config(source: str) -> PreTrainedConfig:
     """
     newer = "if a newer release of eventformers wrote it, update eventformers"
     try:
-        config = AutoConfig.from_pretrained(source, trust_remote_code=False)
+        config = AutoConfig.from_pretrained(source, revision=revision or "main", trust_remote_code=False)
     except ValueError as error:
         model_type = _read_json(source, "config.json").get("model_type")
         if model_type is None or model_type in CONFIG_MAPPING:
