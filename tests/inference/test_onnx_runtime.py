@@ -113,7 +113,8 @@ def test_a_graph_lies_in_the_cache_where_the_folder_is_not_a_run(
 
 
 def test_a_graph_with_other_vectors_never_takes_its_place(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    onnx_ir = pytest.importorskip("onnx_ir")
+    import onnx_ir
+
     path = run / "onnx" / "model.onnx"
     before = file_sha256(path)
     model = load_encoder(run, device="cpu").model
@@ -130,7 +131,8 @@ def test_a_graph_with_other_vectors_never_takes_its_place(run: Path, monkeypatch
 def test_large_weights_have_a_file_of_their_own(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    onnx_ir = pytest.importorskip("onnx_ir")
+    import onnx_ir
+
     encoder = load_encoder(run, device="cpu")
     program = SimpleNamespace(model=onnx_ir.load(run / "onnx" / "model.onnx"))
     monkeypatch.setattr(torch.onnx, "export", lambda *arguments, **settings: program)
