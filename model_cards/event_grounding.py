@@ -65,9 +65,17 @@ def heading_read(config: Settings) -> str:
     return _HEADING if config.get("read_heading") else ""
 
 
+def learned_by_softmax(config: Settings) -> bool:
+    """Whether gold events were learned against the other candidates together."""
+    return config.get("linking_objective") == "softmax"
+
+
 def positive_weight_reading(config: Settings) -> Reading:
     """How the pairs of the loss of linking count."""
     weight = config.get("positive_weight")
+    if learned_by_softmax(config):
+        told_of_softmax = "the mean over the gold events of a mention, then over the mentions"
+        return Reading("Section 5.1, reduction of the loss", "not stated", told_of_softmax)
     told = {
         1: "the mean over all pairs",
         "balanced": "the mean over all pairs, gold ones weighed up to the number of the others",
@@ -104,10 +112,16 @@ def objective(config: Settings) -> str:
     terms = []
     if stage != "hierarchy":
         calibrated = _calibration(config)
+        pairs = (
+            "cross-entropy of each gold event of a mention among the events of the batch that are not gold "
+            "for it, by dot products;"
+            if learned_by_softmax(config)
+            else "binary cross-entropy of the dot products of the mentions and events of a batch;"
+        )
         terms.append(
-            "- **Linking** (section 5.1): binary cross-entropy of the dot products of the mentions and "
-            "events of a batch; every gold event of a mention is positive, whichever mention brought it. "
-            f"Weight {setting(weights['linking'])}.{f' {calibrated}' if calibrated else ''}"
+            f"- **Linking** (section 5.1): {pairs} every gold event of a mention is positive, whichever "
+            f"mention brought it. Weight {setting(weights['linking'])}."
+            f"{f' {calibrated}' if calibrated else ''}"
         )
     if stage != "linking":
         scorer = "whole of ComplEx" if config.get("full_complex") else "antisymmetric part of ComplEx"
@@ -234,6 +248,8 @@ def _beyond_the_paper(config: Settings, training: Settings) -> list[str]:
         said.append("the vector of a text is the mean over its tokens, not that of the first")
     if config.get("share_towers"):
         said.append("mentions and events have one encoder")
+    if learned_by_softmax(config):
+        said.append("each gold event is learned against the others together, not each pair by itself")
     if _calibration(config):
         said.append("the scores are scaled or shifted in the loss, which changes no order of candidates")
     if negatives := number(training, "hard_negatives"):

@@ -13,6 +13,7 @@ from eventformers.model_cards.event_grounding import (
     TRAINING_ROWS,
     URL,
     heading_read,
+    learned_by_softmax,
     positive_weight_reading,
 )
 from eventformers.model_cards.markdown import setting
@@ -34,12 +35,16 @@ PAPER_SETTINGS: dict[str, object] = {
 
 def summary(config: Settings) -> str:
     """What the model is and what goes in and comes out."""
+    probability = (
+        "The softmax of the scores of a mention's candidates is the probability of each"
+        if learned_by_softmax(config)
+        else "The sigmoid of the score is the probability that the mention is of the event or of a part of it"
+    )
     return (
         "This model reads a **mention** of an event in its context together with one **candidate event** of "
         f"a knowledge base, as one text, and pools it to a vector of {config.get('projection_dim')} numbers "
-        "from which a head makes one score. The sigmoid of the score is the probability that the mention is "
-        "of the event or of a part of it. It re-ranks the candidates that a bi-encoder retrieved, and links "
-        "the mention to those above a threshold."
+        f"from which a head makes one score. {probability}. It re-ranks the candidates that a bi-encoder "
+        "retrieved, and links the mention to those above a threshold."
     )
 
 
@@ -53,15 +58,26 @@ def text_read(config: Settings) -> str:
 
 def objective(config: Settings) -> str:
     """The loss."""
+    loss = (
+        "cross-entropy of the score of each gold event among the candidates of the mention that are not gold,"
+        if learned_by_softmax(config)
+        else "binary cross-entropy of the scores of the candidates,"
+    )
     return (
-        "- **Candidates** (section 5.1): binary cross-entropy of the scores of the candidates that a "
-        "bi-encoder retrieved for each mention; gold events that it missed stand in place of the "
-        "lowest-scored others. Weight `1`."
+        f"- **Candidates** (section 5.1): {loss} which a bi-encoder retrieved for each mention; gold events "
+        "that it missed stand in place of the lowest-scored others. Weight `1`."
     )
 
 
 def readings(config: Settings, training: Settings) -> list[Reading]:
     """What was taken where the paper leaves a choice."""
+    beyond = [
+        Reading(
+            "Beyond the paper",
+            "none of it",
+            "each gold event is learned against the other candidates together, not each pair by itself",
+        )
+    ]
     return [
         positive_weight_reading(config),
         Reading(
@@ -84,12 +100,14 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
             f"{setting(training.get('candidates', 8))} candidates; where there are more gold events than "
             "that the deepest ones stay",
         ),
+        *(beyond if learned_by_softmax(config) else []),
     ]
 
 
 def usage(config: Settings) -> list[Snippet]:
     """Vectors of pairs with this package and with transformers alone, and their probabilities."""
     texts = [json.dumps(f"{MENTIONS[0]} [SEP] {event}") for event in EVENTS]
+    probabilities = "softmax(dim=0)" if learned_by_softmax(config) else "sigmoid()"
     mention, events = json.dumps(MENTIONS[0]), "\n".join(f"    {json.dumps(event)}," for event in EVENTS)
     compared = "embeddings @ embeddings.T"
     return [
@@ -112,7 +130,7 @@ pairs = [f"{{mention}} {{tokenizer.sep_token}} {{event}}" for event in events]
 inputs = tokenizer(pairs, padding=True, return_tensors="pt", return_token_type_ids=False)
 with torch.inference_mode():
     logits = model(**inputs).logits
-print(logits.sigmoid().round(decimals=2))""",
+print(logits.{probabilities}.round(decimals=2))""",
         ),
     ]
 

@@ -33,6 +33,7 @@ _TOLD_ARGUMENTS = (
         "learning_rate",
         "module_learning_rates",
         "frozen_modules",
+        "encoder_dropout",
         "lr_scheduler_type",
         "lr_scheduler_kwargs",
         "warmup_steps",

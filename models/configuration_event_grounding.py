@@ -23,6 +23,9 @@ class GroundingConfig(EventConfig):
             the tokens of both, less the first of the event.
         read_heading: a mention whose document has a title or a date is read behind them, as the paper does
             for Wikinews.
+        linking_objective: `binary` is the paper's cross-entropy of each mention with each candidate: with
+            the events of the batch, or with those that were retrieved for the mention. `softmax`, beyond the
+            paper, is that of each gold event among the candidates that are not gold for the mention.
     """
 
     pooling: Literal["cls", "mean"] = "cls"
@@ -30,6 +33,19 @@ class GroundingConfig(EventConfig):
     mention_tokens: int = 128
     event_tokens: int = 128
     read_heading: bool = True
+    linking_objective: Literal["binary", "softmax"] = "binary"
+
+    def validate_linking_objective(self):
+        """Refuse a setting that has no part in the loss of linking.
+
+        Raises:
+            ValueError: `linking_objective` is `softmax`, with a `positive_weight`.
+        """
+        if self.linking_objective == "softmax" and self.positive_weight != 1:
+            raise ValueError(
+                "linking_objective is 'softmax', which has no part for a weight of gold pairs; received "
+                f"positive_weight {self.positive_weight}; accepted: 1"
+            )
 
     def validate_positive_weight(self):
         """Refuse a weight with which gold pairs would teach nothing.
@@ -74,9 +90,6 @@ class EventGroundingConfig(GroundingConfig):
             out.
         normalise: beyond the paper, vectors of mentions and events have length one, so that their dot product
             is the cosine. The loss of the hierarchy reads them as they are before.
-        linking_objective: `binary` is the paper's cross-entropy of each mention with each event of the batch;
-            `softmax`, beyond the paper, that of each gold event among those of the batch that are not gold
-            for the mention.
         score_scale: beyond the paper, what the dot products of mentions and events are multiplied by in the
             loss of linking.
         learnable_score_scale: learn that number, from `score_scale` on.
@@ -98,7 +111,6 @@ class EventGroundingConfig(GroundingConfig):
     hierarchy_weight: float | int = 0.01
     full_complex: bool = False
     normalise: bool = False
-    linking_objective: Literal["binary", "softmax"] = "binary"
     score_scale: float | int = 1.0
     learnable_score_scale: bool = False
     score_bias: float | int | None = None
@@ -121,17 +133,16 @@ class EventGroundingConfig(GroundingConfig):
             if not value > 0:
                 raise ValueError(f"{name} is {value}; accepted: a number above 0")
 
-    def validate_linking_objective(self):
-        """Refuse settings that have no part in the loss of linking.
+    def validate_score_bias(self):
+        """Refuse a bias that has no part in the loss of linking.
 
         Raises:
-            ValueError: `linking_objective` is `softmax`, with a `score_bias` or a `positive_weight`.
+            ValueError: `linking_objective` is `softmax`, with a `score_bias`.
         """
-        if self.linking_objective == "softmax" and (self.score_bias is not None or self.positive_weight != 1):
+        if self.linking_objective == "softmax" and self.score_bias is not None:
             raise ValueError(
-                "linking_objective is 'softmax', which has no part for a bias of all scores or a weight "
-                f"of gold pairs; received score_bias {self.score_bias} and positive_weight "
-                f"{self.positive_weight}; accepted: None and 1"
+                "linking_objective is 'softmax', which has no part for a bias of all scores; received "
+                f"score_bias {self.score_bias}; accepted: None"
             )
 
 

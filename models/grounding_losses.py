@@ -102,6 +102,34 @@ def linking_loss(
 
 
 @in_full_precision
+def candidate_contrast(scores: torch.Tensor, gold: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
+    """Cross-entropy of each mention's gold candidates among those that are not, beyond the paper.
+
+    Each gold candidate stands against the others alone, so that an event and its parents do not push each
+    other away.
+
+    Args:
+        scores: `(M, C)`.
+        gold: `(M, C)`, bool.
+        present: `(M, C)`, bool, false for a candidate that is not read.
+
+    Returns:
+        Mean over the gold candidates of a mention, then over the mentions that have one, a scalar; 0 where
+        none has one.
+    """
+    positives, negatives = gold & present, ~gold & present
+    # Chosen, not multiplied: the score of an absent candidate may be infinite.
+    known = torch.where(present, scores, torch.zeros_like(scores))
+    # Not infinity: where every candidate is gold, the gradient would be no number.
+    lowest = torch.finfo(scores.dtype).min
+    wrong = known.masked_fill(~negatives, lowest).logsumexp(dim=-1, keepdim=True)
+    terms = functional.softplus(wrong - known) * positives
+    counts = positives.sum(dim=-1)
+    each = terms.sum(dim=-1) / counts.clamp(min=1)
+    return each.sum() / (counts > 0).sum().clamp(min=1)
+
+
+@in_full_precision
 def linking_contrast(
     mentions: torch.Tensor,
     events: torch.Tensor,
@@ -111,10 +139,7 @@ def linking_contrast(
     normalise: bool = False,
     scale: float | torch.Tensor = 1.0,
 ) -> torch.Tensor:
-    """Cross-entropy of each mention's gold events among the in-batch events that are not, beyond the paper.
-
-    Each gold event stands against the others alone, so that an event and its parents do not push each other
-    away.
+    """`candidate_contrast` of the dot products of mentions and in-batch events, beyond the paper.
 
     Args:
         mentions: `(M, d)`.
@@ -125,18 +150,10 @@ def linking_contrast(
         scale: what every dot product is multiplied by, the inverse of a temperature.
 
     Returns:
-        Mean over the gold events of a mention, then over the mentions that have one, a scalar; 0 where none
-        has one.
+        As of `candidate_contrast`.
     """
-    scores = (cosine(mentions, events) if normalise else mentions @ events.transpose(0, 1)) * scale
-    positives, negatives = gold & distinct, ~gold & distinct
-    # Not infinity: where every event is gold, the gradient would be no number.
-    lowest = torch.finfo(scores.dtype).min
-    wrong = scores.masked_fill(~negatives, lowest).logsumexp(dim=-1, keepdim=True)
-    terms = functional.softplus(wrong - scores) * positives
-    counts = positives.sum(dim=-1)
-    each = terms.sum(dim=-1) / counts.clamp(min=1)
-    return each.sum() / (counts > 0).sum().clamp(min=1)
+    scores = cosine(mentions, events) if normalise else mentions @ events.transpose(0, 1)
+    return candidate_contrast(scores * scale, gold, distinct.expand_as(gold))
 
 
 @in_full_precision

@@ -13,8 +13,9 @@ def start_wide(layer: nn.Linear) -> None:
     of few entries all but vanish.
 
     Args:
-        layer: a linear layer with a bias.
+        layer: a linear layer.
     """
     bound = 1 / math.sqrt(layer.in_features)
     init.uniform_(layer.weight, -bound, bound)
-    init.uniform_(layer.bias, -bound, bound)
+    if layer.bias is not None:
+        init.uniform_(layer.bias, -bound, bound)

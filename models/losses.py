@@ -19,6 +19,7 @@ from .chain_losses import (
     word_prediction,
 )
 from .grounding_losses import (
+    candidate_contrast,
     candidate_loss,
     first_places,
     gold_pairs,
@@ -31,6 +32,7 @@ from .similarities import cosine, in_full_precision, rows_as_classes, without
 from .type_losses import log_absence, masked_pair_loss, noisy_or_loss, pair_targets, type_alignment
 
 __all__ = [
+    "candidate_contrast",
     "candidate_loss",
     "chain_contrast",
     "cluster_prediction",

@@ -10,7 +10,7 @@ from transformers.utils import ModelOutput
 from .configuration_event_grounding import EventGroundingCrossConfig
 from .distributed import gather_rows
 from .initialisation import start_wide
-from .losses import candidate_loss
+from .losses import candidate_contrast, candidate_loss
 from .modeling_base import EventEncoderModel, EventPreTrainedModel
 
 if TYPE_CHECKING:
@@ -23,9 +23,10 @@ class EventGroundingCrossOutput(ModelOutput):
     """Output of the cross-encoder.
 
     Args:
-        loss: the loss of the candidates, a scalar; None without labels.
+        loss: the loss of the candidates, as `linking_objective` says, a scalar; None without labels.
         logits: score of each candidate, `(batch, candidates)`, in full precision; its sigmoid is the
-            probability. Minus infinity where a mention has fewer candidates.
+            probability, or with `linking_objective` `softmax` its softmax over the candidates of a mention.
+            Minus infinity where a mention has fewer candidates.
         candidate_loss: the same as `loss`, by the name of its term (section 5.1).
         embeddings: pooled vectors of the pairs, not normalised: `(batch, projection_dim)`, or `(batch,
             candidates, projection_dim)` where each mention has several.
@@ -44,13 +45,14 @@ class PredictionHead(nn.Module):
         dimension: size of the vectors.
         hidden_layer: whether it has a hidden layer with tanh.
         dropout: dropout before the last layer.
+        bias: whether the last layer has a bias.
     """
 
-    def __init__(self, dimension: int, hidden_layer: bool, dropout: float):
+    def __init__(self, dimension: int, hidden_layer: bool, dropout: float, bias: bool):
         super().__init__()
         self.hidden = nn.Linear(dimension, dimension) if hidden_layer else None
         self.dropout = nn.Dropout(dropout)
-        self.score = nn.Linear(dimension, 1)
+        self.score = nn.Linear(dimension, 1, bias=bias)
 
     def forward(self, pooled: torch.Tensor) -> torch.Tensor:
         """Score pairs, `(..., d)` to `(...)`."""
@@ -88,8 +90,10 @@ class EventGroundingForSequenceClassification(EventGroundingCrossPreTrainedModel
     def __init__(self, config, encoder=None):
         super().__init__(config)
         self.event_grounding_cross = EventGroundingCrossModel(config, encoder=encoder)
+        # A softmax is the same with any bias of all scores.
+        with_bias = config.linking_objective != "softmax"
         self.prediction_head = PredictionHead(
-            config.projection_dim, config.head_hidden_layer, config.head_dropout
+            config.projection_dim, config.head_hidden_layer, config.head_dropout, with_bias
         )
         self.post_init()
 
@@ -115,8 +119,16 @@ class EventGroundingForSequenceClassification(EventGroundingCrossPreTrainedModel
 
         Returns:
             `EventGroundingCrossOutput`.
+
+        Raises:
+            ValueError: there are labels of pairs where `linking_objective` compares a mention's candidates.
         """
         model = self.event_grounding_cross
+        if labels is not None and input_ids.dim() == 2 and self.config.linking_objective == "softmax":
+            raise ValueError(
+                "linking_objective is 'softmax', which learns from several candidates of a mention together; "
+                f"input_ids has the shape {tuple(input_ids.shape)}; accepted: (batch, candidates, length)"
+            )
         if input_ids.dim() == 2:
             output = model(input_ids, attention_mask, token_type_ids=token_type_ids, **kwargs)
             embeddings = output.embeddings
@@ -134,16 +146,18 @@ class EventGroundingForSequenceClassification(EventGroundingCrossPreTrainedModel
         loss = None
         if labels is not None:
             gold = labels.view(logits.shape).bool()
-            loss = candidate_loss(
-                gather_rows(logits),
-                gather_rows(gold),
-                self.config.positive_weight,
-                gather_rows(present),
-            )
+            loss = self._candidate_loss(gather_rows(logits), gather_rows(gold), gather_rows(present))
         result = EventGroundingCrossOutput(
             loss=loss, logits=logits, candidate_loss=loss, embeddings=embeddings
         )
         return result.to_tuple() if return_dict is False else result
+
+    def _candidate_loss(
+        self, logits: torch.Tensor, gold: torch.Tensor, present: torch.Tensor
+    ) -> torch.Tensor:
+        if self.config.linking_objective == "softmax":
+            return candidate_contrast(logits, gold, present)
+        return candidate_loss(logits, gold, self.config.positive_weight, present)
 
 
 EventGroundingCrossModel.register_for_auto_class("AutoModel")

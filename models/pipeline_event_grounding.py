@@ -78,7 +78,12 @@ class EventGroundingPipeline(ChunkPipeline):
 
     def postprocess(self, outputs, top_k: int | None = None):
         found = torch.cat([output["found"] for output in outputs])
-        scores = found[:, 0].double().sigmoid() if self.scores_pairs else found[1:] @ found[0]
+        if not self.scores_pairs:
+            scores = found[1:] @ found[0]
+        elif self.model.config.linking_objective == "softmax":
+            scores = found[:, 0].double().softmax(dim=0)
+        else:
+            scores = found[:, 0].double().sigmoid()
         events = [output["event"] for output in outputs if output["event"] is not None]
         return in_order(events, scores.tolist(), "event", top_k)
 

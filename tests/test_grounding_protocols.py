@@ -186,6 +186,14 @@ def test_texts_of_the_language_are_scored():
     assert output.inputs["predictions"] == [["Q-siege"], []]
 
 
+def test_a_softmax_links_one_of_two_that_a_sigmoid_would_both_link():
+    found = {(MENTIONS[0]["mention"], title): score for title, score in (("war", 5.0), ("siege", 7.0))}
+    pairs = _scoring(found)
+    shared = dataclasses.replace(pairs, pairs_by_softmax=True)
+    for model, linked in ((pairs, ["Q-siege", "Q-war"]), (shared, ["Q-siege"])):
+        assert _run(link_events, model=model, threshold=0.6).inputs["predictions"][0] == linked
+
+
 def test_the_threshold_is_chosen_on_the_development_split():
     # On the development mention 0.7 to 0.9 link the siege alone, on the scored one everything else.
     held = [_mention("held SIEGE", "siege")]

@@ -19,6 +19,7 @@ from eventformers.grounding_models import grounding_model
 from eventformers.grounding_protocols import GroundingSettings
 from eventformers.induction_models import MentionMemory
 from eventformers.inference.encode import load_encoder
+from eventformers.inference.pair_scoring import load_cross_encoder
 from eventformers.results import load_results
 from eventformers.tasks import get_task, with_grounding_settings
 
@@ -153,6 +154,23 @@ def test_scores_of_a_trained_model_become_logits_by_its_own_scale(tiny_encoder, 
     model = grounding_model(load_encoder(folder), MentionMemory(), "auto")
     assert model.logits(np.array([1.5, 0], dtype=np.float32)).tolist() == [2, -1]
     assert grounding_model(load_encoder(tiny_encoder), MentionMemory(), "auto").logits is None
+
+
+def test_scores_that_were_learned_by_a_softmax_become_shares_of_a_mention(tiny_encoder, tmp_path):
+    bi_encoder = save_tiny_bi_encoder(
+        tiny_encoder, tmp_path / "bi", score_scale=2, linking_objective="softmax", normalise=True
+    )
+    cross_encoder = load_cross_encoder(
+        save_tiny_cross_encoder(tiny_encoder, tmp_path / "cross", linking_objective="softmax")
+    )
+    model = grounding_model(load_encoder(bi_encoder), MentionMemory(), "auto", cross_encoder)
+    logits = model.logits(np.array([[1.5, 0.5], [0.25, -np.inf]], dtype=np.float32))
+    assert logits[0].tolist() == pytest.approx([2, -2])
+    assert logits[1, 0] > 30
+    assert logits[1, 1] == -np.inf
+    assert model.pairs_by_softmax
+    binary = load_cross_encoder(save_tiny_cross_encoder(tiny_encoder, tmp_path / "binary"))
+    assert not grounding_model(load_encoder(bi_encoder), MentionMemory(), "auto", binary).pairs_by_softmax
 
 
 def test_data_without_events_or_edges_are_refused(tmp_path):

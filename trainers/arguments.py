@@ -18,6 +18,8 @@ class EventTrainingArguments(TrainingArguments):
             gradient, on the whole batch (GradCache, Gao et al., 2021); None encodes the batch at once. Memory
             then grows with the chunk and no longer with the batch, for one more forward pass.
         frozen_modules: modules, by name, whose parameters do not train.
+        encoder_dropout: dropout of the text encoders while they train; None keeps their own. On a CPU 0 is
+            faster, too: attention that drops weights has to write all of them down.
         stop_at_relative_change: stop where the validation loss changes by less than this share of the one
             before; None goes on to the last step.
         early_stopping_patience: stop where `metric_for_best_model` has not got better for this many
@@ -38,6 +40,7 @@ class EventTrainingArguments(TrainingArguments):
     module_learning_rates: dict[str, float] | None = field(default=None)
     gradient_cache_chunk_size: int | None = field(default=None)
     frozen_modules: list[str] | None = field(default=None)
+    encoder_dropout: float | None = field(default=None)
     stop_at_relative_change: float | None = field(default=None)
     early_stopping_patience: int | None = field(default=None)
     learning_rate_decay: float | None = field(default=None)

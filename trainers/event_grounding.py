@@ -20,6 +20,7 @@ from eventformers.trainers.codes import padded
 from eventformers.trainers.grounding_data import (
     check_rows,
     describe_data,
+    draw_mentions,
     load_training_splits,
     make_linking_pairs,
     make_tokeniser,
@@ -44,6 +45,7 @@ _SETTING_TYPES = {
     "hard_negatives": int,
     "retriever": str | None,
     "candidates": int,
+    "max_mentions": int | None,
 }
 _LEAST = {"hierarchy_pairs": 1, "hard_negatives": 0, "candidates": 1}
 _STAGE_DATA = {
@@ -179,7 +181,9 @@ def _prepare(
         if "mentions" in loaded:
             collator.hierarchy = hierarchy
     if "mentions" in loaded:
-        rows = make_linking_pairs(loaded["mentions"], events, settings)
+        mentions = draw_mentions(loaded["mentions"], views.get("max_mentions"), seed)
+        rows = make_linking_pairs(mentions, events, settings)
+        told["mentions_drawn"] = len(mentions) if len(mentions) < len(loaded["mentions"]) else 0
         collator.num_gold = rows.num_gold
         skipped |= rows.skipped
         told["pairs_of_mention_and_event"] = len(rows)

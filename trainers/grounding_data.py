@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence, Sized
 from typing import Any, Protocol, cast
 
+import numpy as np
 import pyarrow.compute as pc
 from datasets import Dataset, DatasetDict
 from transformers import PreTrainedTokenizerBase
@@ -84,6 +85,27 @@ def make_tokeniser(
     return GroundingTokeniser(
         tokenizer, config.mention_tokens, config.event_tokens, read_heading=config.read_heading
     )
+
+
+def draw_mentions(mentions: Dataset, most: int | None, seed: int) -> Dataset:
+    """Mentions to train on, drawn without replacement, in the order that they had.
+
+    Args:
+        mentions: rows of `EventHierarchies`, config `mentions`.
+        most: how many; None takes all.
+        seed: seed of the draw.
+
+    Raises:
+        EventformersError: fewer than one is asked for.
+    """
+    if most is None:
+        return mentions
+    if most < 1:
+        raise EventformersError(f"setting max_mentions: found {most}; accepted: 1 or more, or null for all")
+    if most >= len(mentions):
+        return mentions
+    drawn = np.random.default_rng(seed).choice(len(mentions), most, replace=False)
+    return mentions.select(np.sort(drawn))
 
 
 def make_linking_pairs(mentions: Dataset, events: EventTexts, settings: Mapping[str, Any]) -> LinkingPairs:

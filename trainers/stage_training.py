@@ -25,6 +25,7 @@ from eventformers.trainers.base import EventTrainer
 from eventformers.trainers.checkpoints import is_finished, last_whole_checkpoint
 from eventformers.trainers.early_stopping import stopping_callbacks
 from eventformers.trainers.encoder_cache import cache_encoder
+from eventformers.trainers.encoder_dropout import set_dropout
 from eventformers.trainers.lora import ADAPTER_FOLDER, Adapter, add_lora, average_with_start
 from eventformers.trainers.method import Method
 from eventformers.trainers.recipes import Recipe
@@ -144,6 +145,8 @@ def train_stage(
         )
     by_silhouette = silhouette_callback(arguments, prepared.unseen)
     _freeze(model, arguments.frozen_modules or [])
+    if arguments.encoder_dropout is not None:
+        set_dropout(model.text_encoders(), arguments.encoder_dropout)
     if arguments.encoder_cache_tokens is not None:
         cache_encoder(model, arguments.encoder_cache_tokens)
     if options.lora and getattr(model.config, "freeze_encoder", False):

@@ -19,6 +19,7 @@ from eventformers.grounding_protocols import (
 from eventformers.induction_models import MentionMemory
 from eventformers.inference.candidate_index import CandidateIndex
 from eventformers.inference.encode import EventEncoder, Vectors
+from eventformers.inference.grounding import softmax_logits
 from eventformers.inference.grounding_encoding import (
     BatchSize,
     EncodedTexts,
@@ -80,7 +81,9 @@ def grounding_model(
 
     def logits(scores: Vectors) -> Vectors:
         scale, bias = score_calibration(encoder)
-        return (scores * scale + bias).astype(np.float32)
+        calibrated = (scores * scale + bias).astype(np.float32)
+        by_softmax = encoder.model.config.linking_objective == "softmax"
+        return softmax_logits(calibrated) if by_softmax else calibrated
 
     def all_cut() -> Counter[str]:
         of_pairs = (Counter({f"pair_{part}": number for part, number in one.cut.items()}) for one in pairs)
@@ -91,6 +94,7 @@ def grounding_model(
         read,
         score_pairs=None if cross_encoder is None else score_pairs,
         logits=logits if grounds_events(encoder) else None,
+        pairs_by_softmax=cross_encoder is not None and cross_encoder.learned_by_softmax,
         cut=all_cut,
     )
 

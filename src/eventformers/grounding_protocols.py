@@ -121,6 +121,7 @@ class GroundingModel:
             candidates in the order in which they were found.
         logits: the scores of the index to logits; None brings the scores to mean 0 and deviation 1 over the
             candidates of a split and takes these for logits.
+        pairs_by_softmax: whether the scorer of pairs learned by a softmax over the candidates of a mention.
         cut: tells the number of texts so far that lost tokens, by what they are and lost.
     """
 
@@ -128,6 +129,7 @@ class GroundingModel:
     read: Callable[[Sequence[MentionText]], Any]
     score_pairs: Callable[[Sequence[MentionText], Sequence[EventText]], PairScorer] | None = None
     logits: Callable[[Vectors], Vectors] | None = None
+    pairs_by_softmax: bool = False
     cut: Callable[[], Mapping[str, int]] = dict
 
 
@@ -410,7 +412,7 @@ class _Knowledge:
                 ]
                 return score_texts(rows, np.array(places, dtype=np.int64))
 
-            return rerank(found, score)
+            return rerank(found, score, softmax=self.model.pairs_by_softmax)
         if self.model.logits is not None:
             return replace(found, scores=self.model.logits(found.scores))
         there = found.scores[found.events >= 0]

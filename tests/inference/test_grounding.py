@@ -14,6 +14,7 @@ from eventformers.inference.grounding import (
     link_best,
     parts_by_language,
     rerank,
+    softmax_logits,
 )
 
 EVENTS = ["landing", "campaign", "war", "siege"]
@@ -55,6 +56,31 @@ def test_of_many_equal_scores_the_order_stays() -> None:
 def test_a_candidate_of_the_lowest_score_stays_a_candidate(retrieved: Candidates) -> None:
     found = rerank(retrieved, lambda mentions, events: np.where(events == 3, NOTHING, 0.0))
     assert found.events.tolist() == [[2, 0, 3], [1, 3, -1], [-1, -1, -1]]
+
+
+def test_logits_of_a_softmax() -> None:
+    """The logistic function gives the share of each candidate among those of its mention."""
+    scores = np.array([[3.0, 1.0, 0.5], [2.0, NOTHING, NOTHING], [NOTHING] * 3, [900.0, 0.0, -900.0]])
+    logits = softmax_logits(scores.astype(np.float32))
+    shares = 1 / (1 + np.exp(-logits.astype(np.float64)))
+    powers = np.exp(scores[0])
+    np.testing.assert_allclose(shares[0], powers / powers.sum(), rtol=1e-5)
+    assert logits[0, 1] == pytest.approx(1 - np.log(np.exp(3) + np.exp(0.5)), rel=1e-5)
+    assert shares[1].tolist() == pytest.approx([1, 0, 0])
+    assert (logits[2] == NOTHING).all()
+    assert np.isfinite(logits[3]).all()
+    assert (np.diff(logits[3]) < 0).all()
+
+
+def test_reranking_by_a_scorer_that_learned_by_a_softmax(retrieved: Candidates) -> None:
+    def score(mentions: np.ndarray, events: np.ndarray) -> np.ndarray:
+        return np.array([7.0, 5.0, 6.0, 5.0])[events]
+
+    found, plain = rerank(retrieved, score, softmax=True), rerank(retrieved, score)
+    assert found.events.tolist() == plain.events.tolist() == [[0, 2, 3], [3, 1, -1], [-1, -1, -1]]
+    np.testing.assert_array_equal(found.scores, softmax_logits(plain.scores))
+    # By a sigmoid all of them would reach it.
+    assert link(found, EVENTS, 0.4) == [["landing"], ["siege", "campaign"], []]
 
 
 @pytest.mark.parametrize("given", [[0.0], [np.nan] * 5, [[0.0] * 5]])

@@ -103,6 +103,30 @@ class TestEventGroundingCross(MethodCase):
         head(**candidate_inputs(100)).loss.backward()
         assert all(torch.isfinite(value.grad).all() for value in head.parameters())
 
+    def test_softmax_over_the_candidates_of_a_mention(self, tiny_encoder: Path) -> None:
+        """It reaches every parameter; a bias of all scores, which it could not reach, is not there."""
+        inputs = candidate_inputs(100)
+        there, gold = inputs["attention_mask"].any(dim=-1), inputs["labels"].bool()
+        head = self.head_class.from_encoder(str(tiny_encoder), linking_objective="softmax")
+        output = head(**inputs)
+        torch.testing.assert_close(output.loss, losses.candidate_contrast(output.logits, gold, there))
+        output.loss.backward()
+        for name, parameter in head.named_parameters():
+            assert parameter.grad is not None, name
+            assert torch.isfinite(parameter.grad).all(), name
+            assert parameter.grad.abs().sum() > 0, name
+
+    def test_softmax_needs_the_candidates_of_a_mention(self, tiny_encoder: Path) -> None:
+        head = self.head_class.from_encoder(str(tiny_encoder), linking_objective="softmax")
+        pairs = self.head_inputs(head)
+        with pytest.raises(ValueError, match=r"input_ids has the shape \(\d+, \d+\); accepted: \(batch"):
+            head(**pairs)
+        assert head(**{**pairs, "labels": None}).loss is None
+
+    def test_softmax_has_no_weight(self) -> None:
+        with pytest.raises(Exception, match=r"linking_objective is 'softmax'.*accepted: 1"):
+            EventGroundingCrossConfig(linking_objective="softmax", positive_weight=2)
+
     def test_masks_may_be_left_out_where_nothing_is_padded(self, head: PreTrainedModel) -> None:
         ids, _ = random_texts(6, 5, 100, seed=3)
         pairs = ids.unflatten(0, (2, 3))

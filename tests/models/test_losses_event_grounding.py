@@ -11,6 +11,7 @@ from loss_case import LossCase, LossTests, random_numbers
 
 from eventformers.models import grounding_losses
 from eventformers.models.losses import (
+    candidate_contrast,
     candidate_loss,
     first_places,
     gold_pairs,
@@ -68,6 +69,7 @@ CASES = {
         {**_VECTORS, "scale": torch.tensor(7.0, dtype=torch.float64)},
         {"gold": GOLD, "normalise": True},
     ),
+    "candidate_contrast": LossCase("candidate_contrast", _SCORES, {"gold": GOLD, "present": PRESENT}),
     "linking_contrast": LossCase("linking_contrast", _VECTORS, {"gold": GOLD, "distinct": DISTINCT}),
     "linking_contrast-normalised": LossCase(
         "linking_contrast",
@@ -99,6 +101,17 @@ def test_every_gold_event_of_the_batch_is_a_positive() -> None:
     """Event 7 stands in the batch twice, and event 2 is gold of two mentions."""
     assert torch.equal(gold_pairs(IDS, GOLD_IDS), GOLD)
     assert slow_grounding_losses.slow_gold_pairs(IDS.tolist(), GOLD_IDS.tolist()) == GOLD.tolist()
+
+
+def test_contrast_of_two_equal_scores() -> None:
+    """A gold candidate as good as the only wrong one costs log 2; an absent one costs nothing."""
+    scores = torch.tensor([[1.0, 1.0, -math.inf], [0.0, 9.0, 2.0]], requires_grad=True)
+    gold = torch.tensor([[True, False, False], [False, False, False]])
+    loss = candidate_contrast(scores, gold, scores > -math.inf)
+    assert loss.item() == pytest.approx(math.log(2))
+    loss.backward()
+    assert scores.grad is not None
+    torch.testing.assert_close(scores.grad, torch.tensor([[-0.5, 0.5, 0.0], [0.0, 0.0, 0.0]]))
 
 
 def test_an_event_counts_once() -> None:

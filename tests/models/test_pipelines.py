@@ -183,6 +183,19 @@ def test_event_grounding_by_vectors(folders: dict[str, Path]) -> None:
     np.testing.assert_allclose([one["score"] for one in same], np.sort(expected)[::-1], rtol=1e-4, atol=1e-4)
 
 
+def test_event_grounding_by_a_softmax(tiny_encoder: Path, tmp_path: Path) -> None:
+    """The shares of a mention's events together make the whole, and keep the order of the scores."""
+    folder = save_tiny_cross_encoder(tiny_encoder, tmp_path / "cross", linking_objective="softmax")
+    answers = pipeline("event-grounding", model=str(folder))(MENTION, events=GROUNDING_EVENTS)
+    logits = PairScores(
+        load_cross_encoder(folder),
+        [MentionText.from_row(MENTION)],
+        [EventText.from_row(event) for event in GROUNDING_EVENTS],
+    )(np.zeros(3, dtype=np.int64), np.arange(3))
+    powers = np.sort(np.exp(logits.astype(np.float64)))[::-1]
+    np.testing.assert_allclose([one["score"] for one in answers], powers / powers.sum(), atol=1e-5)
+
+
 def test_event_grounding_by_pairs(folders: dict[str, Path]) -> None:
     pipe = pipeline("event-grounding", model=str(folders["event_grounding_cross"]))
     assert type(pipe.model).__name__ == "EventGroundingForSequenceClassification"

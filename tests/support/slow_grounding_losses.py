@@ -63,6 +63,22 @@ def slow_linking_loss(
     return slow_candidate_loss(scores, gold, positive_weight)
 
 
+def slow_candidate_contrast(scores: Matrix, gold: list[list[bool]], present: list[list[bool]]) -> float:
+    """Each gold candidate against the wrong ones, written out; those that are not there are left out."""
+    means = []
+    for of_mention, golden, there in zip(scores, gold, present, strict=True):
+        kept = [
+            (math.exp(score), is_gold)
+            for score, is_gold, is_there in zip(of_mention, golden, there, strict=True)
+            if is_there
+        ]
+        wrong = sum(value for value, is_gold in kept if not is_gold)
+        terms = [-math.log(value / (value + wrong)) for value, is_gold in kept if is_gold]
+        if terms:
+            means.append(sum(terms) / len(terms))
+    return sum(means) / len(means) if means else 0.0
+
+
 def slow_linking_contrast(
     mentions: Matrix,
     events: Matrix,
@@ -71,24 +87,14 @@ def slow_linking_contrast(
     normalise: bool = False,
     scale: float = 1.0,
 ) -> float:
-    """Each gold event against the wrong ones, written out; an event's further places are left out."""
+    """The contrast of products or cosines; an event's further places are left out."""
 
     def score(mention: list[float], event: list[float]) -> float:
         lengths = math.hypot(*mention) * math.hypot(*event) if normalise else 1.0
         return scale * sum(a * b for a, b in zip(mention, event, strict=True)) / lengths
 
-    means = []
-    for mention, golden in zip(mentions, gold, strict=True):
-        kept = [
-            (math.exp(score(mention, event)), is_gold)
-            for event, is_gold, is_first in zip(events, golden, distinct, strict=True)
-            if is_first
-        ]
-        wrong = sum(value for value, is_gold in kept if not is_gold)
-        terms = [-math.log(value / (value + wrong)) for value, is_gold in kept if is_gold]
-        if terms:
-            means.append(sum(terms) / len(terms))
-    return sum(means) / len(means) if means else 0.0
+    scores = [[score(mention, event) for event in events] for mention in mentions]
+    return slow_candidate_contrast(scores, gold, [distinct] * len(mentions))
 
 
 def slow_hierarchy_score(

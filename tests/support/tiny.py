@@ -28,7 +28,7 @@ def save_tiny_heterevent(encoder: Path, folder: Path, *, seed: int = 0) -> Path:
     return folder
 
 
-def save_tiny_cross_encoder(encoder: Path, folder: Path, **config_fields: int) -> Path:
+def save_tiny_cross_encoder(encoder: Path, folder: Path, **config_fields: object) -> Path:
     """Write a random cross-encoder of event grounding over a tiny encoder, with the tokenizer."""
     from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification
 

@@ -16,7 +16,7 @@ from training_case import MethodTrainingCase
 from transformers import AutoTokenizer
 
 from eventformers.errors import EventformersError
-from eventformers.models.grounding_tokens import TAGS
+from eventformers.models.grounding_tokens import TAGS, MentionText
 from eventformers.trainers import retrieved_candidates
 from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER
 from eventformers.trainers.event_grounding import METHOD, EventGroundingCollator
@@ -162,6 +162,8 @@ class TestEventGroundingTraining(MethodTrainingCase):
         [
             ("hierarchy_pairs=0", r"hierarchy_pairs: found 0; accepted: 1 or more"),
             ("hard_negatives=-1", r"hard_negatives: found -1"),
+            ("max_mentions=0", r"max_mentions: found 0; accepted: 1 or more, or null for all"),
+            ("max_mentions=some", r"max_mentions: found 'some'; accepted: a whole number or null"),
             ("hard_negatives=9", r"hard_negatives: found 9; accepted: 8 or less"),
             ("hard_negatives=many", r"hard_negatives: found 'many'; accepted: a whole number"),
             ("stage=ranking", r"stage"),
@@ -247,6 +249,33 @@ class TestCollator:
         assert batch["input_ids"].shape == (2, 6)
         assert prepared.collator.truncated == 2
         assert "parent_input_ids" not in batch
+
+    def test_some_of_the_mentions(
+        self, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Drawn by the seed, whole with all their gold events; others are not searched for."""
+        write_grounding(tmp_path)
+        searched: list[int] = []
+        retrieve = retrieved_candidates._retrieve
+
+        def counted(*arguments: Any) -> Any:
+            searched.append(len(np.unique(arguments[1].mention_of)))
+            return retrieve(*arguments)
+
+        monkeypatch.setattr(retrieved_candidates, "_retrieve", counted)
+        settings = ("stage=linking", "hard_negatives=1", f"retriever={tiny_encoder}")
+        every = _prepare(tiny_encoder, tmp_path, settings)
+        some = _prepare(tiny_encoder, tmp_path, (*settings, "max_mentions=4"))
+        again = _prepare(tiny_encoder, tmp_path, (*settings, "max_mentions=4"))
+        assert _rows(some) == _rows(again)
+        assert _rows(_prepare(tiny_encoder, tmp_path, (*settings, "max_mentions=4"), seed=9)) != _rows(some)
+        drawn = {mention for mention, _ in _rows(some)}
+        assert len(drawn) == 4
+        assert _rows(some) == [row for row in _rows(every) if row[0] in drawn]
+        assert searched[1] == 4 < searched[0]
+        assert some.description["statistics"]["mentions_drawn"] == 4
+        assert every.description["statistics"]["mentions_drawn"] is None
+        assert _rows(_prepare(tiny_encoder, tmp_path, (*settings, "max_mentions=99999"))) == _rows(every)
 
     def test_hierarchy_alone(self, tiny_encoder: Path, tmp_path: Path) -> None:
         prepared = _prepare(tiny_encoder, write_grounding(tmp_path), ("stage=hierarchy",))
@@ -336,7 +365,13 @@ def _refuse(*arguments: Any) -> Any:
     raise AssertionError("asked anew")
 
 
-def _prepare(encoder: Path, data: Path, settings: Sequence[str] = ()) -> TrainingData:
-    recipe = resolve_recipe(METHOD, TestEventGroundingTraining.recipe, list(settings), 5)
+def _prepare(encoder: Path, data: Path, settings: Sequence[str] = (), seed: int = 5) -> TrainingData:
+    recipe = resolve_recipe(METHOD, TestEventGroundingTraining.recipe, list(settings), seed)
     head = METHOD.head_class.from_encoder(str(encoder), **recipe.model)
-    return METHOD.prepare(recipe, str(data), AutoTokenizer.from_pretrained(encoder), head, 5)
+    return METHOD.prepare(recipe, str(data), AutoTokenizer.from_pretrained(encoder), head, seed)
+
+
+def _rows(prepared: TrainingData) -> list[tuple[MentionText, int]]:
+    """Mentions and gold events that are trained on."""
+    rows = (prepared.train[place] for place in range(len(prepared.train)))  # type: ignore[arg-type]
+    return [(row["mention"], row["event_id"]) for row in rows]

@@ -218,9 +218,18 @@ class TestTraining:
         ]
         assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 0.05
 
+    def test_some_of_the_mentions(self, tiny_encoder: Path, raw: Path, retriever: Path) -> None:
+        settings = (f"retriever={retriever}", "max_mentions=5")
+        prepared = _prepare(tiny_encoder, raw, settings)
+        assert len(prepared.train) == prepared.description["statistics"]["mentions_drawn"] == 5  # type: ignore[arg-type]
+        every = _prepare(tiny_encoder, raw, settings[:1])
+        assert len(every.train) > 5  # type: ignore[arg-type]
+        assert every.description["statistics"]["mentions_drawn"] is None
+
     @pytest.mark.parametrize(
         ("setting", "message"),
         [
+            ("max_mentions=0", r"max_mentions: found 0; accepted: 1 or more, or null for all"),
             ("retriever=null", r"setting retriever: found none"),
             ("retriever=3", r"retriever: found 3; accepted: text or null"),
             ("candidates=1", r"candidates: found 1; accepted: 2 or more"),

@@ -3,7 +3,8 @@
 Retrieve and re-rank (Ou et al., 2023, sections 5.1 and 6.3): the candidate index gives each mention its first
 candidates, a scorer such as the cross-encoder scores these anew, and the mention is linked to those whose
 probability reaches a threshold. A mention without such a candidate is linked to nothing, which the paper
-calls NULL. Scores are logits, and a probability is their logistic function.
+calls NULL. Scores are logits, and a probability is their logistic function; of a model that learned by a
+softmax they are those of each candidate against the others of its mention.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, log_softmax
 
 from eventformers.errors import EventformersError
 from eventformers.evaluate_metrics.event_linking.event_linking_impl import event_linking
@@ -48,12 +49,38 @@ class ChosenThreshold(NamedTuple):
     scores: dict[str, float]
 
 
-def rerank(candidates: Candidates, score: PairScorer, *, pairs_at_once: int = PAIRS_AT_ONCE) -> Candidates:
+def softmax_logits(scores: Vectors) -> Vectors:
+    """Scores that were learned by a softmax as logits, whose logistic function is the softmax.
+
+    Args:
+        scores: of the candidates of mentions, `(mentions, candidates)`; minus infinity where there is none.
+
+    Returns:
+        Of the same shape; minus infinity where there is no candidate.
+    """
+    there = np.isfinite(scores)
+    known = np.where(there, scores.astype(np.float64), -np.inf)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        logarithms = log_softmax(known, axis=1)
+        # The largest number below 1 where a candidate has no rival left.
+        shares = np.minimum(np.exp(logarithms), np.nextafter(1, 0))
+        logits = logarithms - np.log1p(-shares)
+    return np.where(there, logits, -np.inf).astype(np.float32)
+
+
+def rerank(
+    candidates: Candidates,
+    score: PairScorer,
+    *,
+    softmax: bool = False,
+    pairs_at_once: int = PAIRS_AT_ONCE,
+) -> Candidates:
     """Order candidates by other scores; of equal scores the one that stood first stays first.
 
     Args:
         candidates: what was retrieved.
         score: scores pairs of a mention and one of its candidates.
+        softmax: whether the scorer learned by a softmax over the candidates of a mention.
         pairs_at_once: pairs that the scorer is given at a time.
 
     Raises:
@@ -73,10 +100,11 @@ def rerank(candidates: Candidates, score: PairScorer, *, pairs_at_once: int = PA
         scores[mentions[pairs], places[pairs]] = given
     # Places without a candidate stay last: they stood last, and no score is lower than theirs.
     order = np.argsort(-scores, axis=1, kind="stable")
+    ranked = np.take_along_axis(scores, order, axis=1)
     return replace(
         candidates,
         events=np.take_along_axis(candidates.events, order, axis=1),
-        scores=np.take_along_axis(scores, order, axis=1),
+        scores=softmax_logits(ranked) if softmax else ranked,
     )
 
 

@@ -55,6 +55,11 @@ class CrossEncoder:
     encoder: EventEncoder
     tokeniser: GroundingTokeniser
 
+    @property
+    def learned_by_softmax(self) -> bool:
+        """Whether its scores are comparable among the candidates of a mention alone."""
+        return bool(self.encoder.model.config.linking_objective == "softmax")
+
 
 def load_cross_encoder(
     name_or_path: str | Path,

@@ -278,7 +278,12 @@ class _Reading:
         def score(of_mentions: Positions, of_events: Positions) -> Vectors:
             return scores(of_mentions, known.texts.rows(numbers[of_events], languages[of_mentions]))
 
-        ranked = rerank(found, score, pairs_at_once=max(1, found.events.size))
+        ranked = rerank(
+            found,
+            score,
+            softmax=self.cross_encoder.learned_by_softmax,
+            pairs_at_once=max(1, found.events.size),
+        )
         for part, count in scores.cut.items():
             side = "event" if part in EventText._fields else "mention"
             self.cut[f"{_cut_name(side, part)}_by_the_reranker"] = count

@@ -1,0 +1,49 @@
+"""What the cards of both encoders of event grounding say of the loss that was in use."""
+
+from __future__ import annotations
+
+import pytest
+
+from eventformers.model_cards import event_grounding, event_grounding_cross
+from eventformers.models.configuration_event_grounding import (
+    EventGroundingConfig,
+    EventGroundingCrossConfig,
+)
+
+CARDS = pytest.mark.parametrize(
+    ("card", "config_class"),
+    [
+        (event_grounding.METHOD_CARD, EventGroundingConfig),
+        (event_grounding_cross.METHOD_CARD, EventGroundingCrossConfig),
+    ],
+    ids=["bi-encoder", "cross-encoder"],
+)
+
+
+@CARDS
+def test_the_loss_is_the_one_of_the_configuration(card, config_class):
+    paper, ours = (config_class(linking_objective=one).to_dict() for one in ("binary", "softmax"))
+    assert "binary cross-entropy of the" in card.objective(paper)
+    assert "binary" not in card.objective(ours)
+    assert "not gold" in card.objective(ours)
+    of_paper, of_ours = (
+        {reading.place: reading.here for reading in card.readings(config, {})} for config in (paper, ours)
+    )
+    assert of_paper["Section 5.1, reduction of the loss"] == "the mean over all pairs"
+    assert of_ours["Section 5.1, reduction of the loss"].startswith("the mean over the gold events")
+    assert "against the other" in of_ours["Beyond the paper"]
+    assert "against the other" not in of_paper.get("Beyond the paper", "")
+
+
+@pytest.mark.parametrize(
+    ("objective", "said", "code"),
+    [
+        ("binary", "The sigmoid of the score is", "logits.sigmoid()"),
+        ("softmax", "The softmax of the scores", "logits.softmax(dim=0)"),
+    ],
+)
+def test_what_a_probability_is(objective, said, code):
+    card = event_grounding_cross.METHOD_CARD
+    config = EventGroundingCrossConfig(linking_objective=objective).to_dict()
+    assert said in card.summary(config)
+    assert code in card.usage(config)[-1].code

@@ -1,0 +1,44 @@
+"""Dropout of encoders while they train."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torch import nn
+
+from eventformers.errors import EventformersError
+
+
+def set_dropout(encoders: Iterable[nn.Module], share: float) -> None:
+    """Set the dropout of encoders, of hidden vectors and of attention alike; their configuration stays.
+
+    Args:
+        encoders: the encoders.
+        share: share of entries that are dropped.
+
+    Raises:
+        EventformersError: the share is not from 0 to below 1, or an encoder has nowhere to drop anything.
+    """
+    if not 0 <= share < 1:
+        raise EventformersError(
+            f"setting encoder_dropout: found {share}; accepted: a number from 0 to below 1"
+        )
+    for encoder in encoders:
+        places = 0
+        for module in encoder.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = share
+                places += 1
+            # Attention that drops within one call has a number in place of a layer.
+            for name in [name for name, value in vars(module).items() if _is_dropout(name, value)]:
+                setattr(module, name, share)
+                places += 1
+        if share and not places:
+            raise EventformersError(
+                f"setting encoder_dropout: found {share}, and {type(encoder).__name__} has no dropout; "
+                "accepted: 0 or null"
+            )
+
+
+def _is_dropout(name: str, value: object) -> bool:
+    return "dropout" in name and isinstance(value, float)
