@@ -41,4 +41,5 @@ def set_dropout(encoders: Iterable[nn.Module], share: float) -> None:
 
 
 def _is_dropout(name: str, value: object) -> bool:
-    return "dropout" in name and isinstance(value, float)
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and (name.endswith("dropout") or name in ("dropout_prob", "drop_prob"))
