@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
-from transformers import AutoModel, BertConfig, BertModel, DistilBertConfig, DistilBertModel
+from transformers import AutoModel, BertConfig, BertModel, ModernBertConfig, ModernBertModel
 
 from eventformers.errors import EventformersError
 from eventformers.trainers.encoder_dropout import set_dropout
@@ -22,15 +22,18 @@ ENCODERS = {
             **_SIZES, intermediate_size=32, hidden_dropout_prob=share, attention_probs_dropout_prob=share
         )
     ),
-    "distilbert": lambda share: DistilBertModel(
-        DistilBertConfig(
-            vocab_size=20,
-            dim=16,
-            n_layers=2,
-            n_heads=2,
-            hidden_dim=32,
-            dropout=share,
+    "modernbert": lambda share: ModernBertModel(
+        ModernBertConfig(
+            **_SIZES,
+            intermediate_size=32,
+            pad_token_id=0,
+            bos_token_id=1,
+            eos_token_id=2,
+            cls_token_id=1,
+            sep_token_id=2,
+            embedding_dropout=share,
             attention_dropout=share,
+            mlp_dropout=share,
         )
     ),
 }
