@@ -158,6 +158,16 @@ def test_a_reranker_orders_and_links(
     )
 
 
+def test_a_reranker_that_learned_by_a_softmax_shares_one_probability(
+    encoder: EventEncoder, known: KnowledgeBase, tiny_encoder: Path, tmp_path: Path
+) -> None:
+    folder = save_tiny_cross_encoder(tiny_encoder, tmp_path / "cross", linking_objective="softmax")
+    found = ground(encoder, TEXTS, known, reranker=folder)
+    shares = [[event.probability or 0.0 for event in one.candidates] for one in found.mentions]
+    assert all(sum(of_one) == pytest.approx(1, abs=1e-4) for of_one in shares if of_one)
+    assert max(map(len, shares)) > 1
+
+
 def test_what_is_cut_is_counted(encoder: EventEncoder, known: KnowledgeBase, cross_folder: Path) -> None:
     long = {"context_left": "the storm " * 40, "mention": "fire", "context_right": "", "language": "en"}
     with pytest.warns(UserWarning, match="1 of 1 texts have more than"):
