@@ -196,15 +196,12 @@ def head_inputs(name: str, head: Any) -> dict[str, torch.Tensor]:
     encoder = head.config.encoder_config
     if name == "event_type_induction":
         return event_type_induction_inputs(encoder.vocab_size, encoder.hidden_size)
-    if name == "event_grounding_cross":
-        inputs = candidate_inputs(encoder.vocab_size)
-        there = inputs["attention_mask"].any(dim=-1)
-        return {key: value[there] for key, value in inputs.items()}
     return {
         "swcc": swcc_inputs,
         "mico": mico_inputs,
         "heterevent": heterevent_inputs,
         "event_grounding": event_grounding_inputs,
+        "event_grounding_cross": candidate_inputs,
     }[name](encoder.vocab_size)
 
 
