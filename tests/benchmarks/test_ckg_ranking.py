@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 import torch
+from benchmark_scripts import load_benchmark
 
 from eventformers.inference.ranking import FilteredRanks
-
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
 def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("ckg_ranking", REPOSITORY / "benchmarks" / "ckg_ranking.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_benchmark("ckg_ranking")
 
     def encode_here(encoder: str, queries: object, threads: int) -> object:
         texts = [*queries.premises, *queries.alternatives]  # type: ignore[attr-defined]

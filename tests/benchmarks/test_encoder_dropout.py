@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 import torch
+from benchmark_scripts import load_benchmark
 from torch import nn
-
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
 def benchmark() -> ModuleType:
-    path = REPOSITORY / "benchmarks" / "encoder_dropout.py"
-    spec = importlib.util.spec_from_file_location("encoder_dropout", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_benchmark("encoder_dropout")
 
 
 @pytest.fixture

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
-
-REPOSITORY = Path(__file__).resolve().parents[2]
+from benchmark_scripts import load_benchmark
 
 
 def test_prints_ratios(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("spacy", reason="spaCy is not installed")
     from tiny_parser import save_tiny_parser
 
-    spec = importlib.util.spec_from_file_location("extract", REPOSITORY / "benchmarks" / "extract.py")
-    assert spec is not None
-    assert spec.loader is not None
-    benchmark = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(benchmark)
+    benchmark = load_benchmark("extract")
     texts = tmp_path / "texts"
     texts.mkdir()
     for number in range(4):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
-
-REPOSITORY = Path(__file__).resolve().parents[2]
+from benchmark_scripts import load_benchmark
 
 
 def test_prints_ratios_and_requests(
@@ -20,12 +18,7 @@ def test_prints_ratios_and_requests(
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
-    path = REPOSITORY / "benchmarks" / "first_embedding.py"
-    spec = importlib.util.spec_from_file_location("first_embedding", path)
-    assert spec is not None
-    assert spec.loader is not None
-    benchmark = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(benchmark)
+    benchmark = load_benchmark("first_embedding")
     benchmark.main(["--encoder", str(tiny_encoder), "--rounds=1", "--ways", "pipeline, ours as remote code"])
     plain, ours = capsys.readouterr().out.splitlines()[1:]
     assert plain.startswith("AutoModel, plain encoder")

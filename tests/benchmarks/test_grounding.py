@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import replace
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 import torch
+from benchmark_scripts import load_benchmark
 
 from eventformers.inference.candidate_index import Candidates
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 SMALL_RUN = [
     *("--mentions=60", "--events", "150", "300", "--dimension=16", "--sample=20", "--checked=10"),
     *("--hierarchy-events=30", "--children=5", "--rounds=2", f"--threads={torch.get_num_threads()}"),
@@ -22,12 +20,7 @@ SMALL_RUN = [
 
 @pytest.fixture
 def benchmark() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("grounding", REPOSITORY / "benchmarks" / "grounding.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_benchmark("grounding")
 
 
 @pytest.mark.parametrize("sample", [[], ["--full"]], ids=["sample", "full"])

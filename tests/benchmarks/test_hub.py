@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
+from benchmark_scripts import load_benchmark
 from huggingface_hub import constants
 
 from eventformers import hub
@@ -20,12 +20,7 @@ def test_pushes_are_counted(
         monkeypatch.setattr(constants, name, getattr(constants, name))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr(hub, "probe", lambda asked, **_: [{"shown": 1, "error": None}] * len(asked))
-    place = REPOSITORY / "benchmarks" / "hub.py"
-    spec = importlib.util.spec_from_file_location("hub_benchmark", place)
-    assert spec is not None
-    assert spec.loader is not None
-    benchmark = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(benchmark)
+    benchmark = load_benchmark("hub")
     benchmark.main(["mcnc"])
     lines = {
         line[9:42].strip(): [int(cell.replace(",", "")) for cell in line[42:].split()[:3]]

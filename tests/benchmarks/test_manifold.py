@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+from benchmark_scripts import load_benchmark
 
 pytest.importorskip("umap", reason="umap-learn is not installed; it is in the extra 'benchmarks'")
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 SMALL_RUN = ["--mentions=120", "--sample=5", "--rounds=2", "--threads=1"]
 
 
 @pytest.fixture
 def benchmark() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("manifold", REPOSITORY / "benchmarks" / "manifold.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_benchmark("manifold")
 
 
 def test_prints_ratios_and_memory(benchmark: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:

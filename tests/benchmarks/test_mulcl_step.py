@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 import torch
+from benchmark_scripts import BENCHMARKS, load_benchmark
 
 from eventformers.models.chain_encoder import ChainEncoder
-
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 @pytest.fixture
 def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     # A script finds its neighbours.
     monkeypatch.syspath_prepend(BENCHMARKS)
-    spec = importlib.util.spec_from_file_location("mulcl_step", BENCHMARKS / "mulcl_step.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_benchmark("mulcl_step")
 
 
 @pytest.fixture

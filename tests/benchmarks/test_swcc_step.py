@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 import torch
+from benchmark_scripts import load_benchmark
 
 from eventformers.models.modeling_swcc import SwccModel
-
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
 def benchmark() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("swcc_step", REPOSITORY / "benchmarks" / "swcc_step.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_benchmark("swcc_step")
 
 
 @pytest.fixture
