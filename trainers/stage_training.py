@@ -132,6 +132,9 @@ def train_stage(
         model = _build_head(method, options.encoder, recipe)
     else:
         model = _continue_head(method, earlier, recipe)
+    # Before the data, which may take minutes: a share that is not accepted is told at once.
+    if (dropout := recipe.training.get("encoder_dropout")) is not None:
+        set_dropout(model.text_encoders(), dropout)
     tokenizer = AutoTokenizer.from_pretrained(options.encoder)
     prepared = method.prepare(recipe, options.data, tokenizer, model, options.seed)
     has_validation = prepared.validation is not None
@@ -145,8 +148,6 @@ def train_stage(
         )
     by_silhouette = silhouette_callback(arguments, prepared.unseen)
     _freeze(model, arguments.frozen_modules or [])
-    if arguments.encoder_dropout is not None:
-        set_dropout(model.text_encoders(), arguments.encoder_dropout)
     if arguments.encoder_cache_tokens is not None:
         cache_encoder(model, arguments.encoder_cache_tokens)
     if options.lora and getattr(model.config, "freeze_encoder", False):

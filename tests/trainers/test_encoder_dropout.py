@@ -75,10 +75,17 @@ def test_what_is_refused() -> None:
         set_dropout([nn.Dropout(), without], 0.1)
 
 
-def _run(encoder: Path, output: Path, *settings: str) -> TrainingRun:
+def _run(encoder: Path, output: Path, *settings: str, data: str | None = None) -> TrainingRun:
     quick = str(Path(__file__).with_name("quick_event_grounding.yaml"))
     recipe = resolve_recipe(load_method("event_grounding"), quick, ["max_steps=1", *settings], 3)
-    return train_head(recipe, encoder=str(encoder), encoder_name="tiny", output=output, device="cpu")
+    return train_head(
+        recipe, encoder=str(encoder), encoder_name="tiny", output=output, data=data, device="cpu"
+    )
+
+
+def test_a_share_is_refused_before_data_are_read(tiny_encoder: Path, tmp_path: Path) -> None:
+    with pytest.raises(EventformersError, match=r"setting encoder_dropout: found 1\.5"):
+        _run(tiny_encoder, tmp_path, "encoder_dropout=1.5", data=str(tmp_path / "nowhere"))
 
 
 def test_a_run(tiny_encoder: Path, tmp_path: Path) -> None:
