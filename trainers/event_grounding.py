@@ -18,6 +18,7 @@ from eventformers.models.grounding_tokens import EventText, TokenisedTexts
 from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining
 from eventformers.trainers.codes import padded
 from eventformers.trainers.grounding_data import (
+    DRAW_SETTING_TYPES,
     check_rows,
     describe_data,
     draw_mentions,
@@ -45,7 +46,7 @@ _SETTING_TYPES = {
     "hard_negatives": int,
     "retriever": str | None,
     "candidates": int,
-    "max_mentions": int | None,
+    **DRAW_SETTING_TYPES,
 }
 _LEAST = {"hierarchy_pairs": 1, "hard_negatives": 0, "candidates": 1}
 _STAGE_DATA = {
@@ -181,9 +182,9 @@ def _prepare(
         if "mentions" in loaded:
             collator.hierarchy = hierarchy
     if "mentions" in loaded:
-        mentions = draw_mentions(loaded["mentions"], views.get("max_mentions"), seed)
+        mentions, drawn = draw_mentions(loaded["mentions"], views, seed)
+        told |= drawn
         rows = make_linking_pairs(mentions, events, settings)
-        told["mentions_drawn"] = len(mentions) if len(mentions) < len(loaded["mentions"]) else 0
         collator.num_gold = rows.num_gold
         skipped |= rows.skipped
         told["pairs_of_mention_and_event"] = len(rows)

@@ -15,6 +15,7 @@ from eventformers.models.configuration_event_grounding import EventGroundingCros
 from eventformers.models.grounding_tokens import TokenRow, pair_row
 from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification
 from eventformers.trainers.grounding_data import (
+    DRAW_SETTING_TYPES,
     describe_data,
     draw_mentions,
     load_training_splits,
@@ -29,7 +30,7 @@ from eventformers.trainers.recipes import Recipe, check_types
 from eventformers.trainers.retrieved_candidates import retrieve_candidates
 
 # What the builder reads, the builder checks.
-_SETTING_TYPES = {"retriever": str | None, "candidates": int, "max_mentions": int | None}
+_SETTING_TYPES = {"retriever": str | None, "candidates": int, **DRAW_SETTING_TYPES}
 _DATA = ("mentions", "events")
 
 
@@ -86,13 +87,13 @@ def _prepare(
     loaded = load_training_splits(data, _DATA, builder, settings)
     tokeniser = make_tokeniser(tokenizer, head, reads_pairs=True)
     events = EventTexts(loaded["events"])
-    mentions = draw_mentions(loaded["mentions"], views.get("max_mentions"), seed)
+    mentions, drawn = draw_mentions(loaded["mentions"], views, seed)
     pairs = make_linking_pairs(mentions, events, settings)
     retrieved = retrieve_candidates(views.get("retriever"), pairs, events, views["candidates"])
     rows = CandidateRows(pairs, events, retrieved)
     told = {
         **rows.gold,
-        "mentions_drawn": len(mentions) if len(mentions) < len(loaded["mentions"]) else 0,
+        **drawn,
         "mentions_cut_themselves": mentions_too_long(pairs, tokeniser),
     }
     description = describe_data(data, _DATA, builder, settings, skipped=rows.skipped, told=told)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence, Sized
 from typing import Any, Protocol, cast
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from datasets import Dataset, DatasetDict
 from transformers import PreTrainedTokenizerBase
@@ -15,10 +16,13 @@ from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.errors import EventformersError
 from eventformers.models.grounding_tokens import TAGS, MentionText
 from eventformers.models.modeling_base import EventPreTrainedModel
-from eventformers.trainers.codes import text_column
+from eventformers.trainers.codes import Codes, codes_of, text_column
 from eventformers.trainers.grounding_rows import EventTexts, LinkingPairs
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.marker_tokens import add_marker_tokens
+
+DRAW_SETTING_TYPES = {"mentions_per_event": int | None, "max_mentions": int | None}
+"""The settings of `draw_mentions`."""
 
 _BLOCK_MENTIONS = 1_000
 
@@ -87,25 +91,57 @@ def make_tokeniser(
     )
 
 
-def draw_mentions(mentions: Dataset, most: int | None, seed: int) -> Dataset:
+def draw_mentions(
+    mentions: Dataset, views: Mapping[str, Any], seed: int
+) -> tuple[Dataset, dict[str, int]]:
     """Mentions to train on, drawn without replacement, in the order that they had.
 
     Args:
         mentions: rows of `EventHierarchies`, config `mentions`.
-        most: how many; None takes all.
+        views: of the recipe; `mentions_per_event`, how many mentions of each atomic event at most, and
+            `max_mentions`, how many in all, drawn of what the former leaves. None or absent takes all.
         seed: seed of the draw.
+
+    Returns:
+        The mentions, and their number as `mentions_drawn`; 0 where all are taken.
 
     Raises:
         EventformersError: fewer than one is asked for.
     """
-    if most is None:
-        return mentions
-    if most < 1:
-        raise EventformersError(f"setting max_mentions: found {most}; accepted: 1 or more, or null for all")
-    if most >= len(mentions):
-        return mentions
-    drawn = np.random.default_rng(seed).choice(len(mentions), most, replace=False)
-    return mentions.select(np.sort(drawn))
+    for name in DRAW_SETTING_TYPES:
+        if (number := views.get(name)) is not None and number < 1:
+            raise EventformersError(f"setting {name}: found {number}; accepted: 1 or more, or null for all")
+    generator = np.random.default_rng(seed)
+    drawn = np.arange(len(mentions))
+    if (per_event := views.get("mentions_per_event")) is not None:
+        order = generator.permutation(drawn)
+        drawn = np.sort(order[_place_in_group(_atomic_events(mentions)[order]) < per_event])
+    if (most := views.get("max_mentions")) is not None and most < len(drawn):
+        drawn = np.sort(generator.choice(drawn, most, replace=False))
+    if len(drawn) == len(mentions):
+        return mentions, {"mentions_drawn": 0}
+    return mentions.select(drawn), {"mentions_drawn": len(drawn)}
+
+
+def _atomic_events(mentions: Dataset) -> Codes:
+    """A number for the first gold event of each mention, its atomic one; one of its own without any."""
+    gold = mentions.select_columns(["event_ids"]).with_format("arrow")[:].column("event_ids").combine_chunks()
+    lengths = gold.value_lengths().to_numpy(zero_copy_only=False)
+    has_event = lengths > 0
+    starts = (np.cumsum(lengths) - lengths)[has_event]
+    ids = gold.flatten().cast(pa.large_string()).take(pa.array(starts))
+    codes = -1 - np.arange(len(lengths))
+    codes[has_event] = codes_of(ids, ids.unique())
+    return codes
+
+
+def _place_in_group(groups: Codes) -> Codes:
+    """How many before each element are of its group, `(elements,)`."""
+    order = np.argsort(groups, kind="stable")
+    sizes = np.unique(groups, return_counts=True)[1]
+    places = np.empty(len(groups), dtype=np.int64)
+    places[order] = np.arange(len(groups)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return places
 
 
 def make_linking_pairs(mentions: Dataset, events: EventTexts, settings: Mapping[str, Any]) -> LinkingPairs:

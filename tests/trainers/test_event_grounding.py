@@ -164,6 +164,7 @@ class TestEventGroundingTraining(MethodTrainingCase):
             ("hard_negatives=-1", r"hard_negatives: found -1"),
             ("max_mentions=0", r"max_mentions: found 0; accepted: 1 or more, or null for all"),
             ("max_mentions=some", r"max_mentions: found 'some'; accepted: a whole number or null"),
+            ("mentions_per_event=0", r"mentions_per_event: found 0; accepted: 1 or more, or null for all"),
             ("hard_negatives=9", r"hard_negatives: found 9; accepted: 8 or less"),
             ("hard_negatives=many", r"hard_negatives: found 'many'; accepted: a whole number"),
             ("stage=ranking", r"stage"),
