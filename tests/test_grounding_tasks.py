@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -98,6 +99,17 @@ def test_a_cross_encoder_orders_candidates_anew(bi_encoder, cross_encoder, tmp_p
     # The untrained encoder has no cross-encoder.
     assert result.baseline.scores == own.baseline.scores
     assert result.baseline.settings["reranker"] is None
+    weighted = replace(settings, retriever_weight=1e9)
+    same_order = evaluate(bi_encoder, "event_linking", grounding=weighted, mentions=memory)
+    plain_order = [row["candidates"] for row in own.predictions]
+    assert [row["candidates"] for row in same_order.predictions] == plain_order
+    assert same_order.settings["retriever_weight"] == 1e9
+    assert same_order.variant == f"retriever_weight-1000000000.0-candidates-4-reranker-cross-{revision[:8]}"
+    alone = GroundingSettings(retriever_weight=2.0)
+    with pytest.raises(EventformersError, match=r"retriever_weight: found 2\.0 where nothing ranks anew"):
+        evaluate(bi_encoder, "event_linking", grounding=alone)
+    with pytest.raises(EventformersError, match="retriever_weight: found -1; accepted: a number from 0"):
+        GroundingSettings(retriever_weight=-1)
     with pytest.raises(EventformersError, match="the type event_grounding, which does not score pairs"):
         evaluate(bi_encoder, "event_linking", grounding=GroundingSettings(reranker=str(bi_encoder)))
     with pytest.raises(EventformersError, match="cross: a cross-encoder, which scores pairs and gives no"):
@@ -234,7 +246,7 @@ def test_bm25_stands_in_the_same_tables(tmp_path):
         ("copa", {}, "copa links no mentions; accepted with such settings: event_retrieval, event_linking"),
         ("event_retrieval", {"depth": 2}, "no use for depth; accepted: task, domain"),
         ("parent_discovery", {"threshold": 0.2}, "no use for threshold; accepted: task, .*, depth"),
-        ("event_linking", {"depth": 2}, "no use for depth; accepted: task, .*, reranker, candidates"),
+        ("event_linking", {"depth": 2}, "no use for depth; accepted: task, .*, reranker, retriever_weight"),
     ],
 )
 def test_settings_are_for_tasks_that_use_them(name, settings, message):

@@ -91,9 +91,7 @@ def make_tokeniser(
     )
 
 
-def draw_mentions(
-    mentions: Dataset, views: Mapping[str, Any], seed: int
-) -> tuple[Dataset, dict[str, int]]:
+def draw_mentions(mentions: Dataset, views: Mapping[str, Any], seed: int) -> tuple[Dataset, dict[str, int]]:
     """Mentions to train on, drawn without replacement, in the order that they had.
 
     Args:

@@ -212,7 +212,8 @@ def evaluate(
             metavar="KEY=VALUE",
             help="How chains are read: aggregation, sky or compat; of contexts: retrieved or num_layers; how "
             "mentions are clustered: distance, manifold, method, num_clusters, trigger_input, clusters or "
-            "valid_frames; how they are linked: task, domain, reranker, candidates, threshold or depth.",
+            "valid_frames; how they are linked: task, domain, reranker, retriever_weight, candidates, "
+            "threshold or depth.",
         ),
     ] = None,
     clustered_by: Annotated[

@@ -51,6 +51,10 @@ def ground(
     reranker: Annotated[
         str | None, typer.Option(help="Folder or Hub id of a cross-encoder that ranks the candidates anew.")
     ] = None,
+    retriever_weight: Annotated[
+        float,
+        typer.Option(help="Weight of the model's score beside the reranker's; 0 ranks by the latter alone."),
+    ] = 0.0,
     threshold: Annotated[
         float | None,
         typer.Option(
@@ -86,6 +90,7 @@ def ground(
         file,
         knowledge_base,
         reranker=reranker,
+        retriever_weight=retriever_weight,
         threshold=threshold,
         candidates=candidates,
         search=search,  # type: ignore[arg-type]

@@ -24,6 +24,7 @@ from eventformers.inference.encode import Positions, Vectors
 from eventformers.inference.grounding import (
     ChosenThreshold,
     PairScorer,
+    check_retriever_weight,
     choose_threshold,
     link,
     link_best,
@@ -56,6 +57,8 @@ class GroundingSettings(ChosenSettings):
             paper. A setting of the builder, too.
         reranker: folder or Hub id of a cross-encoder that scores candidates anew, for linking; None takes the
             scores that they were found by.
+        retriever_weight: weight of the score that a candidate was found by beside that of the re-ranker, of
+            which it then has the sum.
         candidates: first candidates of a mention that are scored anew and linked, for linking.
         threshold: the probability from which a candidate is linked; None takes the one of `THRESHOLDS` that
             is best on the validation split.
@@ -66,6 +69,7 @@ class GroundingSettings(ChosenSettings):
     domain: str = "wikipedia"
     hierarchies_only: bool = False
     reranker: str | None = None
+    retriever_weight: float = 0.0
     candidates: int = CANDIDATES
     threshold: float | None = None
     depth: int = DEPTH
@@ -75,8 +79,8 @@ class GroundingSettings(ChosenSettings):
 
         Raises:
             UnknownNameError: an unknown task or domain.
-            EventformersError: `hierarchies_only` is no truth value, `reranker` no name, a number of
-                candidates none from 1, or the threshold no probability.
+            EventformersError: `hierarchies_only` is no truth value, `reranker` no name, a weight not 0 or
+                more, a number of candidates none from 1, or the threshold no probability.
         """
         for name, known in (("task", DATA_TASKS), ("domain", DOMAINS)):
             if getattr(self, name) not in known:
@@ -87,6 +91,7 @@ class GroundingSettings(ChosenSettings):
             )
         if self.reranker is not None and not (isinstance(self.reranker, str) and self.reranker):
             raise EventformersError(f"reranker: found {self.reranker!r}; accepted: a folder or a Hub id")
+        check_retriever_weight(self.retriever_weight)
         for name in ("candidates", "depth"):
             number = getattr(self, name)
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
@@ -230,10 +235,10 @@ def link_events(model: GroundingModel, data: GroundingData, *, settings: Groundi
             f"found no split {DEVELOPMENT_SPLIT!r} to choose a threshold on; accepted: data with it, or "
             "threshold=NUMBER"
         )
-    found = knowledge.scored(mentions, settings.candidates)
+    found = knowledge.scored(mentions, settings)
     chosen: ChosenThreshold | None = None
     if held is not None:
-        of_held = found if held is mentions else knowledge.scored(held, settings.candidates)
+        of_held = found if held is mentions else knowledge.scored(held, settings)
         chosen = choose_threshold(of_held, knowledge.ids, held.gold)
     threshold = cast(float, settings.threshold) if chosen is None else chosen.threshold
     candidates = found.ids(knowledge.ids)
@@ -399,9 +404,9 @@ class _Knowledge:
             languages=None if self.in_one_pool else mentions.languages,
         )
 
-    def scored(self, mentions: _Mentions, number: int) -> Candidates:
+    def scored(self, mentions: _Mentions, settings: GroundingSettings) -> Candidates:
         """The first candidates of mentions with logits as scores, best first."""
-        found = self.search(mentions, number)
+        found = self.search(mentions, settings.candidates)
         if self.model.score_pairs is not None:
             score_texts = self.model.score_pairs(mentions.texts, self.texts)
 
@@ -412,7 +417,12 @@ class _Knowledge:
                 ]
                 return score_texts(rows, np.array(places, dtype=np.int64))
 
-            return rerank(found, score, softmax=self.model.pairs_by_softmax)
+            return rerank(
+                found,
+                score,
+                softmax=self.model.pairs_by_softmax,
+                retriever_weight=settings.retriever_weight,
+            )
         if self.model.logits is not None:
             return replace(found, scores=self.model.logits(found.scores))
         there = found.scores[found.events >= 0]

@@ -14,6 +14,7 @@ from eventformers.grounding_protocols import SETTINGS_OF_DATA, GroundingSettings
 from eventformers.grounding_tasks import GROUNDING_TASKS
 from eventformers.induction_protocols import InductionSettings
 from eventformers.induction_tasks import INDUCTION_TASKS
+from eventformers.inference.grounding import check_retriever_weight
 from eventformers.inference.neighbour_votes import VoteSettings
 from eventformers.protocols import ProtocolOutput, rank_alternatives
 from eventformers.similarity_tasks import SIMILARITY_TASKS
@@ -37,7 +38,7 @@ TASKS: dict[str, Task] = {
 """The tasks by name."""
 
 _GROUNDING_SETTINGS = {
-    "event_linking": ("reranker", "candidates", "threshold"),
+    "event_linking": ("reranker", "retriever_weight", "candidates", "threshold"),
     "parent_discovery": ("depth",),
 }
 """The settings of how mentions are linked that each task has a use for."""
@@ -117,6 +118,7 @@ def with_grounding_settings(task: Task, settings: GroundingSettings) -> Task:
         raise EventformersError(
             f"{task.name} has no use for {', '.join(unused)}; accepted: {', '.join(used)}"
         )
+    check_retriever_weight(settings.retriever_weight, with_reranker=settings.reranker is not None)
     protocol = cast("partial[ProtocolOutput]", task.protocol)
     return replace(
         task,

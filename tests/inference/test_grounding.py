@@ -9,6 +9,7 @@ from eventformers.errors import EventformersError
 from eventformers.inference.candidate_index import Candidates
 from eventformers.inference.grounding import (
     THRESHOLDS,
+    check_retriever_weight,
     choose_threshold,
     link,
     link_best,
@@ -81,6 +82,27 @@ def test_reranking_by_a_scorer_that_learned_by_a_softmax(retrieved: Candidates) 
     np.testing.assert_array_equal(found.scores, softmax_logits(plain.scores))
     # By a sigmoid all of them would reach it.
     assert link(found, EVENTS, 0.4) == [["landing"], ["siege", "campaign"], []]
+
+
+@pytest.mark.parametrize("pairs_at_once", [1, 2, 100])
+def test_reranking_with_the_retrievers_score_beside_it(retrieved: Candidates, pairs_at_once: int) -> None:
+    def score(mentions: np.ndarray, events: np.ndarray) -> np.ndarray:
+        return np.array([1.0, 3.0, 0.0, 2.0])[events]
+
+    found = rerank(retrieved, score, retriever_weight=2, pairs_at_once=pairs_at_once)
+    assert found.events.tolist() == [[2, 0, 3], [3, 1, -1], [-1, -1, -1]]
+    assert found.scores.tolist() == [[10, 9, 8], [6, 5, NOTHING], [NOTHING] * 3]
+    assert rerank(retrieved, score).events.tolist() == [[3, 0, 2], [1, 3, -1], [-1, -1, -1]]
+    shares = rerank(retrieved, score, retriever_weight=2, softmax=True, pairs_at_once=pairs_at_once)
+    np.testing.assert_array_equal(shares.scores, softmax_logits(found.scores))
+
+
+@pytest.mark.parametrize("weight", [-1, float("nan"), float("inf"), "much", True, None])
+def test_a_weight_is_a_number(weight: object) -> None:
+    check_retriever_weight(0)
+    check_retriever_weight(2.5)
+    with pytest.raises(EventformersError, match=r"retriever_weight: found .*; accepted: a number from 0"):
+        check_retriever_weight(weight)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("given", [[0.0], [np.nan] * 5, [[0.0] * 5]])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from event_files import write_edges, write_events
-from scipy.special import expit
+from scipy.special import expit, logit
 from tiny import save_tiny_bi_encoder, save_tiny_cross_encoder
 
 import eventformers
@@ -138,8 +138,8 @@ def test_a_reranker_orders_and_links(
         language = candidate_language or one.mention.language
         for event in one.candidates:
             score = PairScores(cross_encoder, [one.mention.text], [known.text(event.event_id, language)])
-            [logit] = score(np.array([0]), np.array([0])).tolist()
-            assert event.probability == pytest.approx(expit(logit), abs=1e-5)
+            [own] = score(np.array([0]), np.array([0])).tolist()
+            assert event.probability == pytest.approx(expit(own), abs=1e-5)
             assert event.linked == (event.probability >= 0.1)
         probabilities = [event.probability or 0.0 for event in one.candidates]
         assert probabilities == sorted(probabilities, reverse=True)
@@ -149,6 +149,20 @@ def test_a_reranker_orders_and_links(
     assert False in orders
     assert found.settings["threshold"] == 0.1
     assert found.settings["reranker"] == "cross-encoder"
+    summed = ground(
+        encoder,
+        TEXTS,
+        known,
+        reranker=cross_encoder,
+        retriever_weight=2.0,
+        candidate_language=candidate_language,
+    )
+    assert summed.settings["retriever_weight"] == 2.0
+    for one, beside in zip(found.mentions, summed.mentions, strict=True):
+        logits = {event.event_id: logit(event.probability) for event in one.candidates}
+        for event in beside.candidates:
+            expected = expit(logits[event.event_id] + 2 * event.score)
+            assert event.probability == pytest.approx(expected, abs=1e-5)
     usual = ground(encoder, TEXTS, known, reranker=cross_encoder, candidate_language=candidate_language)
     assert usual.settings["threshold"] == 0.5
     assert all(
@@ -310,6 +324,10 @@ def test_wrong_settings_are_told(
     for threshold in (float("nan"), float("inf"), float("-inf")):
         with pytest.raises(EventformersError, match=rf"the threshold is {threshold}; accepted: a score"):
             ground(encoder, TEXTS, known, threshold=threshold)
+    with pytest.raises(EventformersError, match=r"retriever_weight: found 2\.0 where nothing ranks anew"):
+        ground(encoder, TEXTS, known, retriever_weight=2.0)
+    with pytest.raises(EventformersError, match=r"retriever_weight: found -2\.0; accepted: a number from 0"):
+        ground(encoder, TEXTS, known, reranker=cross_folder, retriever_weight=-2.0)
     for setting in ("language", "candidate_language"):
         with pytest.raises(EventformersError, match=rf"^{setting} is empty text; accepted: the code"):
             ground(encoder, TEXTS, known, **{setting: " "})

@@ -13,7 +13,7 @@ EVENTS = [["war"]] * 6 + [["storm", "season"]] * 3 + [["flood", "season"]] * 2 +
 
 @pytest.fixture
 def mentions() -> Dataset:
-    """Mentions that are not in the order of their events, and some rows of a table that is no longer whole."""
+    """Mentions that are not in the order of their events, and a part of a larger table."""
     rows = [{"mention_id": str(place), "event_ids": events} for place, events in enumerate(EVENTS)]
     others = [{"mention_id": "other", "event_ids": ["war", "season"]}] * 3
     return Dataset.from_list([*others, *rows[::2], *rows[1::2]]).select(range(3, 3 + len(rows)))

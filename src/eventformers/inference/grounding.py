@@ -9,6 +9,7 @@ softmax they are those of each candidate against the others of its mention.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
@@ -73,6 +74,7 @@ def rerank(
     score: PairScorer,
     *,
     softmax: bool = False,
+    retriever_weight: float = 0.0,
     pairs_at_once: int = PAIRS_AT_ONCE,
 ) -> Candidates:
     """Order candidates by other scores; of equal scores the one that stood first stays first.
@@ -81,6 +83,8 @@ def rerank(
         candidates: what was retrieved.
         score: scores pairs of a mention and one of its candidates.
         softmax: whether the scorer learned by a softmax over the candidates of a mention.
+        retriever_weight: weight of the score by which a candidate was found in its new score, a sum; 0 leaves
+            it out, as the paper does.
         pairs_at_once: pairs that the scorer is given at a time.
 
     Raises:
@@ -97,7 +101,8 @@ def rerank(
                 f"the scorer gave an array of shape {given.shape} with {int(np.isnan(given).sum())} NaN for "
                 f"{len(events[pairs]):,} pairs; accepted: one number for each"
             )
-        scores[mentions[pairs], places[pairs]] = given
+        found = candidates.scores[mentions[pairs], places[pairs]]
+        scores[mentions[pairs], places[pairs]] = given + retriever_weight * found
     # Places without a candidate stay last: they stood last, and no score is lower than theirs.
     order = np.argsort(-scores, axis=1, kind="stable")
     ranked = np.take_along_axis(scores, order, axis=1)
@@ -106,6 +111,25 @@ def rerank(
         events=np.take_along_axis(candidates.events, order, axis=1),
         scores=softmax_logits(ranked) if softmax else ranked,
     )
+
+
+def check_retriever_weight(weight: float, *, with_reranker: bool = True) -> None:
+    """Refuse a weight of `rerank` that is not accepted.
+
+    Args:
+        weight: weight of the score by which a candidate was found.
+        with_reranker: whether there is another score beside it.
+
+    Raises:
+        EventformersError: it is no number from 0, or it would change nothing.
+    """
+    is_number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
+    if not is_number or not math.isfinite(weight) or weight < 0:
+        raise EventformersError(f"retriever_weight: found {weight!r}; accepted: a number from 0")
+    if weight and not with_reranker:
+        raise EventformersError(
+            f"retriever_weight: found {weight} where nothing ranks anew; accepted: 0, or a reranker, too"
+        )
 
 
 def link(candidates: Candidates, event_ids: Sequence[str], threshold: float) -> Linked:

@@ -33,7 +33,13 @@ from eventformers.inference.grounded_text import (
     Grounding,
     Relation,
 )
-from eventformers.inference.grounding import Linked, link, link_best, rerank
+from eventformers.inference.grounding import (
+    Linked,
+    check_retriever_weight,
+    link,
+    link_best,
+    rerank,
+)
 from eventformers.inference.grounding_encoding import encode_events, encode_mentions
 from eventformers.inference.grounding_files import TextMention, Texts, load_text_mentions
 from eventformers.inference.hierarchy_discovery import DEPTH, discover_hierarchy
@@ -60,6 +66,7 @@ def ground(
     knowledge_base: DataDir | KnowledgeBase,
     *,
     reranker: str | Path | CrossEncoder | None = None,
+    retriever_weight: float = 0.0,
     threshold: float | None = None,
     candidates: int = 8,
     search: SearchKind = "auto",
@@ -81,6 +88,8 @@ def ground(
         knowledge_base: the events and their hierarchy; see `load_knowledge_base`.
         reranker: folder or Hub id of a cross-encoder of event grounding, which scores the candidates anew, or
             one that is loaded; None leaves the order and links by the scores of `model`.
+        retriever_weight: weight of the score of `model` beside that of the reranker, of which a candidate
+            then has the sum.
         threshold: what a candidate needs to be linked: with a reranker a probability, 0.5 where none is
             given; without one a score of the model, and where none is given the first candidate is linked.
         candidates: events to find for each mention.
@@ -105,7 +114,7 @@ def ground(
             loaded or is of another kind; an index that does not fit.
         UnknownNameError: an unknown kind of search.
     """
-    _check(search, candidates, threshold, with_reranker=reranker is not None)
+    _check(search, candidates, threshold, retriever_weight, with_reranker=reranker is not None)
     for setting, code in (("language", language), ("candidate_language", candidate_language)):
         if code is not None and not code.strip():
             raise EventformersError(f"{setting} is empty text; accepted: the code of a language, such as en")
@@ -125,7 +134,7 @@ def ground(
     )
     found = reading.retrieve(mentions, candidate_index, candidates)
     event_ids = candidate_index.event_ids
-    ranked = reading.rerank(mentions, found, known, event_ids, candidate_language)
+    ranked = reading.rerank(mentions, found, known, event_ids, candidate_language, retriever_weight)
     linked = _linked(ranked, event_ids, threshold, with_reranker=cross_encoder is not None)
     grounded = tuple(
         _grounded(mention, rows, set(of_mention), known)
@@ -154,6 +163,7 @@ def ground(
             "model_revision": encoder.revision,
             "reranker": None if cross_encoder is None else cross_encoder.encoder.name,
             "reranker_revision": None if cross_encoder is None else cross_encoder.encoder.revision,
+            "retriever_weight": retriever_weight,
             "threshold": THRESHOLD if cross_encoder is not None and threshold is None else threshold,
             "candidates": candidates,
             "search": search,
@@ -260,8 +270,9 @@ class _Reading:
         known: KnowledgeBase,
         event_ids: Sequence[str],
         candidate_language: str | None,
+        retriever_weight: float,
     ) -> Candidates:
-        """The candidates in the order of the cross-encoder, with its logits; as they are without one."""
+        """The candidates in the order of the cross-encoder, with logits; as they are without one."""
         if self.cross_encoder is None:
             return found
         spoken = [candidate_language or mention.language for mention in mentions]
@@ -282,6 +293,7 @@ class _Reading:
             found,
             score,
             softmax=self.cross_encoder.learned_by_softmax,
+            retriever_weight=retriever_weight,
             pairs_at_once=max(1, found.events.size),
         )
         for part, count in scores.cut.items():
@@ -295,11 +307,14 @@ def _cut_name(side: str, part: str) -> str:
     return "mentions_cut" if part == side else f"{side}_{part}s_cut"
 
 
-def _check(search: str, candidates: int, threshold: float | None, *, with_reranker: bool) -> None:
+def _check(
+    search: str, candidates: int, threshold: float | None, retriever_weight: float, *, with_reranker: bool
+) -> None:
     if search not in KINDS:
         raise UnknownNameError("kind of search", search, KINDS)
     if candidates < 1:
         raise EventformersError(f"candidates is {candidates}; accepted: 1 or more")
+    check_retriever_weight(retriever_weight, with_reranker=with_reranker)
     if with_reranker and threshold is not None and not 0 < threshold < 1:
         raise EventformersError(f"the threshold is {threshold}; accepted: a probability between 0 and 1")
     if threshold is not None and not math.isfinite(threshold):
