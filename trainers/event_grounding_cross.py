@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import get_args
 
 import torch
 from transformers import PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.hierarchy_settings import EventHierarchiesConfig
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.models.configuration_event_grounding import EventGroundingCrossConfig
 from eventformers.models.grounding_tokens import TokenRow, pair_row
 from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification
 from eventformers.trainers.grounding_data import (
     DRAW_SETTING_TYPES,
+    check_rows,
     describe_data,
     draw_mentions,
     load_training_splits,
@@ -23,14 +25,14 @@ from eventformers.trainers.grounding_data import (
     make_tokeniser,
     mentions_too_long,
 )
-from eventformers.trainers.grounding_rows import CandidateRow, CandidateRows, EventTexts
+from eventformers.trainers.grounding_rows import CandidateRow, CandidateRows, EventTexts, MissedGold
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.method import Method, TrainingData
 from eventformers.trainers.recipes import Recipe, check_types
 from eventformers.trainers.retrieved_candidates import retrieve_candidates
 
 # What the builder reads, the builder checks.
-_SETTING_TYPES = {"retriever": str | None, "candidates": int, **DRAW_SETTING_TYPES}
+_SETTING_TYPES = {"retriever": str | None, "candidates": int, "missed_gold": str, **DRAW_SETTING_TYPES}
 _DATA = ("mentions", "events")
 
 
@@ -79,10 +81,12 @@ def _prepare(
     seed: int,
 ) -> TrainingData:
     """Load mentions and events, retrieve the candidates, and make the collator."""
-    views = {"candidates": 8, **recipe.views}
+    views = {"candidates": 8, "missed_gold": "add", **recipe.views}
     check_types(views, _SETTING_TYPES)
     if views["candidates"] < 2:
         raise EventformersError(f"setting candidates: found {views['candidates']}; accepted: 2 or more")
+    if views["missed_gold"] not in get_args(MissedGold):
+        raise UnknownNameError("setting missed_gold", views["missed_gold"], get_args(MissedGold))
     builder, _, settings = METHOD.training_dataset(recipe)
     loaded = load_training_splits(data, _DATA, builder, settings)
     tokeniser = make_tokeniser(tokenizer, head, reads_pairs=True)
@@ -90,7 +94,8 @@ def _prepare(
     mentions, drawn = draw_mentions(loaded["mentions"], views, seed)
     pairs = make_linking_pairs(mentions, events, settings)
     retrieved = retrieve_candidates(views.get("retriever"), pairs, events, views["candidates"])
-    rows = CandidateRows(pairs, events, retrieved)
+    rows = CandidateRows(pairs, events, retrieved, views["missed_gold"])
+    check_rows(rows, "a retriever that finds gold events, or missed_gold: add")
     told = {
         **rows.gold,
         **drawn,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TypedDict
+from typing import Literal, TypeAlias, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,10 @@ from eventformers.models.grounding_tokens import EventText, MentionText
 from eventformers.trainers.codes import PADDING, Codes, codes_of, padded, text_column
 
 _MENTION_COLUMNS = ["context_left", "mention", "context_right", "title", "date"]
+
+
+MissedGold: TypeAlias = Literal["add", "skip"]
+"""What becomes of gold events that were not retrieved."""
 
 
 class LinkingRow(TypedDict):
@@ -166,31 +170,38 @@ class LinkingPairs(TorchDataset):
 class CandidateRows(TorchDataset):
     """The mentions with their candidates, gold ones among them (Ou et al., 2023, section 5.1).
 
-    Gold events that were not retrieved stand in place of the lowest-scored candidates that are not gold.
+    Gold events that were not retrieved stand in place of the lowest-scored candidates that are not gold, or
+    their mentions are left out.
 
     Args:
         pairs: the mentions with their gold events.
         events: the knowledge base.
         retrieved: rows of `events` that were retrieved for each mention, best first, `(mentions,
             candidates)`; -1 fills up.
+        missed_gold: `add`, as in the paper, or `skip` leaves out mentions of which a gold event was missed.
 
     Attributes:
         gold: number of gold events of all mentions, and of those that were retrieved.
         skipped: what makes no row or no candidate, by reason.
     """
 
-    def __init__(self, pairs: LinkingPairs, events: EventTexts, retrieved: Codes) -> None:
+    def __init__(
+        self, pairs: LinkingPairs, events: EventTexts, retrieved: Codes, missed_gold: MissedGold = "add"
+    ) -> None:
         self._pairs, self._events, self._retrieved = pairs, events, retrieved
-        self._mention, starts = np.unique(pairs.mention_of, return_index=True)
-        self._starts = np.append(starts, len(pairs))
-        self.gold = {
-            "gold_events": len(pairs),
-            "gold_events_retrieved": int(
-                (retrieved[pairs.mention_of] == pairs.event_row[:, None]).any(axis=1).sum()
-            ),
+        self._mention, starts, gold = np.unique(pairs.mention_of, return_index=True, return_counts=True)
+        found = (retrieved[pairs.mention_of] == pairs.event_row[:, None]).any(axis=1)
+        self.gold = {"gold_events": len(pairs), "gold_events_retrieved": int(found.sum())}
+        missed = np.zeros(len(gold), dtype=bool)
+        if missed_gold == "skip":
+            missed = np.add.reduceat(found, starts, dtype=np.int64) < gold
+        beyond = np.maximum(gold - retrieved.shape[1], 0)
+        self.skipped = pairs.skipped | {
+            "gold_event_beyond_the_candidates": int(beyond[~missed].sum()),
+            "mention_with_missed_gold_event": int(missed.sum()),
         }
-        beyond = np.maximum(np.diff(self._starts) - retrieved.shape[1], 0)
-        self.skipped = pairs.skipped | {"gold_event_beyond_the_candidates": int(beyond.sum())}
+        self._mention = self._mention[~missed]
+        self._gold = np.stack([starts, starts + gold], axis=-1)[~missed]
 
     def __len__(self) -> int:
         return len(self._mention)
@@ -199,7 +210,8 @@ class CandidateRows(TorchDataset):
         """A row: first the gold events, the atomic one before its ancestors, then the others, best first."""
         mention = int(self._mention[index])
         retrieved = self._retrieved[mention]
-        gold = self._pairs.event_row[self._starts[index] : self._starts[index + 1]]
+        start, end = self._gold[index]
+        gold = self._pairs.event_row[start:end]
         others = retrieved[(retrieved != PADDING) & ~np.isin(retrieved, gold)]
         gold = gold[: len(retrieved)]
         others = others[: len(retrieved) - len(gold)]

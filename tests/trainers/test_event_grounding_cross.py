@@ -31,6 +31,8 @@ from eventformers.training import train
 
 BUDGETS = ("mention_tokens=20", "event_tokens=12", "read_heading=false")
 SETTINGS = (
+    # Of the few mentions none is left out.
+    *("mentions_per_event=null", "missed_gold=add"),
     *(*BUDGETS, "candidates=3", "max_steps=4", "save_steps=2", "logging_steps=1", "learning_rate=1e-3"),
     "per_device_train_batch_size=4",
 )
@@ -226,6 +228,14 @@ class TestTraining:
         assert len(every.train) > 5  # type: ignore[arg-type]
         assert every.description["statistics"]["mentions_drawn"] is None
 
+    def test_mentions_without_their_gold_events(self, tiny_encoder: Path, raw: Path, retriever: Path) -> None:
+        settings = (f"retriever={retriever}", "candidates=2")
+        every, found = (
+            _prepare(tiny_encoder, raw, (*settings, f"missed_gold={kept}")) for kept in ("add", "skip")
+        )
+        missed = found.description["skipped"]["mention_with_missed_gold_event"]
+        assert 0 < missed == len(every.train) - len(found.train)  # type: ignore[arg-type]
+
     @pytest.mark.parametrize(
         ("setting", "message"),
         [
@@ -233,6 +243,8 @@ class TestTraining:
             ("retriever=null", r"setting retriever: found none"),
             ("retriever=3", r"retriever: found 3; accepted: text or null"),
             ("candidates=1", r"candidates: found 1; accepted: 2 or more"),
+            ("missed_gold=drop", r"unknown setting missed_gold 'drop'"),
+            ("missed_gold=1", r"missed_gold: found 1; accepted: text"),
             ("mention_tokens=30", r"mention_tokens \+ event_tokens - 1: found 41; accepted: 32 or less"),
             ("head_dropout=1.0", r"head_dropout is 1\.0"),
             ("hard_negatives=1", r"hard_negatives"),

@@ -167,6 +167,21 @@ class TestCandidates:
         assert rows.skipped["gold_event_beyond_the_candidates"] == 0
         assert rows.skipped["mention_without_gold_event_in_the_language"] == 1
 
+    def test_mentions_of_missed_gold_events_can_be_left_out(self, pairs: LinkingPairs) -> None:
+        """The German mention has two gold events, of which one was found."""
+        added, rows = (CandidateRows(pairs, events(), self.RETRIEVED, kept) for kept in ("add", "skip"))
+        assert [rows[place] for place in range(len(rows))] == [
+            {**added[place], "row": place} for place in range(2)
+        ]
+        assert rows.gold == added.gold
+        assert rows.skipped == {**added.skipped, "mention_with_missed_gold_event": 1}
+        nothing = CandidateRows(pairs, events(), np.full_like(self.RETRIEVED, FEST), "skip")
+        assert (len(nothing), nothing.skipped["mention_with_missed_gold_event"]) == (0, 3)
+        # The place that there is not cannot be missed by a mention that is left out.
+        few = CandidateRows(pairs, events(), self.RETRIEVED[:, :1], "skip")
+        assert [row["candidates"][0].title for row in (few[place] for place in range(len(few)))] == ["Siege"]
+        assert few.skipped["gold_event_beyond_the_candidates"] == 0
+
     def test_the_lowest_scored_others_go(self, pairs: LinkingPairs) -> None:
         """Two places, of which a missing gold event takes the second."""
         retrieved = np.array([[WAR, BATTLE], [SIEGE, WAR], [-1, -1], [FEST, -1]])
