@@ -38,6 +38,7 @@ SETTINGS = {
     "model": "tiny <model>",
     "model_revision": None,
     "reranker": None,
+    "retriever_weight": 0.0,
     "reranker_revision": None,
     "threshold": None,
     "candidates": 2,
@@ -231,6 +232,11 @@ def test_nothing_linked_has_a_page(grounding: Grounding) -> None:
         ({}, "The first one is linked."),
         ({"threshold": -1.5}, "with a score of at least -1.5"),
         ({"reranker": "cross", "threshold": 0.3}, "with a probability of at least 0.3"),
+        ({"reranker": "cross", "threshold": 0.3}, "for each mention, ranked anew by cross. Linked are"),
+        (
+            {"reranker": "cross", "threshold": 0.3, "retriever_weight": 20.0},
+            "ranked anew by cross and 20.0 times their score. Linked are",
+        ),
         ({"search": "ivf", "candidate_language": "en"}, "(ivf), 2 for each mention, all in en"),
         # How the search was chosen says nothing; where it was approximate, its recall is told.
         ({"search": "auto"}, "tiny &lt;model&gt;, 2 for each mention"),
