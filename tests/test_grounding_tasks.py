@@ -104,6 +104,7 @@ def test_a_cross_encoder_orders_candidates_anew(bi_encoder, cross_encoder, tmp_p
     plain_order = [row["candidates"] for row in own.predictions]
     assert [row["candidates"] for row in same_order.predictions] == plain_order
     assert same_order.settings["retriever_weight"] == 1e9
+    assert same_order.baseline.settings["retriever_weight"] == 0
     assert same_order.variant == f"retriever_weight-1000000000.0-candidates-4-reranker-cross-{revision[:8]}"
     alone = GroundingSettings(retriever_weight=2.0)
     with pytest.raises(EventformersError, match=r"retriever_weight: found 2\.0 where nothing ranks anew"):

@@ -167,4 +167,5 @@ def grounding_record(settings: GroundingSettings, cross_encoder: CrossEncoder | 
     """How mentions were linked, for the settings of a result, which must not tell of places on a disk."""
     encoder = None if cross_encoder is None else cross_encoder.encoder
     told: JsonValue = None if encoder is None else {"model": encoder.name, "revision": encoder.revision}
-    return {**asdict(replace(settings, reranker=None)), "reranker": told}
+    used = replace(settings, reranker=None, retriever_weight=settings.retriever_weight if told else 0.0)
+    return {**asdict(used), "reranker": told}
