@@ -106,7 +106,8 @@ def test_a_cross_encoder_orders_candidates_anew(bi_encoder, cross_encoder, tmp_p
     assert same_order.settings["retriever_weight"] == 1e9
     assert same_order.baseline.settings["retriever_weight"] == 0
     assert same_order.variant == f"retriever_weight-1000000000.0-candidates-4-reranker-cross-{revision[:8]}"
-    alone = GroundingSettings(retriever_weight=2.0)
+    assert GroundingSettings(retriever_weight=30).name == GroundingSettings(retriever_weight=30.0).name
+    alone = GroundingSettings(retriever_weight=2)
     with pytest.raises(EventformersError, match=r"retriever_weight: found 2\.0 where nothing ranks anew"):
         evaluate(bi_encoder, "event_linking", grounding=alone)
     with pytest.raises(EventformersError, match="retriever_weight: found -1; accepted: a number from 0"):

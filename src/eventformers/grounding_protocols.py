@@ -92,6 +92,8 @@ class GroundingSettings(ChosenSettings):
         if self.reranker is not None and not (isinstance(self.reranker, str) and self.reranker):
             raise EventformersError(f"reranker: found {self.reranker!r}; accepted: a folder or a Hub id")
         check_retriever_weight(self.retriever_weight)
+        # 30 and 30.0 are one setting, which results name alike.
+        object.__setattr__(self, "retriever_weight", float(self.retriever_weight))
         for name in ("candidates", "depth"):
             number = getattr(self, name)
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
