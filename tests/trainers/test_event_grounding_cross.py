@@ -236,6 +236,17 @@ class TestTraining:
         missed = found.description["skipped"]["mention_with_missed_gold_event"]
         assert 0 < missed == len(every.train) - len(found.train)  # type: ignore[arg-type]
 
+    def test_a_retriever_that_finds_no_gold_event(
+        self, tiny_encoder: Path, raw: Path, retriever: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def find_nothing(_: object, pairs: LinkingPairs, __: object, number: int) -> np.ndarray:
+            return np.full((len(pairs.mentions), number), -1)
+
+        monkeypatch.setattr("eventformers.trainers.event_grounding_cross.retrieve_candidates", find_nothing)
+        message = r"no row to train on \(.*mention_with_missed_gold_event.*missed_gold: add"
+        with pytest.raises(EventformersError, match=message):
+            _prepare(tiny_encoder, raw, (f"retriever={retriever}", "missed_gold=skip"))
+
     @pytest.mark.parametrize(
         ("setting", "message"),
         [
