@@ -235,7 +235,7 @@ def test_nothing_linked_has_a_page(grounding: Grounding) -> None:
         ({"reranker": "cross", "threshold": 0.3}, "for each mention, ranked anew by cross. Linked are"),
         (
             {"reranker": "cross", "threshold": 0.3, "retriever_weight": 20.0},
-            "ranked anew by cross and 20.0 times their score. Linked are",
+            "ranked anew by cross with 20.0 times the score of tiny &lt;model&gt;. Linked are",
         ),
         ({"search": "ivf", "candidate_language": "en"}, "(ivf), 2 for each mention, all in en"),
         # How the search was chosen says nothing; where it was approximate, its recall is told.
