@@ -18,8 +18,9 @@ from datasets.builder import Key
 
 from eventformers.datasets_scripts import events, raw_files
 from eventformers.datasets_scripts.fingerprints import input_fingerprint
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import DataDir, file_digest, raw_paths
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError, UnknownNameError, causes
 
 SAMPLES = Path(__file__).parent / "samples"
 """The bundled sample corpora, in the raw formats, one folder a builder."""
@@ -48,7 +49,7 @@ class BuildReport:
     """
 
     read: Counter[str] = field(default_factory=Counter)
-    skipped: Counter[str] = field(default_factory=Counter)
+    skipped: SkippedRows = field(default_factory=SkippedRows)
     sources: dict[str, SourceCount] = field(default_factory=dict)
     statistics: dict[str, JsonValue] = field(default_factory=dict)
 
@@ -245,17 +246,12 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
         """
         try:
             super().download_and_prepare(*arguments, **options)
-        except datasets.exceptions.DatasetGenerationError as error:
-            cause: BaseException | None = error
-            while cause is not None:
-                if isinstance(cause, EventformersError):
-                    raise cause from None
-                if isinstance(cause, OSError):
-                    raise write_error(self.NAME, cause) from error
-                cause = cause.__cause__ or cause.__context__
-            raise
-        except OSError as error:
-            raise write_error(self.NAME, error) from error
+            return
+        except (datasets.exceptions.DatasetGenerationError, OSError) as error:
+            faults = [cause for cause in causes(error) if isinstance(cause, (EventformersError, OSError))]
+            fault = faults[0] if faults else error
+        # Raised out here: in the handler, the error of `datasets` would become the context of its own cause.
+        raise write_error(self.NAME, fault) if isinstance(fault, OSError) else fault
 
     def _modules(self) -> set[ModuleType]:
         own = {

@@ -7,7 +7,6 @@ in the `Counter` that it is given.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +16,7 @@ from typing import Literal
 from eventformers.datasets_scripts.cloze_readers import read_cloze_items
 from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.licenses import license_of_source
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import (
     checked_event,
     has_word,
@@ -124,7 +124,7 @@ class EventFilter:
                 return "event_with_pronouns_only"
         return None
 
-    def apply(self, document: RawDocument, skipped: Counter[str]) -> list[Event]:
+    def apply(self, document: RawDocument, skipped: SkippedRows) -> list[Event]:
         """The events kept, in their order; the others are counted in `skipped` by reason."""
         kept = []
         for raw in document.events:
@@ -138,7 +138,7 @@ class EventFilter:
 
 def read_documents(
     paths: Iterable[Path],
-    skipped: Counter[str],
+    skipped: SkippedRows,
     predicate_form: str = "surface",
     keep: KeepDocument | None = None,
 ) -> Iterator[RawDocument]:
@@ -191,7 +191,7 @@ def _kind(path: Path, size: int, changed: int) -> RawFileKind | None:
 
 def read_json_lines(
     path: Path,
-    skipped: Counter[str],
+    skipped: SkippedRows,
     predicate_form: str = "surface",
     keep: KeepDocument | None = None,
 ) -> Iterator[RawDocument]:
@@ -233,7 +233,7 @@ def read_json_lines(
         )
 
 
-def read_cloze_contexts(path: Path, skipped: Counter[str]) -> Iterator[RawDocument]:
+def read_cloze_contexts(path: Path, skipped: SkippedRows) -> Iterator[RawDocument]:
     """The context events of each narrative cloze item (Weber et al. 2018), one document an item.
 
     The held-out event and the wrong candidates are left out: they are the answer and its distractors. The
@@ -249,7 +249,7 @@ def read_cloze_contexts(path: Path, skipped: Counter[str]) -> Iterator[RawDocume
         yield RawDocument(item.item_id, path.stem, license_of_source(path.stem), context)
 
 
-def read_tuple_chains(path: Path, skipped: Counter[str]) -> Iterator[RawDocument]:
+def read_tuple_chains(path: Path, skipped: SkippedRows) -> Iterator[RawDocument]:
     """The chains of a file in the format of HAQAE (Weber et al. 2018), each a document of its own.
 
     The source is the stem of the file name.

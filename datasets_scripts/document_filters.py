@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -58,7 +57,7 @@ def kept_documents(
         sources.add(source)
         return split is None or splits.split_of(document_id) == split
 
-    skipped_lines = skipped if counts_lines else Counter[str]()
+    skipped_lines = skipped if counts_lines else skipped.uncounted()
     for document in read_documents(raw_files, skipped_lines, config.predicate_form, keep):
         report.read["chains" if document.chain_id else "documents"] += 1
         report.read["events"] += len(document.events)

@@ -355,7 +355,9 @@ class EventHierarchies(EventDatasetBuilder):
                 continue
             drawn = is_drawn(file, self.config)
             # A file that several splits read is counted with the first.
-            skipped = self.report.skipped if not drawn or self._is_first_split else Counter[str]()
+            skipped = self.report.skipped
+            if drawn and not self._is_first_split:
+                skipped = skipped.uncounted()
             for mention in mentions_of(file, skipped):
                 split = self._splits.get(mention.event_id, first) if drawn else self.split
                 if split == self.split:

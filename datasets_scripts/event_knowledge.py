@@ -24,6 +24,7 @@ from eventformers.datasets_scripts.hierarchy_readers import (
     read_linked_mentions,
     read_mention_table,
 )
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import file_digest
 from eventformers.datasets_scripts.wikidata_reader import (
     Entity,
@@ -52,7 +53,7 @@ def text_files(files: Iterable[HierarchyFile]) -> list[HierarchyFile]:
     return []
 
 
-def mentions_of(file: HierarchyFile, skipped: Counter[str]) -> Iterator[LinkedMention]:
+def mentions_of(file: HierarchyFile, skipped: SkippedRows) -> Iterator[LinkedMention]:
     """The mentions of a file, one after another."""
     reader = read_mention_table if file.kind == "mention_table" else read_linked_mentions
     return reader(file.path, skipped)
@@ -69,7 +70,7 @@ class EventTexts:
     Of texts without a title, and of the second text of an event in a language, the number is counted.
     """
 
-    def __init__(self, read: Counter[str], skipped: Counter[str]) -> None:
+    def __init__(self, read: Counter[str], skipped: SkippedRows) -> None:
         self.languages: dict[str, set[str]] = defaultdict(set)
         self._read, self._skipped = read, skipped
 
@@ -121,7 +122,7 @@ class EventKnowledge:
     splits: dict[str, str] = field(default_factory=dict)
     named: set[str] = field(default_factory=set)
     read: Counter[str] = field(default_factory=Counter)
-    skipped: Counter[str] = field(default_factory=Counter)
+    skipped: SkippedRows = field(default_factory=SkippedRows)
 
     @classmethod
     def of_files(cls, files: Sequence[HierarchyFile]) -> EventKnowledge:
@@ -214,7 +215,7 @@ class MentionSurvey:
         for file in files:
             if file.kind not in MENTION_KINDS:
                 continue
-            for mention in mentions_of(file, Counter()):
+            for mention in mentions_of(file, SkippedRows()):
                 hashes.append(name_hash(mention_id_of(file, mention)))
                 if mention.event_id:
                     found = splits[mention.event_id]

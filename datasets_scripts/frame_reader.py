@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import html
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import read_json_values, text_field
 from eventformers.datasets_scripts.xml_files import XmlElement, children, elements, read_xml
 from eventformers.errors import DataFormatError
@@ -47,7 +48,7 @@ def frame_files(folder: Path) -> list[Path]:
     return [*([relations] if frames and relations.is_file() else []), *frames]
 
 
-def read_frames(paths: Iterable[Path], skipped: Counter[str]) -> Iterator[Frame]:
+def read_frames(paths: Iterable[Path], skipped: SkippedRows) -> Iterator[Frame]:
     """The frames of files as `frame_files` finds them, or of `.jsonl` files.
 
     Parents are those of `frRelation.xml` where it is among the files, else those of the frames' own files.
@@ -148,7 +149,7 @@ def _attribute(element: XmlElement, name: str, path: Path) -> str:
     return value
 
 
-def _frames_of_json(path: Path, skipped: Counter[str]) -> Iterator[tuple[int, Frame]]:
+def _frames_of_json(path: Path, skipped: SkippedRows) -> Iterator[tuple[int, Frame]]:
     for line, record in read_json_values(path, skipped, ACCEPTED_FRAME):
         name = text_field(record, "name", path, line).strip() if isinstance(record, dict) else ""
         if not name:

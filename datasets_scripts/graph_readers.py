@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import read_lines
 from eventformers.datasets_scripts.relation_templates import (
     RelationTemplates,
@@ -87,7 +88,7 @@ def read_triples(
     split: str,
     templates: RelationTemplates,
     read: Counter[str],
-    skipped: Counter[str],
+    skipped: SkippedRows,
 ) -> Iterator[Triple]:
     """The triples of a split in the order of its files.
 
@@ -176,7 +177,7 @@ def _is_of_other_graph(path: Path, graph: str) -> bool:
     return len(fields) > column and fields[column] in relation_templates(other)
 
 
-def _tab_rows(path: Path, graph: str, skipped: Counter[str]) -> Iterator[tuple[int, str, str, str]]:
+def _tab_rows(path: Path, graph: str, skipped: SkippedRows) -> Iterator[tuple[int, str, str, str]]:
     """Line, head, relation and tail of the rows of a tab-separated file."""
     is_conceptnet = graph == "conceptnet"
     accepted = f"{', '.join(_COLUMNS[graph])}, separated by tabs"

@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from eventformers.datasets_scripts.document_splits import SPLITS, name_hash
 from eventformers.datasets_scripts.hierarchy_readers import RELATIONS, Statement
+from eventformers.datasets_scripts.malformed import SkippedRows
 
 Edge = tuple[str, str]
 """Child and parent, or an event and the one that follows it."""
@@ -57,7 +58,7 @@ class EventGraph:
         self._stated[kind][edge] += 1
         self._places.setdefault((kind, edge), place)
 
-    def finish(self, events: Container[str] | None, skipped: Counter[str]) -> None:
+    def finish(self, events: Container[str] | None, skipped: SkippedRows) -> None:
         """Make the graph of what was added.
 
         Args:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +11,7 @@ from typing import NamedTuple
 from eventformers.datasets_scripts.document_splits import SPLITS
 from eventformers.datasets_scripts.hierarchy_files import EDGE_HEADERS, HIERARCHY_FIELDS
 from eventformers.datasets_scripts.licenses import license_of_source, standard_license
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import is_json_lines, read_json_values, read_lines, text_field
 from eventformers.errors import DataFormatError
 
@@ -132,7 +132,7 @@ def plain_id(stated: str) -> str:
     return text[1:] if re.fullmatch(r"Q\d+", text) else text
 
 
-def read_linked_mentions(path: Path, skipped: Counter[str]) -> Iterator[LinkedMention]:
+def read_linked_mentions(path: Path, skipped: SkippedRows) -> Iterator[LinkedMention]:
     """The mentions of a file of JSON lines, plain or compressed, one after another.
 
     XLEL-WD's fields are `context_left`, `mention`, `context_right`, `context_lang` and `label_id`, for
@@ -175,7 +175,7 @@ def read_linked_mentions(path: Path, skipped: Counter[str]) -> Iterator[LinkedMe
         )
 
 
-def read_mention_table(path: Path, skipped: Counter[str]) -> Iterator[LinkedMention]:
+def read_mention_table(path: Path, skipped: SkippedRows) -> Iterator[LinkedMention]:
     """The mentions of a table of XLEL-WD's own pipeline: tabs, no quoting, a header.
 
     The columns are `Wikidata Item`, `Wikipedia Language` or `Language`, `Context` with the mention inside of
@@ -212,7 +212,7 @@ def read_mention_table(path: Path, skipped: Counter[str]) -> Iterator[LinkedMent
         )
 
 
-def read_dictionary(path: Path, skipped: Counter[str]) -> Iterator[EventText]:
+def read_dictionary(path: Path, skipped: SkippedRows) -> Iterator[EventText]:
     """The events of a dictionary of JSON lines, one line for each event and language.
 
     The fields are `label_id`, `label_title`, `label_desc` or `label_description`, and `label_lang`, or those
@@ -244,7 +244,7 @@ def read_dictionary(path: Path, skipped: Counter[str]) -> Iterator[EventText]:
         )
 
 
-def read_description_table(path: Path, skipped: Counter[str]) -> Iterator[EventText]:
+def read_description_table(path: Path, skipped: SkippedRows) -> Iterator[EventText]:
     """The events of a table of XLEL-WD's own pipeline, with `Wikidata Item`, `Wikipedia Language`, `Wikipedia
     Title` and `Wikipedia Description`: tabs, no quoting, a header.
 
@@ -264,7 +264,7 @@ def read_description_table(path: Path, skipped: Counter[str]) -> Iterator[EventT
         yield EventText(line, event_id, language, title, row["Wikipedia Description"].strip())
 
 
-def read_hierarchy(path: Path, skipped: Counter[str]) -> Iterator[HierarchyEntry]:
+def read_hierarchy(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]:
     """The events of a file of hierarchies with their edges, one event a line.
 
     Edges are lists by a key of `RELATIONS`; their items are ids, or objects with a `label_id`. `split`, where
@@ -291,7 +291,7 @@ def read_hierarchy(path: Path, skipped: Counter[str]) -> Iterator[HierarchyEntry
         yield HierarchyEntry(event_id, _stated_split(record, path, line), statements)
 
 
-def read_edges(path: Path, skipped: Counter[str]) -> Iterator[HierarchyEntry]:
+def read_edges(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]:
     """The edges of a CSV file or of JSON lines, one a row.
 
     The columns are `child_id`, `parent_id` and maybe `relation`; `event_id` and `next_event_id`; or
@@ -320,7 +320,7 @@ def read_edges(path: Path, skipped: Counter[str]) -> Iterator[HierarchyEntry]:
         yield HierarchyEntry(None, None, [Statement(subject, relation, other)])
 
 
-def _json_rows(path: Path, skipped: Counter[str]) -> Iterator[tuple[int, Mapping[str, object]]]:
+def _json_rows(path: Path, skipped: SkippedRows) -> Iterator[tuple[int, Mapping[str, object]]]:
     for line, record in read_json_values(path, skipped, "one JSON object a line"):
         if not isinstance(record, dict):
             raise DataFormatError(path, line, f"JSON that is {type(record).__name__}", "one object a line")
@@ -391,7 +391,7 @@ def _stated_split(record: Mapping[str, object], path: Path, line: int) -> str | 
     return split or None
 
 
-def _table_rows(path: Path, skipped: Counter[str]) -> Iterator[tuple[int, dict[str, str]]]:
+def _table_rows(path: Path, skipped: SkippedRows) -> Iterator[tuple[int, dict[str, str]]]:
     """The rows of a table by its header, with their lines. Quotes are characters like any other."""
     lines = read_lines(path)
     header = next(lines)[1].split("\t")

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from eventformers.datasets_scripts.ace_types import ace_frames
 from eventformers.datasets_scripts.licenses import license_of_source, standard_license
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import read_json_values, text_field
 from eventformers.errors import DataFormatError
 
@@ -53,7 +54,7 @@ class Mention(NamedTuple):
     frames: list[str]
 
 
-def read_mentions(path: Path, skipped: Counter[str], notes: Counter[str]) -> Iterator[Mention]:
+def read_mentions(path: Path, skipped: SkippedRows, notes: Counter[str]) -> Iterator[Mention]:
     """The mentions of a file of JSON lines, plain or gzip.
 
     `{"text" | "sentence", "trigger"?, "event_type"?, "parent_type"?, "frames"?, "mention_id" | "id"?,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from eventformers.datasets_scripts.chain_readers import PRONOUNS, RawDocument
 from eventformers.datasets_scripts.events import Event, event_text
+from eventformers.datasets_scripts.malformed import SkippedRows
 
 NO_PROTAGONISTS: frozenset[str] = PRONOUNS | {"all", "some", "thou", "thee", "ye", "'s", "'em"}
 """Arguments that name nobody: equal ones need not be the same person. Pronouns, those of older English and
@@ -49,7 +49,7 @@ def distinct_events(events: Iterable[Event]) -> list[Event]:
 
 
 def document_chains(
-    document: RawDocument, events: list[Event], min_length: int, skipped: Counter[str]
+    document: RawDocument, events: list[Event], min_length: int, skipped: SkippedRows
 ) -> Iterator[Chain]:
     """The chains of a document that have at least `min_length` distinct events.
 

@@ -9,14 +9,18 @@ import json
 import os
 import unicodedata
 import zlib
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from eventformers.datasets_scripts.events import Event
-from eventformers.errors import DataFormatError, EventformersError
+from eventformers.datasets_scripts.malformed import SkippedRows
+from eventformers.errors import DataFormatError, EventformersError, nearest_name, shown
+
+MAX_LINE_BYTES_VARIABLE = "EVENTFORMERS_MAX_LINE_BYTES"
+DEFAULT_MAX_LINE_BYTES = 64 * 2**20
+"""The longest line of a raw file in bytes where the environment does not set `MAX_LINE_BYTES_VARIABLE`."""
 
 ACCEPTED_EVENT = "a subject, a predicate and an object, at least one of them with a word"
 
@@ -42,26 +46,59 @@ def raw_paths(data_dir: DataDir) -> list[Path]:
     return paths
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a UTF-8 text file, plain, gzip or bzip2, with their numbers from 1, without line ends.
-
-    A byte order mark is taken off. Blank lines are yielded too.
+def max_line_bytes() -> int:
+    """Return the longest line, in bytes, that `read_lines` accepts.
 
     Raises:
-        DataFormatError: the file is empty, is not UTF-8, or is a broken gzip or bzip2 file.
+        EventformersError: the environment variable is not a positive integer.
+    """
+    value = os.environ.get(MAX_LINE_BYTES_VARIABLE, str(DEFAULT_MAX_LINE_BYTES))
+    if not (value.isascii() and value.isdigit() and int(value) > 0):
+        raise EventformersError(
+            f"{MAX_LINE_BYTES_VARIABLE}: found {shown(value)}; accepted: a positive number of bytes"
+        )
+    return int(value)
+
+
+def read_lines(path: Path, skipped: SkippedRows | None = None) -> Iterator[tuple[int, str]]:
+    """The lines of a UTF-8 text file, plain, gzip or bzip2, with their numbers from 1, without line ends.
+
+    A byte order mark is taken off. Blank lines are yielded too. Memory is bounded by the longest line
+    accepted, `max_line_bytes()`.
+
+    Args:
+        path: the file.
+        skipped: decides on lines that are not UTF-8; None raises for the first.
+
+    Raises:
+        DataFormatError: the file is empty, is not UTF-8, has a line that is too long, or is a broken gzip or
+            bzip2 file.
         EventformersError: the file cannot be opened.
     """
     number = 0
+    longest = max_line_bytes()
     try:
         with _open_bytes(path) as stream:
-            for number, raw in enumerate(stream, start=1):
+            for number, raw in enumerate(iter(partial(stream.readline, longest + 1), b""), start=1):
+                if len(raw) > longest:
+                    raise DataFormatError(
+                        path,
+                        number,
+                        f"a line of more than {longest:,} bytes",
+                        f"shorter lines, or a higher limit in the environment variable "
+                        f"{MAX_LINE_BYTES_VARIABLE}",
+                    )
                 try:
                     text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as error:
                     byte = raw[error.start]
-                    raise DataFormatError(
+                    fault = DataFormatError(
                         path, number, f"the byte 0x{byte:02x} at position {error.start + 1}", "UTF-8 text"
-                    ) from error
+                    )
+                    if skipped is None:
+                        raise fault from error
+                    skipped.leave_out(fault, "line")
+                    continue
                 yield number, text.rstrip("\r\n")
     except (EOFError, zlib.error, OSError) as error:
         # What the system refuses has a number; what is found broken while it is unpacked has none.
@@ -74,29 +111,102 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
         raise DataFormatError(path, None, "an empty file", "at least one line of data")
 
 
-def read_json_values(path: Path, skipped: Counter[str], accepted: str) -> Iterator[tuple[int, Any]]:
+def parse_json(
+    text: str, path: Path, line: int | None, accepted: str, *, whole_characters: bool = True
+) -> Any:
+    """The value of a JSON text, in which no content can be lost or break later.
+
+    Args:
+        text: the JSON.
+        path: its file, for errors.
+        line: its line, for errors; None where the whole file is one value.
+        accepted: what would be accepted, for errors.
+        whole_characters: refuse half of a surrogate pair, which UTF-8 cannot hold.
+
+    Raises:
+        DataFormatError: it is no JSON, is nested too deeply, has a key twice in one object, or has
+            half of a surrogate pair.
+    """
+    try:
+        value = json.loads(text, object_pairs_hook=_unique_keys)
+        if whole_characters and "\\u" in text:
+            # Half of a surrogate pair has an escape in JSON, and none in UTF-8.
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except json.JSONDecodeError as error:
+        raise DataFormatError(path, line, f"no JSON ({error.msg})", accepted) from error
+    except UnicodeEncodeError as error:
+        raise DataFormatError(path, line, "half of a surrogate pair", "whole characters") from error
+    except RecursionError as error:
+        raise DataFormatError(path, line, "JSON that is nested too deeply", accepted) from error
+    except ValueError as error:
+        raise DataFormatError(path, line, f"JSON that cannot be read ({error})", accepted) from error
+    return value
+
+
+def read_json_values(
+    path: Path, skipped: SkippedRows, accepted: str, *, whole_characters: bool = True
+) -> Iterator[tuple[int, Any]]:
     """The values of a file with one JSON value a line, with the numbers of the lines; blank ones are counted.
 
     Args:
         path: the file, as `read_lines` takes it.
-        skipped: gets the number of blank lines, as `blank_line`.
+        skipped: gets the number of blank lines, as `blank_line`, and decides on malformed ones.
         accepted: what a line may be, for errors.
+        whole_characters: see `parse_json`.
 
     Raises:
         DataFormatError: a line is no JSON, or nested deeper than can be read; or as `read_lines`.
         EventformersError: the file cannot be opened.
     """
-    for line, text in read_lines(path):
+    for line, text in read_lines(path, skipped):
         if not text.strip():
             skipped["blank_line"] += 1
             continue
         try:
-            value = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise DataFormatError(path, line, f"no JSON ({error.msg})", accepted) from error
-        except (RecursionError, ValueError) as error:
-            raise DataFormatError(path, line, f"JSON that cannot be read ({error})", accepted) from error
-        yield line, value
+            value = parse_json(text, path, line, accepted, whole_characters=whole_characters)
+        except DataFormatError as error:
+            skipped.leave_out(error, "line")
+        else:
+            yield line, value
+
+
+def check_keys(
+    record: Mapping[str, object],
+    known: Iterable[str],
+    path: Path,
+    line: int | None,
+    *,
+    what: str = "key",
+) -> None:
+    """Refuse keys or columns that a format does not document, so that a misspelt one loses nothing.
+
+    Args:
+        record: a JSON object or a row.
+        known: the keys of the format, those included that are documented as ignored.
+        path: the file, for errors.
+        line: the line, for errors.
+        what: what the keys are called, such as "column".
+
+    Raises:
+        DataFormatError: a key is not known; names the nearest that is.
+    """
+    accepted = known if isinstance(known, (set, frozenset, dict)) else set(known)
+    for key in record:
+        if key not in accepted:
+            nearest = nearest_name(key, accepted)
+            hint = f" (did you mean {nearest!r}?)" if nearest else ""
+            raise DataFormatError(
+                path, line, f"the {what} {shown(key)}{hint}", f"the {what}s {', '.join(sorted(accepted))}"
+            )
+
+
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    record = dict(pairs)
+    if len(record) != len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {shown(repeated)} twice in one object")
+    return record
 
 
 def is_json_lines(path: Path) -> bool:

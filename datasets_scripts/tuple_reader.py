@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from eventformers.datasets_scripts.events import Event
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import checked_event, read_lines
 from eventformers.errors import DataFormatError
 
@@ -24,7 +24,7 @@ def is_tuple_line(text: str) -> bool:
     return _EVENT_SEPARATOR in text
 
 
-def read_tuple_lines(path: Path, skipped: Counter[str]) -> Iterator[tuple[int, list[Event]]]:
+def read_tuple_lines(path: Path, skipped: SkippedRows) -> Iterator[tuple[int, list[Event]]]:
     """Line number and events of each chain.
 
     The preposition becomes the end of the predicate, as `subject|predicate|object` files have it, and

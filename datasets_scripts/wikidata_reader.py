@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from eventformers.datasets_scripts.hierarchy_readers import RELATIONS, EventText, Statement, plain_id
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import read_json_values, read_lines, text_field
 from eventformers.errors import DataFormatError
 
@@ -45,7 +45,7 @@ class Entity(NamedTuple):
     texts: list[EventText]
 
 
-def read_entities(path: Path, skipped: Counter[str], edges_only: bool = False) -> Iterator[Entity]:
+def read_entities(path: Path, skipped: SkippedRows, edges_only: bool = False) -> Iterator[Entity]:
     """The items of an entity dump (JSON, one entity a line) that could be events or have edges of events.
 
     One line is held at a time. A line that names none of the properties that decide is not even parsed, so
@@ -90,7 +90,7 @@ def read_entities(path: Path, skipped: Counter[str], edges_only: bool = False) -
         )
 
 
-def read_item_properties(path: Path, skipped: Counter[str]) -> Iterator[Statement]:
+def read_item_properties(path: Path, skipped: SkippedRows) -> Iterator[Statement]:
     """The edges in `wd_item_props.jsonl`: `{"qid", "pid", "datavalue": […]}`, one line for each item and
     property. The other item stands at `datavalue[i]["value"]["id"]["value"]`, or straight at `"id"`.
 
@@ -120,7 +120,7 @@ def read_item_properties(path: Path, skipped: Counter[str]) -> Iterator[Statemen
                 skipped["statement_without_item"] += 1
 
 
-def read_item_descriptions(path: Path, skipped: Counter[str]) -> Iterator[EventText]:
+def read_item_descriptions(path: Path, skipped: SkippedRows) -> Iterator[EventText]:
     """The labels and descriptions in `wd_item_descriptions.jsonl`, one line for each item and language.
 
     Args:
@@ -147,7 +147,7 @@ def is_event_candidate(properties: Container[str]) -> bool:
     return has_time and any(name in properties for name in PLACE_PROPERTIES)
 
 
-def _statements(event_id: str, claims: Mapping[str, object], skipped: Counter[str]) -> Iterator[Statement]:
+def _statements(event_id: str, claims: Mapping[str, object], skipped: SkippedRows) -> Iterator[Statement]:
     for relation in EDGE_PROPERTIES:
         claim = claims.get(relation)
         for statement in claim if isinstance(claim, list) else []:

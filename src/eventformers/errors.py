@@ -3,12 +3,45 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 
 class EventformersError(Exception):
     """What was wrong, what was received, what is accepted and what to do, in one line."""
+
+
+SHOWN_CHARACTERS = 200
+"""The longest part of a received value that a message repeats."""
+
+
+def shown(value: object) -> str:
+    """Return a received value as a message repeats it: its `repr`, truncated to `SHOWN_CHARACTERS`.
+
+    Args:
+        value: any value; one that cannot be printed is named by its type.
+    """
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):
+        # Values nested too deeply, and integers of more digits than Python prints.
+        return f"a {type(value).__name__} that cannot be printed"
+    # Lone surrogates cannot be written to a terminal.
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    if len(text) <= SHOWN_CHARACTERS:
+        return text
+    return f"{text[:SHOWN_CHARACTERS]}… ({len(text):,} characters)"
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error, its cause, the cause of that and so on; each once, even if they form a cycle."""
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        yield cause
+        cause = cause.__cause__ or cause.__context__
 
 
 class DataFormatError(EventformersError):
@@ -19,13 +52,35 @@ class DataFormatError(EventformersError):
         line: its line, counted from 1; None where the whole file is at fault.
         found: what stands there.
         accepted: what would be accepted there.
+        way_on: what the user can do beside mending the file.
     """
 
-    def __init__(self, path: str | Path, line: int | None, found: str, accepted: str) -> None:
+    def __init__(
+        self, path: str | Path, line: int | None, found: str, accepted: str, way_on: str = ""
+    ) -> None:
         self.path, self.line, self.found, self.accepted = Path(path), line, found, accepted
+        self.way_on = way_on
         where = f"{path}, line {line}" if line is not None else f"{path}"
-        super().__init__(f"{where}: found {found}; accepted: {accepted}")
+        super().__init__(f"{where}: found {found}; accepted: {accepted}{way_on and f'; {way_on}'}")
 
+
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that an unknown one was most likely meant to be; None where none is near.
+
+    Case, accents and letters of other alphabets that look alike do not count.
+    """
+    plain = {_plain_name(one): one for one in sorted(known)}
+    near = difflib.get_close_matches(_plain_name(name[:SHOWN_CHARACTERS]), plain, n=1, cutoff=0.4)
+    return plain[near[0]] if near else None
+
+
+def _plain_name(name: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", name.casefold().strip())
+    return "".join(char for char in decomposed if not unicodedata.combining(char)).translate(_LOOKALIKES)
+
+
+_LOOKALIKES = str.maketrans("аеорсухіјѕԁոտ", "aeopcyxijsdnu") | str.maketrans("αειοκνρτυ", "aeiokvptu")
+"""Cyrillic, Armenian and Greek letters in small type, and the Latin ones that they look like."""
 
 _SHOWN_NAMES = 30
 
@@ -41,10 +96,10 @@ class UnknownNameError(EventformersError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         accepted = sorted(known)
-        nearest = difflib.get_close_matches(name, accepted, n=1, cutoff=0.4)
-        hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+        nearest = nearest_name(name, accepted)
+        hint = f" Did you mean {nearest!r}?" if nearest else ""
         told = ", ".join(accepted)
         if len(accepted) > _SHOWN_NAMES:
             few = difflib.get_close_matches(name, accepted, n=8, cutoff=0.0)
             told = f"{len(accepted)} names, among them {', '.join(sorted(few))}"
-        super().__init__(f"unknown {kind} {name!r}.{hint} Accepted: {told}.")
+        super().__init__(f"unknown {kind} {shown(name)}.{hint} Accepted: {told}.")

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
 
+from eventformers.errors import causes
+
 _STAGING_PREFIX = ".staging-"
 # Libraries in Rust and C++ turn a full disk into errors of their own.
 _FULL_DISK_TEXTS = ("No space left on device", "Disk quota exceeded", "File too large", "inline_container.cc")
@@ -17,12 +19,8 @@ _FULL_DISK_TEXTS = ("No space left on device", "Disk quota exceeded", "File too 
 
 def full_disk(error: BaseException) -> BaseException | None:
     """The error of a full disk among an error and its causes; None where there is none."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if any(text in str(cause) for text in _FULL_DISK_TEXTS):
-            return cause
-        cause = cause.__cause__ or cause.__context__
-    return None
+    found = (cause for cause in causes(error) if any(text in str(cause) for text in _FULL_DISK_TEXTS))
+    return next(found, None)
 
 
 def temporary_beside(path: Path) -> Path:

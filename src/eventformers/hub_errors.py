@@ -14,7 +14,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, causes
 
 LOG_IN = "log in with `hf auth login`, or set HF_TOKEN to a token that may write"
 RERUN = "run the command again: what is there is not sent again"
@@ -87,12 +87,10 @@ def _is_of_network(error: BaseException) -> bool:
 
     The client of the Hub changed its library of HTTP before, so the errors go by their module.
     """
-    cause: BaseException | None = error
-    while cause is not None:
+    for cause in causes(error):
         module = type(cause).__module__.split(".")[0]
-        if module.startswith("httpx") or module == "httpcore" or isinstance(cause, ConnectionError):
+        if module.startswith("httpx") or module == "httpcore":
             return True
-        if isinstance(cause, TimeoutError):
+        if isinstance(cause, (ConnectionError, TimeoutError)):
             return True
-        cause = cause.__cause__ or cause.__context__
     return False

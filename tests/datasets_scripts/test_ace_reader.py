@@ -10,6 +10,7 @@ from xml.sax.saxutils import escape
 import pytest
 
 from eventformers.datasets_scripts.ace_reader import annotation_files, read_ace
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.mention_reader import Mention
 from eventformers.errors import DataFormatError
 
@@ -46,7 +47,7 @@ def read(folder: Path, xml: str, text: str = TEXT) -> tuple[list[Mention], Count
     (folder / "x.sgm").write_bytes(text.encode())
     (folder / "x.apf.xml").write_text(xml, encoding="utf-8")
     notes: Counter[str] = Counter()
-    return list(read_ace([folder / "x.apf.xml"], "ace2005", "LDC", Counter(), notes)), notes
+    return list(read_ace([folder / "x.apf.xml"], "ace2005", "LDC", SkippedRows(), notes)), notes
 
 
 def test_a_mention_at_its_offsets(tmp_path: Path) -> None:
@@ -168,10 +169,10 @@ def test_texts_that_are_missing_or_no_utf_8(tmp_path: Path) -> None:
     xml = tmp_path / "x.apf.xml"
     xml.write_text(annotation(), encoding="utf-8")
     with pytest.raises(DataFormatError, match=r"x\.apf\.xml: found no x\.sgm beside it"):
-        list(read_ace([xml], "a", "b", Counter(), Counter()))
+        list(read_ace([xml], "a", "b", SkippedRows(), SkippedRows()))
     (tmp_path / "x.sgm").write_bytes(b"ab\xe9")
     with pytest.raises(DataFormatError, match=r"x\.sgm: found the byte 0xe9 at position 3"):
-        list(read_ace([xml], "a", "b", Counter(), Counter()))
+        list(read_ace([xml], "a", "b", SkippedRows(), SkippedRows()))
 
 
 def test_which_annotations_of_ldc_are_read(tmp_path: Path) -> None:

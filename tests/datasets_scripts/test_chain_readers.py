@@ -18,6 +18,7 @@ from eventformers.datasets_scripts.chain_readers import (
     read_json_lines,
 )
 from eventformers.datasets_scripts.events import Event
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.errors import DataFormatError
 
 
@@ -26,7 +27,7 @@ def event(subject: str, predicate: str, object_: str = "") -> Event:
 
 
 def read(path: Path, **options: str) -> list[RawDocument]:
-    return list(read_documents([path], Counter(), **options))
+    return list(read_documents([path], SkippedRows(), **options))
 
 
 def test_extracted_events_keep_their_surface_and_negation(tmp_path: Path) -> None:
@@ -59,7 +60,7 @@ def test_plain_json_lines_take_lists_and_objects(tmp_path: Path) -> None:
         '{"document_id": 7, "source": "s", "license": "MIT", "events": []}\n',
         encoding="utf-8",
     )
-    skipped: Counter[str] = Counter()
+    skipped = SkippedRows()
     first, second = read_json_lines(path, skipped)
     assert [raw.event for raw in first.events] == [
         event("man", "shut", "door"),
@@ -79,7 +80,7 @@ def test_cloze_items_give_their_context_alone(tmp_path: Path) -> None:
         "|fell|\nHOLDOUT_SEP\nx|y|z\nNEG_SEP\nu|v|w\n",
         encoding="utf-8",
     )
-    skipped: Counter[str] = Counter()
+    skipped = SkippedRows()
     documents = list(read_cloze_contexts(path, skipped))
     assert [[raw.event for raw in document.events] for document in documents] == [
         [event("rocket", "rose at", "station"), event("", "exploded")],
@@ -159,7 +160,7 @@ def test_the_filter_says_why_an_event_goes() -> None:
 
 
 def test_the_real_files_are_read_whole(shared_data: Path) -> None:
-    skipped: Counter[str] = Counter()
+    skipped = SkippedRows()
     paths = [shared_data / "mcnc" / "mcnc_dev.txt", shared_data / "mcnc" / "cmcnc_dev.txt"]
     documents = list(read_documents(paths, skipped))
     assert Counter(document.source for document in documents) == {"mcnc_dev": 2000, "cmcnc_dev": 71}
@@ -175,4 +176,4 @@ def test_json_that_python_cannot_read(tmp_path: Path, text: str) -> None:
     path = tmp_path / "deep.jsonl"
     path.write_text(f'{{"events": {text}\n', encoding="utf-8")
     with pytest.raises(DataFormatError, match=r"deep\.jsonl"):
-        list(read_documents([path], Counter()))
+        list(read_documents([path], SkippedRows()))

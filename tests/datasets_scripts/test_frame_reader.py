@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from eventformers.datasets_scripts.frame_reader import (
     plain_definition,
     read_frames,
 )
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.errors import DataFormatError
 
 FRAME = (
@@ -53,10 +53,10 @@ def folder(tmp_path: Path) -> Path:
 def test_parents_come_from_the_relations_or_else_from_the_frames(folder: Path) -> None:
     text = "A Doer acts. See R&D."
     own = [Frame("1", "Act", text, ["Event"]), Frame("2", "Run", text, ["Event"])]
-    assert list(read_frames(frame_files(folder), Counter())) == own
+    assert list(read_frames(frame_files(folder), SkippedRows())) == own
     assert frame_files(folder / "frame") == frame_files(folder)
     (folder / "frRelation.xml").write_text(RELATIONS, encoding="utf-8")
-    rows = list(read_frames(frame_files(folder), Counter()))
+    rows = list(read_frames(frame_files(folder), SkippedRows()))
     assert [(row.name, row.parents) for row in rows] == [("Act", []), ("Run", ["Act", "Move"])]
 
 
@@ -64,7 +64,7 @@ def test_json_lines(tmp_path: Path) -> None:
     path = tmp_path / "frames.jsonl"
     rows = [{"id": 7, "name": "A", "definition": " a\n b ", "parents": ["B"]}, {"name": "B"}]
     path.write_text("\n\n".join(map(json.dumps, rows)), encoding="utf-8")
-    skipped: Counter[str] = Counter()
+    skipped = SkippedRows()
     assert list(read_frames([path], skipped)) == [Frame("7", "A", "a b", ["B"]), Frame("B", "B", "", [])]
     assert skipped == {"blank_line": 1}
 
@@ -94,7 +94,7 @@ def test_what_is_refused(tmp_path: Path, name: str, text: str, line: int, found:
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
     with pytest.raises(DataFormatError, match=re.escape(found)) as caught:
-        list(read_frames([path], Counter()))
+        list(read_frames([path], SkippedRows()))
     assert caught.value.line == line
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from eventformers.datasets_scripts.graph_readers import Triple, read_triples, split_files
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.relation_templates import relation_templates
 from eventformers.errors import DataFormatError
 
@@ -25,7 +26,7 @@ def read(
     graph: str, *files: Path, split: str = "train"
 ) -> tuple[list[Triple], dict[str, int], dict[str, int]]:
     counts: Counter[str] = Counter()
-    skipped: Counter[str] = Counter()
+    skipped = SkippedRows()
     triples = list(read_triples(files, graph, split, relation_templates(graph), counts, skipped))
     return triples, dict(counts), dict(skipped)
 

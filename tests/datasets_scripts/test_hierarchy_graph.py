@@ -8,10 +8,11 @@ import pytest
 
 from eventformers.datasets_scripts.hierarchy_graph import EventGraph, component_splits, later_split
 from eventformers.datasets_scripts.hierarchy_readers import RELATIONS, Statement
+from eventformers.datasets_scripts.malformed import SkippedRows
 
 
 def graph_of(*statements: tuple[str, str, str], events: str | None = None) -> tuple[EventGraph, Counter[str]]:
-    graph, skipped = EventGraph(), Counter[str]()
+    graph, skipped = EventGraph(), SkippedRows()
     for place, statement in enumerate(statements):
         graph.add(Statement(*statement), place)
     graph.finish(set(events.split()) if events is not None else None, skipped)

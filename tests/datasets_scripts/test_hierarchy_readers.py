@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from eventformers.datasets_scripts.hierarchy_readers import (
     read_linked_mentions,
     read_mention_table,
 )
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import read_lines
 from eventformers.errors import DataFormatError
 
@@ -46,7 +46,7 @@ def test_ids_of_wikidata_lose_their_q(stated: str, plain: str) -> None:
 
 
 def test_a_mention_of_xlel_wd(tmp_path: Path) -> None:
-    (mention,) = read_linked_mentions(write(tmp_path / "m.jsonl", MENTION), Counter())
+    (mention,) = read_linked_mentions(write(tmp_path / "m.jsonl", MENTION), SkippedRows())
     assert mention._asdict() == {
         "line": 1,
         "mention_id": "",
@@ -72,7 +72,7 @@ def test_further_fields_of_mentions(tmp_path: Path) -> None:
         "source": "own",
         "license": "cc by 4.0",
     }
-    (mention,) = read_linked_mentions(write(tmp_path / "m.jsonl", {**MENTION, **more}), Counter())
+    (mention,) = read_linked_mentions(write(tmp_path / "m.jsonl", {**MENTION, **more}), SkippedRows())
     assert (mention.title, mention.date, mention.mention_id) == ("News", "2012-08-12", "m1")
     assert mention.gold_events == ["7", "8"]
     assert (mention.source, mention.license) == ("own", "CC-BY-4.0")
@@ -84,7 +84,7 @@ def test_right_to_left_and_combining_characters_stay_as_they_are(tmp_path: Path)
         "mention": "حرب أكتوبر",
         "context_right": " cafe\u0301 \u0928\u093f\u200d",
     }
-    (mention,) = read_linked_mentions(write(tmp_path / "m.jsonl", {**MENTION, **texts}), Counter())
+    (mention,) = read_linked_mentions(write(tmp_path / "m.jsonl", {**MENTION, **texts}), SkippedRows())
     assert {name: getattr(mention, name) for name in texts} == texts
 
 
@@ -104,21 +104,21 @@ def test_faults_of_mentions_are_told_with_their_line(tmp_path: Path, row: Any, f
     path = tmp_path / "m.jsonl"
     path.write_text(json.dumps(MENTION) + "\n" + json.dumps(row) + "\n", encoding="utf-8")
     with pytest.raises(DataFormatError, match=r"m\.jsonl, line 2") as caught:
-        list(read_linked_mentions(path, Counter()))
+        list(read_linked_mentions(path, SkippedRows()))
     assert found in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["label_desc", "label_description"])
 def test_both_spellings_of_the_description(tmp_path: Path, name: str) -> None:
     row = {"label_id": "Q5", "label_title": " Fall ", name: "It fell.", "label_lang": "en"}
-    (event,) = read_dictionary(write(tmp_path / "d.jsonl", row), Counter())
+    (event,) = read_dictionary(write(tmp_path / "d.jsonl", row), SkippedRows())
     assert event[1:] == ("5", "en", "Fall", "It fell.")
 
 
 def test_a_description_that_is_not_a_number_is_none(tmp_path: Path) -> None:
     path = tmp_path / "d.jsonl"
     path.write_text('{"label_id": 5, "label_title": "Fall", "label_desc": NaN, "label_lang": "en"}\n\n')
-    skipped: Counter[str] = Counter()
+    skipped = SkippedRows()
     (event,) = read_dictionary(path, skipped)
     assert event[1:] == ("5", "en", "Fall", "")
     assert skipped == {"blank_line": 1}
@@ -134,7 +134,7 @@ def test_a_description_that_is_not_a_number_is_none(tmp_path: Path) -> None:
 )
 def test_faults_of_dictionaries(tmp_path: Path, row: object, found: str) -> None:
     with pytest.raises(DataFormatError, match=f"line 1: found {found}"):
-        list(read_dictionary(write(tmp_path / "d.jsonl", row), Counter()))
+        list(read_dictionary(write(tmp_path / "d.jsonl", row), SkippedRows()))
 
 
 def test_hierarchies_by_name_and_by_property(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_hierarchies_by_name_and_by_property(tmp_path: Path) -> None:
         {"label_id": "1", "part_of": [{"label_id": "2", "count": 4}], "follows": ["3"], "split": "dev"},
         {"label_id": "2", "P527": ["Q1"], "P361": [], "P155": [], "P156": [4]},
     )
-    first, second = read_hierarchy(path, Counter())
+    first, second = read_hierarchy(path, SkippedRows())
     assert first == ("1", "validation", [Statement("1", "part_of", "2"), Statement("1", "follows", "3")])
     assert second == ("2", None, [Statement("2", "P527", "1"), Statement("2", "P156", "4")])
 
@@ -159,7 +159,7 @@ def test_hierarchies_by_name_and_by_property(tmp_path: Path) -> None:
 )
 def test_faults_of_hierarchies(tmp_path: Path, row: object, found: str) -> None:
     with pytest.raises(DataFormatError) as caught:
-        list(read_hierarchy(write(tmp_path / "h.jsonl", row), Counter()))
+        list(read_hierarchy(write(tmp_path / "h.jsonl", row), SkippedRows()))
     assert f"line 1: found {found}" in str(caught.value)
 
 
@@ -174,7 +174,7 @@ def test_faults_of_hierarchies(tmp_path: Path, row: object, found: str) -> None:
 def test_edges_of_csv_files(tmp_path: Path, text: str, statement: tuple[str, str, str]) -> None:
     path = tmp_path / "edges.csv"
     path.write_text(text, encoding="utf-8")
-    (entry,) = read_edges(path, Counter())
+    (entry,) = read_edges(path, SkippedRows())
     assert entry == (None, None, [Statement(*statement)])
 
 
@@ -194,24 +194,24 @@ def test_faults_of_csv_files(tmp_path: Path, text: str, found: str) -> None:
     path = tmp_path / "edges.csv"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(DataFormatError) as caught:
-        list(read_edges(path, Counter()))
+        list(read_edges(path, SkippedRows()))
     assert found in str(caught.value)
 
 
 def test_edges_of_json_lines(tmp_path: Path) -> None:
     path = tmp_path / "edges.jsonl"
     rows = [{"child_id": "1", "parent_id": 2}, {"event_id": "Q1", "next_event_id": "3", "source": "own"}]
-    statements = [entry.statements for entry in read_edges(write(path, *rows), Counter())]
+    statements = [entry.statements for entry in read_edges(write(path, *rows), SkippedRows())]
     assert statements == [[Statement("1", "part_of", "2")], [Statement("1", "followed_by", "3")]]
     with pytest.raises(DataFormatError, match="line 1: found JSON that is list"):
-        list(read_edges(write(path, []), Counter()))
+        list(read_edges(write(path, []), SkippedRows()))
 
 
 def test_tables_of_the_pipeline(tmp_path: Path) -> None:
     path = tmp_path / "xlec-data.tsv"
     header = "Wikidata Item\tWikipedia Language\tWikipedia Title\tWikipedia Inlink Title\tContext\n"
     path.write_text(header + 'Q5\ten\tFall\tPride\tA "quote <a> great fall </a> came.\n\n', encoding="utf-8")
-    skipped: Counter[str] = Counter()
+    skipped = SkippedRows()
     (mention,) = read_mention_table(path, skipped)
     assert (mention.context_left, mention.mention, mention.context_right) == (
         'A "quote ',
@@ -222,14 +222,14 @@ def test_tables_of_the_pipeline(tmp_path: Path) -> None:
     assert skipped == {"blank_line": 1}
     path.write_text(header + "Q5\ten\tFall\tPride\tno mention\n", encoding="utf-8")
     with pytest.raises(DataFormatError, match="line 2: found a Context without a mention"):
-        list(read_mention_table(path, Counter()))
+        list(read_mention_table(path, SkippedRows()))
     path.write_text(header + "Q5\ten\n", encoding="utf-8")
     with pytest.raises(DataFormatError, match=r"line 2: found 2 fields; accepted: .*: 5"):
-        list(read_mention_table(path, Counter()))
+        list(read_mention_table(path, SkippedRows()))
     described = tmp_path / "label_desc.tsv"
     names = "Wikidata Item\tWikipedia Language\tWikipedia Title\tWikipedia Description\n"
     described.write_text(names + "Q5\tde\tSturz\tEr fiel.\n", encoding="utf-8")
-    assert [event[1:] for event in read_description_table(described, Counter())] == [
+    assert [event[1:] for event in read_description_table(described, SkippedRows())] == [
         ("5", "de", "Sturz", "Er fiel.")
     ]
 
@@ -238,7 +238,7 @@ def test_tables_of_the_pipeline(tmp_path: Path) -> None:
 def test_compressed_files(tmp_path: Path, suffix: str, module: Any) -> None:
     path = tmp_path / f"m.jsonl{suffix}"
     path.write_bytes(module.compress((json.dumps(MENTION) + "\n").encode()))
-    assert len(list(read_linked_mentions(path, Counter()))) == 1
+    assert len(list(read_linked_mentions(path, SkippedRows()))) == 1
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(DataFormatError, match=r"broken .* data"):
         list(read_lines(path))

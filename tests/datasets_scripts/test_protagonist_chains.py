@@ -9,6 +9,7 @@ import pytest
 
 from eventformers.datasets_scripts.chain_readers import RawDocument, read_documents
 from eventformers.datasets_scripts.events import Event
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.protagonist_chains import (
     NO_PROTAGONISTS,
     Chain,
@@ -22,7 +23,7 @@ def event(subject: str, predicate: str, object_: str = "") -> Event:
 
 
 def chains(events: list[Event], min_length: int = 2, **fields: str) -> tuple[list[Chain], Counter[str]]:
-    skipped: Counter[str] = Counter()
+    skipped = SkippedRows()
     document = RawDocument("d/1", "wikinews", "CC-BY-2.5", [], **fields)
     return list(document_chains(document, events, min_length, skipped)), skipped
 
@@ -74,7 +75,7 @@ def test_a_chain_of_the_raw_file_stays_one() -> None:
 def test_the_published_count_of_chains(shared_data: Path) -> None:
     """Its README counts the chains of five events and more, repeated events and all."""
     count = 0
-    for document in read_documents([shared_data / "chains" / "events.jsonl.gz"], Counter()):
+    for document in read_documents([shared_data / "chains" / "events.jsonl.gz"], SkippedRows()):
         lengths: Counter[str] = Counter()
         for raw in document.events:
             lengths.update({raw.event["subject"], raw.event["object"]} - NO_PROTAGONISTS - {""})

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from eventformers.datasets_scripts.cloze_readers import read_cloze_items
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import read_json_values
 
 SAMPLES = Path(__file__).resolve().parents[2] / "datasets_scripts" / "samples"
@@ -197,7 +198,7 @@ def test_no_event_mention_is_taken_from_the_public_files(shared_data: Path):
     lines = (SAMPLES / "event_types" / "mentions.jsonl").read_text(encoding="ascii").splitlines()
     own = {plain_words(json.loads(line)["sentence"]) for line in lines}
     for name in ("geneva.jsonl.gz", "m2e2.jsonl", "fewevent.jsonl"):
-        for _, row in read_json_values(shared_data / "event_types" / name, Counter(), "a mention"):
+        for _, row in read_json_values(shared_data / "event_types" / name, SkippedRows(), "a mention"):
             assert plain_words(row["sentence"]) not in own
 
 

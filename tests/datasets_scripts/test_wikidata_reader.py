@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from eventformers.datasets_scripts import wikidata_reader
 from eventformers.datasets_scripts.hierarchy_readers import Statement
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.wikidata_reader import (
     is_event_candidate,
     read_entities,
@@ -64,7 +64,7 @@ def test_the_items_of_a_dump(tmp_path: Path) -> None:
         entity("Q7", {"P585": [{}]}),
         entity("P361", {"P361": [item_claim("P361", "Q2")]}),
     )
-    skipped: Counter[str] = Counter()
+    skipped = SkippedRows()
     first, second = read_entities(path, skipped)
     assert (first.line, first.event_id, first.is_candidate) == (2, "1", True)
     assert first.statements == [
@@ -92,7 +92,7 @@ def test_lines_that_cannot_matter_are_not_parsed(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(
         wikidata_reader.json, "loads", lambda text: parsed.append(text) or json.JSONDecoder().decode(text)
     )
-    assert [one.event_id for one in read_entities(path, Counter(), edges_only=True)] == ["9"]
+    assert [one.event_id for one in read_entities(path, SkippedRows(), edges_only=True)] == ["9"]
     assert len(parsed) == 1
 
 
@@ -119,7 +119,7 @@ def test_faults_of_a_dump(tmp_path: Path, line: str, found: str) -> None:
     path = tmp_path / "dump.json"
     path.write_text(f"[\n{line}\n]\n", encoding="utf-8")
     with pytest.raises(DataFormatError) as caught:
-        list(read_entities(path, Counter()))
+        list(read_entities(path, SkippedRows()))
     assert f"line 2: found {found}" in str(caught.value)
 
 
@@ -135,7 +135,7 @@ def test_item_properties(tmp_path: Path) -> None:
     ]
     path = tmp_path / "wd_item_props.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    skipped: Counter[str] = Counter()
+    skipped = SkippedRows()
     assert list(read_item_properties(path, skipped)) == [
         Statement("1", "P361", "2"),
         Statement("1", "P155", "3"),
@@ -143,16 +143,16 @@ def test_item_properties(tmp_path: Path) -> None:
     assert skipped == {"property_of_no_edge": 1, "statement_without_item": 1}
     path.write_text('{"qid": "Q1", "pid": "P361"}\n', encoding="utf-8")
     with pytest.raises(DataFormatError, match='line 1: found a line without a list "datavalue"'):
-        list(read_item_properties(path, Counter()))
+        list(read_item_properties(path, SkippedRows()))
     path.write_text('{"pid": "P361", "datavalue": []}\n', encoding="utf-8")
     with pytest.raises(DataFormatError, match="line 1: found a line without an item or a property"):
-        list(read_item_properties(path, Counter()))
+        list(read_item_properties(path, SkippedRows()))
 
 
 def test_item_descriptions(tmp_path: Path) -> None:
     path = tmp_path / "wd_item_descriptions.jsonl"
     path.write_text('{"qid": "Q1", "lang": "de", "label": "Sturz", "description": null}\n', encoding="utf-8")
-    assert [text[1:] for text in read_item_descriptions(path, Counter())] == [("1", "de", "Sturz", "")]
+    assert [text[1:] for text in read_item_descriptions(path, SkippedRows())] == [("1", "de", "Sturz", "")]
     path.write_text('{"qid": "Q1", "label": "Sturz"}\n', encoding="utf-8")
     with pytest.raises(DataFormatError, match="line 1: found a line without an item or a language"):
-        list(read_item_descriptions(path, Counter()))
+        list(read_item_descriptions(path, SkippedRows()))

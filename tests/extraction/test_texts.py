@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from eventformers.datasets_scripts.licenses import standard_license
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.extraction.sgml import decoded, read_sgml
 from eventformers.extraction.texts import TextDocument, find_text_files, read_texts
@@ -54,7 +55,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def read(*paths: Path, **options: object) -> tuple[list[TextDocument], Counter[str], Counter[str]]:
-    counts: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
+    counts: tuple[Counter[str], SkippedRows] = (Counter(), SkippedRows())
     files = find_text_files(list(paths), counts[1])
     return list(read_texts(files, *counts, **options)), *counts
 

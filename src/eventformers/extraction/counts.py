@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from eventformers.datasets_scripts.malformed import SkippedRows
+
 
 @dataclass
 class ExtractionCounts:
@@ -18,7 +20,7 @@ class ExtractionCounts:
     """
 
     read: Counter[str] = field(default_factory=Counter)
-    skipped: Counter[str] = field(default_factory=Counter)
+    skipped: SkippedRows = field(default_factory=SkippedRows)
     written: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: ExtractionCounts) -> None:
@@ -38,4 +40,7 @@ class ExtractionCounts:
     @classmethod
     def from_dict(cls, parts: Mapping[str, Mapping[str, int]]) -> ExtractionCounts:
         """The counts that `to_dict` gave."""
-        return cls(**{part: Counter(parts[part]) for part in ("read", "skipped", "written")})
+        counts = cls()
+        for part in ("read", "skipped", "written"):
+            getattr(counts, part).update(parts[part])
+        return counts

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from typing import IO, Any
 
 from eventformers.datasets_scripts.licenses import license_of_source, standard_license
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import DataDir
 from eventformers.errors import EventformersError
 from eventformers.extraction.coreference import Resolver
@@ -66,7 +67,7 @@ class ReadTexts(PipelineStep):
         """The documents of earlier steps, then those of this task's files."""
         yield from data or ()
         read: Counter[str] = Counter()
-        skipped: Counter[str] = Counter()
+        skipped: SkippedRows = SkippedRows()
         files = find_text_files(self.texts, skipped)[rank::world_size]
         options = (self.document_types, self.source, self.license_name)
         for text in read_texts(files, read, skipped, *options):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from eventformers.datasets_scripts.licenses import license_of_source, standard_license
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import (
     DataDir,
     is_json_lines,
@@ -61,7 +62,7 @@ class TextFile:
     source: str
 
 
-def find_text_files(texts: DataDir, skipped: Counter[str]) -> list[TextFile]:
+def find_text_files(texts: DataDir, skipped: SkippedRows) -> list[TextFile]:
     """The files that paths name, in their order; those of a folder, and of the folders in it, by name.
 
     A file that is given by itself is read whatever its ending. In folders, files with an ending that is not
@@ -92,7 +93,7 @@ def find_text_files(texts: DataDir, skipped: Counter[str]) -> list[TextFile]:
 def read_texts(
     files: Sequence[TextFile],
     read: Counter[str],
-    skipped: Counter[str],
+    skipped: SkippedRows,
     document_types: Sequence[str] = ("story",),
     source: str | None = None,
     license_name: str | None = None,
@@ -162,9 +163,7 @@ class _Identifiers:
         return distinct
 
 
-def _documents(
-    file: TextFile, skipped: Counter[str], document_types: Sequence[str]
-) -> Iterator[TextDocument]:
+def _documents(file: TextFile, skipped: SkippedRows, document_types: Sequence[str]) -> Iterator[TextDocument]:
     """The documents of a file as they stand in it; source and licence are "" where it states none."""
     kind = _kind(file.path)
     if kind == "json":
@@ -181,9 +180,9 @@ def _documents(
             yield TextDocument(identifier, document.text, "", "")
 
 
-def _read_json_lines(file: TextFile, skipped: Counter[str]) -> Iterator[TextDocument]:
+def _read_json_lines(file: TextFile, skipped: SkippedRows) -> Iterator[TextDocument]:
     path = file.path
-    for line, record in read_json_values(path, skipped, ACCEPTED_LINE):
+    for line, record in read_json_values(path, skipped, ACCEPTED_LINE, whole_characters=False):
         if not isinstance(record, dict) or not isinstance(record.get("text"), str):
             raise DataFormatError(path, line, 'no "text"', ACCEPTED_LINE)
         values = {}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from eventformers.datasets_scripts.building import load_built
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import is_blank, read_json_values, read_lines, text_field
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.models.grounding_tokens import MentionText
@@ -67,7 +68,7 @@ def load_text_mentions(texts: Texts) -> tuple[list[TextMention], dict[str, int]]
         EventformersError: the same of a text in memory, with its place; there is no such file, it is of an
             unknown kind, or it holds no mention.
     """
-    counts: Counter[str] = Counter()
+    counts = SkippedRows()
     if isinstance(texts, (str, Path)):
         what, accepted = str(texts), ACCEPTED_FILES
         found = _distinct(_read(Path(texts).expanduser(), counts), counts)
@@ -80,7 +81,7 @@ def load_text_mentions(texts: Texts) -> tuple[list[TextMention], dict[str, int]]
     return found, {name: count for name, count in sorted(counts.items()) if count}
 
 
-def _read(path: Path, counts: Counter[str]) -> Iterator[TextMention]:
+def _read(path: Path, counts: SkippedRows) -> Iterator[TextMention]:
     if path.is_dir():
         for rows in load_built(path, "mentions", builder="event_hierarchies").values():
             for row in rows:
@@ -100,7 +101,7 @@ def _read(path: Path, counts: Counter[str]) -> Iterator[TextMention]:
         raise EventformersError(f"{path}: found the suffix {path.suffix!r}; accepted: {ACCEPTED_FILES}")
 
 
-def _in_memory(texts: Sequence[str | Mapping[str, Any]], counts: Counter[str]) -> Iterator[TextMention]:
+def _in_memory(texts: Sequence[str | Mapping[str, Any]], counts: SkippedRows) -> Iterator[TextMention]:
     for place, item in enumerate(texts):
         try:
             if isinstance(item, str):
@@ -114,7 +115,7 @@ def _in_memory(texts: Sequence[str | Mapping[str, Any]], counts: Counter[str]) -
             ) from error
 
 
-def _marked(text: str, text_id: str, path: Path, line: int, counts: Counter[str]) -> Iterator[TextMention]:
+def _marked(text: str, text_id: str, path: Path, line: int, counts: SkippedRows) -> Iterator[TextMention]:
     """The mentions between double brackets, each with the rest of the text as its context."""
     parts = _MARKED.split(text)
     if _MARK.search("".join(parts)) or any(_MARK.search(part) for part in parts):
@@ -175,7 +176,7 @@ def _cut(text: str, record: Mapping[str, Any], path: Path, line: int) -> tuple[s
     return text[:start], text[start:end], text[end:]
 
 
-def _distinct(mentions: Iterable[TextMention], counts: Counter[str]) -> list[TextMention]:
+def _distinct(mentions: Iterable[TextMention], counts: SkippedRows) -> list[TextMention]:
     """The mentions, those whose id stood before under another."""
     numbers: Counter[str] = Counter()
     found = []

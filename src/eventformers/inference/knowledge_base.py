@@ -19,6 +19,7 @@ from eventformers.datasets_scripts.event_knowledge import EventKnowledge, EventT
 from eventformers.datasets_scripts.hierarchy_files import MENTION_KINDS, file_kind, hierarchy_files
 from eventformers.datasets_scripts.hierarchy_graph import EventGraph
 from eventformers.datasets_scripts.hierarchy_readers import Statement
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import DataDir, raw_paths
 from eventformers.errors import EventformersError
 from eventformers.inference.candidate_files import COLUMNS
@@ -152,7 +153,7 @@ def _raw(paths: Sequence[Path]) -> KnowledgeBase:
     if not text_files(files):
         raise EventformersError(f"{names}: found no file with titles of events; accepted: {ACCEPTED}")
     knowledge = EventKnowledge.of_files(files)
-    texts = EventTexts(Counter(), Counter())
+    texts = EventTexts(Counter(), SkippedRows())
     rows = [text for file in text_files(files) for text in texts.of_file(file)]
     columns = {name: pa.array([getattr(row, name) for row in rows], pa.large_string()) for name in COLUMNS}
     # Which event comes before which is not asked here.

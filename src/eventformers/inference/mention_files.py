@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.mention_reader import read_mentions
 from eventformers.datasets_scripts.raw_files import read_lines
 from eventformers.errors import DataFormatError, EventformersError
@@ -47,7 +47,7 @@ def load_mentions(mentions: Mentions) -> tuple[list[dict[str, Any]], dict[str, i
         EventformersError: there is no such file, it is of an unknown kind, a mention has no text or offsets
             beyond it, or there is no mention.
     """
-    counts: Counter[str] = Counter()
+    counts = SkippedRows()
     if isinstance(mentions, (str, Path)):
         what, found = str(mentions), _read(Path(mentions).expanduser(), counts)
     else:
@@ -58,7 +58,7 @@ def load_mentions(mentions: Mentions) -> tuple[list[dict[str, Any]], dict[str, i
     return found, {name: count for name, count in sorted(counts.items()) if count}
 
 
-def _read(path: Path, counts: Counter[str]) -> list[dict[str, Any]]:
+def _read(path: Path, counts: SkippedRows) -> list[dict[str, Any]]:
     if path.is_dir():
         splits = load_built(path, "mentions", builder="event_types")
         return [cast("dict[str, Any]", row) for rows in splits.values() for row in rows]

@@ -1,0 +1,93 @@
+"""Malformed parts of raw files: an error, or left out, counted and listed."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from eventformers.datasets_scripts.malformed import SkippedRows
+from eventformers.datasets_scripts.raw_files import (
+    MAX_LINE_BYTES_VARIABLE,
+    check_keys,
+    parse_json,
+    read_json_values,
+    read_lines,
+)
+from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
+
+ROWS = '{"text": "a"}\n{"text": \n{"text": "b"}\n'
+
+
+def test_strict_by_default_and_the_error_names_the_way_on(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(ROWS, encoding="utf-8")
+    with pytest.raises(DataFormatError, match=r"line 2: .*--malformed skip"):
+        list(read_json_values(path, SkippedRows(), "an object"))
+
+
+def test_skipped_lines_are_counted_and_listed(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(ROWS.encode() + b'{"text": "\xff"}\n{"text": "c"}\n')
+    skipped = SkippedRows("skip")
+    rows = list(read_json_values(path, skipped, "an object"))
+    assert [(line, row["text"]) for line, row in rows] == [(1, "a"), (3, "b"), (5, "c")]
+    assert skipped == {"malformed_line": 2}
+    assert [(part.path, part.line) for part in skipped.parts] == [(path, 2), (path, 4)]
+    assert "the byte 0xff" in str(skipped.parts[1])
+
+
+def test_an_unknown_policy_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="skip"):
+        SkippedRows("skp")
+
+
+def test_copies_and_pickles_keep_all() -> None:
+    skipped = SkippedRows("skip")
+    skipped.leave_out(DataFormatError("a.txt", 3, "nothing", "something"), "row")
+    for other in (skipped.copy(), pickle.loads(pickle.dumps(skipped))):  # noqa: S301, made above
+        assert other == skipped
+        assert (other.parts, other.malformed) == (skipped.parts, "skip")
+    assert skipped.uncounted() == {}
+    assert skipped.uncounted().malformed == "skip"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("[" * 100_000, "nested too deeply"),
+        ('{"a": 1, "a": 2}', "the key 'a' twice"),
+        (r'{"a": ["\ud800"]}', "half of a surrogate pair"),
+        ("1" * 10_000, "cannot be read"),
+        ("{", "no JSON"),
+    ],
+)
+def test_json_that_would_lose_or_break_something(text: str, found: str) -> None:
+    with pytest.raises(DataFormatError, match=found):
+        parse_json(text, Path("a.json"), 1, "an object")
+
+
+def test_a_whole_surrogate_pair_is_a_character() -> None:
+    assert parse_json(r'"\ud83d\ude00"', Path("a.json"), 1, "a text") == "😀"
+
+
+def test_a_line_beyond_the_limit_is_refused_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "long.txt"
+    path.write_text("short\n" + "x" * 100 + "\n", encoding="utf-8")
+    monkeypatch.setenv(MAX_LINE_BYTES_VARIABLE, "101")
+    assert len(list(read_lines(path))) == 2
+    monkeypatch.setenv(MAX_LINE_BYTES_VARIABLE, "100")
+    with pytest.raises(DataFormatError, match="line 2: found a line of more than 100 bytes"):
+        list(read_lines(path))
+    monkeypatch.setenv(MAX_LINE_BYTES_VARIABLE, "-1")
+    with pytest.raises(EventformersError, match=MAX_LINE_BYTES_VARIABLE):
+        list(read_lines(path))
+
+
+@pytest.mark.parametrize("key", ["Subject", "subj", "ѕubject", "subjct"])
+def test_an_unknown_key_is_refused_with_the_nearest(key: str) -> None:
+    with pytest.raises(DataFormatError, match="did you mean 'subject'"):
+        check_keys({key: "a", "predicate": "b"}, ("subject", "predicate", "object"), Path("a"), 1)

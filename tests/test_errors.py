@@ -1,0 +1,37 @@
+"""Errors: what is repeated of a received value, and the chain of causes."""
+
+from __future__ import annotations
+
+from eventformers.errors import SHOWN_CHARACTERS, causes, nearest_name, shown
+from eventformers.files import full_disk
+
+
+def test_a_long_value_is_truncated() -> None:
+    text = shown("x" * 100_000)
+    assert len(text) < SHOWN_CHARACTERS + 40
+    assert "100,002 characters" in text
+
+
+def test_a_value_that_cannot_be_printed_is_named_by_its_type() -> None:
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert shown(deep) == "a list that cannot be printed"
+
+
+def test_half_of_a_surrogate_pair_can_be_written() -> None:
+    shown("\ud800").encode("utf-8")
+
+
+def test_causes_that_form_a_cycle_end() -> None:
+    first, second = ValueError("first"), OSError("second")
+    first.__cause__, second.__context__ = second, first
+    assert list(causes(first)) == [first, second]
+    assert full_disk(first) is None
+
+
+def test_lookalike_letters_are_near() -> None:
+    names = ["subject", "predicate", "object"]
+    assert nearest_name("prеdicate", names) == "predicate"  # with a Cyrillic letter
+    assert nearest_name("Ｏbject", names) == "object"  # with a full-width letter
+    assert nearest_name("zzz", names) is None
