@@ -74,6 +74,12 @@ def nearest_name(name: str, known: Iterable[str]) -> str | None:
     return plain[near[0]] if near else None
 
 
+def lookalike(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that a name equals but for case, accents and letters that look alike, or None."""
+    plain = _plain_name(name[:SHOWN_CHARACTERS])
+    return next((one for one in known if _plain_name(one) == plain), None)
+
+
 def _plain_name(name: str) -> str:
     decomposed = unicodedata.normalize("NFKD", name.casefold().strip())
     return "".join(char for char in decomposed if not unicodedata.combining(char)).translate(_LOOKALIKES)

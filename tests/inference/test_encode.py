@@ -199,8 +199,12 @@ def test_cut_texts_are_counted_with_their_repeats(encoder: EventEncoder) -> None
         (3, "found int"),
         ("  ", "without any word"),
         ({"subject": "", "predicate": "", "object": ""}, "without any word"),
-        ({"subject": "police"}, "accepted: an event"),
-        ({"subject": "police", "predicate": None, "object": ""}, "accepted: an event"),
+        ({"subject": "police"}, "the keys subject; accepted: .* predicate"),
+        ({"subject": "police", "predicate": 0, "object": ""}, "the predicate 0"),
+        (
+            {"subject": "police", "pred": "arrested", "object": ""},
+            r"the key 'pred' \(did you mean 'predicate'",
+        ),
     ],
 )
 def test_items_that_are_no_events(encoder: EventEncoder, item: object, found: str) -> None:

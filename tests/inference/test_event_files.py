@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import json
@@ -99,15 +100,28 @@ def test_embed_file_writes_vectors_in_order(
         ("a.parquet", b"no parquet at all", None, "no Parquet"),
         ("a.txt", b"police arrested\ncaf\xe9 closed\n", 2, "byte 0xe9"),
         ("a.txt", b"police arrested\n \n", 2, "without any word"),
-        ("a.jsonl", b'{"text": "a"}\n{"subject": ""}\n', 2, "without any word"),
+        ("a.jsonl", b'{"text": "a"}\n{"predicate": ""}\n', 2, "without any word"),
         ("a.jsonl", b'{"text": "a"}\n{"text"\n', 2, "no JSON"),
-        ("a.jsonl", b'["police"]\n', 1, "a JSON list"),
-        ("a.jsonl", b'{"title": "a"}\n', 1, "the fields title"),
+        ("a.jsonl", b'["police"]\n', 1, "a list of 1"),
+        ("a.jsonl", b'{"title": "a"}\n', 1, "the keys title"),
         ("a.jsonl", b'{"text": 3}\n', 1, "the text 3"),
         ("a.jsonl", b'{"predicate": 0}\n', 1, "the predicate 0"),
+        ("a.jsonl", b'{"predicate": "a", "object": false}\n', 1, "the object False"),
+        ("a.jsonl", b'{"predicate": "a", "object": []}\n', 1, r"the object \[\]"),
+        ("a.jsonl", b'{"predicate": "a", "object": {}}\n', 1, "the object {}"),
+        ("a.jsonl", b'{"predicate": "a", "Subject": "b"}\n', 1, "'Subject' .did you mean 'subject'"),
+        ("a.jsonl", '{"pr\u0435dicate": "a"}\n'.encode(), 1, "did you mean 'predicate'"),
+        ("a.jsonl", b'{"event": {"predicate": "a", "obj": "b"}}\n', 1, "'obj' .did you mean 'object'"),
+        ("a.jsonl", b'{"text": "a", "ID": 3}\n', 1, "'ID' .did you mean 'id'"),
+        ("a.jsonl", b'{"text": "a", "text": "b"}\n', 1, "the key 'text' twice"),
+        ("a.jsonl", b'{"text": "\\ud800"}\n', 1, "half of a surrogate pair"),
+        ("a.jsonl", b'{"text": ' + b"[" * 100_000, 1, "nested too deeply"),
+        ("a.csv", b"subj,predicate,object\na,b,c\n", 1, "'subj' .did you mean 'subject'"),
+        ("a.csv", b"predicate,object,date\na,b,c\n", 1, "the column 'date'"),
+        ("a.csv", b"text\n" + b"a" * 200_000, 2, "field larger than field limit"),
         ("a.jsonl", b'{"id": 1.5, "text": "a"}\n', 1, "the id 1.5"),
         ("a.csv", b"subject,object\na,b\n", 1, "the columns subject, object"),
-        ("a.csv", b"text,text\na,b\n", 1, "the column text twice"),
+        ("a.csv", b"text,text\na,b\n", 1, "the column 'text' twice"),
         ("a.csv", b"id,text\n1,a\n2\n", 3, "1 columns"),
         ("a.csv", b"id,text\n1,a\n\n", 3, "0 columns"),
         ("a.csv", b"id,text\n", None, "a header without rows"),
@@ -138,6 +152,47 @@ def test_parquet_without_the_columns_or_rows(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": pa.array([], pa.string())}), path)
     with pytest.raises(DataFormatError, match="no rows"):
         list(read_event_rows(path))
+
+
+@pytest.mark.parametrize(
+    ("columns", "found"),
+    [
+        ({"text": ["a", None]}, "line 2: found the text None"),
+        ({"text": [3, 4]}, "line 1: found the text 3"),
+        ({"event": [["a", "b", "c"], ["a", "b"]]}, "line 2: found a list of 2"),
+        ({"event": [None]}, "line 1: found the event None"),
+        ({"event": [{"predicate": "a", "Object": "b"}]}, "line 1: .*'Object' .did you mean 'object'"),
+        ({"predicate": [["a"]]}, "line 1: found the predicate"),
+        ({"text": pa.array([b"caf\xe9"]).view(pa.string())}, "line 1: found values that cannot be read"),
+    ],
+)
+def test_parquet_of_other_types(tmp_path: Path, columns: dict[str, object], found: str) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table(columns), path)
+    with pytest.raises(DataFormatError, match=found):
+        list(read_event_rows(path))
+
+
+def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
+    path = write_events(tmp_path / "a.parquet")
+    whole = path.read_bytes()
+    for place in range(0, len(whole), 97):
+        path.write_bytes(whole[:place] + b"\xff\xff" + whole[place + 2 :])
+        with contextlib.suppress(DataFormatError):
+            list(read_event_rows(path))
+
+
+def test_other_columns_are_ignored_where_no_role_is_lost(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("date,subject,predicate,object,id\n2020,police,arrested,man,a\n", encoding="utf-8-sig")
+    assert [(row.id, row.text) for row in read_event_rows(path)] == [("a", "police arrested man")]
+    path = tmp_path / "a.json"
+    path.write_text('[{"text": "storm closed", "url": "x"},\n ["police", "arrested", "man"], "a dog bites"]')
+    assert [row.text for row in read_event_rows(path)] == [
+        "storm closed",
+        "police arrested man",
+        "a dog bites",
+    ]
 
 
 def test_unknown_suffix_absent_file_and_wrong_output(tmp_path: Path, encoder: EventEncoder) -> None:

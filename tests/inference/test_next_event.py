@@ -94,6 +94,7 @@ def test_the_events_of_a_corpus_are_candidates_but_for_those_of_the_chain(tiny_e
             '[{"subject": "police", "predicate": "arrested", "object": "thief"},\n'
             ' {"predicate": "closed", "object": "road"}, {"predicate": "escaped", "object": null}]',
         ),
+        ("chain.csv", "subject,predicate,object\npolice,arrested,thief\n,closed,road\n,escaped,\n"),
     ],
 )
 def test_files_of_events_are_read(tmp_path, name, content):
@@ -108,10 +109,14 @@ def test_files_of_events_are_read(tmp_path, name, content):
         ("a.txt", "police | arrested | thief\na | b\n", "line 2: found 2 fields; accepted: .subject"),
         ("a.txt", "police | arrested | thief\n | -- | \n", "line 2: found an event without any word"),
         ("a.txt", "\n\n", "the chain of .*: found no event"),
-        ("a.txt", '{"subject": 3}\n', "line 1: found {'subject': 3}"),
+        ("a.txt", '{"predicate": 3}\n', "line 1: found the predicate 3"),
+        ("a.txt", '{"predicate": false, "subject": "a"}\n', "line 1: found the predicate False"),
+        ("a.txt", '{"predicate": "a", "subj": "b"}\n', "line 1: found the key 'subj' .*'subject'"),
+        ("a.txt", '{"predicate": "a", "subject": "\\ud800"}\n', "line 1: found half of a surrogate pair"),
+        ("a.txt", '{"predicate": ' + "[" * 100_000, "line 1: found JSON that is nested too deeply"),
+        ("a.csv", "subj,predicate,object\na,b,c\n", "line 1: found the column 'subj' .*'subject'"),
         ("a.txt", '{"subject": \n', "line 1: found no JSON"),
-        ("a.json", '{"predicate": "a"}', "found a JSON dict; accepted: a JSON list"),
-        ("a.json", "[3]", "a.json: found 3"),
+        ("a.json", "[3]", "a.json, event 1: found int"),
         ("a.json", "[", "found no JSON"),
     ],
 )

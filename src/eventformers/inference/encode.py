@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from array import array
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,10 @@ from rich.progress import Progress
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from eventformers.datasets_scripts.events import Event, EventOrder
+from eventformers.datasets_scripts.events import EventOrder
 from eventformers.errors import EventformersError
 from eventformers.inference.event_inputs import EventInputs, RoleInputs, TextInputs, TokenRow
+from eventformers.inference.event_reader import EventLike, values_of
 from eventformers.inference.latest_answer import LatestAnswer, digest_of
 from eventformers.inference.length_batches import equal_length_batches
 from eventformers.inference.loading import load_model_and_tokenizer
@@ -77,14 +78,14 @@ class EventEncoder:
         """Size of the vectors."""
         return int(self.model.config.projection_dim)
 
-    def texts(self, items: Sequence[str | Event]) -> list[str]:
+    def texts(self, items: EventLike) -> list[str]:
         """The text of each item: a string as it is, an event in the model's order of roles.
 
         Raises:
-            EventformersError: an item is neither, lacks a role or has no word.
+            EventformersError: the items cannot be read, or one has no word; see `encode`.
         """
         inputs = self.inputs()
-        return [inputs.text(item, position) for position, item in enumerate(items)]
+        return [inputs.text(item, position) for position, item in enumerate(values_of(items)[0])]
 
     @property
     def reads_chains(self) -> bool:
@@ -98,7 +99,7 @@ class EventEncoder:
 
     def encode(
         self,
-        items: str | Event | Sequence[str | Event],
+        items: EventLike,
         *,
         batch_size: int | Literal["auto"] = "auto",
         normalize: bool = False,
@@ -112,7 +113,7 @@ class EventEncoder:
         `torch.get_num_threads()`.
 
         Args:
-            items: strings, events, or both; or one alone.
+            items: texts and events in any form that `eventformers.encode` reads; or one alone.
             batch_size: texts of a batch at most; `auto` fills batches by their number of tokens.
             normalize: scale every vector to length 1.
             show_progress: draw a progress bar on standard error.
@@ -121,14 +122,14 @@ class EventEncoder:
             `(N, d)` float32 in the order of the items; `(d,)` for one item alone.
 
         Raises:
-            EventformersError: an item is no text or event, or has no word; the batch size is no positive
-                integer; or memory ran out.
+            EventformersError: the items are of no type that is read, one is no text or event, or has no word;
+                the batch size is no positive integer; or memory ran out.
         """
-        if isinstance(items, (str, Mapping)):
-            alone = cast("str | Event", items)
-            return self.encode([alone], batch_size=batch_size, normalize=normalize)[0]
+        values, is_alone = values_of(items)
+        if is_alone:
+            return self.encode(list(values), batch_size=batch_size, normalize=normalize)[0]
         inputs = self.inputs()
-        keys = [inputs.key(item, position) for position, item in enumerate(items)]
+        keys = [inputs.key(value, position) for position, value in enumerate(values)]
         known: Vectors | None = self.recall("vectors", keys, (batch_size, normalize))
         if known is not None:
             return known
@@ -304,7 +305,7 @@ def as_encoder(
 
 def encode(
     model: str | Path | EventEncoder | None,
-    texts: str | Event | Sequence[str | Event],
+    texts: EventLike,
     *,
     batch_size: int | Literal["auto"] = "auto",
     normalize: bool = False,
@@ -319,7 +320,13 @@ def encode(
     Args:
         model: folder or Hub id of a model of this suite or of any plain encoder, None for the packaged
             all-MiniLM-L6-v2, or an encoder that is loaded; load it once with `load_encoder` for many calls.
-        texts: strings, events, or both; or one alone.
+        texts: texts and events, in a list or generator; or one alone. An event is a mapping with `subject`,
+            `predicate` and `object`, or a tuple of these three strings; in a list also a list of them. A list
+            of three strings is three texts. Also a NumPy array of strings, a series or column, an Arrow
+            array, and rows by their columns: a pandas or polars frame, an Arrow table, a `datasets` dataset.
+            Rows have a column `text`, or `event` with the three roles, or `predicate` with `subject` and
+            `object`; the first of these counts. Beside a text, an event or all three roles other columns are
+            ignored, unless they look like one of these; where a role is absent they are refused.
         batch_size: texts of a batch at most; `auto` fills batches by their number of tokens.
         normalize: scale every vector to length 1.
         show_progress: draw a progress bar on standard error.
@@ -332,8 +339,8 @@ def encode(
         `(N, d)` float32 in the order of the texts; `(d,)` for one alone.
 
     Raises:
-        EventformersError: the model cannot be loaded, a text has no word, settings of loading are given for
-            an encoder that is loaded, or memory ran out.
+        EventformersError: the model cannot be loaded, the texts are of another type or lack the columns, a
+            text has no word, settings of loading are given for an encoder that is loaded, or memory ran out.
     """
     encoder = as_encoder(model, pooling=pooling, event_order=event_order, device=device, dtype=dtype)
     return encoder.encode(texts, batch_size=batch_size, normalize=normalize, show_progress=show_progress)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import os
 import tempfile
 import time
@@ -19,22 +17,14 @@ import pyarrow.parquet as pq
 import torch
 
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
-from eventformers.datasets_scripts.raw_files import read_lines
-from eventformers.errors import DataFormatError, EventformersError
+from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.files import temporary_beside
 from eventformers.inference.encode import EventEncoder, as_encoder
+from eventformers.inference.event_reader import ROLES, file_values, read_item
 from eventformers.inference.onnx_runtime import load_onnx_encoder
 
-ROLES = ("subject", "predicate", "object")
-
-ACCEPTED_COLUMNS = (
-    "a column text, a column event with the three roles, or a column predicate with subject and object"
-)
-
-ACCEPTED_FILES = ".jsonl, .json, .csv, .tsv and .txt, each also with .gz, and .parquet"
-
 BLOCK_ROWS = 8_192
-"""Rows that are read or written at a time: bounds the memory for vectors."""
+"""Rows that are written at a time: bounds the memory for vectors."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +71,7 @@ class EmbedReport:
 def read_event_rows(path: str | Path, order: EventOrder = "subject_predicate_object") -> Iterator[EventRow]:
     """Read the events of a file, one at a time.
 
-    The suffix tells the format. JSON lines hold objects, CSV files a header: `text`, or `event` with the
-    three roles, or `predicate` with `subject` and `object`, and perhaps `id`. Plain text holds an event on
-    each line.
+    Files are read as `file_values` says, and rows as `read_item` says; a row may have an `id`.
 
     Args:
         path: the file.
@@ -94,24 +82,9 @@ def read_event_rows(path: str | Path, order: EventOrder = "subject_predicate_obj
             word.
         EventformersError: the file cannot be opened, or its suffix is unknown.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise EventformersError(f"{path}: no such file; accepted: a file of events, {ACCEPTED_FILES}")
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    kind = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] == ".gz" else suffixes[-1] if suffixes else ""
-    if kind in (".jsonl", ".json"):
-        records = _json_records(path)
-    elif kind in (".csv", ".tsv"):
-        records = _csv_records(path, "\t" if kind == ".tsv" else ",")
-    elif kind == ".txt":
-        records = ((line, {"text": text}) for line, text in read_lines(path))
-    elif kind == ".parquet" and suffixes[-1] == ".parquet":
-        records = _parquet_records(path)
-    else:
-        raise EventformersError(f"{path}: found the suffix {path.suffix!r}; accepted: {ACCEPTED_FILES}")
     return (
-        _event_row(_row_id(record, number, path, line), record, order, path, line)
-        for number, (line, record) in enumerate(records)
+        _event_row(number, value, order, origin, line)
+        for number, (origin, line, value) in enumerate(file_values(path))
     )
 
 
@@ -295,94 +268,12 @@ def _state(path: Path) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _json_records(path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
-    accepted = (
-        'an object in JSON such as {"id": 7, "subject": "police", "predicate": "arrested", "object": "man"}'
-    )
-    for number, line in read_lines(path):
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise DataFormatError(path, number, f"no JSON ({error.msg})", accepted) from error
-        if not isinstance(record, dict):
-            raise DataFormatError(path, number, f"a JSON {type(record).__name__}", accepted)
-        yield number, record
-
-
-def _csv_records(path: Path, delimiter: str) -> Iterator[tuple[int, Mapping[str, object]]]:
-    reader = csv.reader((f"{line}\n" for _, line in read_lines(path)), delimiter=delimiter, strict=True)
-    try:
-        header = [name.strip() for name in next(reader)]
-        _check_columns(header, path)
-        empty = True
-        for cells in reader:
-            if len(cells) != len(header):
-                raise DataFormatError(
-                    path, reader.line_num, f"{len(cells)} columns", f"{len(header)} columns, as in the header"
-                )
-            empty = False
-            yield reader.line_num, dict(zip(header, cells, strict=True))
-    except csv.Error as error:
-        raise DataFormatError(
-            path, reader.line_num, f"broken CSV ({error})", "CSV with quotes closed"
-        ) from error
-    if empty:
-        raise DataFormatError(path, None, "a header without rows", "at least one event")
-
-
-def _parquet_records(path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
-    try:
-        with pq.ParquetFile(path) as file:
-            columns = list(file.schema_arrow.names)
-            _check_columns(columns, path)
-            if not file.metadata.num_rows:
-                raise DataFormatError(path, None, "no rows", "at least one event")
-            wanted = [name for name in ("id", "text", "event", *ROLES) if name in columns]
-            number = 0
-            for batch in file.iter_batches(batch_size=BLOCK_ROWS, columns=wanted):
-                for record in batch.to_pylist():
-                    number += 1
-                    yield number, record
-    except pa.ArrowInvalid as error:
-        found = "an empty file" if not path.stat().st_size else f"no Parquet ({str(error).splitlines()[0]})"
-        raise DataFormatError(path, None, found, "a Parquet file") from error
-
-
-def _check_columns(columns: Sequence[str], path: Path) -> None:
-    if not {"text", "event", "predicate"} & set(columns):
-        raise DataFormatError(path, 1, f"the columns {', '.join(columns) or 'none'}", ACCEPTED_COLUMNS)
-    repeated = sorted({name for name in columns if columns.count(name) > 1})
-    if repeated:
-        raise DataFormatError(path, 1, f"the column {repeated[0]} twice", "each column once")
-
-
-def _row_id(record: Mapping[str, object], number: int, path: Path, line: int) -> str:
-    value = record.get("id", number)
-    if isinstance(value, bool) or not isinstance(value, (str, int)):
-        raise DataFormatError(path, line, f"the id {value!r}", "a string or an integer")
-    return str(value)
-
-
-def _event_row(
-    row_id: str, record: Mapping[str, object], order: EventOrder, path: Path, line: int
-) -> EventRow:
-    event = None
-    if "text" in record:
-        text = record["text"]
-        if not isinstance(text, str):
-            raise DataFormatError(path, line, f"the text {text!r}", "a string")
-    else:
-        roles = record.get("event", record)
-        if not isinstance(roles, Mapping) or not set(ROLES) & set(roles):
-            found = f"the fields {', '.join(map(str, record)) or 'none'}"
-            raise DataFormatError(path, line, found, ACCEPTED_COLUMNS)
-        values = {role: "" if roles.get(role) is None else roles[role] for role in ROLES}
-        for role, value in values.items():
-            if not isinstance(value, str):
-                raise DataFormatError(path, line, f"the {role} {value!r}", "a string")
-        event = cast(Event, {role: " ".join(str(value).split()) for role, value in values.items()})
-        text = event_text(event, order)
-    text = " ".join(text.split())
-    if not text:
-        raise DataFormatError(path, line, "an event without any word", "at least one word")
-    return EventRow(row_id, text, event)
+def _event_row(number: int, value: object, order: EventOrder, path: Path, line: int | None) -> EventRow:
+    row_id = value.get("id", number) if isinstance(value, Mapping) else number
+    if isinstance(row_id, bool) or not isinstance(row_id, (str, int)):
+        raise DataFormatError(path, line, f"the id {shown(row_id)}", "a string or an integer")
+    item = read_item(value, path, line)
+    if isinstance(item, str):
+        return EventRow(str(row_id), " ".join(item.split()))
+    event = cast(Event, {role: " ".join(item[role].split()) for role in ROLES})
+    return EventRow(str(row_id), event_text(event, order), event)

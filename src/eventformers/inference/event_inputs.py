@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
-from eventformers.errors import EventformersError
+from eventformers.inference.event_reader import item_at
 from eventformers.models.event_tokens import ROLES
 from eventformers.trainers.event_tokenising import tokenise_events
 
@@ -32,15 +32,15 @@ class EventInputs(ABC):
         self.tokenizer, self.event_order, self.max_length = tokenizer, event_order, max_length
 
     @abstractmethod
-    def key(self, item: str | Event, position: int) -> Hashable:
+    def key(self, item: object, position: int) -> Hashable:
         """What tells an item from others.
 
         Args:
-            item: a text or an event.
+            item: a text or an event, as `read_item` reads it.
             position: its place, for an error.
 
         Raises:
-            EventformersError: it is neither, lacks a role or has no word.
+            EventformersError: it is neither, or has no word.
         """
 
     @abstractmethod
@@ -55,31 +55,16 @@ class EventInputs(ABC):
     def tensors(self, rows: Sequence[TokenRow], device: torch.device) -> dict[str, torch.Tensor]:
         """The model's arguments for rows of one length."""
 
-    def text(self, item: str | Event, position: int) -> str:
+    def text(self, item: object, position: int) -> str:
         """The text of an item; arguments and errors as of `key`."""
-        if isinstance(item, str):
-            text = item
-        elif isinstance(item, Mapping):
-            if any(not isinstance(item.get(role), str) for role in ROLES):
-                raise EventformersError(
-                    f"item {position}: found {dict(item)!r}; accepted: an event with the strings subject, "
-                    "predicate and object, '' for an absent one"
-                )
-            text = event_text(item, self.event_order)
-        else:
-            raise EventformersError(
-                f"item {position}: found {type(item).__name__}; accepted: a string or an event with subject, "
-                "predicate and object"
-            )
-        if not text.strip():
-            raise EventformersError(f"item {position}: found a text without any word; accepted: at least one")
-        return text
+        found = item_at(item, position)
+        return found if isinstance(found, str) else event_text(found, self.event_order)
 
 
 class TextInputs(EventInputs):
     """The token ids of texts, for models that read nothing else."""
 
-    def key(self, item: str | Event, position: int) -> str:
+    def key(self, item: object, position: int) -> str:
         """The item's text; see `EventInputs`."""
         return self.text(item, position)
 
@@ -132,12 +117,12 @@ class RoleInputs(EventInputs):
         super().__init__(tokenizer, event_order, max_length)
         self._words: dict[str, int] = {}
 
-    def key(self, item: str | Event, position: int) -> tuple[str, str, str]:
+    def key(self, item: object, position: int) -> tuple[str, str, str]:
         """The item's roles; see `EventInputs`."""
-        text = self.text(item, position)
-        return (
-            ("", text, "") if isinstance(item, str) else (item["subject"], item["predicate"], item["object"])
-        )
+        found = item_at(item, position)
+        if isinstance(found, str):
+            return "", found, ""
+        return found["subject"], found["predicate"], found["object"]
 
     def token_rows(self, keys: Sequence[Hashable]) -> tuple[list[TokenRow], list[int]]:
         """Token ids, role codes and words of events, one after the other, and which events were cut."""

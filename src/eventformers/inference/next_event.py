@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import torch
 from rich.console import Console
 from rich.progress import track
 
 from eventformers.datasets_scripts.building import load_built
-from eventformers.datasets_scripts.events import EVENT_ORDERS, Event, event_text
+from eventformers.datasets_scripts.events import Event, event_text
 from eventformers.datasets_scripts.protagonist_chains import event_key
-from eventformers.datasets_scripts.raw_files import has_word, read_lines
+from eventformers.datasets_scripts.raw_files import has_word, parse_json, read_lines
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.inference.chain_scorers import Aggregation, DistinctEvents
 from eventformers.inference.chains import chain_scorer
 from eventformers.inference.encode import EventEncoder, as_encoder
+from eventformers.inference.event_reader import EventLike, file_values, read_item, values_of
 
 MAX_EVENTS = 8
 """Events of a chain that are read: as many as stand before the asked one in the chains of the benchmarks."""
@@ -32,11 +32,15 @@ ACCEPTED_EVENT = (
     '"subject | predicate | object" with nothing between the bars for an absent role, a predicate alone, or '
     'JSON such as {"subject": "police", "predicate": "arrested", "object": "man"}'
 )
-FILE_SUFFIXES = (".txt", ".json", ".jsonl")
-ROLES = EVENT_ORDERS["subject_predicate_object"]
+TABLE_SUFFIXES = (".json", ".csv", ".tsv", ".parquet")
+"""Files that `file_values` reads; those of other suffixes have an event a line, as a user writes it."""
+FILE_SUFFIXES = (".txt", ".jsonl", *TABLE_SUFFIXES)
 
-Events = str | Path | Sequence[str | Event]
-"""A file of events; or events, each with its roles or as a line of such a file; or one such line alone."""
+Events: TypeAlias = EventLike
+"""A file of events; or events as `eventformers.encode` reads them, texts as lines of such a file; or a line.
+
+A tuple of three strings is three lines: a chain has several events.
+"""
 
 
 @dataclass(frozen=True)
@@ -98,8 +102,9 @@ def next_event(
     Args:
         model: folder or Hub id of a model of this suite or of any plain encoder, None for the packaged
             all-MiniLM-L6-v2, or an encoder that is loaded.
-        chain: a file of events, one a line or a JSON list, or events: with their roles, or as lines of such a
-            file (`"police | arrested | man"`). What comes last is the latest.
+        chain: a file of events: one a line, a JSON list, or a CSV or Parquet file with the columns that
+            `embed_file` reads; or events in any form that `encode` reads, with their roles, or as lines of
+            such a file (`"police | arrested | man"`). What comes last is the latest.
         candidates: a file of events, or events, as for the chain. Events of the chain may be among them.
         corpus: raw files, a built folder or a Hub id of `EventChains`, all of whose distinct events are
             candidates but for those that read like one of the chain, whatever their case; None, without
@@ -159,7 +164,7 @@ def read_events(events: Events, what: str) -> list[Event]:
     """Events from a file, or from a list of events and lines.
 
     Args:
-        events: a file with an event a line or a JSON list of events, or the events.
+        events: a file with an event a line, a JSON list of events, a CSV or a Parquet file; or the events.
         what: what they are, for an error.
 
     Raises:
@@ -172,7 +177,8 @@ def read_events(events: Events, what: str) -> list[Event]:
         found = list(_events_of_file(events))
         what = f"{what} of {events}"
     else:
-        found = [_event_of_item(item, place, what) for place, item in enumerate(events)]
+        values, _ = values_of(list(events) if isinstance(events, tuple) else events)
+        found = [_event_of_item(value, place, what) for place, value in enumerate(values)]
     if not found:
         raise EventformersError(f"{what}: found no event; accepted: at least one")
     return found
@@ -197,54 +203,33 @@ def _named_file(text: str) -> Path | None:
 def _events_of_file(path: Path) -> Iterator[Event]:
     if not path.is_file():
         raise EventformersError(f"{path}: no such file; accepted: a file of events, or events themselves")
-    if path.suffix.lower() == ".json":
-        text = "\n".join(line for _, line in read_lines(path))
-        try:
-            content = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise DataFormatError(
-                path, error.lineno, f"no JSON ({error.msg})", "a JSON list of events"
-            ) from error
-        if not isinstance(content, list):
-            raise DataFormatError(path, None, f"a JSON {type(content).__name__}", "a JSON list of events")
-        for item in content:
-            yield _event_of_record(item, path, None)
+    if path.name.lower().removesuffix(".gz").endswith(TABLE_SUFFIXES):
+        for origin, number, value in file_values(path):
+            yield _event_of(value, origin, number)
         return
     for number, line in read_lines(path):
         if line.strip():
-            yield _event_of_line(line, path, number)
+            yield _event_of(line, path, number)
 
 
-def _event_of_item(item: str | Event, place: int, what: str) -> Event:
-    origin = Path(f"{what}, event {place + 1}")
+def _event_of_item(item: object, place: int, what: str) -> Event:
     try:
-        if isinstance(item, str):
-            return _event_of_line(item, origin, None)
-        return _event_of_record(item, origin, None)
+        return _event_of(item, Path(f"{what}, event {place + 1}"), None)
     except DataFormatError as error:
         raise EventformersError(str(error)) from error
 
 
-def _event_of_line(line: str, path: Path, number: int | None) -> Event:
-    text = line.strip()
-    if text.startswith("{"):
-        try:
-            return _event_of_record(json.loads(text), path, number)
-        except json.JSONDecodeError as error:
-            raise DataFormatError(path, number, f"no JSON ({error.msg})", ACCEPTED_EVENT) from error
-    fields = text.split("|")
+def _event_of(value: object, path: Path, number: int | None) -> Event:
+    """Read an event, or a text that holds one as a line of a file does."""
+    item = value if isinstance(value, str) else read_item(value, path, number)
+    if isinstance(item, str) and item.lstrip().startswith("{"):
+        item = read_item(parse_json(item, path, number, ACCEPTED_EVENT), path, number)
+    if not isinstance(item, str):
+        return _with_word(item["subject"], item["predicate"], item["object"], path, number)
+    fields = item.split("|")
     if len(fields) not in (1, 3):
         raise DataFormatError(path, number, f"{len(fields)} fields", ACCEPTED_EVENT)
     subject, predicate, object_ = ("", *fields, "") if len(fields) == 1 else fields
-    return _with_word(subject, predicate, object_, path, number)
-
-
-def _event_of_record(record: object, path: Path, number: int | None) -> Event:
-    fields = record if isinstance(record, Mapping) else {}
-    roles = [fields.get(role) or "" for role in ROLES]
-    if not set(ROLES) & set(fields) or not all(isinstance(role, str) for role in roles):
-        raise DataFormatError(path, number, f"{record!r}", ACCEPTED_EVENT)
-    subject, predicate, object_ = roles
     return _with_word(subject, predicate, object_, path, number)
 
 

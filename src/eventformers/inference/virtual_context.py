@@ -21,6 +21,7 @@ from eventformers.errors import EventformersError
 from eventformers.inference.chain_scorers import DistinctEvents, Positions, Scores
 from eventformers.inference.chain_vectors import encode_states
 from eventformers.inference.encode import EventEncoder, Vectors
+from eventformers.inference.event_reader import EventLike, read_items
 
 MAX_EVENTS = 8
 """Events of a context at most, as many as the models learn from; a longer chain makes several contexts."""
@@ -160,26 +161,24 @@ class ContextEncoder:
         self.retrieved, self.num_layers = retrieved, num_layers
         self.without_context = 0
 
-    def encode(self, items: Sequence[str | Event], *, batch_size: int | Literal["auto"] = "auto") -> Vectors:
+    def encode(self, items: EventLike, *, batch_size: int | Literal["auto"] = "auto") -> Vectors:
         """Encode events, each as the weighted mean of its nodes at the end of its contexts (Eq. 18).
 
         Args:
-            items: events; a text is an event that is all predicate.
+            items: events, as `eventformers.encode` reads them; a text is an event that is all predicate.
             batch_size: events of a batch at most, or `auto`.
 
         Returns:
             (N, D) float32, in the order of the items.
 
         Raises:
-            EventformersError: the model reads no chains or has fewer layers, or an item has no word.
+            EventformersError: the model reads no chains or has fewer layers, or an item is no event or has no
+                word.
         """
-        inputs = self.encoder.inputs()
-        for position, item in enumerate(items):
-            inputs.key(item, position)
         distinct = DistinctEvents()
         asked = distinct.rows(
             {"subject": "", "predicate": item, "object": ""} if isinstance(item, str) else item
-            for item in items
+            for item in read_items(items)
         )
         queries = list(distinct.events)
         nearest = self.index.nearest(queries, self.retrieved)

@@ -1,0 +1,367 @@
+"""The reader of texts and events: strings, events, frames, tables, columns, and the rows of files."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+import datasets
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from datasets.iterable_dataset import IterableColumn
+
+from eventformers.datasets_scripts.events import EVENT_ORDERS, Event
+from eventformers.datasets_scripts.raw_files import check_keys, is_blank, parse_json, read_lines
+from eventformers.errors import DataFormatError, EventformersError, lookalike, shown
+
+Item: TypeAlias = str | Event
+"""What is encoded: a text as it is, or an event with all of its roles."""
+
+EventLike: TypeAlias = Any
+"""Texts and events in any form that `values_of` reads."""
+
+ROLES = EVENT_ORDERS["subject_predicate_object"]
+COLUMNS = ("id", "text", "event", *ROLES)
+
+ACCEPTED_COLUMNS = (
+    "a column text, a column event with the three roles, or a column predicate with subject and object"
+)
+ACCEPTED_NAMES = (
+    f"the names {', '.join(COLUMNS)}; other names only beside a text, an event or all three roles, where "
+    "they are ignored"
+)
+ACCEPTED_ROLES = "an object with subject, predicate and object, or a list of these three strings"
+ACCEPTED_ITEM = (
+    "a text; an event with subject, predicate and object; a tuple or list of these three strings; or a row "
+    "with text or event"
+)
+ACCEPTED_INPUT = (
+    "a text, an event, a list or generator of them, a pandas or polars frame or series, an Arrow table or "
+    "array, a NumPy array of strings, or a dataset or column of datasets"
+)
+ACCEPTED_FILES = ".jsonl, .json, .csv, .tsv and .txt, each also with .gz, and .parquet"
+
+BLOCK_ROWS = 8_192
+"""Rows of a Parquet file that are read at a time."""
+
+_KNOWN, _ROLES = frozenset(COLUMNS), frozenset(ROLES)
+_COMPLETE = frozenset(("text", "event"))
+_READ = _KNOWN - {"id"}
+_MEMORY = Path()
+_NO_SEQUENCES = (bytes, bytearray, memoryview)
+_STREAMS = (datasets.IterableDataset, IterableColumn)
+
+
+def read_items(items: EventLike) -> list[Item]:
+    """Read texts and events; arguments and errors as of `values_of` and `item_at`."""
+    return [item_at(value, position) for position, value in enumerate(values_of(items)[0])]
+
+
+def values_of(items: EventLike) -> tuple[Iterable[object], bool]:
+    """Take the texts and events out of what holds them.
+
+    Args:
+        items: a text, an event, a row with `text` or `event`, or a tuple of three strings, each alone; or a
+            list, tuple, iterator, NumPy array, series, Arrow array or column of those; or a frame, table or
+            dataset with the columns of `read_item`. A list of three strings is three texts.
+
+    Returns:
+        The values, and whether it is one alone.
+
+    Raises:
+        EventformersError: it is of another type, or has other columns.
+    """
+    if isinstance(items, np.ndarray):
+        items = items.tolist()
+    if isinstance(items, (str, Mapping)) or (isinstance(items, tuple) and _is_triple(items)):
+        return [items], True
+    try:
+        return _values(items), False
+    except DataFormatError as error:
+        raise EventformersError(
+            f"{type(items).__name__}: found {error.found}; accepted: {error.accepted}"
+        ) from error
+
+
+def item_at(value: object, position: int) -> Item:
+    """Read one value of a list; errors name its position.
+
+    Raises:
+        EventformersError: it is no text or event, or has no word.
+    """
+    try:
+        return read_item(value, _MEMORY, None)
+    except DataFormatError as error:
+        raise EventformersError(
+            f"item {position}: found {error.found}; accepted: {error.accepted}"
+        ) from error
+
+
+def read_item(value: object, path: Path, line: int | None) -> Item:
+    """Read a text or an event.
+
+    Args:
+        value: a text; a tuple or list of three strings: subject, predicate and object; or a row. A row has
+            `text`, or `event` with the three roles, or `predicate` with `subject` and `object`; null and an
+            absent subject or object are the empty string. Of a row with several of these the first counts.
+            Other names beside `text`, `event` or all three roles are ignored.
+        path: the file, for errors.
+        line: the line, for errors.
+
+    Raises:
+        DataFormatError: it is something else, has a name that may be a misspelt role, or has no word.
+    """
+    if isinstance(value, str):
+        return _text(value, "text", path, line)
+    if isinstance(value, (tuple, list)):
+        return _triple(value, path, line)
+    if not isinstance(value, Mapping):
+        raise DataFormatError(path, line, type(value).__name__, ACCEPTED_ITEM)
+    _check_names(value, path, line, "key")
+    if "text" in value:
+        return _text(value["text"], "text", path, line)
+    roles = value.get("event", value)
+    if isinstance(roles, (tuple, list)):
+        return _triple(roles, path, line)
+    if not isinstance(roles, Mapping):
+        raise DataFormatError(path, line, f"the event {shown(roles)}", ACCEPTED_ROLES)
+    if roles is not value:
+        check_keys(roles, _ROLES, path, line, what="key of the event")
+    subject, predicate, object_ = (_role(roles.get(role), role, path, line) for role in ROLES)
+    return _event(subject, predicate, object_, path, line)
+
+
+def file_values(path: str | Path) -> Iterator[tuple[Path, int | None, object]]:
+    """Read a file of texts and events, one value at a time.
+
+    The suffix tells the format. JSON lines hold what `read_item` reads; `.json` may also be one list of it.
+    CSV files have a header with the columns of `read_item`, as Parquet files have. Plain text holds a text on
+    each line.
+
+    Args:
+        path: the file.
+
+    Returns:
+        An iterator over the path and line for errors, and the value.
+
+    Raises:
+        DataFormatError: the file is empty, is not UTF-8, lacks the columns, or a row cannot be read.
+        EventformersError: the file cannot be opened, or its suffix is unknown.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise EventformersError(f"{path}: no such file; accepted: a file of events, {ACCEPTED_FILES}")
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    kind = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] == ".gz" else suffixes[-1] if suffixes else ""
+    if kind == ".json" and _starts_a_list(path):
+        return _json_list(path)
+    if kind in (".jsonl", ".json"):
+        return ((path, line, parse_json(text, path, line, ACCEPTED_ITEM)) for line, text in read_lines(path))
+    if kind in (".csv", ".tsv"):
+        return _csv_rows(path, "\t" if kind == ".tsv" else ",")
+    if kind == ".txt":
+        return ((path, line, text) for line, text in read_lines(path))
+    if kind == ".parquet" and suffixes[-1] == ".parquet":
+        return _parquet_rows(path)
+    raise EventformersError(f"{path}: found the suffix {path.suffix!r}; accepted: {ACCEPTED_FILES}")
+
+
+def _check_names(
+    names: Mapping[str, object] | Sequence[str], path: Path, line: int | None, what: str
+) -> None:
+    """Refuse names that a text or a role may be lost by."""
+    found = names.keys() if isinstance(names, Mapping) else frozenset(names)
+    if found <= _KNOWN and ("predicate" in found or not found.isdisjoint(_COMPLETE)):
+        return
+    for name in found - _KNOWN:
+        if meant := lookalike(str(name), COLUMNS):
+            raise DataFormatError(
+                path, line, f"the {what} {shown(name)} (did you mean {meant!r}?)", ACCEPTED_NAMES
+            )
+    if not found.isdisjoint(_COMPLETE) or found >= _ROLES:
+        return
+    if not found.isdisjoint(_ROLES):
+        # A role that is absent may stand there under another name.
+        try:
+            check_keys({str(name): None for name in names}, _KNOWN, path, line, what=what)
+        except DataFormatError as error:
+            raise DataFormatError(path, line, error.found, ACCEPTED_NAMES) from error
+    listed = shown(", ".join(map(str, names)))[1:-1] if names else "none"
+    raise DataFormatError(path, line, f"the {what}s {listed}", ACCEPTED_COLUMNS)
+
+
+def _check_header(columns: Sequence[str], path: Path) -> None:
+    _check_names(columns, path, 1, "column")
+    repeated = sorted({name for name in columns if columns.count(name) > 1})
+    if repeated:
+        raise DataFormatError(path, 1, f"the column {shown(repeated[0])} twice", "each column once")
+
+
+def _is_triple(value: Sequence[object]) -> bool:
+    return len(value) == len(ROLES) and all(isinstance(part, str) for part in value)
+
+
+def _triple(value: Sequence[object], path: Path, line: int | None) -> Event:
+    if not _is_triple(value):
+        raise DataFormatError(
+            path, line, f"a {type(value).__name__} of {len(value)}: {shown(value)}", ACCEPTED_ITEM
+        )
+    subject, predicate, object_ = (
+        _role(part, role, path, line) for part, role in zip(value, ROLES, strict=True)
+    )
+    return _event(subject, predicate, object_, path, line)
+
+
+def _event(subject: str, predicate: str, object_: str, path: Path, line: int | None) -> Event:
+    if is_blank(subject) and is_blank(predicate) and is_blank(object_):
+        raise DataFormatError(path, line, "an event without any word", "at least one word")
+    return {"subject": subject, "predicate": predicate, "object": object_}
+
+
+def _role(value: object, role: str, path: Path, line: int | None) -> str:
+    return "" if value is None else _encodable(value, role, path, line)
+
+
+def _text(value: object, name: str, path: Path, line: int | None) -> str:
+    text = _encodable(value, name, path, line)
+    if is_blank(text):
+        raise DataFormatError(path, line, "a text without any word", "at least one word")
+    return text
+
+
+def _encodable(value: object, name: str, path: Path, line: int | None) -> str:
+    if not isinstance(value, str):
+        raise DataFormatError(path, line, f"the {name} {shown(value)}", "a string")
+    if not value.isascii():
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise DataFormatError(
+                path, line, f"half of a surrogate pair in the {name}", "whole characters"
+            ) from error
+    return value
+
+
+def _values(items: object) -> Iterable[object]:
+    # Without an import: who has a frame has loaded pandas.
+    pandas: Any = sys.modules.get("pandas")
+    if pandas is not None and isinstance(items, pandas.DataFrame):
+        return _frame_rows(cast(Any, items))
+    if pandas is not None and isinstance(items, (pandas.Series, pandas.Index)):
+        return cast("list[object]", cast(Any, items).tolist())
+    if isinstance(items, datasets.Dataset):
+        _check_header(items.column_names, _MEMORY)
+        wanted = [name for name in items.column_names if name in _READ]
+        items = items.select_columns(wanted).with_format("arrow")[:]
+    if isinstance(items, pa.ChunkedArray) or hasattr(items, "__arrow_c_stream__"):
+        return _arrow_values(pa.chunked_array(items))
+    if hasattr(items, "__arrow_c_array__"):
+        return _arrow_values(pa.chunked_array([pa.array(items)]))
+    if isinstance(items, (Sequence, Iterator, *_STREAMS)) and not isinstance(items, _NO_SEQUENCES):
+        return cast("Iterable[object]", items)
+    raise EventformersError(f"found {type(items).__name__}; accepted: {ACCEPTED_INPUT}")
+
+
+def _frame_rows(frame: Any) -> Iterator[dict[str, object]]:
+    names = [str(name) for name in frame.columns]
+    _check_header(names, _MEMORY)
+    columns = {}
+    for place, name in enumerate(names):
+        if name in _READ:
+            column = frame.iloc[:, place].astype(object)
+            columns[name] = column.where(column.notna(), None).tolist()
+    return _rows(columns)
+
+
+def _arrow_values(column: pa.ChunkedArray) -> Iterable[object]:
+    if not pa.types.is_struct(column.type):
+        return (value for chunk in column.chunks for value in _listed(chunk, _MEMORY, None))
+    names = [field.name for field in column.type]
+    _check_header(names, _MEMORY)
+    return (
+        row
+        for chunk in column.chunks
+        for row in _rows(
+            {
+                name: _listed(field, _MEMORY, None)
+                for name, field in zip(names, chunk.flatten(), strict=True)
+                if name in _READ
+            }
+        )
+    )
+
+
+def _rows(columns: Mapping[str, Sequence[object]]) -> Iterator[dict[str, object]]:
+    return (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
+
+
+def _listed(array: pa.Array, path: Path, line: int | None) -> list[object]:
+    try:
+        return cast("list[object]", array.to_pylist())
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        # Such as text that is not UTF-8, and a struct with a name twice.
+        raise DataFormatError(path, line, f"values that cannot be read ({error})", "strings") from error
+
+
+def _starts_a_list(path: Path) -> bool:
+    return next((text.lstrip()[:1] for _, text in read_lines(path) if text.strip()), "") == "["
+
+
+def _json_list(path: Path) -> Iterator[tuple[Path, int | None, object]]:
+    text = "\n".join(line for _, line in read_lines(path))
+    for number, value in enumerate(parse_json(text, path, None, "a JSON list of events"), start=1):
+        yield Path(f"{path}, event {number}"), None, value
+
+
+def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[Path, int | None, object]]:
+    reader = csv.reader((f"{line}\n" for _, line in read_lines(path)), delimiter=delimiter, strict=True)
+    try:
+        header = [name.strip() for name in next(reader)]
+        _check_header(header, path)
+        empty = True
+        for cells in reader:
+            if len(cells) != len(header):
+                raise DataFormatError(
+                    path, reader.line_num, f"{len(cells)} columns", f"{len(header)} columns, as in the header"
+                )
+            empty = False
+            yield (
+                path,
+                reader.line_num,
+                {name: cell for name, cell in zip(header, cells, strict=True) if name in _KNOWN},
+            )
+    except csv.Error as error:
+        raise DataFormatError(
+            path,
+            reader.line_num,
+            f"broken CSV ({error})",
+            f"CSV with quotes closed and fields of at most {csv.field_size_limit():,} characters",
+        ) from error
+    if empty:
+        raise DataFormatError(path, None, "a header without rows", "at least one event")
+
+
+def _parquet_rows(path: Path) -> Iterator[tuple[Path, int | None, object]]:
+    try:
+        with pq.ParquetFile(path) as file:
+            columns = list(file.schema_arrow.names)
+            _check_header(columns, path)
+            if not file.metadata.num_rows:
+                raise DataFormatError(path, None, "no rows", "at least one event")
+            wanted = [name for name in COLUMNS if name in columns]
+            read = 0
+            for batch in file.iter_batches(batch_size=BLOCK_ROWS, columns=wanted):
+                of_batch = {
+                    name: _listed(column, path, read + 1)
+                    for name, column in zip(batch.schema.names, batch.columns, strict=True)
+                }
+                for number, row in enumerate(_rows(of_batch), start=read + 1):
+                    yield path, number, row
+                read += len(batch)
+    except (pa.ArrowException, OSError) as error:
+        found = "an empty file" if not path.stat().st_size else f"no Parquet ({str(error).splitlines()[0]})"
+        raise DataFormatError(path, None, found, "a Parquet file") from error
