@@ -8,11 +8,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import tempfile
 import time
 from importlib import import_module
 from pathlib import Path
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
+# Before any library reads them: no network, and a cache of its own.
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["HF_HOME"] = tempfile.mkdtemp(prefix="robustness-home-")
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 _SHOWN_FINDINGS = 20

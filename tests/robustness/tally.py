@@ -34,20 +34,25 @@ class Tally:
 
 
 @contextmanager
-def time_limit(seconds: float = SECONDS_OF_A_TRY) -> Iterator[None]:
+def time_limit(seconds: float = SECONDS_OF_A_TRY, *, waiting_counts: bool = False) -> Iterator[None]:
     """Raise `HangError` in a block that takes longer; for the main thread.
 
     Args:
-        seconds: processor time of the process, so that other work of the machine does not count.
+        seconds: the limit.
+        waiting_counts: measure the time that passes; otherwise the processor time of the process, so that
+            other work of the machine does not count.
     """
+    kind, timer = (
+        (signal.SIGALRM, signal.ITIMER_REAL) if waiting_counts else (signal.SIGPROF, signal.ITIMER_PROF)
+    )
 
     def stop(number: int, frame: object) -> None:
         raise HangError(f"more than {seconds} s")
 
-    earlier = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
+    earlier = signal.signal(kind, stop)
+    signal.setitimer(timer, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, earlier)
+        signal.setitimer(timer, 0)
+        signal.signal(kind, earlier)

@@ -39,7 +39,7 @@ def run_command_lines(lines: Sequence[Sequence[str]], folder: Path) -> list[Outc
     return json.loads(answer.read_text(encoding="utf-8"))
 
 
-def _run(line: Sequence[str]) -> Outcome:
+def run_command_line(line: Sequence[str]) -> Outcome:
     from eventformers import cli
 
     # A wide terminal, so that no message is broken into lines; consoles write where the streams point to now.
@@ -58,5 +58,5 @@ def _run(line: Sequence[str]) -> Outcome:
 
 if __name__ == "__main__":
     request, answer = (Path(argument) for argument in sys.argv[1:])
-    outcomes = [_run(line) for line in json.loads(request.read_text(encoding="utf-8"))]
+    outcomes = [run_command_line(line) for line in json.loads(request.read_text(encoding="utf-8"))]
     answer.write_text(json.dumps(outcomes), encoding="utf-8")
