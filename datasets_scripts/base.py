@@ -16,9 +16,14 @@ import datasets
 import pyarrow as pa
 from datasets.builder import Key
 
-from eventformers.datasets_scripts import events, raw_files
+from eventformers.datasets_scripts import events, malformed, raw_files
 from eventformers.datasets_scripts.fingerprints import input_fingerprint
-from eventformers.datasets_scripts.malformed import SkippedRows
+from eventformers.datasets_scripts.malformed import (
+    MALFORMED_POLICIES,
+    SkippedRows,
+    check_malformed,
+    malformed_policy,
+)
 from eventformers.datasets_scripts.raw_files import DataDir, file_digest, raw_paths
 from eventformers.errors import EventformersError, UnknownNameError, causes
 
@@ -90,6 +95,23 @@ class BuildReport:
         return total
 
 
+@dataclass
+class EventDatasetConfig(datasets.BuilderConfig):
+    """The settings of every builder.
+
+    Args:
+        malformed: what becomes of malformed parts of the raw files: `error` raises for the first one, `skip`
+            leaves out the smallest whole that each belongs to, counts it and lists it. A file that cannot be
+            unpacked, is empty or is of an unknown kind is an error either way.
+    """
+
+    malformed: str = MALFORMED_POLICIES[0]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_malformed(self.malformed)
+
+
 class EventDatasetBuilder(datasets.ArrowBasedBuilder):
     """A dataset, built from raw files as their owners publish them.
 
@@ -102,13 +124,15 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
         config_name: one of the configs; None takes the default one.
         data_dir: folder or file with the raw data, or several; None takes the bundled samples.
         cache_dir: where built rows are kept; None takes the cache of `datasets`.
-        **settings: fields of the config class.
+        **settings: fields of the config class; without `malformed`, the policy in force.
 
     Raises:
         UnknownNameError: an unknown config or setting.
         EventformersError: no raw file for the config.
     """
 
+    BUILDER_CONFIG_CLASS: ClassVar[type[EventDatasetConfig]] = EventDatasetConfig
+    config: EventDatasetConfig
     NAME: ClassVar[str]
     """The builder in snake_case."""
     TITLE: ClassVar[str]
@@ -135,6 +159,7 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
         config_name = config_name or str(self.DEFAULT_CONFIG_NAME)
         check_config(type(self), config_name)
         check_settings(type(self), settings)
+        settings.setdefault("malformed", malformed_policy())
         paths = [SAMPLES / self.SAMPLES_FOLDER] if data_dir is None else raw_paths(data_dir)
         self.is_sample = all(path.is_relative_to(SAMPLES) for path in paths)
         self.split_files = self.find_raw_files(config_name, paths)
@@ -157,7 +182,7 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
         }
         self.fingerprint = input_fingerprint(self.raw_files, self._modules(), deciding)
         self.split = next(iter(self.split_files))
-        self.report = BuildReport()
+        self.report = BuildReport(skipped=SkippedRows(config.malformed))
         self.reports: dict[str, BuildReport] = {}
         super().__init__(
             cache_dir=str(cache_dir) if cache_dir is not None else None,
@@ -259,7 +284,7 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
             for kind in type(self).__mro__
             if issubclass(kind, EventDatasetBuilder)
         }
-        return {*own, *self.MODULES, events, raw_files}
+        return {*own, *self.MODULES, events, malformed, raw_files}
 
     def _info(self) -> datasets.DatasetInfo:
         return datasets.DatasetInfo(
@@ -275,18 +300,22 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
 
     def _generate_tables(self, split: str) -> Iterator[tuple[Key, pa.Table]]:
         self.split = split
-        self.report = self.reports[split] = BuildReport()
+        self.report = self.reports[split] = BuildReport(skipped=SkippedRows(self.config.malformed))
         schema = self.features(self.config.name).arrow_schema
         empty = True
         for number, table in enumerate(self.tables()):
             empty = empty and not table.num_rows
             yield Key(0, number), table.cast(schema)
         if empty:
-            skipped = ", ".join(f"{count} {reason}" for reason, count in sorted(self.report.skipped.items()))
+            skipped = self.report.skipped
+            reasons = [f"{count} {reason}" for reason, count in sorted(skipped.items())]
+            if skipped.num_malformed:
+                reasons.append(malformed.malformed_text(skipped.to_dict()))
             names = ", ".join(path.name for path in self.split_files[split])
             raise NoRowsError(
                 f"{self.NAME}, config {self.config.name}, split {split}: no row is left of"
-                f" {names} (skipped: {skipped or 'nothing'}); accepted: {self.accepted_when_empty()}"
+                f" {names} (skipped: {', '.join(reasons) or 'nothing'});"
+                f" accepted: {self.accepted_when_empty()}"
             )
 
 

@@ -41,6 +41,7 @@ from eventformers.datasets_scripts.event_hierarchies import EventHierarchies
 from eventformers.datasets_scripts.event_similarity import EventSimilarity
 from eventformers.datasets_scripts.event_types import EventTypes
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint, joint_fingerprint
+from eventformers.datasets_scripts.malformed import warn_of_malformed
 from eventformers.datasets_scripts.raw_files import DataDir, raw_paths
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.files import put_in_place
@@ -110,7 +111,8 @@ def build_dataset(
             path separator of the system; None takes the bundled samples.
         output: the folder to write; None takes one in the cache of `datasets` that goes by the fingerprint,
             and builds only what is not there yet.
-        **settings: settings of the builder, such as `window=20`.
+        **settings: settings of the builder, such as `window=20`; of every builder, `malformed="skip"`, which
+            leaves out malformed parts of the raw files, counts them and lists them in the report.
 
     Returns:
         The folder.
@@ -137,6 +139,7 @@ def build_dataset(
                 _check_target(builder_class, folder)
             _build_configs(builders, folder, in_cache=output is None)
             _write_readme(builder_class, folder)
+    _warn_of_malformed(folder, wanted)
     return folder
 
 
@@ -180,8 +183,8 @@ def load_built(
         config: the config.
         builder: a key of `BUILDERS`; needed where several builders have a config of that name.
         streaming: whether to read rows one after another instead of copying them into the cache.
-        **settings: settings of the builder. A dataset that is built already stays as it is; where its report
-            has other settings, a warning says so.
+        **settings: settings of the builder, of every builder `malformed="skip"`. A dataset that is built
+            already stays as it is; where its report has other settings, a warning says so.
 
     Raises:
         UnknownNameError: an unknown builder, config or setting.
@@ -200,10 +203,10 @@ def built_report(
     """The build report of what `load_built` loads for the same arguments.
 
     Fingerprints, settings, raw files, and counts, sources, licences and statistics: `rows`, `read`, `skipped`
-    and `sources` are sums over all splits, and `splits` has `rows`, `rows_fingerprint`, `read`, `skipped` and
-    `statistics` of each by its name. With one split `rows_fingerprint` and `statistics` are its own; with
-    several the first is that of the `DatasetDict`, and the second holds them by split. Empty where a built
-    dataset came without its report.
+    and `sources` are sums over all splits, `malformed` counts and lists the malformed parts left out, and
+    `splits` has `rows`, `rows_fingerprint`, `read`, `skipped` and `statistics` of each by its name. With one
+    split `rows_fingerprint` and `statistics` are its own; with several the first is that of the
+    `DatasetDict`, and the second holds them by split. Empty where a built dataset came without its report.
     """
     place = _locate(data, config, builder, settings)
     if isinstance(place, Path):
@@ -337,6 +340,14 @@ def _build_config(builder: EventDatasetBuilder, folder: Path) -> None:
         shutil.rmtree(staging, ignore_errors=True)
 
 
+def _warn_of_malformed(folder: Path, configs: list[str]) -> None:
+    """Tell of malformed parts that a build left out, also where its rows come from the cache."""
+    for config, report in build_reports(folder).items():
+        listed = report.get("malformed")
+        if config in configs and isinstance(listed, dict):
+            warn_of_malformed(listed, config)
+
+
 def _clear_leftovers(folder: Path, config: str) -> None:
     """Remove what killed builds left behind. Under the lock of the folder nobody else is at work there."""
     for leftover in folder.glob(f".{config}-*"):
@@ -373,6 +384,7 @@ def _report(builder: EventDatasetBuilder, ready: Path, seconds: float, cache: Pa
         "raw_files": cast(JsonValue, builder.raw_digests),
         "read": dict(sorted(report.read.items())),
         "skipped": dict(sorted(report.skipped.items())),
+        "malformed": report.skipped.to_dict(),
         "sources": cast(JsonValue, dict(sorted(report.sources.items()))),
         "licenses": cast(JsonValue, report.licenses),
         "statistics": report.statistics,

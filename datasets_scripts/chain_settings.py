@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import datasets
-
 from eventformers.datasets_scripts import cooccurrence
-from eventformers.datasets_scripts.base import check_shares, check_whole_number, name_list
+from eventformers.datasets_scripts.base import (
+    EventDatasetConfig,
+    check_shares,
+    check_whole_number,
+    name_list,
+)
 from eventformers.datasets_scripts.chain_readers import PREDICATE_FORMS
 from eventformers.datasets_scripts.document_splits import SPLITS
 from eventformers.errors import EventformersError, UnknownNameError
@@ -43,7 +46,7 @@ _LEAST = {
 
 
 @dataclass
-class EventChainsConfig(datasets.BuilderConfig):
+class EventChainsConfig(EventDatasetConfig):
     """What is kept of the raw documents, how co-occurrence is counted, and how chains and questions are made.
 
     The first five decide on all configs but the files of Weber et al., which stay as they are; the next seven

@@ -14,7 +14,7 @@ from datasets import Value
 
 from eventformers.datasets_scripts import graph_readers
 from eventformers.datasets_scripts import relation_templates as templates_module
-from eventformers.datasets_scripts.base import SAMPLES, EventDatasetBuilder
+from eventformers.datasets_scripts.base import SAMPLES, EventDatasetBuilder, EventDatasetConfig
 from eventformers.datasets_scripts.graph_readers import Triple, read_triples, split_files
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
 from eventformers.datasets_scripts.relation_templates import DIRECTIONS, RelationTemplates, relation_templates
@@ -36,7 +36,7 @@ _TRIPLES_PER_TABLE = 20_000
 
 
 @dataclass
-class CommonsenseGraphsConfig(datasets.BuilderConfig):
+class CommonsenseGraphsConfig(EventDatasetConfig):
     """How relations are put into words.
 
     Args:

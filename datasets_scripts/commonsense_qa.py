@@ -12,7 +12,7 @@ import datasets
 from datasets import List, Value
 
 from eventformers.datasets_scripts import question_readers, xml_files
-from eventformers.datasets_scripts.base import EventDatasetBuilder
+from eventformers.datasets_scripts.base import EventDatasetBuilder, EventDatasetConfig
 from eventformers.datasets_scripts.question_readers import (
     Question,
     read_copa_json,
@@ -78,7 +78,7 @@ class CommonsenseQA(EventDatasetBuilder):
     }
     MODULES: ClassVar[tuple[ModuleType, ...]] = (question_readers, xml_files)
     BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
-        datasets.BuilderConfig(name=name) for name in _FOLDERS
+        EventDatasetConfig(name=name) for name in _FOLDERS
     ]
     DEFAULT_CONFIG_NAME = "copa"
 

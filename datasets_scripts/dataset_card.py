@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import yaml
 
@@ -110,6 +110,7 @@ def _config_section(builder: type[EventDatasetBuilder], config: str, report: Rep
     ]
     if len(files) > _SHOWN_FILES:
         lines.append(f"- {len(files) - _SHOWN_FILES:,} more raw files, in `{config}/{REPORT_NAME}`")
+    lines += _malformed_lines(config, report)
     sources = cast("dict[str, SourceCount]", report["sources"])
     kinds = list(dict.fromkeys(kind for kept in sources.values() for kind in kept if kind != "license"))
     lines += ["", f"| {' | '.join(['source', 'license', *kinds])} |", "|---|---" + "|---" * len(kinds) + "|"]
@@ -117,6 +118,18 @@ def _config_section(builder: type[EventDatasetBuilder], config: str, report: Rep
         cells = [name, str(kept["license"]), *(f"{kept.get(kind, 0):,}" for kind in kinds)]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _malformed_lines(config: str, report: Report) -> list[str]:
+    """What was left out as malformed; nothing where all was well."""
+    listed = cast("dict[str, Any]", report.get("malformed"))
+    if not listed or not listed["count"]:
+        return []
+    lines = [f"- malformed parts left out: {listed['count']:,}, listed in `{config}/{REPORT_NAME}`"]
+    for part in listed["parts"][:_SHOWN_FILES]:
+        line = f", line {part['line']:,}" if part["line"] is not None else ""
+        lines.append(f"  - a {part['whole']} of `{part['file']}`{line}")
+    return lines
 
 
 def _splits(report: Report) -> dict[str, Report]:

@@ -10,7 +10,7 @@ from typing import ClassVar
 import datasets
 from datasets import Value
 
-from eventformers.datasets_scripts.base import EventDatasetBuilder
+from eventformers.datasets_scripts.base import EventDatasetBuilder, EventDatasetConfig
 from eventformers.datasets_scripts.events import EVENT_FEATURE, Event
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
 from eventformers.datasets_scripts.raw_files import checked_event, read_lines
@@ -54,7 +54,7 @@ class EventSimilarity(EventDatasetBuilder):
         "transitive": "transitive.txt with 7 fields a line, separated by |",
     }
     BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
-        datasets.BuilderConfig(name=name) for name in _FILES
+        EventDatasetConfig(name=name) for name in _FILES
     ]
     DEFAULT_CONFIG_NAME = "hard"
 

@@ -24,7 +24,12 @@ from eventformers.datasets_scripts import (
 )
 from eventformers.datasets_scripts.ace_reader import annotation_files, read_ace, text_file
 from eventformers.datasets_scripts.ace_types import ACE_FRAMES, ACE_SEEN_TYPES
-from eventformers.datasets_scripts.base import EventDatasetBuilder, check_whole_number, name_list
+from eventformers.datasets_scripts.base import (
+    EventDatasetBuilder,
+    EventDatasetConfig,
+    check_whole_number,
+    name_list,
+)
 from eventformers.datasets_scripts.frame_reader import frame_files, read_frames
 from eventformers.datasets_scripts.licenses import UNSPECIFIED, license_of_source
 from eventformers.datasets_scripts.mention_reader import Mention, read_mentions
@@ -41,7 +46,7 @@ _TYPE_SETTINGS = frozenset({"seen_types", "unseen_types", "num_seen", "num_unsee
 
 
 @dataclass
-class EventTypesConfig(datasets.BuilderConfig):
+class EventTypesConfig(EventDatasetConfig):
     """Which event types are seen and which unseen. Nothing of it decides on `frames`.
 
     Args:

@@ -6,7 +6,12 @@ from dataclasses import dataclass
 
 import datasets
 
-from eventformers.datasets_scripts.base import check_shares, check_whole_number, name_list
+from eventformers.datasets_scripts.base import (
+    EventDatasetConfig,
+    check_shares,
+    check_whole_number,
+    name_list,
+)
 from eventformers.datasets_scripts.document_splits import DocumentSplits
 from eventformers.datasets_scripts.hierarchy_files import (
     DOMAINS,
@@ -33,7 +38,7 @@ MENTION_SETTINGS = frozenset({"domain", "wikinews", "gold_events", "hierarchies_
 
 
 @dataclass
-class EventHierarchiesConfig(datasets.BuilderConfig):
+class EventHierarchiesConfig(EventDatasetConfig):
     """Which mentions and events are kept, what counts as gold, and how the splits are made.
 
     The first two decide on `mentions` and `events`, the next four on `mentions` alone, and the rest on

@@ -25,6 +25,7 @@ from eventformers.command_options import (
     Encoder,
     EvaluationData,
     ExcludeSource,
+    Malformed,
     Output,
     Overwrite,
     RawData,
@@ -112,6 +113,7 @@ def data_build(
     output: Output,
     config: Annotated[str | None, typer.Option(help="One config; without it all of them.")] = None,
     data_dir: Annotated[str | None, typer.Option(help="Folder of raw files; without it the samples.")] = None,
+    malformed: Malformed = "error",
     settings: Settings = None,
     exclude_source: ExcludeSource = None,
 ) -> None:
@@ -120,7 +122,7 @@ def data_build(
     from eventformers.datasets_scripts import build_reports
     from eventformers.trainers.recipes import read_settings
 
-    chosen = read_settings(settings or [])
+    chosen = {"malformed": malformed, **read_settings(settings or [])}
     if exclude_source:
         chosen["exclude_source"] = tuple(exclude_source)
     folder = build_dataset(name, config, data_dir, output, **chosen)
@@ -144,6 +146,7 @@ def train(
     output: Output,
     recipe: Annotated[str | None, typer.Option(help="Name of a recipe, or a YAML file.")] = None,
     data: RawData = None,
+    malformed: Malformed = "error",
     evaluation_data: EvaluationData = None,
     encoder: Encoder = None,
     settings: Settings = None,
@@ -177,6 +180,7 @@ def train(
         dtype=dtype,
         evaluation_data=evaluation_data,
         create_model_card=card,
+        malformed=malformed,
     )
     if finished.run.is_main_process:
         _show_run(finished)
@@ -189,6 +193,7 @@ def evaluate(
         list[str], typer.Option("--task", help="Task; repeatable; all takes every one that the data feeds.")
     ],
     data: RawData = None,
+    malformed: Malformed = "error",
     split: Annotated[
         str | None, typer.Option(help="Split to score; without it test, else validation.")
     ] = None,
@@ -233,7 +238,7 @@ def evaluate(
 
     ways = ways_of_reading(read_settings(settings or []), virtual_context)
 
-    names = tasks_of_data(data) if task == ["all"] else task
+    names = tasks_of_data(data, malformed=malformed) if task == ["all"] else task
     if task == ["all"] and (missing := [name for name in TASKS if name not in names]):
         console.print(f"Left out, without rows in the data: {', '.join(missing)}.")
     mentions = MentionMemory()
@@ -259,6 +264,7 @@ def evaluate(
                 mentions=mentions,
                 overwrite=overwrite,
                 shared=shared,
+                malformed=malformed,
             )
             for name in names
         ]
@@ -272,6 +278,7 @@ def complete(
         str, typer.Argument(help="'head, relation', 'tail, ~relation' for the other direction, or free text.")
     ],
     data: RawData = None,
+    malformed: Malformed = "error",
     config: Annotated[
         str | None, typer.Option(help="The graph: conceptnet, atomic, each also with _inductive.")
     ] = None,
@@ -323,6 +330,7 @@ def complete(
         dtype=dtype,
         overwrite=overwrite,
         show_progress=True,
+        malformed=malformed,
     )
     if as_json:
         console.print(
@@ -347,6 +355,7 @@ def plot(
     run: Annotated[Path, typer.Argument(help="Folder of a trained model.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="PNG or SVG file to write.")],
     data: RawData = None,
+    malformed: Malformed = "error",
     events: Annotated[int, typer.Option(help="Events to draw.")] = 3000,
     device: Device = None,
 ) -> None:
@@ -355,10 +364,12 @@ def plot(
     from eventformers.plot_chains import plot_chain_training, reads_chains
 
     if reads_chains(run):
-        plot_chain_training(run, output, data=data)
+        plot_chain_training(run, output, data=data, malformed=malformed)
         console.print(f"Wrote {output} and {output.with_suffix('.md')}.")
         return
-    prototypes = plot_prototypes(run, output, data=data, num_events=events, device=device)
+    prototypes = plot_prototypes(
+        run, output, data=data, num_events=events, device=device, malformed=malformed
+    )
     table = Table("prototype", "events", "nearest events")
     for prototype in prototypes:
         table.add_row(str(prototype.index), str(prototype.size), "; ".join(prototype.nearest))
@@ -375,6 +386,7 @@ def reproduce(
         str | None, typer.Option(help="Recipe that the rows start from; without it that of the paper.")
     ] = None,
     data: RawData = None,
+    malformed: Malformed = "error",
     evaluation_data: EvaluationData = None,
     encoder: Encoder = None,
     settings: Settings = None,
@@ -401,6 +413,7 @@ def reproduce(
         runs=runs,
         device=device,
         dtype=dtype,
+        malformed=malformed,
     )
     shown = Table(*finished.header, title=finished.title)
     for row in finished.rows:

@@ -13,6 +13,7 @@ from eventformers.command_options import (
     BatchSize,
     Device,
     Dtype,
+    Malformed,
     Output,
     Overwrite,
     batch_size_of,
@@ -109,6 +110,7 @@ def next_event(
             help="Raw or built chains whose events may come next; without it and candidates, the samples."
         ),
     ] = None,
+    malformed: Malformed = "error",
     top: Annotated[int, typer.Option(help="Candidates to show.")] = 10,
     max_events: Annotated[int, typer.Option(help="Events of the chain to read, the latest.")] = 8,
     aggregation: Annotated[
@@ -136,6 +138,7 @@ def next_event(
         device=device,
         dtype=dtype,
         show_progress=True,
+        malformed=malformed,
     )
     if as_json:
         console.print(
@@ -157,6 +160,7 @@ def compare(
         str | None,
         typer.Option(help="What both were measured on: resample whole documents, not questions."),
     ] = None,
+    malformed: Malformed = "error",
     resamples: Annotated[int, typer.Option(help="Resamples with replacement.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Decides the resamples.")] = 0,
 ) -> None:
@@ -165,7 +169,7 @@ def compare(
     from eventformers.significance import compare_results, document_clusters
 
     results = read_result(first), read_result(second)
-    clusters = None if data is None else document_clusters(results[0], data)
+    clusters = None if data is None else document_clusters(results[0], data, malformed=malformed)
     compared = compare_results(*results, num_resamples=resamples, seed=seed, clusters=clusters)
     models = f"{results[0].model} - {results[1].model} on {results[0].task}"
     console.print(

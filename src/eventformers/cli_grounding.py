@@ -13,6 +13,7 @@ from eventformers.command_options import (
     BatchSize,
     Device,
     Dtype,
+    Malformed,
     Output,
     Overwrite,
     batch_size_of,
@@ -45,6 +46,7 @@ def ground(
         ),
     ],
     output: Output,
+    malformed: Malformed = "error",
     model: Annotated[
         str | None, typer.Option(help="Folder or Hub id; without it the packaged all-MiniLM-L6-v2.")
     ] = None,
@@ -102,6 +104,7 @@ def ground(
         dtype=dtype,
         overwrite=overwrite,
         show_progress=True,
+        malformed=malformed,
     )
     with errors.status("writing"):
         files = write_grounding(found, output, overwrite=overwrite)

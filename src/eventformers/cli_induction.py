@@ -13,6 +13,7 @@ from eventformers.command_options import (
     BatchSize,
     Device,
     Dtype,
+    Malformed,
     Output,
     Overwrite,
     batch_size_of,
@@ -50,6 +51,7 @@ def induce(
         str | None,
         typer.Option(help="Frames to link to: JSON lines, FrameNet's folder, a built dataset or a Hub id."),
     ] = None,
+    malformed: Malformed = "error",
     method: Annotated[
         str, typer.Option(help="agglomerative, or affinity, which finds the number of types itself.")
     ] = "agglomerative",
@@ -93,6 +95,7 @@ def induce(
         device=device,
         dtype=dtype,
         show_progress=True,
+        malformed=malformed,
     )
     with errors.status("drawing the map and writing"):
         files = write_induction(found, output, overwrite=overwrite)

@@ -20,6 +20,14 @@ RawData = Annotated[
     str | None,
     typer.Option("--data", help="Raw files, a built dataset or a Hub id; without it the bundled samples."),
 ]
+Malformed = Annotated[
+    str,
+    typer.Option(
+        "--malformed",
+        metavar="error|skip",
+        help="Malformed parts of raw files: stop at the first, or leave them out, count and list them.",
+    ),
+]
 EvaluationData = Annotated[
     str | None,
     typer.Option("--evaluation-data", help="Raw files of the evaluation tasks; without it the samples."),

@@ -35,7 +35,8 @@ def build_dataset(
         data_dir: folder or file with the raw data, several of them, or a text that joins several by the
             path separator of the system; None takes the bundled samples.
         output: the folder to write; None takes one in the cache of `datasets`, which gets no `eval.yaml`.
-        **settings: settings of the builder, such as `window=20`.
+        **settings: settings of the builder, such as `window=20`; of every builder, `malformed="skip"`, which
+            leaves out malformed parts of the raw files, counts them and lists them in the report.
 
     Returns:
         The folder.

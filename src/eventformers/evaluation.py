@@ -16,6 +16,7 @@ import torch
 
 from eventformers.chain_protocols import ChainProtocol, ChainSettings
 from eventformers.datasets_scripts.events import Event
+from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import EventformersError
 from eventformers.evaluate_metrics import load_metric
 from eventformers.evaluated_model import (
@@ -97,6 +98,7 @@ class Scored:
     seconds: float
 
 
+@takes_malformed
 def evaluate(
     model: str | Path | EventEncoder | None,
     task: str,
@@ -120,6 +122,7 @@ def evaluate(
     mentions: MentionMemory | None = None,
     overwrite: bool = False,
     shared: SharedEncoders | None = None,
+    malformed: str | None = None,
 ) -> TaskResult:
     """Score a model, or a plain encoder, on a task.
 
@@ -158,6 +161,8 @@ def evaluate(
         overwrite: replace a result on other rows.
         shared: encoders that this evaluation shares with others, which only saves time: what is loaded, and
             what encoded the same rows just before, is used again. None shares nothing.
+        malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
+            the first one; None takes the policy in force, `error` where nothing else was set.
 
     Returns:
         The result, with one prediction per row.

@@ -14,14 +14,21 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 from eventformers.datasets_scripts.building import build_dataset, build_reports, load_built
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint, joint_fingerprint
+from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.induction_protocols import unseen_rows
 from eventformers.results import DatasetRecord
 from eventformers.tasks import TASKS, Task
 
 
-def tasks_of_data(data: str | Path | None) -> list[str]:
+@takes_malformed
+def tasks_of_data(data: str | Path | None, *, malformed: str | None = None) -> list[str]:
     """The tasks whose rows a folder of raw files, a built folder or a Hub dataset holds.
+
+    Args:
+        data: the data.
+        malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
+            the first one; None takes the policy in force, `error` where nothing else was set.
 
     Raises:
         DataFormatError: a raw file cannot be read.
@@ -161,6 +168,7 @@ def describe_data(task: Task, scored_data: ScoredData, data: str | Path | None) 
     hub_id = None if is_local else str(data)
     config = scored_data.held.config
     report = {} if hub_id else _build_report(task, config, data)
+    companions = [] if hub_id else [_build_report(task, name, data) for name in scored_data.held.companions]
     rows = scored_data.rows
     licenses = report.get("licenses") or (rows.unique("license") if "license" in rows.column_names else [])
     return DatasetRecord(
@@ -173,7 +181,14 @@ def describe_data(task: Task, scored_data: ScoredData, data: str | Path | None) 
         hub_id=hub_id,
         revision=_hub_commit(hub_id) if hub_id else None,
         licenses=sorted(map(str, licenses)) if isinstance(licenses, list) else [],
+        malformed=sum(_num_malformed(one) for one in (report, *companions)),
     )
+
+
+def _num_malformed(report: Mapping[str, object]) -> int:
+    """How many malformed parts a build left out; 0 where its report tells of none."""
+    listed = report.get("malformed")
+    return int(listed["count"]) if isinstance(listed, Mapping) else 0
 
 
 def _settings(task: Task, data: str | Path | None) -> Mapping[str, Any]:

@@ -21,6 +21,7 @@ from transformers import AutoModelForPreTraining, PreTrainedModel
 
 from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.events import Event, event_text
+from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import EventformersError
 from eventformers.figures import check_suffix, write_figure
 from eventformers.files import write_text
@@ -51,6 +52,7 @@ class Prototype:
     nearest: list[str]
 
 
+@takes_malformed
 def plot_prototypes(
     run: str | Path,
     output: str | Path,
@@ -59,6 +61,7 @@ def plot_prototypes(
     num_events: int = 3000,
     device: str | None = None,
     seed: int = 0,
+    malformed: str | None = None,
 ) -> list[Prototype]:
     """Draw a model's events coloured by prototype, and list each prototype's nearest events beside it.
 
@@ -74,6 +77,8 @@ def plot_prototypes(
         num_events: distinct events to draw at random; all of them where there are fewer.
         device: a torch device; None takes an accelerator where there is one.
         seed: seed of the choice of events.
+        malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
+            the first one; None takes the policy in force, `error` where nothing else was set.
 
     Returns:
         Every prototype, in the order of the model.

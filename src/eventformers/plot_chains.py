@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import EventformersError
 from eventformers.evaluation_data import load_data
 from eventformers.figures import check_suffix, write_figure
@@ -35,7 +36,10 @@ _PANEL = (3.4, 2.8)
 _TERM = "_loss"
 
 
-def plot_chain_training(run: str | Path, output: str | Path, *, data: str | Path | None = None) -> None:
+@takes_malformed
+def plot_chain_training(
+    run: str | Path, output: str | Path, *, data: str | Path | None = None, malformed: str | None = None
+) -> None:
     """Draw how a training of several stages went, and how accurate its model is by average node degree.
 
     The curves are the loss terms of each stage and, where it was validated, its accuracy. Accuracies by
@@ -46,6 +50,8 @@ def plot_chain_training(run: str | Path, output: str | Path, *, data: str | Path
         output: the picture, `.png` or `.svg`; the numbers go beside it with the suffix `.md`.
         data: what the run was scored on; None takes the bundled samples. A result on other rows is left out
             and told in the table.
+        malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
+            the first one; None takes the policy in force, `error` where nothing else was set.
 
     Raises:
         EventformersError: the suffix is unknown, the folder holds no run that tells of its training, the data

@@ -17,6 +17,7 @@ from eventformers.baselines.knowledge_graph_embeddings import METHODS as EMBEDDI
 from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.datasets_scripts.chain_settings import CHAIN_SETTINGS
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint, joint_fingerprint
+from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.encoders import resolve_encoder
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluation_data import load_task_data
@@ -49,6 +50,7 @@ from eventformers.trainers.stages import stage_recipes
 logger = logging.getLogger(__name__)
 
 
+@takes_malformed
 def reproduce_table(
     paper: str,
     table: str,
@@ -63,6 +65,7 @@ def reproduce_table(
     runs: int | None = None,
     device: str | None = None,
     dtype: str | None = None,
+    malformed: str | None = None,
 ) -> ReproducedTable:
     """Fill a table of a paper with our rows, beside the paper's scores and the untrained encoder's.
 
@@ -89,6 +92,8 @@ def reproduce_table(
             the table's.
         device: `cpu` or `cuda`; None takes an accelerator where there is one.
         dtype: `bfloat16` or `float16` for mixed precision; None for float32.
+        malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
+            the first one; None takes the policy in force, `error` where nothing else was set.
 
     Returns:
         The table; also written as `<output>/<paper>/<table>.md` and `.json` after every row.

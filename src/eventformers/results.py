@@ -18,6 +18,7 @@ import yaml
 from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml
 from huggingface_hub.repocard_data import eval_results_to_model_index
 
+from eventformers.datasets_scripts.malformed import parts_text
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.files import write_text
 from eventformers.protocols import JsonValue
@@ -59,6 +60,8 @@ class DatasetRecord:
         hub_id: the Hub repository; None for `samples` and `local`.
         revision: the commit of the Hub repository, where known.
         licenses: the licences that the rows carry.
+        malformed: how many malformed parts of the raw files were left out; 0 as well where no report of the
+            build is at hand.
     """
 
     name: str
@@ -70,6 +73,13 @@ class DatasetRecord:
     hub_id: str | None
     revision: str | None
     licenses: list[str]
+    malformed: int = 0
+
+    @property
+    def rows_text(self) -> str:
+        """The number of rows, and of malformed parts that were left out."""
+        left_out = f", {parts_text(self.malformed)} left out" if self.malformed else ""
+        return f"{self.rows} rows{left_out}"
 
 
 @dataclass(frozen=True)
@@ -213,7 +223,7 @@ def check_same_data(path: Path, fingerprint: str) -> None:
         held = read_result(path).dataset
         if held.fingerprint != fingerprint:
             raise EventformersError(
-                f"{path} holds a result on other rows ({held.origin}, {held.rows} rows, fingerprint "
+                f"{path} holds a result on other rows ({held.origin}, {held.rows_text}, fingerprint "
                 f"{held.fingerprint[:12]}) than these (fingerprint {fingerprint[:12]}); choose another "
                 "output folder, or allow overwriting"
             )
@@ -301,8 +311,8 @@ def require_same_data(results: Iterable[TaskResult]) -> None:
         known = first.setdefault((result.task, result.dataset.split), result)
         if known.dataset.fingerprint != result.dataset.fingerprint:
             raise EventformersError(
-                f"{result.task}: {known.model} was measured on {known.dataset.rows} rows (fingerprint "
-                f"{known.dataset.fingerprint[:12]}) and {result.model} on {result.dataset.rows} rows "
+                f"{result.task}: {known.model} was measured on {known.dataset.rows_text} (fingerprint "
+                f"{known.dataset.fingerprint[:12]}) and {result.model} on {result.dataset.rows_text} "
                 f"(fingerprint {result.dataset.fingerprint[:12]}); these cannot be compared"
             )
 
@@ -397,6 +407,8 @@ def _defined(results: Sequence[TaskResult]) -> list[TaskResult]:
 def _notes(result: TaskResult) -> str:
     """What a reader of the bare score must know."""
     parts = [f"{result.task} ({result.main_score})", f"{result.dataset.rows} rows of {result.dataset.split}"]
+    if result.dataset.malformed:
+        parts.append(f"{parts_text(result.dataset.malformed)} left out")
     if result.dataset.origin in _NOTED_ORIGINS:
         parts.append(_NOTED_ORIGINS[result.dataset.origin])
     if candidates := result.details.get("candidates"):

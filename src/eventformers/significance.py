@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import bootstrap
 
+from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import EventformersError
 from eventformers.evaluation_data import load_data
 from eventformers.results import TaskResult, require_same_data
@@ -158,12 +159,17 @@ def compare_results(
     )
 
 
-def document_clusters(result: TaskResult, data: str | Path | None) -> list[str]:
+@takes_malformed
+def document_clusters(
+    result: TaskResult, data: str | Path | None, *, malformed: str | None = None
+) -> list[str]:
     """The document of each row of a result, as clusters for `compare_results`.
 
     Args:
         result: the result.
         data: folder of raw files, built folder or Hub id that it was measured on; None takes the samples.
+        malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
+            the first one; None takes the policy in force, `error` where nothing else was set.
 
     Raises:
         EventformersError: the data cannot be loaded, has other rows than the result, or tells no documents.

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.encoders import PACKAGED_ENCODER, resolve_encoder
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluated_model import SharedEncoders
@@ -54,6 +55,7 @@ class FinishedRun:
     pushed_to: str | None = None
 
 
+@takes_malformed
 def train(
     method: str,
     output: str | Path,
@@ -71,6 +73,7 @@ def train(
     evaluation_data: str | Path | None = None,
     tasks: Sequence[str] | None = None,
     create_model_card: bool = True,
+    malformed: str | None = None,
 ) -> FinishedRun:
     """Train a method, score it beside its untrained encoder, and write a complete model repository.
 
@@ -90,6 +93,8 @@ def train(
         evaluation_data: raw files of the evaluation tasks; None takes the bundled samples.
         tasks: the evaluation tasks; None takes those of the recipe.
         create_model_card: write the model card.
+        malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
+            the first one; None takes the policy in force, `error` where nothing else was set.
 
     Returns:
         The folder, the run and its results. Of several processes only the main one scores and writes; the

@@ -16,6 +16,7 @@ import torch
 from datasets import Dataset
 
 from eventformers.datasets_scripts.building import load_built
+from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.datasets_scripts.relation_templates import Direction, RelationTemplates, relation_templates
 from eventformers.errors import EventformersError
 from eventformers.inference.alternative_index import (
@@ -151,6 +152,7 @@ class Answer:
         return self.alternatives[self.index]
 
 
+@takes_malformed
 def complete(
     model: str | Path | EventEncoder | None,
     query: str | tuple[str, str],
@@ -169,6 +171,7 @@ def complete(
     dtype: str | torch.dtype | None = None,
     overwrite: bool = False,
     show_progress: bool = False,
+    malformed: str | None = None,
 ) -> Completion:
     """Find the alternatives of a graph that complete a query, and the known premises that explain them.
 
@@ -199,6 +202,8 @@ def complete(
         dtype: `float32`, `bfloat16` or `float16`; None takes the one of the saved weights.
         overwrite: build the index again where there is one.
         show_progress: draw a progress bar on standard error while the index is built.
+        malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
+            the first one; None takes the policy in force, `error` where nothing else was set.
 
     Returns:
         The alternatives and the explanation.

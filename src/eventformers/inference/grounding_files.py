@@ -78,6 +78,7 @@ def load_text_mentions(texts: Texts) -> tuple[list[TextMention], dict[str, int]]
     if not found:
         reason = "; no line has a mention between [[ and ]]" if counts["text_without_mention"] else ""
         raise EventformersError(f"{what}: found no mention{reason}; accepted: {accepted}")
+    counts.warn()
     return found, {name: count for name, count in sorted(counts.items()) if count}
 
 

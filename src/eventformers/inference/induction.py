@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.datasets_scripts.raw_files import read_lines
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.clustering import (
@@ -120,6 +121,7 @@ class Induction:
         ]
 
 
+@takes_malformed
 def induce(
     model: Model | Sequence[Model],
     mentions: Mentions,
@@ -137,6 +139,7 @@ def induce(
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
     show_progress: bool = False,
+    malformed: str | None = None,
 ) -> Induction:
     """Find event types among mentions: cluster them, name the clusters and link them to frames.
 
@@ -162,6 +165,8 @@ def induce(
         device: a torch device; None takes an accelerator where there is one.
         dtype: `float32`, `bfloat16` or `float16`; None takes the one of the saved weights.
         show_progress: draw progress bars on standard error.
+        malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
+            the first one; None takes the policy in force, `error` where nothing else was set.
 
     Raises:
         DataFormatError: a line of a file cannot be read.

@@ -156,6 +156,7 @@ def _raw(paths: Sequence[Path]) -> KnowledgeBase:
     texts = EventTexts(Counter(), SkippedRows())
     rows = [text for file in text_files(files) for text in texts.of_file(file)]
     columns = {name: pa.array([getattr(row, name) for row in rows], pa.large_string()) for name in COLUMNS}
+    knowledge.skipped.warn()
     # Which event comes before which is not asked here.
     left_out = {name: count for name, count in knowledge.skipped.items() if not name.startswith("sequence_")}
     return _counted(Dataset(pa.table(columns)), knowledge.graph, left_out)

@@ -55,6 +55,7 @@ def load_mentions(mentions: Mentions) -> tuple[list[dict[str, Any]], dict[str, i
         found = [_checked(item, place) for place, item in enumerate(mentions)]
     if not found:
         raise EventformersError(f"{what}: found no mention; accepted: at least one")
+    counts.warn()
     return found, {name: count for name, count in sorted(counts.items()) if count}
 
 

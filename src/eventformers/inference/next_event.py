@@ -14,6 +14,7 @@ from rich.progress import track
 
 from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.events import Event, event_text
+from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.datasets_scripts.protagonist_chains import event_key
 from eventformers.datasets_scripts.raw_files import has_word, parse_json, read_lines
 from eventformers.errors import DataFormatError, EventformersError
@@ -81,6 +82,7 @@ class Prediction:
         return asdict(self)
 
 
+@takes_malformed
 def next_event(
     model: str | Path | EventEncoder | None,
     chain: Events,
@@ -94,6 +96,7 @@ def next_event(
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
     show_progress: bool = False,
+    malformed: str | None = None,
 ) -> Prediction:
     """Rank events by how well they continue a chain.
 
@@ -117,6 +120,8 @@ def next_event(
         device: a torch device; None takes an accelerator where there is one.
         dtype: `float32`, `bfloat16` or `float16`; None takes the one of the saved weights.
         show_progress: draw a progress bar on standard error.
+        malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
+            the first one; None takes the policy in force, `error` where nothing else was set.
 
     Raises:
         DataFormatError: a line of a file is no event.

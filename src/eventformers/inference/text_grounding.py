@@ -15,6 +15,7 @@ import torch
 from datasets import Dataset
 from scipy.special import expit
 
+from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.datasets_scripts.raw_files import DataDir
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.candidate_files import (
@@ -60,6 +61,7 @@ SHARED_MENTIONS = 2
 """Mentions that an event must share with another at least: one alone tells of every pair of candidates."""
 
 
+@takes_malformed
 def ground(
     model: str | Path | EventEncoder | None,
     texts: Texts,
@@ -78,6 +80,7 @@ def ground(
     dtype: str | torch.dtype | None = None,
     overwrite: bool = False,
     show_progress: bool = False,
+    malformed: str | None = None,
 ) -> Grounding:
     """Link the mentions of a text to events of a knowledge base and to all that these are part of.
 
@@ -106,6 +109,8 @@ def ground(
         dtype: `float32`, `bfloat16` or `float16`; None takes the one of the saved weights.
         overwrite: build the index again where the one in its folder is of another model or other events.
         show_progress: draw progress bars on standard error.
+        malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
+            the first one; None takes the policy in force, `error` where nothing else was set.
 
     Raises:
         DataFormatError: a line of a file cannot be read, with file and line.
