@@ -19,7 +19,7 @@ from tests.robustness.tally import HangError, Tally, time_limit
 
 from eventformers.datasets_scripts.base import SAMPLES, EventDatasetBuilder
 from eventformers.datasets_scripts.building import BUILDERS
-from eventformers.datasets_scripts.malformed import SkippedRows
+from eventformers.datasets_scripts.malformed import SkippedRows, malformed_parts
 from eventformers.datasets_scripts.relation_templates import relation_templates
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.extraction.texts import find_text_files, read_texts
@@ -109,7 +109,7 @@ def _write_mutated(target: Target, folder: Path, random: Random) -> tuple[str, s
 def _outcome(target: Target, folder: Path, policy: str) -> str:
     """`worked`, `refused`, or what was found."""
     try:
-        with time_limit(), warnings.catch_warnings():
+        with time_limit(), warnings.catch_warnings(), malformed_parts(policy):
             warnings.simplefilter("ignore")
             rows, lost = target.read(folder, policy)
     except DataFormatError as error:
