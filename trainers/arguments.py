@@ -2,9 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Any, Literal, get_type_hints
 
 from transformers import TrainingArguments
+
+from eventformers.trainers.setting_types import (
+    Count,
+    NotNegative,
+    Number,
+    Positive,
+    Range,
+    ShareBelowOne,
+    check_types,
+)
+
+_RANGES: dict[str, Any] = {
+    **dict.fromkeys(("per_device_train_batch_size", "per_device_eval_batch_size"), Count),
+    **dict.fromkeys(("gradient_accumulation_steps", "ddp_timeout"), Count),
+    **dict.fromkeys(("eval_accumulation_steps", "save_total_limit", "torch_empty_cache_steps"), Count | None),
+    **dict.fromkeys(("dataloader_prefetch_factor", "ddp_bucket_cap_mb"), Count | None),
+    **dict.fromkeys(("learning_rate", "weight_decay", "warmup_steps"), NotNegative),
+    **dict.fromkeys(("max_grad_norm", "eval_delay"), NotNegative),
+    **dict.fromkeys(("num_train_epochs", "logging_steps", "save_steps", "adam_epsilon"), Positive),
+    **dict.fromkeys(("eval_steps", "neftune_noise_alpha"), Positive | None),
+    **dict.fromkeys(("adam_beta1", "adam_beta2", "label_smoothing_factor"), ShareBelowOne),
+    "max_steps": Count | Literal[-1],
+    "dataloader_num_workers": Number,
+    "seed": Number,
+    "data_seed": Number | None,
+}
+"""The ranges of the base class's fields, which it does not check."""
 
 
 @dataclass
@@ -37,16 +65,29 @@ class EventTrainingArguments(TrainingArguments):
             of start and end (Wortsman et al., 2022); 0 takes the end alone.
     """
 
-    module_learning_rates: dict[str, float] | None = field(default=None)
-    gradient_cache_chunk_size: int | None = field(default=None)
+    module_learning_rates: dict[str, NotNegative] | None = field(default=None)
+    gradient_cache_chunk_size: Count | None = field(default=None)
     frozen_modules: list[str] | None = field(default=None)
-    encoder_dropout: float | None = field(default=None)
-    stop_at_relative_change: float | None = field(default=None)
-    early_stopping_patience: int | None = field(default=None)
-    learning_rate_decay: float | None = field(default=None)
-    encoder_cache_tokens: int | None = field(default=None)
-    silhouette_window: int | None = field(default=None)
-    silhouette_clusters: int | None = field(default=None)
-    start_weight_share: float = field(default=0.0)
+    encoder_dropout: ShareBelowOne | None = field(default=None)
+    stop_at_relative_change: NotNegative | None = field(default=None)
+    early_stopping_patience: Count | None = field(default=None)
+    learning_rate_decay: Positive | None = field(default=None)
+    encoder_cache_tokens: Count | None = field(default=None)
+    silhouette_window: Count | None = field(default=None)
+    silhouette_clusters: Annotated[int, Range(least=2)] | None = field(default=None)
+    start_weight_share: ShareBelowOne = field(default=0.0)
     # A loss that is no number ends the run; the base class would log it as 0.
     logging_nan_inf_filter: bool = field(default=False)
+
+    def __post_init__(self) -> None:
+        """Check every value before the base class computes with it.
+
+        Raises:
+            EventformersError: a value has another type, or is outside of its range.
+        """
+        check_types({entry.name: getattr(self, entry.name) for entry in fields(self)}, TRAINING_TYPES)
+        super().__post_init__()
+
+
+TRAINING_TYPES: dict[str, Any] = {**get_type_hints(EventTrainingArguments, include_extras=True), **_RANGES}
+"""The type of each training setting, with its range."""

@@ -214,10 +214,6 @@ class EventTrainer(Trainer):
         decay = self.args.learning_rate_decay
         if decay is None or getattr(self, "lr_scheduler", None) is not None:
             return super().create_scheduler(num_training_steps, optimizer)
-        if not decay > 0:
-            raise EventformersError(
-                f"setting learning_rate_decay: found {decay}; accepted: a number above 0, or null"
-            )
         if not has_length(self.train_dataset):
             raise EventformersError(
                 "learning_rate_decay needs to know how long an epoch is; accepted: null with streaming=true"

@@ -47,22 +47,13 @@ def stopping_callbacks(arguments: EventTrainingArguments, has_validation: bool) 
         None, one or two callbacks.
 
     Raises:
-        EventformersError: a setting is not accepted, or there is nothing to validate on.
+        EventformersError: there is nothing to validate on.
     """
     callbacks: list[TrainerCallback] = []
     change, patience = arguments.stop_at_relative_change, arguments.early_stopping_patience
     if change is not None:
-        if not change >= 0:
-            raise EventformersError(
-                f"setting stop_at_relative_change: found {change}; accepted: a number of at least 0, or null"
-            )
         callbacks.append(SettledLossCallback(change))
     if patience is not None:
-        if patience < 1:
-            raise EventformersError(
-                f"setting early_stopping_patience: found {patience}; accepted: a whole number of 1 or more, "
-                "or null"
-            )
         callbacks.append(EarlyStoppingCallback(patience))
     if callbacks and not has_validation:
         name = "stop_at_relative_change" if change is not None else "early_stopping_patience"

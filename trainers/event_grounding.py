@@ -37,18 +37,18 @@ from eventformers.trainers.grounding_rows import (
 )
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.method import Method, TrainingData
-from eventformers.trainers.recipes import Recipe, check_types
+from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.retrieved_candidates import as_retriever, retrieve_candidates
+from eventformers.trainers.setting_types import Count, Number, check_types
 
 # What the builder reads, the builder checks.
 _SETTING_TYPES = {
-    "hierarchy_pairs": int,
-    "hard_negatives": int,
+    "hierarchy_pairs": Count,
+    "hard_negatives": Number,
     "retriever": str | None,
-    "candidates": int,
+    "candidates": Count,
     **DRAW_SETTING_TYPES,
 }
-_LEAST = {"hierarchy_pairs": 1, "hard_negatives": 0, "candidates": 1}
 _STAGE_DATA = {
     "linking": ("mentions", "events"),
     "hierarchy": ("hierarchy", "events"),
@@ -206,9 +206,6 @@ def _check_views(views: Mapping[str, Any]) -> None:
         EventformersError: says which.
     """
     check_types(views, _SETTING_TYPES)
-    for name, least in _LEAST.items():
-        if views[name] < least:
-            raise EventformersError(f"setting {name}: found {views[name]}; accepted: {least} or more")
     if views["hard_negatives"] > views["candidates"]:
         raise EventformersError(
             f"setting hard_negatives: found {views['hard_negatives']}; accepted: {views['candidates']} or "

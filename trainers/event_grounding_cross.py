@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import Annotated, get_args
 
 import torch
 from transformers import PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.hierarchy_settings import EventHierarchiesConfig
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import UnknownNameError
 from eventformers.models.configuration_event_grounding import EventGroundingCrossConfig
 from eventformers.models.grounding_tokens import TokenRow, pair_row
 from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification
@@ -28,11 +28,17 @@ from eventformers.trainers.grounding_data import (
 from eventformers.trainers.grounding_rows import CandidateRow, CandidateRows, EventTexts, MissedGold
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.method import Method, TrainingData
-from eventformers.trainers.recipes import Recipe, check_types
+from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.retrieved_candidates import retrieve_candidates
+from eventformers.trainers.setting_types import Range, check_types
 
 # What the builder reads, the builder checks.
-_SETTING_TYPES = {"retriever": str | None, "candidates": int, "missed_gold": str, **DRAW_SETTING_TYPES}
+_SETTING_TYPES = {
+    "retriever": str | None,
+    "candidates": Annotated[int, Range(least=2)],
+    "missed_gold": str,
+    **DRAW_SETTING_TYPES,
+}
 _DATA = ("mentions", "events")
 
 
@@ -83,8 +89,6 @@ def _prepare(
     """Load mentions and events, retrieve the candidates, and make the collator."""
     views = {"candidates": 8, "missed_gold": "add", **recipe.views}
     check_types(views, _SETTING_TYPES)
-    if views["candidates"] < 2:
-        raise EventformersError(f"setting candidates: found {views['candidates']}; accepted: 2 or more")
     if views["missed_gold"] not in get_args(MissedGold):
         raise UnknownNameError("setting missed_gold", views["missed_gold"], get_args(MissedGold))
     builder, _, settings = METHOD.training_dataset(recipe)

@@ -27,7 +27,8 @@ from eventformers.trainers.marker_tokens import add_marker_tokens
 from eventformers.trainers.mention_augmentation import BackTranslations, WordNoise, back_translate
 from eventformers.trainers.mention_tokenising import TokenisedMentions, tokenise_mentions
 from eventformers.trainers.method import Method, TrainingData
-from eventformers.trainers.recipes import Recipe, check_types
+from eventformers.trainers.recipes import Recipe
+from eventformers.trainers.setting_types import ShareBelowOne, TextLength, check_types
 from eventformers.trainers.silhouette_stopping import UnseenMentions
 from eventformers.trainers.tokenising import tokenise
 
@@ -36,10 +37,10 @@ AUGMENTATIONS = ("noise", "back_translation")
 # What the builder reads, the builder checks.
 _SETTING_TYPES = {
     "config": str,
-    "max_seq_length": int,
+    "max_seq_length": TextLength,
     "augmentation": str,
-    "word_dropout": float,
-    "word_mask": float,
+    "word_dropout": ShareBelowOne,
+    "word_mask": ShareBelowOne,
     "translation_models": dict,
     "translation_cache": str | None,
     "frames": str | None,
@@ -195,11 +196,6 @@ def _prepare(
     """Load mentions and make the collator that draws their views."""
     views = {"augmentation": "noise", "max_seq_length": 128, **recipe.views}
     check_types({**recipe.data, **views}, _SETTING_TYPES)
-    if views["max_seq_length"] < 3:
-        raise EventformersError(
-            f"setting max_seq_length: found {views['max_seq_length']}; accepted: 3 or more, with the tokens "
-            "at both ends"
-        )
     if views["augmentation"] not in AUGMENTATIONS:
         raise UnknownNameError("augmentation", views["augmentation"], AUGMENTATIONS)
     config = head.config

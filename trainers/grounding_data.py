@@ -20,8 +20,9 @@ from eventformers.trainers.codes import Codes, codes_of, text_column
 from eventformers.trainers.grounding_rows import EventTexts, LinkingPairs
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.marker_tokens import add_marker_tokens
+from eventformers.trainers.setting_types import Count, check_types
 
-DRAW_SETTING_TYPES = {"mentions_per_event": int | None, "max_mentions": int | None}
+DRAW_SETTING_TYPES = {"mentions_per_event": Count | None, "max_mentions": Count | None}
 """The settings of `draw_mentions`."""
 
 _BLOCK_MENTIONS = 1_000
@@ -106,9 +107,7 @@ def draw_mentions(mentions: Dataset, views: Mapping[str, Any], seed: int) -> tup
     Raises:
         EventformersError: fewer than one is asked for.
     """
-    for name in DRAW_SETTING_TYPES:
-        if (number := views.get(name)) is not None and number < 1:
-            raise EventformersError(f"setting {name}: found {number}; accepted: 1 or more, or null for all")
+    check_types({name: views.get(name) for name in DRAW_SETTING_TYPES}, DRAW_SETTING_TYPES)
     generator = np.random.default_rng(seed)
     drawn = np.arange(len(mentions))
     if (per_event := views.get("mentions_per_event")) is not None:

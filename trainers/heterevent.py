@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypedDict, cast
+from typing import Annotated, Any, Literal, TypedDict, cast
 
 import numpy as np
 import torch
@@ -32,35 +32,33 @@ from eventformers.trainers.codes import PADDING, Codes, padded
 from eventformers.trainers.document_windows import load_training_documents, with_document_windows
 from eventformers.trainers.event_tokenising import event_keys, tokenise_events
 from eventformers.trainers.method import IndexedRows, Method, TrainingData
-from eventformers.trainers.recipes import Recipe, check_types
+from eventformers.trainers.recipes import Recipe
+from eventformers.trainers.setting_types import (
+    Count,
+    Number,
+    Range,
+    Share,
+    ShareBelowOne,
+    TextLength,
+    check_types,
+)
 
 _SETTING_TYPES = {
-    "validation_rows": int | None,
-    "max_seq_length": int,
-    "max_chain_length": int,
+    "validation_rows": Number | None,
+    "max_seq_length": TextLength,
+    "max_chain_length": Annotated[int, Range(least=LEAST_EVENTS)],
     "all_windows": bool,
-    "num_corrupted": int,
-    "num_segments": int,
-    "corruption_probability": float,
-    "min_segment_length": int,
-    "segment_order_share": float,
-    "num_incoming_events": int,
-    "num_views": int,
-    "target": str,
-    "num_distractors": int,
-    "document_share": float,
+    "num_corrupted": Count,
+    "num_segments": Count,
+    "corruption_probability": Share,
+    "min_segment_length": Count,
+    "segment_order_share": Share,
+    "num_incoming_events": Count,
+    "num_views": Annotated[int, Range(least=2)],
+    "target": Literal["random", "last"],
+    "num_distractors": Number,
+    "document_share": ShareBelowOne,
 }
-_LEAST = {
-    "max_seq_length": 3,
-    "max_chain_length": LEAST_EVENTS,
-    "num_corrupted": 1,
-    "num_segments": 1,
-    "min_segment_length": 1,
-    "num_incoming_events": 1,
-    "num_views": 2,
-    "num_distractors": 0,
-}
-_TARGETS = ("random", "last")
 _BLOCK_EVENTS = 100_000
 
 Batch = dict[str, torch.Tensor]
@@ -281,7 +279,7 @@ def _prepare(
     seed: int,
 ) -> TrainingData:
     """Load chains and make the collator of the head's stage."""
-    _check_settings(recipe)
+    check_types({**recipe.data, **recipe.views}, _SETTING_TYPES)
     config = head.config
     views = dict(recipe.views)
     builder, name, settings = METHOD.training_dataset(recipe)
@@ -323,26 +321,6 @@ def _prepare(
 def _occurrences(rows: ChainRows) -> Iterator[Event]:
     for start in range(0, len(rows.occurrences), _BLOCK_EVENTS):
         yield from rows.events(rows.occurrences[start : start + _BLOCK_EVENTS])
-
-
-def _check_settings(recipe: Recipe) -> None:
-    views = recipe.views
-    check_types({**recipe.data, **views}, _SETTING_TYPES)
-    for name, least in _LEAST.items():
-        if views.get(name, least) < least:
-            raise EventformersError(f"setting {name}: found {views[name]}; accepted: {least} or more")
-    if not 0 <= views.get("document_share", 0.0) < 1:
-        raise EventformersError(
-            f"setting document_share: found {views['document_share']}; accepted: a number from 0 to below 1"
-        )
-    for name in ("corruption_probability", "segment_order_share"):
-        probability = views.get(name, 0.2)
-        if not 0 <= probability <= 1:
-            raise EventformersError(f"setting {name}: found {probability}; accepted: a number from 0 to 1")
-    if views.get("target", "random") not in _TARGETS:
-        raise EventformersError(
-            f"setting target: found {views['target']!r}; accepted: {' or '.join(_TARGETS)}"
-        )
 
 
 def _counted(skipped: Mapping[str, int]) -> dict[str, int]:

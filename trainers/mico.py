@@ -23,14 +23,15 @@ from eventformers.models.configuration_mico import MicoConfig
 from eventformers.models.modeling_mico import MicoForPreTraining
 from eventformers.trainers.codes import Codes, codes_of, padded, text_column
 from eventformers.trainers.method import Method, TrainingData
-from eventformers.trainers.recipes import Recipe, check_types
+from eventformers.trainers.recipes import Recipe
+from eventformers.trainers.setting_types import Count, Number, TextLength, check_types
 from eventformers.trainers.tokenising import tokenise
 
 _SETTING_TYPES = {
     "config": str,
-    "validation_rows": int | None,
-    "num_alternatives": int,
-    "max_seq_length": int,
+    "validation_rows": Number | None,
+    "num_alternatives": Count,
+    "max_seq_length": TextLength,
     "both_directions": bool,
 }
 
@@ -196,9 +197,6 @@ def _prepare(
 ) -> TrainingData:
     """Load the pairs of a graph and make the collator that draws their alternatives."""
     check_types({**recipe.data, **recipe.views}, _SETTING_TYPES)
-    for name, least in (("max_seq_length", 3), ("num_alternatives", 1)):
-        if recipe.views.get(name, least) < least:
-            raise EventformersError(f"setting {name}: found {recipe.views[name]}; accepted: {least} or more")
     config = head.config
     builder, name, settings = METHOD.training_dataset(recipe)
     if not name.endswith("_pairs"):

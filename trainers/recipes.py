@@ -6,10 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
-from enum import Enum
 from pathlib import Path
-from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any
 
 import yaml
 
@@ -262,48 +260,3 @@ def check_keys(recipe: Recipe, accepted: Mapping[str, Iterable[str]]) -> None:
         for key in getattr(recipe, section):
             if key not in known:
                 raise UnknownNameError(f"recipe key in section {section}:", key, known)
-
-
-def check_types(values: Mapping[str, Any], types: Mapping[str, Any]) -> None:
-    """Refuse a value that is not of its setting's type.
-
-    Args:
-        values: settings.
-        types: the annotation of each setting; one that is no plain type, or a union of them, takes any value.
-
-    Raises:
-        EventformersError: a value has another type.
-    """
-    for key, value in values.items():
-        accepted = [_plain(part) for part in _parts(types.get(key, object))]
-        if not any(_is_of(value, part) for part in accepted):
-            names = " or ".join(dict.fromkeys(_NAMES.get(part, part.__name__) for part in accepted))
-            raise EventformersError(f"setting {key}: found {value!r}; accepted: {names}")
-
-
-_NAMES: dict[type, str] = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    str: "text",
-    dict: "a mapping",
-    list: "a list",
-    type(None): "null",
-}
-
-
-def _parts(annotation: Any) -> tuple[Any, ...]:
-    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
-
-
-def _plain(annotation: Any) -> type:
-    origin = get_origin(annotation) or annotation
-    return origin if isinstance(origin, type) else object
-
-
-def _is_of(value: Any, kind: type) -> bool:
-    if isinstance(value, bool):
-        return kind in (bool, object)
-    if isinstance(value, str) and issubclass(kind, Enum):
-        return True
-    return isinstance(value, (int, float) if kind is float else kind)

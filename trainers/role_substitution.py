@@ -24,6 +24,7 @@ from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError
 from eventformers.models.modeling_base import EventEncoderModel
 from eventformers.models.pooling import mean_pool
+from eventformers.trainers.setting_types import Cosine, Count, Number, Positive
 
 Role = Literal["subject", "predicate", "object"]
 ROLES: tuple[Role, ...] = ("subject", "predicate", "object")
@@ -51,14 +52,14 @@ class SubstitutionSettings:
         min_role_frequency: a word takes part from this many events in its role on.
     """
 
-    object_swaps: int = 2
-    subject_swaps: int = 1
-    predicate_swaps: int = 0
-    num_neighbours: int = 60
-    min_neighbour_cosine: float = 0.3
-    neighbour_temperature: float = 0.2
-    max_swap_cosine: float = 0.4
-    min_role_frequency: int = 5
+    object_swaps: Number = 2
+    subject_swaps: Number = 1
+    predicate_swaps: Number = 0
+    num_neighbours: Count = 60
+    min_neighbour_cosine: Cosine = 0.3
+    neighbour_temperature: Positive = 0.2
+    max_swap_cosine: Cosine = 0.4
+    min_role_frequency: Count = 5
 
     @property
     def swapped_roles(self) -> list[Role]:

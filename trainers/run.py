@@ -7,7 +7,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 from accelerate import PartialState
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
@@ -15,12 +15,13 @@ from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 from eventformers.errors import EventformersError
 from eventformers.files import staged_folder, write_text
 from eventformers.models.modeling_base import EventPreTrainedModel
-from eventformers.trainers.arguments import EventTrainingArguments
+from eventformers.trainers.arguments import TRAINING_TYPES, EventTrainingArguments
 from eventformers.trainers.base import write_arguments
 from eventformers.trainers.checkpoints import RUN_FILE, remove_earlier_run
 from eventformers.trainers.lora import ADAPTER_FOLDER, Adapter
 from eventformers.trainers.method import Method, load_method
-from eventformers.trainers.recipes import Recipe, apply_settings, check_keys, check_types, load_recipe
+from eventformers.trainers.recipes import SECTIONS, Recipe, apply_settings, check_keys, load_recipe
+from eventformers.trainers.setting_types import check_types
 from eventformers.trainers.stage_training import StageOptions, StageRun, check_settings, train_stage
 from eventformers.trainers.stages import (
     FinishedStage,
@@ -36,12 +37,6 @@ _OURS = {
     *("output_dir", "seed", "data_seed", "use_cpu", "bf16", "fp16", "remove_unused_columns", "report_to"),
     # It would stand in the records of the run; the login has one.
     "hub_token",
-}
-_COUNTS = {
-    "per_device_train_batch_size",
-    "per_device_eval_batch_size",
-    "gradient_accumulation_steps",
-    "gradient_cache_chunk_size",
 }
 
 
@@ -137,27 +132,15 @@ def resolve_recipe(
         check_keys(part, accepted)
     resolved = apply_settings(resolved, settings, accepted)
     for part in stage_recipes(resolved):
-        _check_training(part.training)
+        for section in SECTIONS:
+            # What a method or a builder reads has further checks where it is read.
+            check_types(getattr(part, section), TRAINING_TYPES if section == "training" else {})
     if seed is not None:
         resolved.seed = seed
     if resolved.seed is None:
         resolved.seed = random.SystemRandom().randrange(2**31)
-    elif not isinstance(resolved.seed, int) or resolved.seed < 0:
-        raise EventformersError(f"seed: received {resolved.seed!r}; accepted: an integer of at least 0")
+    check_types({"seed": resolved.seed}, TRAINING_TYPES)
     return resolved
-
-
-def _check_training(settings: Mapping[str, Any]) -> None:
-    check_types(settings, get_type_hints(EventTrainingArguments))
-    rates = {"learning_rate": settings.get("learning_rate"), **(settings.get("module_learning_rates") or {})}
-    for name, rate in rates.items():
-        if rate is not None and (not isinstance(rate, (int, float)) or rate < 0):
-            raise EventformersError(f"setting {name}: found {rate!r}; accepted: a number of at least 0")
-    for name in _COUNTS & settings.keys():
-        if settings[name] is not None and settings[name] < 1:
-            raise EventformersError(
-                f"setting {name}: found {settings[name]}; accepted: a whole number of 1 or more"
-            )
 
 
 def train_head(

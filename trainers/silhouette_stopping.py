@@ -190,14 +190,8 @@ def check_silhouette_settings(settings: Mapping[str, Any]) -> None:
         settings: the training settings that a recipe states.
 
     Raises:
-        EventformersError: a number is too low, or checkpoints are not saved or are removed before the choice.
+        EventformersError: checkpoints are not saved, or are removed before the choice.
     """
-    for name, least in (("silhouette_window", 1), ("silhouette_clusters", 2)):
-        if settings.get(name) is not None and settings[name] < least:
-            raise EventformersError(
-                f"setting {name}: found {settings[name]}; accepted: a whole number of {least} or more, or "
-                "null"
-            )
     if settings.get("silhouette_window") is None:
         return
     for name, accepted in (("save_strategy", ("epoch", "steps")), ("save_total_limit", (None,))):

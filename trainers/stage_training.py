@@ -317,11 +317,6 @@ def _make_arguments(
         EventformersError: an argument is not accepted.
     """
     check_silhouette_settings(recipe.training)
-    share = recipe.training.get("start_weight_share", 0.0)
-    if not 0 <= share < 1:
-        raise EventformersError(
-            f"setting start_weight_share: found {share}; accepted: a number from 0 to below 1"
-        )
     chooses_later = recipe.training.get("silhouette_window") is not None
     settings: dict[str, Any] = {
         "dataloader_drop_last": True,

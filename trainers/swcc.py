@@ -22,22 +22,23 @@ from eventformers.errors import EventformersError
 from eventformers.models.configuration_swcc import SwccConfig
 from eventformers.models.modeling_swcc import SwccForPreTraining
 from eventformers.trainers.method import IndexedRows, Method, TrainingData, indexed_stream
-from eventformers.trainers.recipes import Recipe, check_types
+from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.role_substitution import (
     ROLES,
     RoleSubstitution,
     SubstitutionSettings,
     word_stem,
 )
+from eventformers.trainers.setting_types import Number, TextLength, check_types
 from eventformers.trainers.tokenising import tokenise
 
 # What the builder reads, the builder checks.
 _SETTING_TYPES = {
     "streaming": bool,
-    "validation_rows": int,
-    "max_seq_length": int,
+    "validation_rows": Number,
+    "max_seq_length": TextLength,
     "co_events_without_shared_words": bool,
-    **get_type_hints(SubstitutionSettings),
+    **get_type_hints(SubstitutionSettings, include_extras=True),
 }
 SUBSTITUTION_KEYS = {entry.name for entry in fields(SubstitutionSettings)}
 
@@ -173,11 +174,6 @@ def _prepare(
 ) -> TrainingData:
     """Load co-occurring events and make the collator that draws their views."""
     check_types({**recipe.data, **recipe.views}, _SETTING_TYPES)
-    if recipe.views.get("max_seq_length", 3) < 3:
-        raise EventformersError(
-            f"setting max_seq_length: found {recipe.views['max_seq_length']}; accepted: 3 or more, with the "
-            "tokens at both ends"
-        )
     config = head.config
     if config.mlm_weight and tokenizer.mask_token_id is None:
         raise EventformersError("the tokenizer has no mask token; set mlm_weight=0 to train without MLM")

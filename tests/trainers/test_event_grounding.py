@@ -160,11 +160,17 @@ class TestEventGroundingTraining(MethodTrainingCase):
     @pytest.mark.parametrize(
         ("setting", "message"),
         [
-            ("hierarchy_pairs=0", r"hierarchy_pairs: found 0; accepted: 1 or more"),
+            ("hierarchy_pairs=0", r"hierarchy_pairs: found 0; accepted: a whole number of 1 or more"),
             ("hard_negatives=-1", r"hard_negatives: found -1"),
-            ("max_mentions=0", r"max_mentions: found 0; accepted: 1 or more, or null for all"),
-            ("max_mentions=some", r"max_mentions: found 'some'; accepted: a whole number or null"),
-            ("mentions_per_event=0", r"mentions_per_event: found 0; accepted: 1 or more, or null for all"),
+            ("max_mentions=0", r"max_mentions: found 0; accepted: a whole number of 1 or more, or null"),
+            (
+                "max_mentions=some",
+                r"max_mentions: found 'some'; accepted: a whole number of 1 or more",
+            ),
+            (
+                "mentions_per_event=0",
+                r"mentions_per_event: found 0; accepted: a whole number of 1 or more",
+            ),
             ("hard_negatives=9", r"hard_negatives: found 9; accepted: 8 or less"),
             ("hard_negatives=many", r"hard_negatives: found 'many'; accepted: a whole number"),
             ("stage=ranking", r"stage"),

@@ -250,10 +250,10 @@ class TestTraining:
     @pytest.mark.parametrize(
         ("setting", "message"),
         [
-            ("max_mentions=0", r"max_mentions: found 0; accepted: 1 or more, or null for all"),
+            ("max_mentions=0", r"max_mentions: found 0; accepted: a whole number of 1 or more, or null"),
             ("retriever=null", r"setting retriever: found none"),
             ("retriever=3", r"retriever: found 3; accepted: text or null"),
-            ("candidates=1", r"candidates: found 1; accepted: 2 or more"),
+            ("candidates=1", r"candidates: found 1; accepted: a whole number of 2 or more"),
             ("missed_gold=drop", r"unknown setting missed_gold 'drop'"),
             ("missed_gold=1", r"missed_gold: found 1; accepted: text"),
             ("mention_tokens=30", r"mention_tokens \+ event_tokens - 1: found 41; accepted: 32 or less"),

@@ -100,12 +100,12 @@ class TestMicoTraining(MethodTrainingCase):
     @pytest.mark.parametrize(
         ("setting", "message"),
         [
-            ("num_alternatives=0", r"num_alternatives: found 0; accepted: 1 or more"),
+            ("num_alternatives=0", r"num_alternatives: found 0; accepted: a whole number of 1 or more"),
             ("num_alternatives=two", r"num_alternatives: found 'two'; accepted: a whole number"),
-            ("max_seq_length=2", r"max_seq_length: found 2; accepted: 3 or more"),
+            ("max_seq_length=2", r"max_seq_length: found 2; accepted: a whole number of 3 or more"),
             ("validation_rows=3", r"validation_rows: received 3; accepted: an even number up to the 12 rows"),
             ("validation_rows=14", r"validation_rows: received 14; .* up to the 12 rows"),
-            ("validation_rows=-2", r"validation_rows: received -2"),
+            ("validation_rows=-2", r"validation_rows: found -2"),
             ("validation_rows=half", r"validation_rows: found 'half'"),
             ("both_directions=2", r"both_directions: found 2"),
             ("positive=easy", r"positive"),

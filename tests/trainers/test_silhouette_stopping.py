@@ -82,11 +82,6 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"silhouette_window": 0}, "silhouette_window: found 0; accepted: a whole number of 1 or more"),
-            (
-                {"silhouette_clusters": 1},
-                "silhouette_clusters: found 1; accepted: a whole number of 2 or more",
-            ),
             ({"silhouette_window": 3, "save_strategy": "no"}, "save_strategy: found 'no'.* epoch or steps"),
             ({"silhouette_window": 3, "save_total_limit": 2}, "save_total_limit: found 2.* null"),
         ],

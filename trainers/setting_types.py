@@ -1,0 +1,145 @@
+"""The types and ranges of settings: one check for every section of a recipe and for training arguments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from eventformers.errors import EventformersError, shown
+
+LARGEST = 2**32 - 1
+"""The largest whole number that a setting accepts: the largest seed, and more than any count needs."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """The numbers that a setting accepts, as metadata of `Annotated`.
+
+    Args:
+        least: the lowest number; None for no such bound.
+        most: the highest number.
+        above: every number is higher than this.
+        below: every number is lower than this.
+    """
+
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+    below: float | None = None
+
+    def __contains__(self, value: float) -> bool:
+        return (
+            (self.least is None or value >= self.least)
+            and (self.most is None or value <= self.most)
+            and (self.above is None or value > self.above)
+            and (self.below is None or value < self.below)
+        )
+
+    def __str__(self) -> str:
+        upper = f"to {self.most}" if self.most is not None else f"to below {self.below}"
+        if self.most is not None or self.below is not None:
+            return f"from {self.least} {upper}" if self.above is None else f"above {self.above} {upper}"
+        return f"of {self.least} or more" if self.above is None else f"above {self.above}"
+
+
+Count = Annotated[int, Range(least=1)]
+"""A whole number of 1 or more."""
+Number = Annotated[int, Range(least=0)]
+"""A whole number of 0 or more."""
+TextLength = Annotated[int, Range(least=3)]
+"""Tokens of a text, those at both ends included."""
+Positive = Annotated[float, Range(above=0)]
+"""A number above 0."""
+NotNegative = Annotated[float, Range(least=0)]
+"""A number of 0 or more."""
+Cosine = Annotated[float, Range(least=-1, most=1)]
+"""A cosine of two vectors."""
+Share = Annotated[float, Range(least=0, most=1)]
+"""A share of a whole."""
+ShareBelowOne = Annotated[float, Range(least=0, below=1)]
+"""A share that leaves a rest."""
+
+
+def check_types(values: Mapping[str, Any], types: Mapping[str, Any]) -> None:
+    """Refuse a value that is not of its setting's type, or outside of its range.
+
+    A float is finite, and a whole number at most `LARGEST` from 0, whatever the annotation says.
+
+    Args:
+        values: settings.
+        types: the annotation of each setting. `Annotated` adds a `Range`; an annotation of another kind than
+            a plain type, a union, a literal, a list or a mapping accepts any value.
+
+    Raises:
+        EventformersError: a value is not accepted.
+    """
+    for key, value in values.items():
+        annotation = types.get(key, object)
+        if not _is_of(value, annotation):
+            limits = "" if _is_usable(value) else f", finite and at most {LARGEST}"
+            raise EventformersError(
+                f"setting {key}: found {shown(value)}; accepted: {_described(annotation)}{limits}"
+            )
+
+
+_NAMES: dict[object, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    dict: "a mapping",
+    list: "a list",
+    type(None): "null",
+    object: "a value",
+}
+
+
+def _is_of(value: object, annotation: Any) -> bool:
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin in (Union, UnionType):
+        return any(_is_of(value, part) for part in parts)
+    if origin is Annotated:
+        return _is_of(value, parts[0]) and all(value in part for part in parts[1:] if isinstance(part, Range))
+    if origin is Literal:
+        return any(type(value) is type(part) and value == part for part in parts)
+    if origin is list:
+        return isinstance(value, list) and all(_is_of(one, parts[0]) for one in value)
+    if origin is dict:
+        return isinstance(value, dict) and all(_is_of(one, parts[1]) for one in value.values())
+    kind = annotation if isinstance(annotation, type) else origin if isinstance(origin, type) else object
+    if isinstance(value, bool):
+        return kind in (bool, object)
+    if isinstance(value, str) and issubclass(kind, Enum):
+        return True
+    return isinstance(value, (int, float) if kind is float else kind) and _is_usable(value)
+
+
+def _is_usable(value: object) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_usable, value.values()))
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_usable, value))
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return not isinstance(value, int) or abs(value) <= LARGEST
+
+
+def _described(annotation: Any) -> str:
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin in (Union, UnionType):
+        names = dict.fromkeys(_described(part) for part in parts)
+        return (", or " if any(" or " in name or ", " in name for name in names) else " or ").join(names)
+    if origin is Annotated:
+        return " ".join([_described(parts[0]), *(str(part) for part in parts[1:] if isinstance(part, Range))])
+    if origin is Literal:
+        return " or ".join(map(str, parts))
+    if origin is list and parts[0] is not Any:
+        return f"a list, each {_described(parts[0])}"
+    if origin is dict and parts[1] is not Any:
+        return f"a mapping, each value {_described(parts[1])}"
+    kind = annotation if isinstance(annotation, type) else origin
+    return _NAMES.get(kind, getattr(kind, "__name__", str(kind)))
