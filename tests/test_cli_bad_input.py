@@ -279,6 +279,16 @@ def test_faults_of_the_system_are_one_line(error: Exception, text: str) -> None:
     assert told.startswith(text)
 
 
+def test_a_very_long_argument_is_truncated(capsys: pytest.CaptureFixture[str]) -> None:
+    for line in (["evaluate", "x" * 50_000, "--task", "x" * 50_000], ["evaluate", "a", "b", "x" * 50_000]):
+        with pytest.raises(SystemExit) as stop:
+            cli.main(line)
+        told = capsys.readouterr().err
+        assert stop.value.code == 2
+        assert told.startswith("error: ")
+        assert len(told) < 3_000
+
+
 def test_a_full_disk_within_another_error_is_found() -> None:
     try:
         try:

@@ -38,7 +38,7 @@ from eventformers.command_options import (
     errors,
 )
 from eventformers.process_group import leave_process_group
-from eventformers.terminal import describe_fault, quiet_libraries
+from eventformers.terminal import describe_fault, one_line, quiet_libraries
 
 if TYPE_CHECKING:
     from eventformers.results import TaskResult
@@ -489,7 +489,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _usage_fault(error: Exception) -> str:
     """One line for a wrong command line; empty where the help was shown because nothing was asked for."""
-    message = " ".join(str(error.format_message()).split())  # type: ignore[attr-defined]
+    message = one_line(str(error.format_message()))  # type: ignore[attr-defined]
     path = getattr(getattr(error, "ctx", None), "command_path", "eventformers")
     return f"{message.rstrip('.')}; see {path} --help" if message else ""
 

@@ -62,11 +62,11 @@ def quiet_libraries() -> None:
 def describe_fault(error: BaseException) -> str | None:
     """One line for an error that the user can mend, or that the system caused; None for a fault of ours."""
     if isinstance(error, EventformersError):
-        return _one_line(str(error))
+        return one_line(str(error))
     if (cause := full_disk(error)) is not None:
-        return f"{_place(cause)}{_FULL_DISK}"
+        return one_line(f"{_place(cause)}{_FULL_DISK}")
     if isinstance(error, OSError) and error.errno in _SYSTEM_FAULTS:
-        return f"{_place(error)}{(error.strerror or str(error)).lower()}"
+        return one_line(f"{_place(error)}{(error.strerror or str(error)).lower()}")
     return None
 
 
@@ -75,8 +75,10 @@ def _place(error: BaseException) -> str:
     return f"{name}: " if name else ""
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def one_line(text: str) -> str:
+    """Return a message as one line, with very long words truncated."""
+    # A path or an argument can be as long as the system takes.
+    return " ".join(word if len(word) <= 300 else f"{word[:200]}…" for word in text.split())
 
 
 def _show_warning(
@@ -87,7 +89,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    print(f"warning: {_one_line(str(message))}", file=file or sys.stderr)
+    print(f"warning: {one_line(str(message))}", file=file or sys.stderr)
 
 
 class _LineFormatter(logging.Formatter):

@@ -19,7 +19,7 @@ SECONDS_OF_A_COMMAND = 90.0
 _LONGEST_MESSAGE = 3_000
 _VALUES: tuple[str, ...] = (
     *("", " ", "zzz", "-1", "0", "1e400", "nan", "0.5", "99999999999999999999", "true", "null", "[", "[[]]"),
-    *("no/such/path", "/proc/version", "fifo", "link", "line\nbreak", "\u202eé\ud800", "x" * 5_000),
+    *("no/such/path", "/proc/version", "fifo", "link", "line\nbreak", "\u202eé\udce9", "x" * 5_000),
     *("encoder", "events.txt", "empty.txt", "binary.bin", "empty", ".", "-", "--"),
     *("=", "=1", "a=b=c", "learning_rate=nan", "max_steps=-5", "stages=[x]", "cuda:99", "meta"),
 )
