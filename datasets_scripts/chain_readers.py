@@ -6,10 +6,10 @@ in the `Counter` that it is given.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -18,15 +18,18 @@ from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import (
+    check_keys,
     checked_event,
+    first_json_value,
     has_word,
     is_json_lines,
     read_json_values,
     read_lines,
     text_field,
+    text_of_either,
 )
 from eventformers.datasets_scripts.tuple_reader import is_tuple_line, read_tuple_lines
-from eventformers.errors import DataFormatError, EventformersError
+from eventformers.errors import DataFormatError, EventformersError, shown
 
 PREDICATE_FORMS = ("surface", "lemma")
 
@@ -61,6 +64,12 @@ EXTRACTION_REPORT = "report.json"
 
 RawFileKind = Literal["documents", "chains", "cloze", "tuples"]
 """What a raw file holds: documents or chains as JSON lines, narrative cloze items, chains as tuples."""
+
+_LINES_THAT_TELL = 100
+"""Lines of a text file among which one has to tell what it holds."""
+
+_KEYS = frozenset({"document_id", "id", "source", "license", "events", "protagonist", "chain_id", "n_sent"})
+_ROLES = ("subject", "predicate", "object")
 
 KeepDocument = Callable[[str, str], bool]
 """Whether a document is wanted, by its id and its source."""
@@ -141,6 +150,7 @@ def read_documents(
     skipped: SkippedRows,
     predicate_form: str = "surface",
     keep: KeepDocument | None = None,
+    skipped_lines: SkippedRows | None = None,
 ) -> Iterator[RawDocument]:
     """All documents and chains of the files, in the order of files and lines.
 
@@ -150,16 +160,18 @@ def read_documents(
         predicate_form: `surface` keeps the predicate's own words, particles and prepositions included;
             `lemma` takes the lemma of the verb where the raw file has one.
         keep: which documents are read; the events of the others are not looked at. None reads all.
+        skipped_lines: counts of what is left out before `keep` can be asked; None takes `skipped`.
 
     Raises:
         DataFormatError: a line cannot be read.
     """
+    lines = skipped if skipped_lines is None else skipped_lines
     for path in paths:
         if is_json_lines(path):
-            yield from read_json_lines(path, skipped, predicate_form, keep)
+            yield from read_json_lines(path, skipped, predicate_form, keep, lines)
             continue
         read = read_tuple_chains if raw_file_kind(path) == "tuples" else read_cloze_contexts
-        for document in read(path, skipped):
+        for document in read(path, lines):
             if keep is None or keep(document.document_id, document.source):
                 yield document
 
@@ -174,17 +186,14 @@ def raw_file_kind(path: Path) -> RawFileKind | None:
 def _kind(path: Path, size: int, changed: int) -> RawFileKind | None:
     if path.name == EXTRACTION_REPORT or not (is_json_lines(path) or path.suffix == ".txt"):
         return None
-    try:
-        first = next((text for _, text in read_lines(path) if text.strip()), "")
-    except EventformersError:
-        first = ""
     if is_json_lines(path):
-        try:
-            record = json.loads(first)
-        except (ValueError, RecursionError):
-            record = None
+        record = first_json_value(path)
         return "chains" if isinstance(record, dict) and _is_chain(record) else "documents"
-    if is_tuple_line(first):
+    try:
+        first = [text for _, text in islice(read_lines(path, SkippedRows("skip")), _LINES_THAT_TELL)]
+    except EventformersError:
+        first = []
+    if any(map(is_tuple_line, first)):
         return "tuples"
     return "cloze" if "mcnc" in path.name else None
 
@@ -194,43 +203,33 @@ def read_json_lines(
     skipped: SkippedRows,
     predicate_form: str = "surface",
     keep: KeepDocument | None = None,
+    skipped_lines: SkippedRows | None = None,
 ) -> Iterator[RawDocument]:
     """Documents from JSON lines: `{"document_id"?, "source"?, "license"?, "events": [...]}`, and chains:
     the same with `"protagonist"` or `"chain_id"`, or both.
 
-    An event is `{"subject", "predicate", "object"}` (absent keys and nulls are absent roles),
+    An event is `{"subject", "predicate", "object"}`, where keys may be absent,
     `[subject, predicate, object]`, or the eight fields `[sentence, character offset, subject, predicate,
-    object, lemma, passive, negated]` of extracted events, where `id` serves for `document_id`. A negated
-    event gets the predicate "not <predicate>", so that it does not count as the event it denies. A passive
-    one keeps its surface: its subject is what the deed was done to.
+    object, lemma, passive, negated]` of extracted events; a role that is null is absent. `id` serves for
+    `document_id`. `n_sent`, the number of sentences of an extracted document, is not used. Other keys are
+    refused. A negated event gets the predicate "not <predicate>", so that it does not count as the event it
+    denies. A passive one keeps its surface: its subject is what the deed was done to.
+
+    Args:
+        path: the file.
+        skipped: counts of what is left out; decides on malformed documents.
+        predicate_form: see `read_documents`.
+        keep: see `read_documents`.
+        skipped_lines: see `read_documents`.
 
     Raises:
         DataFormatError: a line is no such document.
     """
-    stem = path.name.split(".", 1)[0]
-    for line, record in read_json_values(path, skipped, ACCEPTED_DOCUMENT):
-        if not isinstance(record, dict) or not isinstance(record.get("events"), list):
-            raise DataFormatError(path, line, 'no "events" list', ACCEPTED_DOCUMENT)
-        source = text_field(record, "source", path, line) or stem
-        document_id = (
-            text_field(record, "document_id", path, line)
-            or text_field(record, "id", path, line)
-            or f"{stem}/{line}"
-        )
-        if keep is not None and not keep(document_id, source):
-            continue
-        protagonist = chain_id = ""
-        if _is_chain(record):
-            protagonist = text_field(record, "protagonist", path, line)
-            chain_id = text_field(record, "chain_id", path, line) or f"{document_id}/{protagonist or line}"
-        yield RawDocument(
-            document_id=document_id,
-            source=source,
-            license=license_of_source(source, text_field(record, "license", path, line)),
-            events=[_raw_event(item, predicate_form, path, line) for item in record["events"]],
-            chain_id=chain_id,
-            protagonist=protagonist,
-        )
+    lines = skipped if skipped_lines is None else skipped_lines
+    values = read_json_values(path, lines, ACCEPTED_DOCUMENT)
+    heads = lines.parsed(values, lambda value: _head(*value, path), "document")
+    wanted = (head for head in heads if keep is None or keep(head[0].document_id, head[0].source))
+    return skipped.parsed(wanted, lambda head: _document(*head, predicate_form, path), "document")
 
 
 def read_cloze_contexts(path: Path, skipped: SkippedRows) -> Iterator[RawDocument]:
@@ -242,7 +241,7 @@ def read_cloze_contexts(path: Path, skipped: SkippedRows) -> Iterator[RawDocumen
     Raises:
         DataFormatError: a line has another number of fields, or a separator stands at the wrong place.
     """
-    for item in read_cloze_items(path):
+    for item in read_cloze_items(path, skipped):
         skipped["cloze_held_out_event"] += len(item.held_out)
         skipped["cloze_wrong_candidate"] += len(item.wrong)
         context = [RawEvent(event) for event in item.context]
@@ -267,22 +266,54 @@ def _is_chain(record: dict[str, object]) -> bool:
     return "protagonist" in record or "chain_id" in record
 
 
+def _head(line: int, record: object, path: Path) -> tuple[RawDocument, list[object], int]:
+    """A document without its events, its events as they stand there, and its line."""
+    if not isinstance(record, dict):
+        raise DataFormatError(path, line, 'no "events" list', ACCEPTED_DOCUMENT)
+    check_keys(record, _KEYS, path, line)
+    events = record.get("events")
+    if not isinstance(events, list):
+        raise DataFormatError(path, line, 'no "events" list', ACCEPTED_DOCUMENT)
+    stem = path.name.split(".", 1)[0]
+    source = text_field(record, "source", path, line) or stem
+    document_id = text_of_either(record, ("document_id", "id"), path, line) or f"{stem}/{line}"
+    protagonist = chain_id = ""
+    if _is_chain(record):
+        protagonist = text_field(record, "protagonist", path, line)
+        chain_id = text_field(record, "chain_id", path, line) or f"{document_id}/{protagonist or line}"
+    license_name = license_of_source(source, text_field(record, "license", path, line))
+    return RawDocument(document_id, source, license_name, [], chain_id, protagonist), events, line
+
+
+def _document(
+    head: RawDocument, events: list[object], line: int, predicate_form: str, path: Path
+) -> RawDocument:
+    return replace(head, events=[_raw_event(item, predicate_form, path, line) for item in events])
+
+
 def _raw_event(item: object, predicate_form: str, path: Path, line: int) -> RawEvent:
     if isinstance(item, dict):
-        fields: list[object] = [item.get(role) or "" for role in ("subject", "predicate", "object")]
+        check_keys(item, _ROLES, path, line, what="role")
+        fields: list[object] = [item.get(role) for role in _ROLES]
     elif isinstance(item, list) and len(item) == 3:
-        fields = [field or "" for field in item]
+        fields = item
     elif isinstance(item, list) and len(item) == 8:
         return _extracted_event(item, predicate_form, path, line)
     else:
-        found = f"an event of {len(item)} fields" if isinstance(item, list) else f"the event {item!r}"
+        found = f"an event of {len(item)} fields" if isinstance(item, list) else f"the event {shown(item)}"
         raise DataFormatError(path, line, found, ACCEPTED_DOCUMENT)
     subject, predicate, object_ = (_role(field, path, line) for field in fields)
     return RawEvent(checked_event(subject, predicate, object_, path, line))
 
 
 def _extracted_event(item: list[object], predicate_form: str, path: Path, line: int) -> RawEvent:
-    subject, predicate, object_, lemma = [_role(field or "", path, line) for field in item[2:6]]
+    subject, predicate, object_, lemma = [_role(field, path, line) for field in item[2:6]]
+    if not all(isinstance(place, int) and place >= 0 for place in item[:2]):
+        raise DataFormatError(
+            path, line, f"the places {shown(item[:2])}", "the sentence and the character offset of an event"
+        )
+    if not all(isinstance(mark, int) and mark in (0, 1) for mark in item[6:]):
+        raise DataFormatError(path, line, f"the marks {shown(item[6:])}", "passive and negated, each 0 or 1")
     event = checked_event(
         subject, lemma if predicate_form == "lemma" and lemma else predicate, object_, path, line
     )
@@ -292,6 +323,9 @@ def _extracted_event(item: list[object], predicate_form: str, path: Path, line: 
 
 
 def _role(field: object, path: Path, line: int) -> str:
+    if field is None:
+        return ""
     if not isinstance(field, str):
-        raise DataFormatError(path, line, f"a role that is {type(field).__name__}", "a text")
+        found = f"a role that is {type(field).__name__}"
+        raise DataFormatError(path, line, found, "a text, or null where the event has none")
     return field

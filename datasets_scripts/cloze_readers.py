@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from eventformers.datasets_scripts.events import Event
+from eventformers.datasets_scripts.malformed import HeldFaults, SkippedRows
 from eventformers.datasets_scripts.raw_files import checked_event, read_lines
-from eventformers.errors import DataFormatError
+from eventformers.errors import DataFormatError, shown
 
 ACCEPTED_CLOZE = (
     "subject|predicate|object, or one of HOLDOUT_SEP, NEG_SEP and DOC_SEP in this order for each item"
@@ -35,40 +37,65 @@ class ClozeItem:
     line: int = 0
 
 
-def read_cloze_items(path: Path) -> Iterator[ClozeItem]:
+def read_cloze_items(path: Path, skipped: SkippedRows) -> Iterator[ClozeItem]:
     """The items of a file in their order.
 
     A line without its two `|` is a predicate without arguments.
 
+    Args:
+        path: the file.
+        skipped: decides on malformed items; the next one begins behind `DOC_SEP`.
+
     Raises:
         DataFormatError: a line has another number of fields, or a separator stands at the wrong place.
     """
-    number, part, line = 0, 0, 0
-    item = ClozeItem(f"{path.stem}/0")
-    for line, text in read_lines(path):
-        stripped = text.strip()
-        if not stripped:
+    return skipped.parsed(_blocks(path), lambda block: _item(block, path), "item")
+
+
+class _Block(NamedTuple):
+    """The lines of one item that are not blank, and the first of them that is no text, if any."""
+
+    number: int
+    lines: list[tuple[int, str]]
+    fault: DataFormatError | None
+
+
+def _blocks(path: Path) -> Iterator[_Block]:
+    number = 0
+    lines: list[tuple[int, str]] = []
+    held = HeldFaults()
+    for line, text in read_lines(path, held):
+        if stripped := text.strip():
+            lines.append((line, stripped))
+        if stripped == _SEPARATORS[-1]:
+            yield _Block(number, lines, held.take())
+            number, lines = number + 1, []
+    if lines or held.faults:
+        yield _Block(number, lines, held.take())
+
+
+def _item(block: _Block, path: Path) -> ClozeItem:
+    if block.fault is not None:
+        raise block.fault
+    item = ClozeItem(f"{path.stem}/{block.number}", line=block.lines[-1][0])
+    parts = (item.context, item.held_out, item.wrong)
+    part = 0
+    for line, text in block.lines:
+        if text in _SEPARATORS:
+            if _SEPARATORS.index(text) != part:
+                raise DataFormatError(path, line, f"{text} at the wrong place", ACCEPTED_CLOZE)
+            part += 1
             continue
-        if stripped in _SEPARATORS:
-            if _SEPARATORS.index(stripped) != part:
-                raise DataFormatError(path, line, f"{stripped} at the wrong place", ACCEPTED_CLOZE)
-            part = (part + 1) % len(_SEPARATORS)
-            if part == 0:
-                item.line = line
-                yield item
-                number += 1
-                item = ClozeItem(f"{path.stem}/{number}")
-            continue
-        fields = stripped.split("|")
+        fields = text.split("|")
         if len(fields) not in (1, 3):
             raise DataFormatError(path, line, f"{len(fields)} fields", ACCEPTED_CLOZE)
+        if len(fields) == 1 and ("_" in text or text.lower().endswith("sep")):
+            raise DataFormatError(path, line, f"the separator {shown(text)}", ACCEPTED_CLOZE)
         roles = ("", fields[0], "") if len(fields) == 1 else (fields[0], fields[1], fields[2])
-        (item.context, item.held_out, item.wrong)[part].append(checked_event(*roles, path, line))
-    if part == len(_SEPARATORS) - 1:
-        item.line = line
-        yield item
-    elif part != 0 or item.context:
-        raise DataFormatError(path, line, "the end of the file inside an item", ACCEPTED_CLOZE)
+        parts[part].append(checked_event(*roles, path, line))
+    if part < len(_SEPARATORS) - 1:
+        raise DataFormatError(path, item.line, "the end of the file inside an item", ACCEPTED_CLOZE)
+    return item
 
 
 def checked_question(item: ClozeItem, path: Path) -> ClozeItem:

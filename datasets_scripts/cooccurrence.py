@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eventformers.datasets_scripts.events import Event
+from eventformers.errors import shown
 
 Normalisation = Literal["min_max", "log_min_max", "constant"]
 NORMALISATIONS: tuple[Normalisation, ...] = ("min_max", "log_min_max", "constant")
@@ -29,6 +30,8 @@ NORMALISATIONS: tuple[Normalisation, ...] = ("min_max", "log_min_max", "constant
 _INGEST_ROWS = 200_000
 _BYTES_PER_PAIR = 400
 """What a pair takes while its range is counted, in DuckDB and after; it only sizes the ranges."""
+
+_SIZE = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]{1,20})?|\.[0-9]{1,20})\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
 
 _OCCURRENCE_SCHEMA = pa.schema(
     [
@@ -367,8 +370,10 @@ def _one_row(result: duckdb.DuckDBPyConnection) -> tuple[int, ...]:
 
 def bytes_of(size: str) -> int:
     """The bytes of a size as DuckDB writes it: "2GB", "512 MiB"."""
-    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]?)(i?)b?\s*", size, flags=re.IGNORECASE)
+    match = _SIZE.fullmatch(size) if isinstance(size, str) else None
     if match is None:
-        raise ValueError(f"no size in bytes: {size!r}; accepted: a number and a unit, as in 2GB or 512MiB")
+        raise ValueError(
+            f"no size in bytes: {shown(size)}; accepted: a number and a unit, as in 2GB or 512MiB"
+        )
     base = 1024 if match[3] else 1000
     return int(float(match[1]) * base ** " kmgt".index(match[2].lower() or " "))

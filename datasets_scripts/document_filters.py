@@ -58,7 +58,7 @@ def kept_documents(
         return split is None or splits.split_of(document_id) == split
 
     skipped_lines = skipped if counts_lines else skipped.uncounted()
-    for document in read_documents(raw_files, skipped_lines, config.predicate_form, keep):
+    for document in read_documents(raw_files, skipped, config.predicate_form, keep, skipped_lines):
         report.read["chains" if document.chain_id else "documents"] += 1
         report.read["events"] += len(document.events)
         if not document.events:

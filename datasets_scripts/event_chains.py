@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import ClassVar
@@ -280,7 +281,7 @@ class EventChains(EventDatasetBuilder):
         """The documents of a split, or of `self.split`, without those whose events another document has."""
         if self._repeats is None:
             self._repeats = repeats = RepeatedDocuments()
-            for document, kept in self._documents(BuildReport()):
+            for document, kept in self._documents(self._uncounted()):
                 if len(kept) >= self.config.min_chain_length:
                     repeats.add(document.document_id, kept)
         repeats = self._repeats
@@ -290,6 +291,10 @@ class EventChains(EventDatasetBuilder):
             else:
                 yield document, kept
 
+    def _uncounted(self) -> BuildReport:
+        """A report for a pass over documents that another pass counts."""
+        return BuildReport(skipped=self.report.skipped.uncounted())
+
     def _chains(self) -> Iterator[Chain]:
         """The chains of `self.split` that are long enough."""
         for document, kept in self._unrepeated_documents(self.report):
@@ -298,7 +303,7 @@ class EventChains(EventDatasetBuilder):
     def _question_rows(self) -> Iterator[Row]:
         config, report = self.config, self.report
         size = QUESTION_EVENTS[config.name]
-        documents = self._unrepeated_documents(BuildReport())
+        documents = self._unrepeated_documents(self._uncounted())
         pool = EventPool(event for _, kept in documents for event in kept)
         report.statistics["events_to_draw_from"] = len(pool)
         for chain in self._chains():
@@ -323,8 +328,8 @@ class EventChains(EventDatasetBuilder):
         count, random_picks, ambiguous = 0, 0.0, 0
         for path in self.split_files[self.split]:
             origin = {"source": path.stem, "license": license_of_source(path.stem)}
-            for item in read_cloze_items(path):
-                checked_question(item, path)
+            items = read_cloze_items(path, report.skipped)
+            for item in report.skipped.parsed(items, partial(checked_question, path=path), "item"):
                 count += 1
                 random_picks += 1 / (len(item.wrong) + 1)
                 ambiguous += item.held_out[0] in item.wrong

@@ -13,8 +13,8 @@ from datasets import Value
 from eventformers.datasets_scripts.base import EventDatasetBuilder, EventDatasetConfig
 from eventformers.datasets_scripts.events import EVENT_FEATURE, Event
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
-from eventformers.datasets_scripts.raw_files import checked_event, read_lines
-from eventformers.errors import DataFormatError
+from eventformers.datasets_scripts.raw_files import checked_event, read_rows
+from eventformers.errors import DataFormatError, shown
 
 _FILES = {"hard": "hard.txt", "hard_extended": "hard_extend.txt", "transitive": "transitive.txt"}
 _LICENSES = {"hard": "Apache-2.0", "hard_extended": UNSPECIFIED, "transitive": UNSPECIFIED}
@@ -86,27 +86,27 @@ class EventSimilarity(EventDatasetBuilder):
         path = self.raw_files[0]
         source = "eventformers-samples" if self.is_sample else path.name
         license_name = "Apache-2.0" if self.is_sample else _LICENSES[config]
-        num_events = 2 if config == "transitive" else 4
-        num_fields = 3 * num_events + (config == "transitive")
-        for line, text in read_lines(path):
-            if not text.strip():
-                self.report.skipped["blank_line"] += 1
-                continue
+        skipped = self.report.skipped
+        for row in skipped.parsed(read_rows(path, skipped), lambda item: _row(config, path, *item)):
             self.report.read["rows"] += 1
-            fields = [part.strip() for part in text.split("|")]
-            if len(fields) != num_fields:
-                raise DataFormatError(
-                    path, line, f"{len(fields)} fields", f"{num_fields} fields separated by |"
-                )
-            row: dict[str, Event | float] = {}
-            names = ("event_a", "event_b") if config == "transitive" else _HARD_COLUMNS
-            for index, name in enumerate(names):
-                subject, predicate, object_ = fields[3 * index : 3 * index + 3]
-                row[name] = checked_event(subject, predicate, object_, path, line)
-            if config == "transitive":
-                row["score"] = _score(fields[-1], path, line)
-            self.report.add_source(source, license_name, documents=1, events=num_events)
+            self.report.add_source(source, license_name, documents=1, events=2 if "score" in row else 4)
             yield row
+
+
+def _row(config: str, path: Path, line: int, text: str) -> dict[str, Event | float]:
+    is_scored = config == "transitive"
+    names = ("event_a", "event_b") if is_scored else _HARD_COLUMNS
+    num_fields = 3 * len(names) + is_scored
+    fields = [part.strip() for part in text.split("|")]
+    if len(fields) != num_fields:
+        raise DataFormatError(path, line, f"{len(fields)} fields", f"{num_fields} fields separated by |")
+    row: dict[str, Event | float] = {}
+    for index, name in enumerate(names):
+        subject, predicate, object_ = fields[3 * index : 3 * index + 3]
+        row[name] = checked_event(subject, predicate, object_, path, line)
+    if is_scored:
+        row["score"] = _score(fields[-1], path, line)
+    return row
 
 
 def _score(text: str, path: Path, line: int) -> float:
@@ -116,6 +116,6 @@ def _score(text: str, path: Path, line: int) -> float:
         score = math.nan
     if not MINIMUM_SCORE <= score <= MAXIMUM_SCORE:
         raise DataFormatError(
-            path, line, f"the score {text!r}", f"a number from {MINIMUM_SCORE:g} to {MAXIMUM_SCORE:g}"
+            path, line, f"the score {shown(text)}", f"a number from {MINIMUM_SCORE:g} to {MAXIMUM_SCORE:g}"
         )
     return score

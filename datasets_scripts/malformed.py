@@ -191,6 +191,28 @@ class SkippedRows(Counter[str]):
                 yield row
 
 
+class HeldFaults(SkippedRows):
+    """The faults of single lines, for a reader that leaves out a larger whole with them.
+
+    Attributes:
+        faults: the faults since they were taken last.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("skip")
+        self.faults: list[DataFormatError] = []
+
+    def leave_out(self, error: DataFormatError, whole: str) -> None:
+        """Keep a fault."""
+        self.faults.append(error)
+
+    def take(self) -> DataFormatError | None:
+        """Return the first fault that is kept, if any, and forget all."""
+        first = next(iter(self.faults), None)
+        self.faults = []
+        return first
+
+
 def _restored(counts: dict[str, int], malformed: str, parts: list[MalformedPart]) -> SkippedRows:
     skipped = SkippedRows(malformed)
     skipped.update(counts)

@@ -133,14 +133,14 @@ def draw_distractors(
     """
     if not arguments:
         return None
-    taken = set(chain_keys)
+    taken: set[str] = set()
     distractors: list[Event] = []
     while len(distractors) < number:
         for _ in range(_TRIES):
             distractor = pool.draw(draws)
             distractor[_SLOTS[draws.below(len(_SLOTS))]] = arguments[draws.below(len(arguments))]
             key = event_key(distractor)
-            if key not in taken:
+            if key not in taken and key not in chain_keys:
                 break
         else:
             return None

@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -111,6 +112,24 @@ def read_lines(path: Path, skipped: SkippedRows | None = None) -> Iterator[tuple
         raise DataFormatError(path, None, "an empty file", "at least one line of data")
 
 
+def read_rows(path: Path, skipped: SkippedRows) -> Iterator[tuple[int, str]]:
+    """The lines of a file that are not blank, with their numbers.
+
+    Args:
+        path: the file, as `read_lines` takes it.
+        skipped: gets the number of blank lines, as `blank_line`, and decides on lines that are not UTF-8.
+
+    Raises:
+        DataFormatError: as `read_lines`.
+        EventformersError: the file cannot be opened.
+    """
+    for line, text in read_lines(path, skipped):
+        if text.strip():
+            yield line, text
+        else:
+            skipped["blank_line"] += 1
+
+
 def parse_json(
     text: str, path: Path, line: int | None, accepted: str, *, whole_characters: bool = True
 ) -> Any:
@@ -158,16 +177,21 @@ def read_json_values(
         DataFormatError: a line is no JSON, or nested deeper than can be read; or as `read_lines`.
         EventformersError: the file cannot be opened.
     """
-    for line, text in read_lines(path, skipped):
-        if not text.strip():
-            skipped["blank_line"] += 1
-            continue
+    for line, text in read_rows(path, skipped):
         try:
             value = parse_json(text, path, line, accepted, whole_characters=whole_characters)
         except DataFormatError as error:
             skipped.leave_out(error, "line")
         else:
             yield line, value
+
+
+def first_json_value(path: Path) -> Any:
+    """The first value of a file of JSON lines that can be read; None where there is none."""
+    try:
+        return next((value for _, value in read_json_values(path, SkippedRows("skip"), "JSON")), None)
+    except EventformersError:
+        return None
 
 
 def check_keys(
@@ -235,6 +259,33 @@ def text_field(record: Mapping[str, object], name: str, path: Path, line: int) -
             path, line, f'half of a surrogate pair in "{name}"', "whole characters"
         ) from error
     return text
+
+
+def text_of_either(record: Mapping[str, object], names: Sequence[str], path: Path, line: int) -> str:
+    """The text that a JSON object has under one of several names, as `text_field` reads it; "" without any.
+
+    Raises:
+        DataFormatError: two of them hold different texts; or as `text_field`.
+    """
+    texts = {name: text for name in names if (text := text_field(record, name, path, line))}
+    if len(set(texts.values())) > 1:
+        found = " and ".join(f'"{name}"' for name in texts)
+        raise DataFormatError(path, line, f"{found} that differ", "one of them")
+    return next(iter(texts.values()), "")
+
+
+def replace_marked(pattern: re.Pattern[str], closing: str, replacement: str, text: str) -> str:
+    """Replace parts of a text that end with `closing`, in time linear in its length.
+
+    Args:
+        pattern: a part, from its opening to the first `closing` after that.
+        closing: what ends a part.
+        replacement: stands where the parts stood.
+        text: the text.
+    """
+    # Behind the last closing, every opening would be searched to the end of the text in vain.
+    marked, last, rest = text.rpartition(closing)
+    return pattern.sub(replacement, marked + last) + rest
 
 
 def is_blank(text: str) -> bool:

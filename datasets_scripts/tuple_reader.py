@@ -7,7 +7,7 @@ from pathlib import Path
 
 from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.raw_files import checked_event, read_lines
+from eventformers.datasets_scripts.raw_files import checked_event, read_rows
 from eventformers.errors import DataFormatError
 
 _EVENT_SEPARATOR = "<TUP>"
@@ -31,17 +31,23 @@ def read_tuple_lines(path: Path, skipped: SkippedRows) -> Iterator[tuple[int, li
     underscores within a role become blanks. In the files of its inverse cloze test a chain is followed by
     wrong continuations after `<DIST>`; these are left out and counted.
 
+    Args:
+        path: the file.
+        skipped: counts of what is left out; decides on malformed rows.
+
     Raises:
         DataFormatError: an event has another number of fields.
     """
-    for line, text in read_lines(path):
-        if not text.strip():
-            skipped["blank_line"] += 1
-            continue
+
+    def parse(item: tuple[int, str]) -> tuple[int, list[Event], int]:
+        line, text = item
         chain, *wrong = text.split(_DISTRACTOR_SEPARATOR)
+        return line, [_event(part, path, line) for part in chain.split(_EVENT_SEPARATOR)], len(wrong)
+
+    for line, events, wrong in skipped.parsed(read_rows(path, skipped), parse):
         if wrong:
-            skipped["wrong_continuation"] += len(wrong)
-        yield line, [_event(part, path, line) for part in chain.split(_EVENT_SEPARATOR)]
+            skipped["wrong_continuation"] += wrong
+        yield line, events
 
 
 def _event(text: str, path: Path, line: int) -> Event:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from eventformers.datasets_scripts.cloze_readers import checked_question, read_cloze_items
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.errors import DataFormatError
 
 
@@ -18,7 +19,7 @@ def test_items_keep_their_parts_and_lines(tmp_path: Path) -> None:
         "|fell|\nHOLDOUT_SEP\nx|y|z\nNEG_SEP\nu|v|w\n",
         encoding="utf-8",
     )
-    first, second = read_cloze_items(path)
+    first, second = read_cloze_items(path, SkippedRows())
     assert [event["predicate"] for event in first.context] == ["rose at", "exploded"]
     assert [event["predicate"] for event in first.held_out] == ["on"]
     assert [event["predicate"] for event in first.wrong] == ["b", "e"]
@@ -41,6 +42,6 @@ def test_items_keep_their_parts_and_lines(tmp_path: Path) -> None:
 def test_items_that_cannot_be_asked_are_refused(tmp_path: Path, text: str, found: str) -> None:
     path = tmp_path / "mcnc_dev.txt"
     path.write_text(text, encoding="utf-8")
-    (item,) = read_cloze_items(path)
+    (item,) = read_cloze_items(path, SkippedRows())
     with pytest.raises(DataFormatError, match=found):
         checked_question(item, path)

@@ -81,3 +81,17 @@ def test_the_real_files(shared_data: Path, tmp_path: Path) -> None:
     rows = load_built(folder, "hard")["test"]
     # 81 of the 115 rows take up their first event in the dissimilar pair again.
     assert sum(row["similar_a"] == row["dissimilar_a"] for row in rows) == 81
+
+
+@pytest.mark.parametrize("score", ["nan", "inf", "-inf", "-1", "0.5", "8", "", "one"])
+def test_a_malformed_row_is_refused_or_left_out(tmp_path: Path, score: str) -> None:
+    path = tmp_path / "transitive.txt"
+    good = "a | b | c | d | e | f | 3.5"
+    path.write_text(f"{good}\n\n{good[:-3]}{score}\n{good}\n", encoding="utf-8")
+    with pytest.raises(DataFormatError, match=r"line 3: .*--malformed skip"):
+        EventSimilarity("transitive", data_dir=path, cache_dir=tmp_path / "a").download_and_prepare()
+    builder = EventSimilarity("transitive", data_dir=path, cache_dir=tmp_path / "b", malformed="skip")
+    builder.download_and_prepare()
+    report = builder.reports["test"]
+    assert report.read["rows"] == 2
+    assert report.skipped == {"malformed_row": 1, "blank_line": 1}
