@@ -155,8 +155,10 @@ class CommonsenseQA(EventDatasetBuilder):
 
     def _questions(self, rules: Counter[str]) -> Iterator[Question]:
         files = self.split_files[self.split]
+        skipped = self.report.skipped
         if self.config.name == "siqa":
-            return read_siqa(files[0], files[1], rules)
+            return read_siqa(files[0], files[1], rules, skipped)
         if self.config.name == "csqa":
-            return read_csqa(files[0])
-        return read_copa_xml(files[0]) if files[0].suffix == ".xml" else read_copa_json(files[0])
+            return read_csqa(files[0], skipped)
+        read = read_copa_xml if files[0].suffix == ".xml" else read_copa_json
+        return read(files[0], skipped)

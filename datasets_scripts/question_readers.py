@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
-from eventformers.datasets_scripts.raw_files import read_lines
-from eventformers.datasets_scripts.xml_files import elements, read_xml
-from eventformers.errors import DataFormatError
+from eventformers.datasets_scripts.malformed import SkippedRows
+from eventformers.datasets_scripts.raw_files import (
+    check_keys,
+    json_object,
+    parse_json,
+    read_json_values,
+    read_lines,
+)
+from eventformers.datasets_scripts.xml_files import XmlElement, elements, read_xml
+from eventformers.errors import DataFormatError, shown
 
 
 class Question(TypedDict):
@@ -25,27 +31,76 @@ class Question(TypedDict):
 COPA_TEMPLATES = {"cause": "The cause for it was that", "effect": "As a result,"}
 """What follows the premise of COPA, by what is asked for."""
 
-_ASKED = r"\b(?:will|would|does|do|did|can|could|should) (?P<person>.+?)"
-SIQA_RULES: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
-    (name, re.compile(pattern, re.IGNORECASE), template)
-    for name, pattern, template in (
-        ("want_next", rf"{_ASKED} want to do (?:next|after)\b", "As a result, {person} wanted to"),
-        ("feel_result", rf"{_ASKED} feel (?:afterwards?|as a result)\b", "As a result, {person} felt"),
-        ("do_next", rf"{_ASKED}(?: (?:need|have) to)? do next\b", "{person} then"),
-        ("feel_after", rf"{_ASKED} feel after\b", "{person} then"),
+
+class SiqaRule(NamedTuple):
+    """A kind of question of SocialIQA.
+
+    The person stands between `before` and the first `after` behind it, or where there is no `after` from
+    `before` up to the question mark. The two are searched one after the other: one pattern with any text
+    between them would try every `before` with every `after`, in quadratic time.
+
+    Args:
+        name: its name.
+        before: what precedes the person.
+        after: what follows the person; None for the question mark or the end.
+        template: what stands behind the context, with a slot for the person.
+    """
+
+    name: str
+    before: re.Pattern[str]
+    after: re.Pattern[str] | None
+    template: str
+
+    def person(self, question: str) -> str | None:
+        """Return the person of a question; None where the question is of another kind."""
+        if self.after is None:
+            match = self.before.search(question)
+            return match["person"].strip() if match else None
+        for line in question.split("\n"):
+            if (before := self.before.search(line)) and (after := self.after.search(line, before.end() + 1)):
+                return line[before.end() : after.start()].strip()
+        return None
+
+
+_ASKED = r"\b(?:will|would|does|do|did|can|could|should) "
+SIQA_RULES: tuple[SiqaRule, ...] = tuple(
+    SiqaRule(
+        name,
+        re.compile(before, re.IGNORECASE),
+        None if after is None else re.compile(after, re.IGNORECASE),
+        template,
+    )
+    for name, before, after, template in (
+        ("want_next", _ASKED, r" want to do (?:next|after)\b", "As a result, {person} wanted to"),
+        ("feel_result", _ASKED, r" feel (?:afterwards?|as a result)\b", "As a result, {person} felt"),
+        ("do_next", _ASKED, r"(?: (?:need|have) to)? do next\b", "{person} then"),
+        ("feel_after", _ASKED, r" feel after\b", "{person} then"),
         (
             "describe",
             r"\b(?:describe|what kind of (?:a )?person (?:is|was)) (?P<person>[^?]+)",
+            None,
             "{person} is seen as",
         ),
-        ("why", r"\bwhy did (?P<person>.+?) do (?:this|that)\b", "Before, {person} wanted"),
-        ("need_before", rf"{_ASKED} need to do before\b", "Before, {person} needed to"),
-        ("happen", r"\bhappen to (?P<person>[^?]+)", "{person} then"),
+        ("why", r"\bwhy did ", r" do (?:this|that)\b", "Before, {person} wanted"),
+        ("need_before", _ASKED, r" need to do before\b", "Before, {person} needed to"),
+        ("happen", r"\bhappen to (?P<person>[^?]+)", None, "{person} then"),
     )
 )
-"""Name, pattern and template of each kind of question of SocialIQA; the first that matches decides."""
+"""The kinds of questions; the first one that a question is of decides."""
 _OTHER_RULE = "other"
 
+_COPA_KEYS = frozenset({"qID", "answer", "sentence", "option1", "option2"})
+_COPA_ATTRIBUTES = frozenset({"id", "asks-for", "most-plausible-alternative", "mirrored"})
+"""Those of COPA, and the mark of Balanced COPA for the items that it adds, which is ignored."""
+_COPA_ELEMENTS = frozenset({"p", "a1", "a2"})
+_SIQA_KEYS = frozenset({"context", "question", "answerA", "answerB", "answerC"})
+_CSQA_KEYS = frozenset({"answerKey", "id", "question"})
+_CSQA_QUESTION_KEYS = frozenset({"question_concept", "choices", "stem"})
+_CSQA_CHOICE_KEYS = frozenset({"label", "text"})
+
+_ACCEPTED_ROW = "one JSON object a line"
+_ACCEPTED_ITEM = '<item asks-for="cause|effect" most-plausible-alternative="1|2"> with p, a1 and a2'
+_ACCEPTED_CSQA = "a question with a stem and choices of a label and a text each"
 _NO_LABELS = "the test files of leaderboards have none: take the split validation"
 
 
@@ -56,133 +111,182 @@ def siqa_template(question: str) -> tuple[str, str]:
     "happen to" up to the question mark: a name mostly, but also "Robin's friends" or "they", as written. A
     question that no rule matches is repeated with "is" for its question mark.
     """
-    for name, pattern, template in SIQA_RULES:
-        if match := pattern.search(question):
-            return name, template.format(person=match["person"].strip())
+    for rule in SIQA_RULES:
+        if (person := rule.person(question)) is not None:
+            return rule.name, rule.template.format(person=person)
     return _OTHER_RULE, f"{question.strip().rstrip('?').rstrip()} is"
 
 
-def read_copa_xml(path: Path) -> Iterator[Question]:
+def read_copa_xml(path: Path, skipped: SkippedRows) -> Iterator[Question]:
     """COPA as its authors publish it: `<item asks-for="cause" most-plausible-alternative="1">` with the
-    elements `p`, `a1` and `a2`.
+    elements `p`, `a1` and `a2`. `id` and `mirrored` are ignored.
+
+    Args:
+        path: the file.
+        skipped: decides on malformed items.
 
     Raises:
         DataFormatError: the file is no plain XML, or an item lacks something; with the line of the item.
     """
-    accepted = '<item asks-for="cause|effect" most-plausible-alternative="1|2"> with p, a1 and a2'
-    items = _xml_items(path)
+    items = list(elements(read_xml(path), "item"))
     if not items:
-        raise DataFormatError(path, None, "no item", accepted)
-    for line, attributes, texts in items:
-        asked = attributes.get("asks-for", "")
-        if asked not in COPA_TEMPLATES:
-            raise DataFormatError(path, line, f"asks-for={asked!r}", " or ".join(COPA_TEMPLATES))
-        if not texts.get("p"):
-            raise DataFormatError(path, line, "an item without p", accepted)
-        alternatives = [texts[name] for name in ("a1", "a2") if texts.get(name)]
-        label = attributes.get("most-plausible-alternative")
-        yield {
-            "premise": f"{texts['p']} {COPA_TEMPLATES[asked]}",
-            "alternatives": _checked_alternatives(alternatives, 2, path, line),
-            "label": _index(label, ("1", "2"), "most-plausible-alternative", path, line),
-        }
+        raise DataFormatError(path, None, "no item", _ACCEPTED_ITEM)
+    return skipped.parsed(items, lambda item: _copa_item(item, path), "item")
 
 
-def read_copa_json(path: Path) -> Iterator[Question]:
+def read_copa_json(path: Path, skipped: SkippedRows) -> Iterator[Question]:
     """COPA as MICO rewrote it: `sentence`, which ends with a template and an underscore, `option1`, `option2`
-    and `answer`."""
-    for line, row in _json_rows(path):
+    and `answer`. `qID` is ignored.
+
+    Args:
+        path: the file.
+        skipped: decides on malformed rows, and gets the number of blank lines.
+
+    Raises:
+        DataFormatError: a row cannot be read; with its line.
+    """
+
+    def question(item: tuple[int, object]) -> Question:
+        line, value = item
+        row = json_object(value, _COPA_KEYS, path, line, _ACCEPTED_ROW)
         alternatives = _present(row, ("option1", "option2"), path, line)
-        yield {
+        return {
             "premise": _text(row, "sentence", path, line).removesuffix("_").rstrip(),
             "alternatives": _checked_alternatives(alternatives, 2, path, line),
             "label": _index(row.get("answer"), ("1", "2"), "answer", path, line),
         }
 
+    return skipped.parsed(read_json_values(path, skipped, _ACCEPTED_ROW), question)
 
-def read_siqa(path: Path, labels_path: Path, rules: Counter[str]) -> Iterator[Question]:
+
+def read_siqa(path: Path, labels_path: Path, rules: Counter[str], skipped: SkippedRows) -> Iterator[Question]:
     """SocialIQA: rows with `context`, `question` and `answerA` to `answerC`, labels 1 to 3 in a second file.
+
+    A row is left out with its label, so that those behind it keep theirs.
 
     Args:
         path: the rows.
         labels_path: the labels, one a line.
         rules: counts of the rules that the questions fall under, to be filled.
+        skipped: decides on malformed rows and labels, and gets the number of blank lines.
 
     Raises:
         DataFormatError: a row or a label cannot be read, or there are more of one than of the other.
     """
-    labels = [(line, text.strip()) for line, text in read_lines(labels_path) if text.strip()]
-    count = 0
-    for line, row in _json_rows(path):
-        count += 1
-        if count > len(labels):
-            raise DataFormatError(
-                labels_path, None, f"{len(labels)} labels, and more rows in {path.name}", "one label a row"
-            )
+    labels = list(_lines_with_gaps(labels_path, skipped))
+
+    def labelled() -> Iterator[tuple[tuple[int, str], tuple[int, str]]]:
+        num_rows = 0
+        for num_rows, row in enumerate(_lines_with_gaps(path, skipped), start=1):
+            if num_rows > len(labels):
+                found = f"{len(labels)} labels, and more rows in {path.name}"
+                raise DataFormatError(labels_path, None, found, "one label a row")
+            label = labels[num_rows - 1]
+            if row is None:
+                continue
+            if label is None:
+                skipped["row_whose_label_was_left_out"] += 1
+            else:
+                yield row, label
+        if num_rows < len(labels):
+            found = f"{len(labels)} labels for {num_rows} rows in {path.name}"
+            raise DataFormatError(labels_path, None, found, "one label a row")
+
+    def question(item: tuple[tuple[int, str], tuple[int, str]]) -> tuple[str, Question]:
+        (line, text), (label_line, label) = item
+        value = parse_json(text, path, line, _ACCEPTED_ROW)
+        row = json_object(value, _SIQA_KEYS, path, line, _ACCEPTED_ROW)
         rule, template = siqa_template(_text(row, "question", path, line))
-        rules[rule] += 1
         alternatives = _present(row, ("answerA", "answerB", "answerC"), path, line)
-        label_line, label = labels[count - 1]
-        yield {
+        return rule, {
             "premise": f"{_text(row, 'context', path, line)} {template}",
             "alternatives": _checked_alternatives(alternatives, 3, path, line),
-            "label": _index(label, ("1", "2", "3"), "the label", labels_path, label_line),
+            "label": _index(label.strip(), ("1", "2", "3"), "the label", labels_path, label_line),
         }
-    if count < len(labels):
-        raise DataFormatError(
-            labels_path, None, f"{len(labels)} labels for {count} rows in {path.name}", "one label a row"
-        )
+
+    for rule, row in skipped.parsed(labelled(), question):
+        rules[rule] += 1
+        yield row
 
 
-def read_csqa(path: Path) -> Iterator[Question]:
+def read_csqa(path: Path, skipped: SkippedRows) -> Iterator[Question]:
     """CommonsenseQA: `question` with `stem` and `choices` (`label`, `text`), and `answerKey`.
 
-    The alternatives are sorted by their labels, which is how the files have them.
+    The alternatives are sorted by their labels, which is how the files have them. `id` and
+    `question_concept` are ignored.
+
+    Args:
+        path: the file.
+        skipped: decides on malformed rows, and gets the number of blank lines.
+
+    Raises:
+        DataFormatError: a row cannot be read; with its line.
     """
-    accepted = "a question with a stem and choices of a label and a text each"
-    for line, row in _json_rows(path):
-        question = row.get("question")
-        choices = question.get("choices") if isinstance(question, dict) else None
-        if not isinstance(question, dict) or not isinstance(choices, list):
-            raise DataFormatError(path, line, "a row without question or choices", accepted)
+
+    def question(item: tuple[int, object]) -> Question:
+        line, value = item
+        row = json_object(value, _CSQA_KEYS, path, line, _ACCEPTED_ROW)
+        asked = row.get("question")
+        choices = asked.get("choices") if isinstance(asked, dict) else None
+        if not isinstance(asked, dict) or not isinstance(choices, list):
+            raise DataFormatError(path, line, "a row without question or choices", _ACCEPTED_CSQA)
+        check_keys(asked, _CSQA_QUESTION_KEYS, path, line)
         texts: dict[str, str] = {}
         for choice in choices:
-            if not isinstance(choice, dict) or choice.get("label") in texts:
-                raise DataFormatError(path, line, f"the choice {choice!r}", accepted)
-            texts[_text(choice, "label", path, line)] = _text(choice, "text", path, line)
+            known = json_object(choice, _CSQA_CHOICE_KEYS, path, line, _ACCEPTED_CSQA)
+            name, text = _text(known, "label", path, line), _text(known, "text", path, line)
+            if name in texts:
+                raise DataFormatError(path, line, f"the choice {shown(choice)} twice", _ACCEPTED_CSQA)
+            texts[name] = text
         names = tuple(sorted(texts))
-        yield {
-            "premise": _text(question, "stem", path, line),
+        return {
+            "premise": _text(asked, "stem", path, line),
             "alternatives": _checked_alternatives([texts[name] for name in names], 2, path, line),
             "label": _index(row.get("answerKey"), names, "answerKey", path, line),
         }
 
-
-def _xml_items(path: Path) -> list[tuple[int, Mapping[str, str], dict[str, str]]]:
-    """Line, attributes and texts of the items."""
-    return [
-        (item.line, item.attrib, {child.tag: (child.text or "").strip() for child in item})
-        for item in elements(read_xml(path), "item")
-    ]
+    return skipped.parsed(read_json_values(path, skipped, _ACCEPTED_ROW), question)
 
 
-def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
-    for line, text in read_lines(path):
-        if not text.strip():
-            continue
-        try:
-            row = json.loads(text)
-        except ValueError as error:
-            raise DataFormatError(path, line, f"broken JSON ({error})", "one JSON object a line") from error
-        if not isinstance(row, dict):
-            raise DataFormatError(path, line, f"{text.strip()[:60]}", "one JSON object a line")
-        yield line, row
+def _copa_item(item: XmlElement, path: Path) -> Question:
+    line, attributes = item.line, item.attrib
+    texts = {child.tag: "".join(child.itertext()).strip() for child in item}
+    if len(texts) < len(item):
+        raise DataFormatError(path, line, "an item with the same element twice", _ACCEPTED_ITEM)
+    check_keys(attributes, _COPA_ATTRIBUTES, path, line, what="attribute")
+    check_keys(texts, _COPA_ELEMENTS, path, line, what="element")
+    asked = attributes.get("asks-for", "")
+    if asked not in COPA_TEMPLATES:
+        raise DataFormatError(path, line, f"asks-for={shown(asked)}", " or ".join(COPA_TEMPLATES))
+    if not texts.get("p"):
+        raise DataFormatError(path, line, "an item without p", _ACCEPTED_ITEM)
+    alternatives = [texts[name] for name in ("a1", "a2") if texts.get(name)]
+    label = attributes.get("most-plausible-alternative")
+    return {
+        "premise": f"{texts['p']} {COPA_TEMPLATES[asked]}",
+        "alternatives": _checked_alternatives(alternatives, 2, path, line),
+        "label": _index(label, ("1", "2"), "most-plausible-alternative", path, line),
+    }
+
+
+def _lines_with_gaps(path: Path, skipped: SkippedRows) -> Iterator[tuple[int, str] | None]:
+    """The lines that are not blank with their numbers; None for one that is left out because it is no UTF-8,
+    so that two files stay aligned."""
+    left_out = skipped["malformed_line"]
+    for line, text in read_lines(path, skipped):
+        yield from [None] * (skipped["malformed_line"] - left_out)
+        left_out = skipped["malformed_line"]
+        if text.strip():
+            yield line, text
+        else:
+            skipped["blank_line"] += 1
+    yield from [None] * (skipped["malformed_line"] - left_out)
 
 
 def _text(row: Mapping[str, object], name: str, path: Path, line: int) -> str:
     value = row.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise DataFormatError(path, line, f"{name}={value!r}", f"a text in {name}")
+        raise DataFormatError(path, line, f"{name}={shown(value)}", f"a text in {name}")
     return value.strip()
 
 
@@ -204,6 +308,6 @@ def _checked_alternatives(alternatives: list[str], least: int, path: Path, line:
 def _index(value: object, names: tuple[str, ...], what: str, path: Path, line: int) -> int:
     if value in (None, ""):
         raise DataFormatError(path, line, f"no label in {what}", f"{', '.join(names)}; {_NO_LABELS}")
-    if str(value) not in names:
-        raise DataFormatError(path, line, f"{value!r} in {what}", ", ".join(names))
+    if not isinstance(value, (str, int)) or isinstance(value, bool) or str(value) not in names:
+        raise DataFormatError(path, line, f"{shown(value)} in {what}", ", ".join(names))
     return names.index(str(value))

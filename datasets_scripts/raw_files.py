@@ -224,6 +224,27 @@ def check_keys(
             )
 
 
+def json_object(
+    value: object, known: Iterable[str], path: Path, line: int | None, accepted: str
+) -> dict[str, Any]:
+    """Return a JSON value as an object, all of whose keys a format documents.
+
+    Args:
+        value: the value.
+        known: as for `check_keys`.
+        path: the file, for errors.
+        line: the line, for errors.
+        accepted: what is accepted where the value is no object.
+
+    Raises:
+        DataFormatError: it is no object, or one of its keys is not known.
+    """
+    if not isinstance(value, dict):
+        raise DataFormatError(path, line, f"JSON that is {type(value).__name__}", accepted)
+    check_keys(value, known, path, line)
+    return value
+
+
 def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     record = dict(pairs)
     if len(record) != len(pairs):

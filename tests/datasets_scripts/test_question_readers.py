@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.question_readers import (
     Question,
     read_copa_json,
@@ -65,13 +66,16 @@ WET: Question = {
 }
 
 
+Reader = Callable[[Path, SkippedRows], Iterator[Question]]
+
+
 def write(path: Path, text: str) -> Path:
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def read_siqa_with_labels(path: Path) -> Iterator[Question]:
-    return read_siqa(path, path.with_name("labels.lst"), Counter())
+def read_siqa_with_labels(path: Path, skipped: SkippedRows) -> Iterator[Question]:
+    return read_siqa(path, path.with_name("labels.lst"), Counter(), skipped)
 
 
 def test_copa_in_both_forms(tmp_path: Path) -> None:
@@ -80,15 +84,16 @@ def test_copa_in_both_forms(tmp_path: Path) -> None:
         "alternatives": ["I dropped it.", "I washed it."],
         "label": 0,
     }
-    assert list(read_copa_xml(write(tmp_path / "copa-dev.xml", COPA_XML))) == [cup, WET]
-    assert list(read_copa_json(write(tmp_path / "copa.jsonl", json.dumps(COPA_ROW) + "\n"))) == [WET]
+    assert list(read_copa_xml(write(tmp_path / "copa-dev.xml", COPA_XML), SkippedRows())) == [cup, WET]
+    path = write(tmp_path / "copa.jsonl", json.dumps(COPA_ROW) + "\n")
+    assert list(read_copa_json(path, SkippedRows())) == [WET]
 
 
 def test_socialiqa_with_labels_in_a_second_file(tmp_path: Path) -> None:
     rules: Counter[str] = Counter()
     rows = write(tmp_path / "dev.jsonl", json.dumps(SIQA_ROW) + "\n")
     labels = write(tmp_path / "dev-labels.lst", "3\n")
-    assert list(read_siqa(rows, labels, rules)) == [
+    assert list(read_siqa(rows, labels, rules, SkippedRows())) == [
         {
             "premise": "Sasha sang. As a result, Sasha wanted to",
             "alternatives": ["rest", "run", "cry"],
@@ -100,7 +105,7 @@ def test_socialiqa_with_labels_in_a_second_file(tmp_path: Path) -> None:
 
 def test_commonsenseqa_sorts_choices_by_label(tmp_path: Path) -> None:
     path = write(tmp_path / "dev_rand_split.jsonl", json.dumps(CSQA_ROW) + "\n")
-    assert list(read_csqa(path)) == [
+    assert list(read_csqa(path, SkippedRows())) == [
         {"premise": "What is a pen for?", "alternatives": ["eat", "write"], "label": 1}
     ]
 
@@ -165,11 +170,26 @@ def csqa(**changes: object) -> str:
         (read_copa_json, json.dumps({**COPA_ROW, "option2": ""}), 1, "1 alternative; accepted: 2 or more"),
         (read_copa_json, json.dumps({**COPA_ROW, "answer": "0"}), 1, "'0' in answer; accepted: 1, 2"),
         (read_copa_json, json.dumps({**COPA_ROW, "sentence": 1}), 1, "sentence=1; accepted: a text"),
-        (read_copa_json, f"{json.dumps(COPA_ROW)}\n{{", 2, "broken JSON"),
-        (read_copa_json, "[]", 1, "[]; accepted: one JSON object"),
+        (read_copa_json, f"{json.dumps(COPA_ROW)}\n{{", 2, "no JSON"),
+        (read_copa_json, "[]", 1, "JSON that is list; accepted: one JSON object"),
         (read_siqa_with_labels, json.dumps({**SIQA_ROW, "answerC": ""}), 1, "2 alternatives; accepted: 3"),
         (read_csqa, csqa(choices=CHOICES[:1]), 1, "1 alternative; accepted: 2 or more"),
         (read_csqa, csqa(choices=[CHOICES[0], CHOICES[0]]), 1, "the choice {'label': 'B'"),
+        (read_csqa, csqa(choices=[{"label": ["A"], "text": "eat"}]), 1, "label=['A']"),
+        (
+            read_csqa,
+            csqa(choices=[{"label": "A", "Text": "eat"}]),
+            1,
+            "the key 'Text' (did you mean 'text'?)",
+        ),
+        (read_csqa, csqa(Stem="What?"), 1, "the key 'Stem' (did you mean 'stem'?)"),
+        (read_csqa, json.dumps({**CSQA_ROW, "answer_key": "B"}), 1, "(did you mean 'answerKey'?)"),
+        (read_csqa, csqa(stem="\ud800"), 1, "half of a surrogate pair"),
+        (read_copa_json, json.dumps({**COPA_ROW, "option3": "x"}), 1, "the key 'option3'"),
+        (read_copa_json, json.dumps({**COPA_ROW, "answer": True}), 1, "True in answer"),
+        (read_siqa_with_labels, json.dumps({**SIQA_ROW, "Context": "x"}), 1, "(did you mean 'context'?)"),
+        (read_copa_xml, COPA_XML.replace("id=", "ID="), 4, "the attribute 'ID' (did you mean 'id'?)"),
+        (read_copa_xml, COPA_XML.replace("<a2>I washed it.</a2>", "<a1>I washed it.</a1>"), 4, "twice"),
         (read_csqa, csqa(choices="none"), 1, "a row without question or choices"),
         (read_csqa, json.dumps({**CSQA_ROW, "answerKey": "C"}), 1, "'C' in answerKey; accepted: A, B"),
         (
@@ -181,12 +201,12 @@ def csqa(**changes: object) -> str:
     ],
 )
 def test_bad_questions_name_file_and_line(
-    tmp_path: Path, reader: Callable[[Path], Iterator[Question]], text: str, line: int | None, found: str
+    tmp_path: Path, reader: Reader, text: str, line: int | None, found: str
 ) -> None:
     write(tmp_path / "labels.lst", "1\n")
     path = write(tmp_path / "questions", text)
     with pytest.raises(DataFormatError, match=re.escape(found)) as caught:
-        list(reader(path))
+        list(reader(path, SkippedRows()))
     assert (caught.value.path, caught.value.line) == (path, line)
 
 
@@ -202,5 +222,65 @@ def test_bad_labels_name_their_file(tmp_path: Path, labels: str, line: int | Non
     rows = write(tmp_path / "dev.jsonl", json.dumps(SIQA_ROW) + "\n")
     path = write(tmp_path / "dev-labels.lst", labels)
     with pytest.raises(DataFormatError, match=re.escape(found)) as caught:
-        list(read_siqa(rows, path, Counter()))
+        list(read_siqa(rows, path, Counter(), SkippedRows()))
     assert (caught.value.path, caught.value.line) == (path, line)
+
+
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize("reader", [read_copa_json, read_siqa_with_labels, read_csqa])
+def test_json_that_is_nested_too_deeply_is_told(tmp_path: Path, reader: Reader) -> None:
+    write(tmp_path / "labels.lst", "1\n")
+    with pytest.raises(DataFormatError, match="line 1: found JSON that is nested too deeply"):
+        list(reader(write(tmp_path / "questions", DEEP), SkippedRows()))
+
+
+def test_a_question_of_many_auxiliary_verbs_is_read_in_linear_time() -> None:
+    # In quadratic time it takes hours.
+    assert siqa_template("will x " * 100_000)[0] == "other"
+
+
+@pytest.mark.parametrize(
+    ("reader", "text", "reasons", "lines"),
+    [
+        (read_copa_xml, COPA_XML.replace('"effect"', '"end"'), {"malformed_item": 1}, [9]),
+        (
+            read_copa_json,
+            f"{{\n\n{json.dumps({**COPA_ROW, 'answer': 3})}\n{json.dumps(COPA_ROW)}\n",
+            {"malformed_line": 1, "blank_line": 1, "malformed_row": 1},
+            [1, 3],
+        ),
+        (read_csqa, f"{csqa(choices=[])}\n{json.dumps(CSQA_ROW)}\n", {"malformed_row": 1}, [1]),
+    ],
+)
+def test_the_smallest_whole_is_left_out(
+    tmp_path: Path, reader: Reader, text: str, reasons: dict[str, int], lines: list[int]
+) -> None:
+    skipped = SkippedRows("skip")
+    assert len(list(reader(write(tmp_path / "questions", text), skipped))) == 1
+    assert skipped == reasons
+    assert [part.line for part in skipped.parts] == lines
+
+
+def test_rows_of_socialiqa_keep_their_own_labels(tmp_path: Path) -> None:
+    rows = [json.dumps({**SIQA_ROW, "answerA": f"rest {number}"}).encode() for number in range(6)]
+    rows[1] = b"\xff"
+    rows[3] = b"{"
+    path = tmp_path / "dev.jsonl"
+    path.write_bytes(b"\n".join([*rows, b"\xff"]))
+    labels = tmp_path / "labels.lst"
+    labels.write_bytes(b"1\n2\n\n3\n1\n9\n3\n\xff\n")
+    skipped = SkippedRows("skip")
+    found = [(row["alternatives"][0], row["label"]) for row in read_siqa_with_labels(path, skipped)]
+    assert found == [("rest 0", 0), ("rest 2", 2), ("rest 5", 2)]
+    # The labels' last line, the second and the last row; the fourth row; the fifth row, with its label 9.
+    assert skipped == {"malformed_line": 3, "malformed_row": 2, "blank_line": 1}
+
+
+def test_a_row_whose_label_is_left_out_is_counted(tmp_path: Path) -> None:
+    path = write(tmp_path / "dev.jsonl", f"{json.dumps(SIQA_ROW)}\n" * 2)
+    (tmp_path / "labels.lst").write_bytes(b"\xff\n3\n")
+    skipped = SkippedRows("skip")
+    assert [row["label"] for row in read_siqa_with_labels(path, skipped)] == [2]
+    assert skipped == {"malformed_line": 1, "row_whose_label_was_left_out": 1}
