@@ -124,7 +124,7 @@ class EventTrainer(Trainer):
         """Log, with the mean of every loss term since the last training log line.
 
         Raises:
-            EventformersError: a training loss is NaN or infinite.
+            EventformersError: a training loss is NaN or infinite, or was 0 at every step.
         """
         if "loss" in logs:
             for name, total in self._term_sums.items():
@@ -132,6 +132,11 @@ class EventTrainer(Trainer):
             self._term_sums.clear()
             self._term_counts.clear()
         super().log(logs, start_time)
+        if logs.get("train_loss") == 0:
+            raise EventformersError(
+                "the training loss was 0 at every step, so that nothing was learned; accepted: more rows, "
+                "which differ"
+            )
         for name in ("loss", "train_loss"):
             if not math.isfinite(logs.get(name, 0.0)):
                 raise EventformersError(

@@ -196,7 +196,9 @@ def _prepare(
             collator.hard_negatives = views["hard_negatives"]
             told["pairs_without_wrong_candidate"] = collator.wrong.without
     description = describe_data(data, names, builder, settings, skipped=skipped, told=told)
-    return TrainingData(rows, None, collator, description)
+    # Negatives of a mention are the events of other rows, where none come with it.
+    least_rows = 2 if "mentions" in loaded and collator.wrong is None else 1
+    return TrainingData(rows, None, collator, description, least_rows=least_rows)
 
 
 def _check_views(views: Mapping[str, Any]) -> None:

@@ -106,7 +106,9 @@ def _prepare(
         "mentions_cut_themselves": mentions_too_long(pairs, tokeniser),
     }
     description = describe_data(data, _DATA, builder, settings, skipped=rows.skipped, told=told)
-    return TrainingData(rows, None, EventGroundingCrossCollator(tokeniser, views["candidates"]), description)
+    collator = EventGroundingCrossCollator(tokeniser, views["candidates"])
+    # A mention's negatives are its own candidates.
+    return TrainingData(rows, None, collator, description, least_rows=1)
 
 
 METHOD = Method(

@@ -315,7 +315,9 @@ def _prepare(
         skipped = cast("dict[str, int]", report.get("skipped", {}))
         windows = {"document_windows": len(chains) - len(splits["train"])} if share else {}
         report = {**report, **windows, "skipped": {**skipped, **_counted(rows.skipped)}}
-    return TrainingData(rows, _questions(recipe, data, config, settings), collator, report)
+    questions = _questions(recipe, data, config, settings)
+    # A chain is told from its own corruptions and views, and an event from the others of its chain.
+    return TrainingData(rows, questions, collator, report, least_rows=1)
 
 
 def _occurrences(rows: ChainRows) -> Iterator[Event]:

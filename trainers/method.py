@@ -49,6 +49,7 @@ class TrainingData:
         collator: turns rows into the head's inputs.
         description: what the card tells of the data: name, fingerprint, counts, sources, licences.
         unseen: mentions of unseen types, by which a checkpoint can be chosen; None where a method has none.
+        least_rows: rows of a batch at least, over all processes, for the loss to tell a row from others.
     """
 
     train: TorchDataset | IterableDataset
@@ -56,6 +57,7 @@ class TrainingData:
     collator: EventCollator
     description: dict[str, Any] = field(default_factory=dict)
     unseen: UnseenMentions | None = None
+    least_rows: int = 2
 
 
 @dataclass(frozen=True)

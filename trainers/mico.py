@@ -227,7 +227,10 @@ def _prepare(
         log_frequencies=rows.log_frequencies(validation) if config.frequency_correction else None,
         **views,
     )
-    return TrainingData(rows, validation, collator, built_report(data, name, builder=builder, **settings))
+    report = built_report(data, name, builder=builder, **settings)
+    # The two directions of a triple, and the entity of a premise, are negatives of each other.
+    least_rows = 1 if by_triple or config.self_negatives else 2
+    return TrainingData(rows, validation, collator, report, least_rows=least_rows)
 
 
 def _validation_rows(splits: DatasetDict, rows: PremiseRows, count: int | None) -> PremiseRows | None:

@@ -27,13 +27,14 @@ from eventformers.trainers.early_stopping import stopping_callbacks
 from eventformers.trainers.encoder_cache import cache_encoder
 from eventformers.trainers.encoder_dropout import set_dropout
 from eventformers.trainers.lora import ADAPTER_FOLDER, Adapter, add_lora, average_with_start
-from eventformers.trainers.method import Method
+from eventformers.trainers.method import Method, TrainingData
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.silhouette_stopping import (
     check_silhouette_settings,
     remove_other_checkpoints,
     silhouette_callback,
 )
+from eventformers.trainers.small_data import check_steps, fit_batch_size
 from eventformers.trainers.stages import FinishedStage, Stage
 from eventformers.trainers.weight_averaging import StartWeights
 
@@ -139,6 +140,8 @@ def train_stage(
     prepared = method.prepare(recipe, options.data, tokenizer, model, options.seed)
     has_validation = prepared.validation is not None
     arguments = _make_arguments(recipe, stage.folder, options, has_validation)
+    _check_text_length(model, prepared)
+    fit_batch_size(arguments, prepared)
     if arguments.push_to_hub:
         check_publishable(prepared.description)
     if arguments.gradient_cache_chunk_size is not None and not hasattr(model, "encode_views"):
@@ -193,6 +196,7 @@ def train_stage(
             f"out of memory with {arguments.per_device_train_batch_size} rows a batch; lower "
             "per_device_train_batch_size, or set gradient_cache_chunk_size to encode that many rows at a time"
         ) from error
+    check_steps(trainer.state.global_step)
     if by_silhouette is not None:
         chosen = by_silhouette.take_checkpoint(stage.folder, trainer.state)
         trainer.load_weights(chosen)
@@ -286,6 +290,17 @@ def _continue_head(method: Method, folder: Path, recipe: Recipe) -> EventPreTrai
                 f"{folder} holds weights of other sizes; accepted: the same sizes in every stage: "
                 f"{' '.join(str(error).split())[:300]}"
             ) from error
+
+
+def _check_text_length(model: EventPreTrainedModel, prepared: TrainingData) -> None:
+    """Refuse texts that are longer than the encoder has positions for."""
+    longest = getattr(prepared.collator, "max_seq_length", None)
+    positions = getattr(model.config.encoder_config, "max_position_embeddings", None)
+    if longest is not None and positions and longest > positions:
+        raise EventformersError(
+            f"setting max_seq_length: found {longest}; accepted: {positions} or less, which is what the "
+            "encoder reads"
+        )
 
 
 def _freeze(model: EventPreTrainedModel, names: Sequence[str]) -> None:

@@ -68,7 +68,5 @@ class TestDrawMentions:
 
     @pytest.mark.parametrize("name", ["mentions_per_event", "max_mentions"])
     def test_none_is_refused(self, mentions: Dataset, name: str) -> None:
-        with pytest.raises(
-            EventformersError, match=f"{name}: found 0; accepted: a whole number of 1 or"
-        ):
+        with pytest.raises(EventformersError, match=f"{name}: found 0; accepted: a whole number of 1 or"):
             draw_mentions(mentions, {name: 0}, 1)

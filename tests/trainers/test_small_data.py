@@ -1,0 +1,197 @@
+"""Data with fewer rows than a batch: trained on as they are, or refused with a reason."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils.data import Dataset as TorchDataset
+from torch.utils.data import IterableDataset
+
+from eventformers.errors import EventformersError
+from eventformers.trainers.arguments import EventTrainingArguments
+from eventformers.trainers.base import EventTrainer
+from eventformers.trainers.method import TrainingData, load_method
+from eventformers.trainers.run import resolve_recipe, train_head
+from eventformers.trainers.small_data import check_steps, fit_batch_size
+
+WORDS = ["police", "storm", "bank", "doctor", "court", "jury", "team", "player", "goal", "market"]
+VERBS = ["hit", "saved", "fired", "hired", "sold", "built", "closed", "opened"]
+QUICK = ("max_steps=2", "per_device_train_batch_size=64")
+
+
+class _Rows(TorchDataset):
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return self.rows
+
+
+class _Stream(IterableDataset):
+    def __iter__(self) -> Iterator[object]:
+        return iter(())
+
+
+class _Collator:
+    epoch = 0
+    truncated = 0
+
+    def __call__(self, rows: object) -> dict[str, torch.Tensor]:
+        return {}
+
+
+def _fitted(rows: int | None, batch: int, *, processes: int = 1, least_rows: int = 2) -> int:
+    arguments = EventTrainingArguments(use_cpu=True, per_device_train_batch_size=batch, max_steps=1)
+    arguments.distributed_state.num_processes = processes
+    try:
+        train = _Stream() if rows is None else _Rows(rows)
+        fit_batch_size(arguments, TrainingData(train, None, _Collator(), least_rows=least_rows))
+    finally:
+        arguments.distributed_state.num_processes = 1
+    return arguments.per_device_train_batch_size
+
+
+def test_a_batch_is_no_larger_than_the_data(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="eventformers"):
+        assert _fitted(20, 64) == 20
+        assert _fitted(21, 64, processes=2) == 10
+    assert [record.getMessage() for record in caplog.records] == [
+        "the training data have 20 rows, and a batch 64; batches of 20 are trained on",
+        "the training data have 21 rows, and a batch 128; batches of 20 are trained on",
+    ]
+
+
+def test_a_batch_that_fits_stays(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="eventformers"):
+        assert _fitted(64, 64) == 64
+        assert _fitted(200, 64, processes=2) == 64
+        assert _fitted(1, 1, least_rows=1) == 1
+        # Nothing is known of this stream's rows.
+        assert _fitted(None, 64) == 64
+    assert not caplog.records
+
+
+def test_too_few_rows_are_refused() -> None:
+    with pytest.raises(EventformersError, match=r"found 1 row to train on; accepted: 2 or more"):
+        _fitted(1, 64)
+    with pytest.raises(EventformersError, match=r"found 1 rows to train on with 2 processes"):
+        _fitted(1, 64, processes=2, least_rows=1)
+
+
+def test_no_step_is_no_success() -> None:
+    check_steps(1)
+    with pytest.raises(EventformersError, match="the training run had no step"):
+        check_steps(0)
+
+
+def test_a_loss_of_0_at_every_step_is_no_success() -> None:
+    with pytest.raises(EventformersError, match="the training loss was 0 at every step"):
+        EventTrainer.log(_logging_trainer(), {"train_loss": 0.0})
+
+
+def _logging_trainer() -> EventTrainer:
+    trainer = EventTrainer(
+        model=torch.nn.Linear(1, 1), args=EventTrainingArguments(use_cpu=True, report_to="none")
+    )
+    trainer.callback_handler.callbacks.clear()
+    return trainer
+
+
+def _texts(folder: Path, rows: int) -> Path:
+    folder.mkdir(exist_ok=True)
+    documents = [
+        {"events": [[WORDS[i % 10], VERBS[i % 8], ""], [WORDS[(i + 3) % 10], VERBS[(i + 1) % 8], ""]]}
+        for i in range(rows)
+    ]
+    (folder / "e.jsonl").write_text("".join(json.dumps(row) + "\n" for row in documents))
+    return folder
+
+
+def _triples(folder: Path, rows: int) -> Path:
+    folder.mkdir(exist_ok=True)
+    lines = [f"IsA\t{WORDS[i % 10]}\t{WORDS[(i + 3) % 10]}\n" for i in range(rows)]
+    (folder / "train.txt").write_text("".join(lines))
+    for name in ("valid.txt", "test.txt"):
+        (folder / name).write_text("IsA\tbank\tgoal\n")
+    return folder
+
+
+def _chains(folder: Path, rows: int) -> Path:
+    folder.mkdir(exist_ok=True)
+    chains = [
+        {
+            "document_id": f"d{i}",
+            "chain_id": "0",
+            "protagonist": WORDS[i % 10],
+            "events": [[WORDS[i % 10], VERBS[(i + k) % 8], WORDS[(3 * i + k) % 10]] for k in range(6)],
+        }
+        for i in range(rows)
+    ]
+    (folder / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in chains))
+    return folder
+
+
+SMALL: dict[str, tuple[Callable[[Path, int], Path], tuple[str, ...]]] = {
+    "swcc": (_texts, ("shared_word_weight=0", "validation_rows=1", "gradient_accumulation_steps=3")),
+    "mico": (_triples, ("config=conceptnet_pairs", "validation_rows=2")),
+    "heterevent": (_chains, ("validation_share=0", "test_share=0")),
+}
+
+
+@pytest.mark.parametrize("method", SMALL)
+def test_few_rows_train(method: str, tiny_encoder: Path, tmp_path: Path) -> None:
+    """With validation rows, gradient accumulation, and three stages."""
+    write, settings = SMALL[method]
+    recipe = resolve_recipe(load_method(method), "demo", [*settings, *QUICK], 1)
+    run = train_head(
+        recipe,
+        encoder=str(tiny_encoder),
+        encoder_name="tiny",
+        output=tmp_path / "run",
+        data=str(write(tmp_path / "data", 3)),
+        device="cpu",
+    )
+    assert [stage.steps for stage in run.stages] == [2] * len(run.stages)
+    assert run.arguments.per_device_train_batch_size <= 6
+
+
+def test_a_stream_of_few_rows_trains(tiny_encoder: Path, tmp_path: Path) -> None:
+    data = str(_texts(tmp_path / "data", 3))
+    settings = ["shared_word_weight=0", "streaming=true", *QUICK]
+    options = {"encoder": str(tiny_encoder), "encoder_name": "tiny", "data": data, "device": "cpu"}
+    method = load_method("swcc")
+    run = train_head(resolve_recipe(method, "demo", settings, 1), output=tmp_path / "run", **options)
+    assert (run.steps, run.arguments.per_device_train_batch_size) == (2, 6)
+    endless = resolve_recipe(method, "demo", [*settings, "max_steps=-1"], 1)
+    with pytest.raises(EventformersError, match=r"streaming=true knows no end .* max_steps of 1 or more"):
+        train_head(endless, output=tmp_path / "endless", **options)
+
+
+def test_a_text_longer_than_the_encoder_reads_is_refused(tiny_encoder: Path, tmp_path: Path) -> None:
+    recipe = resolve_recipe(load_method("mico"), "demo", ["max_seq_length=65", *QUICK], 1)
+    with pytest.raises(EventformersError, match="max_seq_length: found 65; accepted: 64 or less"):
+        train_head(
+            recipe, encoder=str(tiny_encoder), encoder_name="tiny", output=tmp_path / "run", device="cpu"
+        )
+
+
+def test_two_processes_share_few_rows(tiny_encoder: Path, tmp_path: Path) -> None:
+    """Three rows are one for each process and batch."""
+    data = _texts(tmp_path / "data", 2)
+    arguments = ["train", "swcc", "--recipe", "demo", "--data", data, "--encoder", tiny_encoder, "--no-card"]
+    arguments += ["--device", "cpu", "--set", "shared_word_weight=0", "-o", tmp_path / "run"]
+    arguments += [part for setting in (*QUICK, "validation_rows=1") for part in ("--set", setting)]
+    launcher = ["torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m", "eventformers.cli"]
+    finished = subprocess.run(
+        [sys.executable, "-m", *launcher, *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    assert finished.returncode == 0, finished.stderr[-3000:]
+    assert "2 steps" in finished.stdout
+    assert finished.stderr.count("the training data have 3 rows, and a batch 128; batches of 2") == 1
