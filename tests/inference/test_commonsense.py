@@ -223,8 +223,21 @@ def test_question_without_a_choice(encoder: EventEncoder, alternatives: list[str
 
 
 def test_question_with_an_empty_text(encoder: EventEncoder) -> None:
-    with pytest.raises(EventformersError, match="no word"):
-        answer(encoder, "storm causes", ["flood", " "])
+    for wrong in (" ", 3, None):
+        with pytest.raises(EventformersError, match="accepted: a text with a word for each"):
+            answer(encoder, "storm causes", ["flood", wrong])
+
+
+def test_alternatives_come_in_any_list_and_other_types_are_refused(encoder: EventEncoder) -> None:
+    choices = ["the judge", "the river flooded", "the storm"]
+    expected = answer(encoder, "storm causes", choices)
+    for same in (tuple(choices), iter(choices), np.array(choices)):
+        assert answer(encoder, "storm causes", same) == expected
+    with pytest.raises(EventformersError, match="found set; accepted: alternatives"):
+        answer(encoder, "storm causes", set(choices))
+    for query in (3, None, b"dog", ("dog",), ("dog", 3), {"dog": "IsA"}):
+        with pytest.raises(EventformersError, match="received the query"):
+            complete(encoder, query)
 
 
 def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

@@ -93,7 +93,7 @@ def test_one_alone(alone):
 @pytest.mark.parametrize(
     ("items", "found"),
     [
-        ({"a dog", "a cat"}, "found set; accepted: a text, an event, a list"),
+        ({"a dog", "a cat"}, "found set; accepted: a text, an event, or a list"),
         (b"a dog", "found bytes"),
         (bytearray(b"a dog"), "found bytearray"),
         (3, "found int"),

@@ -7,7 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas
+import pyarrow as pa
 import pytest
+from datasets import Dataset
 
 from eventformers.datasets_scripts.building import build_dataset
 from eventformers.errors import DataFormatError, EventformersError
@@ -118,6 +121,9 @@ def test_rows_of_a_built_dataset_are_read(tmp_path: Path) -> None:
             "the mention 'fire', where the text has 'storm'",
         ),
         ({"mention": "\ud800"}, "half of a surrogate pair"),
+        ({"mention": "a", "context_lft": "b"}, "the key 'context_lft' .did you mean 'context_left'"),
+        ({"mention": "a", "Language": "en"}, "the key 'Language' .did you mean 'language'"),
+        ({"text": TEXT, "start_char": "x" * 1000, "end_char": 3}, r"from 'x{199}… \(1,002 characters\) to 3"),
     ],
 )
 def test_a_wrong_line_is_told(record: object, message: str, tmp_path: Path) -> None:
@@ -152,3 +158,18 @@ def test_a_file_without_mentions_is_told(tmp_path: Path) -> None:
         load_text_mentions([])
     with pytest.raises(EventformersError, match="text 0: found half of a surrogate pair"):
         load_text_mentions(["[[\ud800]]"])
+
+
+def test_mentions_come_in_frames_and_other_types_are_refused() -> None:
+    rows = {"text": [TEXT, TEXT], "start_char": [2, 30], "end_char": [7, 35], "cased": [True, False]}
+    for frame in (pandas.DataFrame(rows), Dataset.from_dict(rows), pa.table(rows)):
+        found, _ = load_text_mentions(frame)
+        assert [mention.text.mention for mention in found] == ["storm", "flood"]
+    for wrong in ({"a [[storm]]"}, b"a [[storm]]", 3, {"text": TEXT}):
+        with pytest.raises(EventformersError, match=f"found {type(wrong).__name__}; accepted: a file"):
+            load_text_mentions(wrong)
+
+
+def test_many_brackets_are_read_in_linear_time() -> None:
+    with pytest.raises(EventformersError, match="brackets that do not match"):
+        load_text_mentions(["[[" * 500_000])

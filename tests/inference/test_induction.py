@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+from datasets import Dataset
 from transformers import AutoTokenizer
 
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
@@ -190,12 +192,29 @@ def test_wrong_mentions_are_told(tmp_path: Path) -> None:
         load_mentions(blank)
     with pytest.raises(EventformersError, match="found no mention"):
         load_mentions([])
-    with pytest.raises(EventformersError, match="mention 1: found no text"):
+    with pytest.raises(EventformersError, match="mention 1: found the text ' '"):
         load_mentions(["a storm", " "])
     with pytest.raises(EventformersError, match="trigger from 2 to 99 in a text of 7"):
         load_mentions([{"text": "a storm", "trigger_start": 2, "trigger_end": 99}])
     with pytest.raises(EventformersError, match="'fire', where the text has 'storm'"):
         load_mentions([{"text": "a storm", "trigger": "fire", "trigger_start": 2, "trigger_end": 7}])
+    for row, found in (
+        ({"text": "a storm", "Trigger_start": 2}, "the key 'Trigger_start' .did you mean 'trigger_start'"),
+        ({"text": "a storm", "trigger_start": "2", "trigger_end": 7}, "a trigger from '2' to 7"),
+        ({"text": "a storm", "event_type": 0}, "the event_type 0"),
+        ({"text": "\ud800"}, "half of a surrogate pair"),
+        ({"text": 3}, "the text 3"),
+    ):
+        with pytest.raises(EventformersError, match=f"mention 0: found {found}"):
+            load_mentions([row])
+    with pytest.raises(EventformersError, match="found set; accepted: a file"):
+        load_mentions({"a storm"})
+    rows = {"text": ["a storm", "a fire"], "event_type": ["x", None]}
+    for frame in (pd.DataFrame(rows), Dataset.from_dict(rows)):
+        assert [(row["text"], row["event_type"]) for row in load_mentions(frame)[0]] == [
+            ("a storm", "x"),
+            ("a fire", ""),
+        ]
 
 
 def test_rows_of_a_built_dataset_are_read(tmp_path: Path, file: Path) -> None:

@@ -17,8 +17,9 @@ from datasets import Dataset
 
 from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.malformed import takes_malformed
+from eventformers.datasets_scripts.raw_files import is_blank
 from eventformers.datasets_scripts.relation_templates import Direction, RelationTemplates, relation_templates
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, shown
 from eventformers.inference.alternative_index import (
     AlternativeIndex,
     build_alternative_index,
@@ -27,6 +28,7 @@ from eventformers.inference.alternative_index import (
     load_alternative_index,
     read_record,
 )
+from eventformers.inference.containers import ACCEPTED_CONTAINERS, all_columns, values_in
 from eventformers.inference.encode import EventEncoder, Vectors, as_encoder
 from eventformers.inference.index_files import RECORD
 from eventformers.inference.neighbour_votes import (
@@ -253,19 +255,27 @@ def answer(model: str | Path | EventEncoder | None, premise: str, alternatives: 
     Raises:
         EventformersError: fewer than two alternatives, an empty text, or a model that cannot be loaded.
     """
-    if isinstance(alternatives, str) or len(alternatives) < 2:
-        number = 1 if isinstance(alternatives, str) else len(alternatives)
+    accepted = f"alternatives: {ACCEPTED_CONTAINERS}"
+    one = isinstance(alternatives, str)
+    given = [alternatives] if one else list(values_in(alternatives, all_columns, accepted))
+    if len(given) < 2:
+        number = len(given)
         raise EventformersError(
-            f"the question {premise!r} has {number} alternative{'' if number == 1 else 's'}; accepted: a "
-            "list of at least 2"
+            f"the question {shown(premise)} has {number} alternative{'' if number == 1 else 's'}; "
+            "accepted: a list of at least 2"
         )
-    texts = [premise, *alternatives]
-    empty = [text for text in texts if not text.strip()]
-    if empty:
-        raise EventformersError("the premise or an alternative has no word; accepted: at least one in each")
+    texts = [_text(text) for text in (premise, *given)]
     vectors = as_encoder(model).encode(texts, normalize=True)
     scores = vectors[1:] @ vectors[0]
-    return Answer(premise, tuple(alternatives), tuple(map(float, scores)), int(scores.argmax()))
+    return Answer(premise, tuple(texts[1:]), tuple(map(float, scores)), int(scores.argmax()))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or is_blank(value):
+        raise EventformersError(
+            f"the premise or an alternative is {shown(value)}; accepted: a text with a word for each"
+        )
+    return value
 
 
 def graph_templates(config: str, file: str | Path | None = None) -> RelationTemplates:
@@ -296,7 +306,9 @@ def read_query(
     _check_words(query)
     if not isinstance(query, str):
         if relation is not None:
-            raise EventformersError(f"the query {query!r} and relation={relation!r}; accepted: one relation")
+            raise EventformersError(
+                f"the query {shown(query)} and relation={shown(relation)}; accepted: one relation"
+            )
         text, relation = query
     elif relation is not None:
         text = query
@@ -308,7 +320,7 @@ def read_query(
         relation = name
     head = " ".join(text.split())
     if not head:
-        raise EventformersError(f"the query {query!r} has no head; accepted: 'head, relation'")
+        raise EventformersError(f"the query {shown(query)} has no head; accepted: 'head, relation'")
     direction: Direction = "reverse" if relation.strip().startswith(REVERSE) else "forward"
     name = relation.strip().removeprefix(REVERSE).strip()
     by_lower = {known.lower(): known for known in templates.relations}
@@ -317,11 +329,12 @@ def read_query(
 
 
 def _check_words(query: str | tuple[str, str]) -> None:
-    parts = (query,) if isinstance(query, str) else query
-    if len(parts) not in (1, 2) or any(not part.strip() for part in parts):
+    is_pair = isinstance(query, (tuple, list)) and len(query) == 2
+    parts: Sequence[object] = query if is_pair else [query]
+    if any(not isinstance(part, str) or is_blank(part) for part in parts):
         raise EventformersError(
-            f"received the query {query!r}; accepted: a text with at least one word, 'head, relation' or the "
-            "pair of both"
+            f"received the query {shown(query)}; accepted: a text with at least one word, 'head, relation' "
+            "or the pair of both"
         )
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import csv
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
-import datasets
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from datasets.iterable_dataset import IterableColumn
 
 from eventformers.datasets_scripts.events import EVENT_ORDERS, Event
 from eventformers.datasets_scripts.raw_files import check_keys, is_blank, parse_json, read_lines
 from eventformers.errors import DataFormatError, EventformersError, lookalike, shown
+from eventformers.inference.containers import ACCEPTED_CONTAINERS, listed, rows_of, values_in
 
 Item: TypeAlias = str | Event
 """What is encoded: a text as it is, or an event with all of its roles."""
@@ -39,10 +37,7 @@ ACCEPTED_ITEM = (
     "a text; an event with subject, predicate and object; a tuple or list of these three strings; or a row "
     "with text or event"
 )
-ACCEPTED_INPUT = (
-    "a text, an event, a list or generator of them, a pandas or polars frame or series, an Arrow table or "
-    "array, a NumPy array of strings, or a dataset or column of datasets"
-)
+ACCEPTED_INPUT = f"a text, an event, or {ACCEPTED_CONTAINERS}"
 ACCEPTED_FILES = ".jsonl, .json, .csv, .tsv and .txt, each also with .gz, and .parquet"
 
 BLOCK_ROWS = 8_192
@@ -50,10 +45,7 @@ BLOCK_ROWS = 8_192
 
 _KNOWN, _ROLES = frozenset(COLUMNS), frozenset(ROLES)
 _COMPLETE = frozenset(("text", "event"))
-_READ = _KNOWN - {"id"}
 _MEMORY = Path()
-_NO_SEQUENCES = (bytes, bytearray, memoryview)
-_STREAMS = (datasets.IterableDataset, IterableColumn)
 
 
 def read_items(items: EventLike) -> list[Item]:
@@ -75,16 +67,11 @@ def values_of(items: EventLike) -> tuple[Iterable[object], bool]:
     Raises:
         EventformersError: it is of another type, or has other columns.
     """
-    if isinstance(items, np.ndarray):
-        items = items.tolist()
+    if isinstance(items, np.ndarray) and not items.ndim:
+        items = items.item()
     if isinstance(items, (str, Mapping)) or (isinstance(items, tuple) and _is_triple(items)):
         return [items], True
-    try:
-        return _values(items), False
-    except DataFormatError as error:
-        raise EventformersError(
-            f"{type(items).__name__}: found {error.found}; accepted: {error.accepted}"
-        ) from error
+    return values_in(items, _wanted_columns, ACCEPTED_INPUT), False
 
 
 def item_at(value: object, position: int) -> Item:
@@ -194,6 +181,11 @@ def _check_names(
     raise DataFormatError(path, line, f"the {what}s {listed}", ACCEPTED_COLUMNS)
 
 
+def _wanted_columns(columns: Sequence[str], path: Path) -> frozenset[str]:
+    _check_header(columns, path)
+    return _KNOWN - {"id"}
+
+
 def _check_header(columns: Sequence[str], path: Path) -> None:
     _check_names(columns, path, 1, "column")
     repeated = sorted({name for name in columns if columns.count(name) > 1})
@@ -246,67 +238,6 @@ def _encodable(value: object, name: str, path: Path, line: int | None) -> str:
     return value
 
 
-def _values(items: object) -> Iterable[object]:
-    # Without an import: who has a frame has loaded pandas.
-    pandas: Any = sys.modules.get("pandas")
-    if pandas is not None and isinstance(items, pandas.DataFrame):
-        return _frame_rows(cast(Any, items))
-    if pandas is not None and isinstance(items, (pandas.Series, pandas.Index)):
-        return cast("list[object]", cast(Any, items).tolist())
-    if isinstance(items, datasets.Dataset):
-        _check_header(items.column_names, _MEMORY)
-        wanted = [name for name in items.column_names if name in _READ]
-        items = items.select_columns(wanted).with_format("arrow")[:]
-    if isinstance(items, pa.ChunkedArray) or hasattr(items, "__arrow_c_stream__"):
-        return _arrow_values(pa.chunked_array(items))
-    if hasattr(items, "__arrow_c_array__"):
-        return _arrow_values(pa.chunked_array([pa.array(items)]))
-    if isinstance(items, (Sequence, Iterator, *_STREAMS)) and not isinstance(items, _NO_SEQUENCES):
-        return cast("Iterable[object]", items)
-    raise EventformersError(f"found {type(items).__name__}; accepted: {ACCEPTED_INPUT}")
-
-
-def _frame_rows(frame: Any) -> Iterator[dict[str, object]]:
-    names = [str(name) for name in frame.columns]
-    _check_header(names, _MEMORY)
-    columns = {}
-    for place, name in enumerate(names):
-        if name in _READ:
-            column = frame.iloc[:, place].astype(object)
-            columns[name] = column.where(column.notna(), None).tolist()
-    return _rows(columns)
-
-
-def _arrow_values(column: pa.ChunkedArray) -> Iterable[object]:
-    if not pa.types.is_struct(column.type):
-        return (value for chunk in column.chunks for value in _listed(chunk, _MEMORY, None))
-    names = [field.name for field in column.type]
-    _check_header(names, _MEMORY)
-    return (
-        row
-        for chunk in column.chunks
-        for row in _rows(
-            {
-                name: _listed(field, _MEMORY, None)
-                for name, field in zip(names, chunk.flatten(), strict=True)
-                if name in _READ
-            }
-        )
-    )
-
-
-def _rows(columns: Mapping[str, Sequence[object]]) -> Iterator[dict[str, object]]:
-    return (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
-
-
-def _listed(array: pa.Array, path: Path, line: int | None) -> list[object]:
-    try:
-        return cast("list[object]", array.to_pylist())
-    except (pa.ArrowException, ValueError, OverflowError) as error:
-        # Such as text that is not UTF-8, and a struct with a name twice.
-        raise DataFormatError(path, line, f"values that cannot be read ({error})", "strings") from error
-
-
 def _starts_a_list(path: Path) -> bool:
     return next((text.lstrip()[:1] for _, text in read_lines(path) if text.strip()), "") == "["
 
@@ -356,10 +287,10 @@ def _parquet_rows(path: Path) -> Iterator[tuple[Path, int | None, object]]:
             read = 0
             for batch in file.iter_batches(batch_size=BLOCK_ROWS, columns=wanted):
                 of_batch = {
-                    name: _listed(column, path, read + 1)
+                    name: listed(column, path, read + 1)
                     for name, column in zip(batch.schema.names, batch.columns, strict=True)
                 }
-                for number, row in enumerate(_rows(of_batch), start=read + 1):
+                for number, row in enumerate(rows_of(of_batch), start=read + 1):
                     yield path, number, row
                 read += len(batch)
     except (pa.ArrowException, OSError) as error:

@@ -10,8 +10,15 @@ from typing import Any, NamedTuple
 
 from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.raw_files import is_blank, read_json_values, read_lines, text_field
-from eventformers.errors import DataFormatError, EventformersError
+from eventformers.datasets_scripts.raw_files import (
+    check_keys,
+    is_blank,
+    read_json_values,
+    read_lines,
+    text_field,
+)
+from eventformers.errors import DataFormatError, EventformersError, shown
+from eventformers.inference.containers import ACCEPTED_CONTAINERS, all_columns, values_in
 from eventformers.models.grounding_tokens import MentionText
 
 Texts = str | Path | Sequence[str | Mapping[str, Any]]
@@ -22,11 +29,17 @@ ACCEPTED_MENTION = (
     '"context_left", "mention" and "context_right", or "text" with "start_char" and "end_char"; with '
     '"language", and where they are known "title", "date" and "id"'
 )
+ACCEPTED_TEXTS = f"a file, a folder, texts with their mentions between [[ and ]], or {ACCEPTED_CONTAINERS}"
 ACCEPTED_LINE = f"one JSON object a line with {ACCEPTED_MENTION}"
 ACCEPTED_MARKS = "a text with its mentions between [[ and ]]"
 
-_MARKED = re.compile(r"\[\[(.*?)\]\]")
-_MARK = re.compile(r"\[\[|\]\]")
+_MARK = re.compile(r"(\[\[|\]\])")
+
+_KEYS = frozenset(
+    ("context_left", "mention", "context_right", "text", "start_char", "end_char", "mention_id", "id")
+) | {"language", "context_lang", "title", "context_title", "date", "context_date"}
+IGNORED_KEYS = ("label_id", "gold_label_ids", "event_ids", "source", "license", "cased", "url", "metadata")
+"""Keys of a mention that are not read: gold events, where it comes from, and what a user adds."""
 
 
 class TextMention(NamedTuple):
@@ -54,9 +67,9 @@ def load_text_mentions(texts: Texts) -> tuple[list[TextMention], dict[str, int]]
 
     JSON lines have one mention each: `context_left`, `mention` and `context_right` as in `EventHierarchies`,
     or `text` with `start_char` and `end_char` in characters (code points), the end exclusive; and where they
-    are known `language` (or `context_lang`), `title`, `date` and `id`. In plain text every mention stands
-    between `[[` and `]]`, and its line is its context; lines without a mention are counted. Ids that repeat
-    get `#2`, `#3` and so on.
+    are known `language` (or `context_lang`), `title`, `date` and `id`. `IGNORED_KEYS` may stand there too;
+    any other key is refused. In plain text every mention stands between `[[` and `]]`, and its line is its
+    context; lines without a mention are counted. Ids that repeat get `#2`, `#3` and so on.
 
     Args:
         texts: a file, a folder with a built dataset `event_hierarchies`, or texts: strings with mentions in
@@ -74,7 +87,7 @@ def load_text_mentions(texts: Texts) -> tuple[list[TextMention], dict[str, int]]
         found = _distinct(_read(Path(texts).expanduser(), counts), counts)
     else:
         what, accepted = "the texts", f"{ACCEPTED_MARKS}, or an object with {ACCEPTED_MENTION}"
-        found = _distinct(_in_memory(texts, counts), counts)
+        found = _distinct(_in_memory(values_in(texts, all_columns, ACCEPTED_TEXTS), counts), counts)
     if not found:
         reason = "; no line has a mention between [[ and ]]" if counts["text_without_mention"] else ""
         raise EventformersError(f"{what}: found no mention{reason}; accepted: {accepted}")
@@ -102,7 +115,7 @@ def _read(path: Path, counts: SkippedRows) -> Iterator[TextMention]:
         raise EventformersError(f"{path}: found the suffix {path.suffix!r}; accepted: {ACCEPTED_FILES}")
 
 
-def _in_memory(texts: Sequence[str | Mapping[str, Any]], counts: SkippedRows) -> Iterator[TextMention]:
+def _in_memory(texts: Iterable[object], counts: SkippedRows) -> Iterator[TextMention]:
     for place, item in enumerate(texts):
         try:
             if isinstance(item, str):
@@ -118,8 +131,9 @@ def _in_memory(texts: Sequence[str | Mapping[str, Any]], counts: SkippedRows) ->
 
 def _marked(text: str, text_id: str, path: Path, line: int, counts: SkippedRows) -> Iterator[TextMention]:
     """The mentions between double brackets, each with the rest of the text as its context."""
-    parts = _MARKED.split(text)
-    if _MARK.search("".join(parts)) or any(_MARK.search(part) for part in parts):
+    pieces = _MARK.split(text)
+    parts, marks = pieces[::2], pieces[1::2]
+    if marks != ["[[", "]]"] * (len(parts) // 2) or _MARK.search("".join(parts)):
         raise DataFormatError(path, line, "brackets that do not match", ACCEPTED_MARKS)
     if len(parts) == 1:
         counts["text_without_mention" if text.strip() else "blank_line"] += 1
@@ -133,6 +147,7 @@ def _marked(text: str, text_id: str, path: Path, line: int, counts: SkippedRows)
 def _of_record(record: object, own_id: str, path: Path, line: int) -> TextMention:
     if not isinstance(record, Mapping):
         raise DataFormatError(path, line, f"JSON that is {type(record).__name__}", ACCEPTED_LINE)
+    check_keys(record, _KEYS.union(IGNORED_KEYS), path, line)
 
     def first(*names: str) -> str:
         return next((text for name in names if (text := text_field(record, name, path, line))), "")
@@ -158,7 +173,7 @@ def _cut(text: str, record: Mapping[str, Any], path: Path, line: int) -> tuple[s
     """A text around its mention."""
     start, end = record.get("start_char"), record.get("end_char")
     if type(start) is not int or type(end) is not int:
-        raise DataFormatError(path, line, f"a mention from {start!r} to {end!r}", ACCEPTED_MENTION)
+        raise DataFormatError(path, line, f"a mention from {shown(start)} to {shown(end)}", ACCEPTED_MENTION)
     if not 0 <= start < end <= len(text):
         raise DataFormatError(
             path,
@@ -171,7 +186,7 @@ def _cut(text: str, record: Mapping[str, Any], path: Path, line: int) -> tuple[s
         raise DataFormatError(
             path,
             line,
-            f"the mention {stated!r}, where the text has {text[start:end]!r}",
+            f"the mention {shown(stated)}, where the text has {shown(text[start:end])}",
             "start_char and end_char of that mention",
         )
     return text[:start], text[start:end], text[end:]

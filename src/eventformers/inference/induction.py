@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.datasets_scripts.raw_files import read_lines
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.inference.clustering import (
     choose_num_clusters,
     cluster_affinity,
     cluster_agglomerative,
     distances_to_cluster,
 )
+from eventformers.inference.containers import ACCEPTED_CONTAINERS, all_columns, values_in
 from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.frame_linking import link_frames, load_frames
 from eventformers.inference.mention_distances import DistanceKind, Labels, Matrix, MentionVectors
@@ -34,6 +35,8 @@ from eventformers.inference.type_naming import (
     telling_words,
 )
 from eventformers.inference.unit_vectors import unit_vectors
+
+ACCEPTED_NAMES = f"a file with a name on each line, or names: {ACCEPTED_CONTAINERS}"
 
 ClusterMethod = Literal["agglomerative", "affinity"]
 CLUSTER_METHODS: tuple[ClusterMethod, ...] = ("agglomerative", "affinity")
@@ -298,10 +301,18 @@ def _read_names(names: str | Path | Sequence[str] | None) -> list[str]:
         if not path.is_file():
             raise EventformersError(f"{path}: no such file; accepted: a file with a name on each line")
         names = [line for _, line in read_lines(path)]
+    else:
+        names = [_name(name) for name in values_in(names, all_columns, ACCEPTED_NAMES)]
     found = list(dict.fromkeys(name.strip() for name in names if name.strip()))
     if not found:
         raise EventformersError("the names are empty; accepted: at least one name")
     return found
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str):
+        raise EventformersError(f"the names: found {shown(name)}; accepted: a text for each")
+    return name
 
 
 def _joint(parts: Iterable[Matrix]) -> Matrix:

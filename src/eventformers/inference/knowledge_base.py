@@ -122,6 +122,8 @@ def load_knowledge_base(data: DataDir | KnowledgeBase) -> KnowledgeBase:
             return _built(folder, with_hierarchy="hierarchy" in configs)
         if not folder.exists() and os.pathsep not in str(data):
             return _built(data, with_hierarchy=True)
+    elif not isinstance(data, (list, tuple)) or not all(isinstance(part, (str, Path)) for part in data):
+        raise EventformersError(f"found {type(data).__name__}; accepted: {ACCEPTED}, or a list of paths")
     return _raw(raw_paths(data))
 
 

@@ -10,13 +10,17 @@ from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.mention_reader import read_mentions
-from eventformers.datasets_scripts.raw_files import read_lines
-from eventformers.errors import DataFormatError, EventformersError
+from eventformers.datasets_scripts.raw_files import check_keys, is_blank, read_lines, text_field
+from eventformers.errors import DataFormatError, EventformersError, shown
+from eventformers.inference.containers import ACCEPTED_CONTAINERS, all_columns, values_in
 
 Mentions = str | Path | Sequence[str | Mapping[str, Any]]
 """A file or folder of mentions; or mentions, each a sentence or a row of `EventTypes`, config `mentions`."""
 
 ACCEPTED_FILES = "a file of mentions, .jsonl or .txt, each also with .gz, or a folder with a built dataset"
+
+ACCEPTED_MENTIONS = f"a file, a folder, sentences or rows of mentions: {ACCEPTED_CONTAINERS}"
+ACCEPTED_OFFSETS = "offsets within the text, end exclusive, or -1 for both"
 
 _DEFAULTS: dict[str, Any] = {
     "document_id": "",
@@ -30,12 +34,18 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
+_KEYS = frozenset(("mention_id", "text", *_DEFAULTS))
+_MEMORY = Path()
+
+
 def load_mentions(mentions: Mentions) -> tuple[list[dict[str, Any]], dict[str, int]]:
     """Read mentions, and count what was left out or mended.
 
     Args:
         mentions: JSON lines as `read_mentions` takes them; plain text with a sentence a line, without
-            triggers; a folder with a built dataset `event_types`; or mentions.
+            triggers; a folder with a built dataset `event_types`; or mentions: sentences or rows in a list,
+            frame, table or dataset. A row has `text` and whatever else a mention returns; other names are
+            refused.
 
     Returns:
         Rows with `mention_id`, `document_id`, `source`, `license`, `text`, `trigger`, `trigger_start`,
@@ -52,7 +62,10 @@ def load_mentions(mentions: Mentions) -> tuple[list[dict[str, Any]], dict[str, i
         what, found = str(mentions), _read(Path(mentions).expanduser(), counts)
     else:
         what = "the mentions"
-        found = [_checked(item, place) for place, item in enumerate(mentions)]
+        found = [
+            _checked(item, place)
+            for place, item in enumerate(values_in(mentions, all_columns, ACCEPTED_MENTIONS))
+        ]
     if not found:
         raise EventformersError(f"{what}: found no mention; accepted: at least one")
     counts.warn()
@@ -82,20 +95,46 @@ def _read(path: Path, counts: SkippedRows) -> list[dict[str, Any]]:
     return rows
 
 
-def _checked(item: str | Mapping[str, Any], place: int) -> dict[str, Any]:
-    row = {**_DEFAULTS, "mention_id": str(place), **({"text": item} if isinstance(item, str) else item)}
-    text, start, end = row.get("text"), row["trigger_start"], row["trigger_end"]
-    if not isinstance(text, str) or not text.strip():
-        raise EventformersError(f"mention {row['mention_id']}: found no text; accepted: a sentence as text")
-    if (start, end) != (-1, -1) and not 0 <= start < end <= len(text):
+def _checked(item: object, place: int) -> dict[str, Any]:
+    try:
+        return _mention(item, place)
+    except DataFormatError as error:
         raise EventformersError(
-            f"mention {row['mention_id']}: found a trigger from {start} to {end} in a text of {len(text)} "
-            "characters; accepted: offsets within it, end exclusive, or -1 for both"
+            f"mention {place}: found {error.found}; accepted: {error.accepted}"
+        ) from error
+
+
+def _mention(item: object, place: int) -> dict[str, Any]:
+    if not isinstance(item, (str, Mapping)):
+        raise DataFormatError(_MEMORY, None, type(item).__name__, "a sentence, or an object with its text")
+    given = {"text": item} if isinstance(item, str) else item
+    check_keys(given, _KEYS, _MEMORY, None)
+    # A frame has null where a mention lacks what others have.
+    stated = {name: value for name, value in given.items() if value is not None}
+    row = {**_DEFAULTS, "mention_id": str(place), "text": None, **stated}
+    for name in ("text", "document_id", "source", "license", "trigger", "event_type"):
+        if not isinstance(row[name], str) or (name == "text" and is_blank(row[name])):
+            accepted = "a sentence with at least one word" if name == "text" else "a text"
+            raise DataFormatError(_MEMORY, None, f"the {name} {shown(row[name])}", accepted)
+        text_field(row, name, _MEMORY, place)
+    text, start, end = row["text"], row["trigger_start"], row["trigger_end"]
+    if type(start) is not int or type(end) is not int:
+        raise DataFormatError(
+            _MEMORY, None, f"a trigger from {shown(start)} to {shown(end)}", ACCEPTED_OFFSETS
+        )
+    if (start, end) != (-1, -1) and not 0 <= start < end <= len(text):
+        raise DataFormatError(
+            _MEMORY,
+            None,
+            f"a trigger from {start} to {end} in a text of {len(text)} characters",
+            ACCEPTED_OFFSETS,
         )
     trigger = text[start:end] if start >= 0 else ""
     if row["trigger"] not in ("", trigger):
-        raise EventformersError(
-            f"mention {row['mention_id']}: found the trigger {row['trigger']!r}, where the text has "
-            f"{trigger!r}; accepted: trigger_start and trigger_end of that trigger"
+        raise DataFormatError(
+            _MEMORY,
+            None,
+            f"the trigger {shown(row['trigger'])}, where the text has {shown(trigger)}",
+            "trigger_start and trigger_end of that trigger",
         )
-    return {**row, "trigger": trigger, "event_type": row["event_type"] or ""}
+    return {**row, "mention_id": str(row["mention_id"]), "trigger": trigger}

@@ -332,12 +332,12 @@ def _with_language(
     known: KnowledgeBase,
     candidate_language: str | None,
 ) -> tuple[list[TextMention], int]:
-    """The mentions, each with a language, and how many stated none.
+    """The mentions, each with a language, and how many have none but that of the knowledge base.
 
     Raises:
         EventformersError: a mention states none, and candidates are to be in its language.
     """
-    without = [mention for mention in mentions if not mention.language]
+    without = [mention for mention in mentions if not mention.language and language is None]
     if language is None and len(known.languages) == 1:
         [language] = known.languages
     if without and language is None and candidate_language is None:

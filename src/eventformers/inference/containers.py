@@ -1,0 +1,126 @@
+"""Values out of what holds them in memory: lists, frames, series, Arrow tables and arrays, datasets."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+import datasets
+import numpy as np
+import pyarrow as pa
+from datasets.iterable_dataset import IterableColumn
+
+from eventformers.errors import DataFormatError, EventformersError
+
+ACCEPTED_CONTAINERS = (
+    "a list or generator of them, a pandas or polars frame or series, an Arrow table or array, a NumPy "
+    "array, or a dataset or column of datasets"
+)
+
+Header: TypeAlias = Callable[[Sequence[str], Path], Collection[str]]
+"""Checks the names of columns, and returns those that are read."""
+
+_MEMORY = Path()
+_NO_SEQUENCES = (str, bytes, bytearray, memoryview)
+_STREAMS = (datasets.IterableDataset, IterableColumn)
+
+
+def all_columns(columns: Sequence[str], path: Path) -> Collection[str]:
+    """Read every column; the names are checked row by row.
+
+    Raises:
+        DataFormatError: a column stands there twice.
+    """
+    if len(set(columns)) < len(columns):
+        raise DataFormatError(path, None, "a column twice", "each column once")
+    return columns
+
+
+def values_in(items: object, header: Header, accepted: str) -> Iterable[object]:
+    """Take the values out of a container; frames, tables and datasets give a dict for each row.
+
+    Args:
+        items: the container.
+        header: checks the columns of a frame, and chooses those that are read.
+        accepted: what would be accepted, for errors.
+
+    Raises:
+        EventformersError: it is no container of these, or `header` refuses its columns.
+    """
+    try:
+        return _values(items, header, accepted)
+    except DataFormatError as error:
+        raise EventformersError(
+            f"{type(items).__name__}: found {error.found}; accepted: {error.accepted}"
+        ) from error
+
+
+def rows_of(columns: Mapping[str, Sequence[object]]) -> Iterator[dict[str, object]]:
+    """Yield the rows of columns."""
+    return (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
+
+
+def listed(array: pa.Array, path: Path, line: int | None) -> list[object]:
+    """Return the values of an Arrow array.
+
+    Raises:
+        DataFormatError: a value cannot be read.
+    """
+    try:
+        return cast("list[object]", array.to_pylist())
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        # Such as text that is not UTF-8, and a struct with a name twice.
+        raise DataFormatError(path, line, f"values that cannot be read ({error})", "strings") from error
+
+
+def _values(items: Any, header: Header, accepted: str) -> Iterable[object]:
+    # Without an import: who has a frame has loaded pandas.
+    pandas: Any = sys.modules.get("pandas")
+    if pandas is not None and isinstance(items, pandas.DataFrame):
+        return _frame_rows(items, header)
+    if isinstance(items, np.ndarray) and items.ndim:
+        return cast("list[object]", items.tolist())
+    if pandas is not None and isinstance(items, (pandas.Series, pandas.Index)):
+        return cast("list[object]", items.tolist())
+    if isinstance(items, datasets.Dataset):
+        wanted = header(items.column_names, _MEMORY)
+        of_dataset = [name for name in items.column_names if name in wanted]
+        items = items.select_columns(of_dataset).with_format("arrow")[:]
+    if isinstance(items, pa.ChunkedArray) or hasattr(items, "__arrow_c_stream__"):
+        return _arrow_values(pa.chunked_array(items), header)
+    if hasattr(items, "__arrow_c_array__"):
+        return _arrow_values(pa.chunked_array([pa.array(items)]), header)
+    if isinstance(items, (Sequence, Iterator, *_STREAMS)) and not isinstance(items, _NO_SEQUENCES):
+        return cast("Iterable[object]", items)
+    raise EventformersError(f"found {type(items).__name__}; accepted: {accepted}")
+
+
+def _frame_rows(frame: Any, header: Header) -> Iterator[dict[str, object]]:
+    names = [str(name) for name in frame.columns]
+    wanted = header(names, _MEMORY)
+    columns = {}
+    for place, name in enumerate(names):
+        if name in wanted:
+            column = frame.iloc[:, place].astype(object)
+            columns[name] = column.where(column.notna(), None).tolist()
+    return rows_of(columns)
+
+
+def _arrow_values(column: pa.ChunkedArray, header: Header) -> Iterable[object]:
+    if not pa.types.is_struct(column.type):
+        return (value for chunk in column.chunks for value in listed(chunk, _MEMORY, None))
+    names = [field.name for field in column.type]
+    wanted = header(names, _MEMORY)
+    return (
+        row
+        for chunk in column.chunks
+        for row in rows_of(
+            {
+                name: listed(field, _MEMORY, None)
+                for name, field in zip(names, chunk.flatten(), strict=True)
+                if name in wanted
+            }
+        )
+    )
