@@ -13,6 +13,7 @@ import pytest
 from datasets import Dataset
 
 from eventformers.datasets_scripts.building import build_dataset
+from eventformers.datasets_scripts.malformed import malformed_parts
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.inference.grounding_files import TextMention, load_text_mentions
 from eventformers.models.grounding_tokens import MentionText
@@ -173,3 +174,18 @@ def test_mentions_come_in_frames_and_other_types_are_refused() -> None:
 def test_many_brackets_are_read_in_linear_time() -> None:
     with pytest.raises(EventformersError, match="brackets that do not match"):
         load_text_mentions(["[[" * 500_000])
+
+
+def test_malformed_mentions_can_be_left_out(tmp_path: Path) -> None:
+    lines = write_lines(tmp_path / "mine.jsonl", {"mention": "fire"}, {"mention": ["a"]}, {"mention": "war"})
+    text = tmp_path / "mine.txt"
+    text.write_text("a [[fire]]\n[[\na [[war]]\n", encoding="utf-8")
+    for path, whole in ((lines, "row"), (text, "line")):
+        with pytest.raises(
+            DataFormatError, match=f"line 2: .*leave out each such {whole} by --malformed skip"
+        ):
+            load_text_mentions(path)
+        with malformed_parts("skip"), pytest.warns(UserWarning, match="1 malformed part left out"):
+            found, counts = load_text_mentions(path)
+        assert [mention.text.mention for mention in found] == ["fire", "war"]
+        assert counts == {f"malformed_{whole}": 1}

@@ -106,11 +106,14 @@ def _read(path: Path, counts: SkippedRows) -> Iterator[TextMention]:
     kind = path.name.lower().removesuffix(".gz")
     stem = path.name.split(".", 1)[0]
     if kind.endswith((".jsonl", ".json")):
-        for line, record in read_json_values(path, counts, ACCEPTED_LINE):
-            yield _of_record(record, f"{stem}/{line}", path, line)
+        values = read_json_values(path, counts, ACCEPTED_LINE)
+        yield from counts.parsed(values, lambda one: _of_record(one[1], f"{stem}/{one[0]}", path, one[0]))
     elif kind.endswith(".txt"):
-        for line, text in read_lines(path):
-            yield from _marked(text, f"{stem}/{line}", path, line, counts)
+        lines = read_lines(path, counts)
+        for of_line in counts.parsed(
+            lines, lambda one: list(_marked(one[1], f"{stem}/{one[0]}", path, one[0], counts)), "line"
+        ):
+            yield from of_line
     else:
         raise EventformersError(f"{path}: found the suffix {path.suffix!r}; accepted: {ACCEPTED_FILES}")
 

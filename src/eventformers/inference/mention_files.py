@@ -85,7 +85,7 @@ def _read(path: Path, counts: SkippedRows) -> list[dict[str, Any]]:
         raise EventformersError(f"{path}: found the suffix {path.suffix!r}; accepted: {ACCEPTED_FILES}")
     stem = path.name.split(".", 1)[0]
     rows = []
-    for line, text in read_lines(path):
+    for line, text in read_lines(path, counts):
         if not text.strip():
             counts["blank_line"] += 1
             continue
