@@ -45,6 +45,7 @@ from eventformers.datasets_scripts.malformed import warn_of_malformed
 from eventformers.datasets_scripts.raw_files import DataDir, raw_paths
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.files import put_in_place
+from eventformers.hub_timeout import limit_requests
 
 BUILDERS: dict[str, type[EventDatasetBuilder]] = {
     builder.NAME: builder
@@ -194,6 +195,7 @@ def load_built(
     place = _locate(data, config, builder, settings)
     if isinstance(place, Path):
         return _load_parquet(_config_files(place, config), None, streaming)
+    limit_requests()
     return _load_hub(place, config, streaming)
 
 

@@ -25,6 +25,7 @@ from transformers.trainer_utils import EvalLoopOutput, HubStrategy, has_length
 
 from eventformers import __version__
 from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.hub_timeout import limit_requests
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.gradient_cache import backward_in_chunks
 
@@ -300,6 +301,7 @@ class EventTrainer(Trainer):
         if not self.is_world_process_zero():
             return None
         folder = Path(tempfile.mkdtemp(prefix="eventformers-push-"))
+        limit_requests()
         api = HfApi(token=token or self.args.hub_token)
 
         def upload() -> CommitInfo:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, get_token
-from huggingface_hub.errors import HfHubHTTPError
+from huggingface_hub.errors import HfHubHTTPError, RevisionNotFoundError
 
 from eventformers import __version__
 from eventformers.errors import EventformersError
@@ -253,8 +253,12 @@ class _Pushing:
             except HfHubHTTPError as error:
                 if error.response.status_code != 409:
                     raise
-                # A push that broke off left it.
-                self.api.delete_branch(**where, branch=STAGING)
+                try:
+                    # A push that broke off left it.
+                    self.api.delete_branch(**where, branch=STAGING)
+                except RevisionNotFoundError:
+                    # It is not there: the Hub refuses for another reason.
+                    raise error from None
                 self.api.create_branch(**where, branch=STAGING, revision=plan.head)
             return self._commit(plan, STAGING, plan.head)
 

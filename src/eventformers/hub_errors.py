@@ -15,6 +15,7 @@ from huggingface_hub.errors import (
 )
 
 from eventformers.errors import EventformersError, causes
+from eventformers.hub_timeout import TIMEOUT_VARIABLE, hub_timeout, limit_requests
 
 LOG_IN = "log in with `hf auth login`, or set HF_TOKEN to a token that may write"
 RERUN = "run the command again: what is there is not sent again"
@@ -30,6 +31,7 @@ def hub_faults(place: str) -> Iterator[None]:
     Raises:
         EventformersError: in the place of an error of the client.
     """
+    limit_requests()
     try:
         yield
     except EventformersError:
@@ -48,6 +50,11 @@ def hub_faults(place: str) -> Iterator[None]:
         # The library that sends large files has no errors of its own.
         if not _is_of_network(error) and not isinstance(error, RuntimeError):
             raise
+        if _is_timeout(error):
+            raise EventformersError(
+                f"{place}: the Hub did not answer within {hub_timeout():g} s ({type(error).__name__}); "
+                f"{RERUN}, or set {TIMEOUT_VARIABLE} to more seconds"
+            ) from error
         raise EventformersError(
             f"{place}: the connection to the Hub was lost ({type(error).__name__}: {_told(error)}); {RERUN}"
         ) from error
@@ -65,6 +72,8 @@ def _refusal(error: HfHubHTTPError) -> str:
         return f"the Hub does not accept the token; {LOG_IN}"
     if status == 403:
         return f"this token has no right to write there ({said}); {LOG_IN}, or choose another name"
+    if status == 409:
+        return f"the Hub refused because of a conflict ({said}); when nobody else writes there, {RERUN}"
     if status == 412:
         return "somebody else committed there at the same time, and nothing of this push is in it; run again"
     if status == 413:
@@ -80,6 +89,12 @@ def _told(error: BaseException) -> str:
     """The Hub's own words, or the first line of the error's."""
     words = getattr(error, "server_message", None) or str(error).strip() or type(error).__name__
     return str(words).splitlines()[0].rstrip(".: ")
+
+
+def _is_timeout(error: BaseException) -> bool:
+    return any(
+        isinstance(cause, TimeoutError) or type(cause).__name__.endswith("Timeout") for cause in causes(error)
+    )
 
 
 def _is_of_network(error: BaseException) -> bool:

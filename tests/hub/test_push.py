@@ -407,3 +407,26 @@ def test_a_metric_keeps_its_name(push: PushTo, api: HfApi) -> None:
     there: Any = api.space_info("storms/mcnc")
     assert there.sdk == "gradio"
     assert {"mcnc.py", "mcnc_impl.py", "app.py", "README.md"} <= {each.rfilename for each in there.siblings}
+
+
+def test_a_hub_that_does_not_answer_is_not_waited_for(
+    hub: LoopbackHub, push: PushTo, saved_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVENTFORMERS_HUB_TIMEOUT", "0.2")
+    hub.fault("GET", "/api/models/", delay=60)
+    with pytest.raises(EventformersError, match=r"did not answer within 0\.2 s .*EVENTFORMERS_HUB_TIMEOUT"):
+        push(saved_model)
+    for wrong in ("0", "-1", "nan", "inf", "soon"):
+        monkeypatch.setenv("EVENTFORMERS_HUB_TIMEOUT", wrong)
+        with pytest.raises(
+            EventformersError, match=f"found '{wrong}'; accepted: a positive number of seconds"
+        ):
+            push(saved_model)
+    monkeypatch.setenv("EVENTFORMERS_HUB_TIMEOUT", "30")
+    assert push(saved_model).repositories[0].commit
+
+
+def test_a_conflict_is_no_missing_branch(hub: LoopbackHub, push: PushTo, saved_model: Path) -> None:
+    hub.fault("POST", f"/branch/{STAGING}", times=2, status=409, message="The repository is locked")
+    with pytest.raises(EventformersError, match=r"a conflict \(The repository is locked\)"):
+        push(saved_model)

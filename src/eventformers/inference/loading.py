@@ -30,6 +30,7 @@ from transformers.utils import cached_file, resolve_revision
 from eventformers.datasets_scripts.events import EVENT_ORDERS
 from eventformers.encoders import resolve_encoder
 from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.hub_timeout import limit_requests
 from eventformers.models.configuration_base import EventConfig
 from eventformers.models.event_tokens import longest_input
 from eventformers.models.modeling_swcc import SwccModel
@@ -125,6 +126,7 @@ def faults_told(source: str) -> Iterator[None]:
     Raises:
         EventformersError: it cannot be loaded.
     """
+    limit_requests()
     try:
         yield
     except SafetensorError as error:
