@@ -185,7 +185,9 @@ class CommonsenseGraphs(EventDatasetBuilder):
             return pa.table(columns, schema=schema)
 
         files = self.split_files[self.split]
-        for triple in read_triples(files, graph, self.split, templates, report.read, report.skipped):
+        before = {path for split in self.reports if split != self.split for path in self.split_files[split]}
+        counts = (report.read, report.skipped)
+        for triple in read_triples(files, graph, self.split, templates, *counts, before):
             batch.append(triple)
             if len(batch) == _TRIPLES_PER_TABLE:
                 yield table()

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import csv
-import json
+import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.raw_files import read_lines
+from eventformers.datasets_scripts.raw_files import check_keys, parse_json, read_lines, read_rows
 from eventformers.datasets_scripts.relation_templates import (
     RelationTemplates,
     accepted_relations,
     relation_templates,
 )
-from eventformers.errors import DataFormatError, EventformersError
+from eventformers.errors import DataFormatError, EventformersError, shown
 
 Triple = tuple[str, str, str]
 """Head, relation and tail."""
+_Cells = tuple[int, list[str]]
+"""The cells of a row and its line."""
 
 SPLITS = ("train", "validation", "test")
 
@@ -52,6 +54,7 @@ _FAMILIES: tuple[dict[str, tuple[str, ...]], ...] = (
 _CSV_OF_ALL_SPLITS = "v4_atomic_all.csv"
 _CSV_SPLITS = {"train": "trn", "validation": "dev", "test": "tst"}
 _CSV_FRAME = ("event", "prefix", "split")
+_ACCEPTED_CSV = "event first, one column a relation with JSON lists, split last"
 _COLUMNS = {
     "conceptnet": ("relation", "head", "tail"),
     "atomic": ("head", "relation", "tail"),
@@ -89,6 +92,7 @@ def read_triples(
     templates: RelationTemplates,
     read: Counter[str],
     skipped: SkippedRows,
+    read_before: Collection[Path] = (),
 ) -> Iterator[Triple]:
     """The triples of a split in the order of its files.
 
@@ -103,24 +107,27 @@ def read_triples(
         split: which rows to take of a csv that holds all splits.
         templates: the relations that are known.
         read: counts of what was read, to be filled.
-        skipped: counts of what was left out, to be filled.
+        skipped: counts of what was left out, to be filled; decides on malformed rows.
+        read_before: the files whose rows are read for an earlier split as well. What no split has, such as
+            blank lines, is counted with that one.
 
     Raises:
-        DataFormatError: too few or too many columns, an unknown relation, a confidence that is no number, or
-            a cell of a csv that is no JSON list of texts; with file and line.
+        DataFormatError: too few or too many columns, an unknown relation, a confidence that is no number of 0
+            or more, or a cell of a csv that is no JSON list of texts; with file and line.
     """
     # Hashes of 64 bits instead of texts: of a million triples, two differ in theirs all but surely.
     seen: set[int] = set()
     for path in files:
         is_csv, is_2020 = _suffix(path) == ".csv", _suffix(path) == ".tsv" and graph == "atomic"
-        rows = _csv_rows(path, split) if is_csv else _tab_rows(path, graph, skipped)
-        for line, head, relation, tail in rows:
+        known = {*templates.relations, *(ATOMIC_2020_RELATIONS if is_2020 else ())}
+        if is_csv:
+            shared = skipped.uncounted() if path in read_before else skipped
+            triples = _csv_triples(path, split, known, skipped, shared)
+        else:
+            triples = _tab_triples(path, graph, known, skipped)
+        for head, relation, tail in triples:
             read["triples"] += 1
             if relation not in templates:
-                if not is_2020 or relation not in ATOMIC_2020_RELATIONS:
-                    raise DataFormatError(
-                        path, line, f"the relation {relation!r}", accepted_relations(templates.relations)
-                    )
                 skipped[f"relation_without_template_{relation}"] += 1
                 continue
             if not head.strip():
@@ -158,7 +165,8 @@ def _csv_files(by_name: Mapping[str, Path]) -> dict[str, list[Path]]:
 def _splits_of_csv(path: Path, size: int, changed: int) -> tuple[str, ...]:
     """The splits that the rows of a csv name; all where it cannot be read, which reading tells."""
     try:
-        names = {cells[-1] for _, cells in _csv_cells(path)}
+        # Rows that cannot be read name no split; whoever reads the file tells of them.
+        names = {cells[-1] for _, cells in _csv_rows(path, SkippedRows("skip"))}
     except EventformersError:
         return SPLITS
     return tuple(split for split, short in _CSV_SPLITS.items() if short in names) or SPLITS
@@ -177,84 +185,139 @@ def _is_of_other_graph(path: Path, graph: str) -> bool:
     return len(fields) > column and fields[column] in relation_templates(other)
 
 
-def _tab_rows(path: Path, graph: str, skipped: SkippedRows) -> Iterator[tuple[int, str, str, str]]:
-    """Line, head, relation and tail of the rows of a tab-separated file."""
+def _tab_triples(path: Path, graph: str, known: Collection[str], skipped: SkippedRows) -> Iterator[Triple]:
+    """The triples of a tab-separated file."""
+    columns = _COLUMNS[graph]
     is_conceptnet = graph == "conceptnet"
-    accepted = f"{', '.join(_COLUMNS[graph])}, separated by tabs"
+    accepted = f"{', '.join(columns)}, separated by tabs"
     if is_conceptnet:
         accepted += ", and a confidence or nothing"
-    for line, text in read_lines(path):
+
+    def triple(row: tuple[int, str]) -> Triple | None:
+        line, text = row
         fields = text.split("\t")
-        if len(fields) == 1 and not text.strip():
-            skipped["blank_line"] += 1
-            continue
         if len(fields) != 3 and not (is_conceptnet and len(fields) == 4):
-            columns = "column" if len(fields) == 1 else "columns"
-            raise DataFormatError(path, line, f"{len(fields)} {columns}", accepted)
+            number = "1 column" if len(fields) == 1 else f"{len(fields)} columns"
+            raise DataFormatError(path, line, number, accepted)
+        head, relation, tail = (fields[columns.index(name)] for name in _COLUMNS["atomic"])
         if len(fields) == 4 and _confidence(fields[3], path, line) == 0:
+            return None
+        _check_relation(relation, known, path, line)
+        return head, relation, tail
+
+    for found in skipped.parsed(_rows_of_tabs(path, skipped), triple):
+        if found is None:
             skipped["triple_labelled_false"] += 1
-            continue
-        if is_conceptnet:
-            yield line, fields[1], fields[0], fields[2]
         else:
-            yield line, fields[0], fields[1], fields[2]
+            yield found
+
+
+def _rows_of_tabs(path: Path, skipped: SkippedRows) -> Iterator[tuple[int, str]]:
+    """The lines that are not blank. One of tabs has cells, all of them empty, and is a row."""
+    for line, text in read_lines(path, skipped):
+        if text.strip() or "\t" in text:
+            yield line, text
+        else:
+            skipped["blank_line"] += 1
 
 
 def _confidence(text: str, path: Path, line: int) -> float:
     try:
-        return float(text)
+        confidence = float(text)
     except ValueError:
+        confidence = math.nan
+    if not 0 <= confidence < math.inf:
         raise DataFormatError(
-            path, line, f"the confidence {text!r}", "a number, 0 for a false triple"
-        ) from None
+            path, line, f"the confidence {shown(text)}", "a number of 0 or more, 0 for a false triple"
+        )
+    return confidence
 
 
-def _csv_rows(path: Path, split: str) -> Iterator[tuple[int, str, str, str]]:
-    """Line, head, relation and tail for every member of every list of a split's rows."""
-    rows = _csv_cells(path)
-    _, header = next(rows)
+def _check_relation(relation: str, known: Collection[str], path: Path, line: int) -> None:
+    if relation not in known:
+        raise DataFormatError(
+            path, line, f"the relation {shown(relation)}", accepted_relations(tuple(sorted(known)))
+        )
+
+
+def _csv_triples(
+    path: Path, split: str, known: Collection[str], skipped: SkippedRows, shared: SkippedRows
+) -> Iterator[Triple]:
+    """The triple for every member of every list of a split's rows.
+
+    Args:
+        path: the csv.
+        split: the split.
+        known: the relations that columns may have.
+        skipped: decides on the rows of the split.
+        shared: decides on rows that are in no split.
+    """
+    rows = _csv_rows(path, shared)
+    line, header = next(rows)
+    check_keys(dict.fromkeys(header), {*_CSV_FRAME, *known}, path, line, what="column")
     relations = [(column, name) for column, name in enumerate(header) if name not in _CSV_FRAME]
-    for line, cells in rows:
+
+    def triples(row: _Cells) -> list[Triple]:
+        line, cells = row
+        return [
+            (cells[0], relation, tail.strip())
+            for column, relation in relations
+            for tail in _tails(cells[column], path, line, relation)
+        ]
+
+    of_split = (row for row in rows if row[1][-1] == _CSV_SPLITS[split])
+    for found in skipped.parsed(of_split, triples):
+        yield from found
+
+
+def _csv_rows(path: Path, skipped: SkippedRows) -> Iterator[_Cells]:
+    """The header of a csv of ATOMIC and its rows, each of them one line.
+
+    Raises:
+        DataFormatError: there is no header, or it has other columns; or a row cannot be read.
+    """
+    lines = read_rows(path, skipped)
+    first = next(lines, None)
+    if first is None:
+        raise DataFormatError(path, None, "blank lines alone", _ACCEPTED_CSV)
+    line, text = first
+    header = _cells(text, path, line)
+    if len(header) < 3 or header[0] != _CSV_FRAME[0] or header[-1] != _CSV_FRAME[-1]:
+        raise DataFormatError(path, line, f"the columns {shown(', '.join(header))}", _ACCEPTED_CSV)
+    if len(set(header)) < len(header):
+        raise DataFormatError(path, line, f"a column twice in {shown(', '.join(header))}", "each column once")
+    yield line, header
+
+    def row(item: tuple[int, str]) -> _Cells:
+        line, text = item
+        cells = _cells(text, path, line)
+        if len(cells) != len(header):
+            found = f"{len(cells)} columns"
+            raise DataFormatError(path, line, found, f"{len(header)} columns, as in the first line")
         if cells[-1] not in _CSV_SPLITS.values():
-            raise DataFormatError(path, line, f"the split {cells[-1]!r}", ", ".join(_CSV_SPLITS.values()))
-        if cells[-1] != _CSV_SPLITS[split]:
-            continue
-        for column, relation in relations:
-            for tail in _tails(cells[column], path, line, relation):
-                yield line, cells[0], relation, tail.strip()
+            raise DataFormatError(
+                path, line, f"the split {shown(cells[-1])}", ", ".join(_CSV_SPLITS.values())
+            )
+        return line, cells
+
+    yield from skipped.parsed(lines, row)
 
 
-def _csv_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a csv of ATOMIC, its header first, each with the line that it ends on."""
-    reader = csv.reader(text + "\n" for _, text in read_lines(path))
-    width = 0
+def _cells(text: str, path: Path, line: int) -> list[str]:
+    """The cells of one line. Not strict, a quote that is never closed would take what follows it along."""
     try:
-        for cells in reader:
-            if not cells:
-                continue
-            if not width:
-                width = len(cells)
-                if width < 3 or cells[0] != _CSV_FRAME[0] or cells[-1] != _CSV_FRAME[-1]:
-                    raise DataFormatError(
-                        path,
-                        reader.line_num,
-                        f"the columns {', '.join(cells)}",
-                        "event first, one column a relation with JSON lists, split last",
-                    )
-            if len(cells) != width:
-                raise DataFormatError(
-                    path, reader.line_num, f"{len(cells)} columns", f"{width} columns, as in the first line"
-                )
-            yield reader.line_num, cells
+        return next(csv.reader([text], strict=True), [])
     except csv.Error as error:
-        raise DataFormatError(path, reader.line_num, str(error), "comma-separated values") from error
+        accepted = f"comma-separated values of at most {csv.field_size_limit():,} characters each"
+        raise DataFormatError(path, line, f"no CSV ({error})", accepted) from error
 
 
 def _tails(cell: str, path: Path, line: int, relation: str) -> list[str]:
+    accepted = "a JSON list of texts"
     try:
-        tails = json.loads(cell)
-    except ValueError:
+        tails = parse_json(cell, path, line, accepted)
+    except DataFormatError:
         tails = None
     if not isinstance(tails, list) or not all(isinstance(tail, str) for tail in tails):
-        raise DataFormatError(path, line, f"{cell!r} in the column {relation}", "a JSON list of texts")
+        raise DataFormatError(path, line, f"{shown(cell)} in the column {relation}", accepted)
     return tails

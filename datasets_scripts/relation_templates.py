@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import yaml
 
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError, UnknownNameError, shown
 
 Direction = Literal["forward", "reverse"]
 """`forward` asks for the tail of a triple, `reverse` for its head."""
@@ -16,6 +16,17 @@ Direction = Literal["forward", "reverse"]
 DIRECTIONS: tuple[Direction, ...] = ("forward", "reverse")
 
 GRAPHS = ("conceptnet", "atomic")
+
+
+class _UniqueKeysLoader(yaml.SafeLoader):
+    """Refuses a key that a mapping has twice, of which YAML would keep the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        mapping = super().construct_mapping(node, deep)
+        if len(mapping) < len(node.value):
+            raise yaml.constructor.ConstructorError(None, None, "a key twice in one mapping", node.start_mark)
+        return mapping
+
 
 _SLOTS: dict[str, str] = {"forward": "{head}", "reverse": "{tail}"}
 _EXAMPLE = 'MyRelation: {forward: "{head} leads to", reverse: "{tail} follows from"}'
@@ -27,7 +38,7 @@ class UnknownRelationError(UnknownNameError):
     def __init__(self, graph: str, relation: str, known: tuple[str, ...]) -> None:
         super().__init__(f"relation of {graph}", relation, known)
         EventformersError.__init__(
-            self, f"unknown relation of {graph} {relation!r}; accepted: {accepted_relations(known)}"
+            self, f"unknown relation of {graph} {shown(relation)}; accepted: {accepted_relations(known)}"
         )
 
 
@@ -158,25 +169,34 @@ def _parts(pattern: str, direction: str) -> tuple[str, str]:
 def _read_templates(file: Path, graph: str) -> dict[str, dict[str, str]]:
     accepted = f"lines like {_EXAMPLE}"
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        content = yaml.load(file.read_text(encoding="utf-8"), _UniqueKeysLoader)  # noqa: S506 - a SafeLoader
     except OSError as error:
         raise EventformersError(f"cannot read the templates {file}: {error.strerror or error}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        # ValueError: no UTF-8, or a date that no calendar has.
         reason = " ".join(str(error).split())
         raise EventformersError(f"{file} is no YAML file ({reason}); accepted: {accepted}") from error
     if not isinstance(content, dict) or not content:
         raise EventformersError(f"{file}: found no relations; accepted: {accepted}")
     templates: dict[str, dict[str, str]] = {}
     for relation, patterns in content.items():
+        if not isinstance(relation, str):
+            # YAML reads No as false.
+            raise EventformersError(
+                f"{file}: found the relation {shown(relation)}; accepted: a text, in quotes"
+            )
         if not isinstance(patterns, dict) or set(patterns) != set(_SLOTS):
-            raise EventformersError(f"{file}, {relation}: found {patterns!r}; accepted: {accepted}")
+            # What nests by references may be too large to print.
+            found = (
+                f"the keys {shown(list(patterns))}" if isinstance(patterns, dict) else type(patterns).__name__
+            )
+            raise EventformersError(f"{file}, {shown(relation)}: found {found}; accepted: {accepted}")
         for direction, slot in _SLOTS.items():
             pattern = patterns[direction]
             if not isinstance(pattern, str) or pattern.count(slot) != 1:
+                found = shown(pattern) if isinstance(pattern, str) else type(pattern).__name__
                 raise EventformersError(
-                    f"{file}, {relation}, {direction}: found {pattern!r}; accepted: a text with {slot} once"
+                    f"{file}, {shown(relation)}, {direction}: found {found}; accepted: a text with {slot} once"
                 )
-        templates[str(relation)] = {
-            direction: _naming(graph)(pattern) for direction, pattern in patterns.items()
-        }
+        templates[relation] = {direction: _naming(graph)(pattern) for direction, pattern in patterns.items()}
     return templates

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphs
 from eventformers.datasets_scripts.graph_readers import Triple, read_triples, split_files
-from eventformers.datasets_scripts.malformed import SkippedRows
+from eventformers.datasets_scripts.malformed import SkippedRows, malformed_parts
 from eventformers.datasets_scripts.relation_templates import relation_templates
 from eventformers.errors import DataFormatError
 
@@ -158,7 +159,23 @@ def test_files_are_known_by_their_names(tmp_path: Path) -> None:
             "found the split 'all'; accepted: trn, dev",
         ),
         ("atomic", "a.csv", CSV_HEADER + "a b,[],trn\n", 2, "found 3 columns; accepted: 12 columns"),
-        ("atomic", "a.csv", "head,relation,tail\n", 1, "found the columns head, relation, tail"),
+        ("atomic", "a.csv", "head,relation,tail\n", 1, "found the columns 'head, relation, tail'"),
+        ("atomic", "a.csv", "\n\n", None, "found blank lines alone"),
+        (
+            "atomic",
+            "a.csv",
+            CSV_HEADER.replace("xWant", "xWnat") + csv_row("a b", "trn"),
+            1,
+            "found the column 'xWnat' (did you mean 'xWant'?)",
+        ),
+        ("atomic", "a.csv", CSV_HEADER.replace("xWant", "xAttr"), 1, "found a column twice"),
+        ("atomic", "a.csv", CSV_HEADER + csv_row("a b", "trn", "[" * 50_000), 2, "in the column xWant"),
+        ("atomic", "a.csv", CSV_HEADER + csv_row('"a b', "trn"), 2, "found no CSV"),
+        ("atomic", "a.csv", CSV_HEADER + csv_row("a" * 200_000, "trn"), 2, "found no CSV (field larger"),
+        ("atomic", "a.csv", CSV_HEADER + csv_row("a b", "trn", r'["\ud800"]'), 2, "in the column xWant"),
+        ("conceptnet", "train.txt", "IsA\ta\tb\tnan\n", 1, "found the confidence 'nan'"),
+        ("conceptnet", "train.txt", "IsA\ta\tb\tinf\n", 1, "found the confidence 'inf'"),
+        ("conceptnet", "train.txt", "IsA\ta\tb\t-0.5\n", 1, "found the confidence '-0.5'"),
     ],
 )
 def test_bad_rows_name_file_and_line(
@@ -168,3 +185,33 @@ def test_bad_rows_name_file_and_line(
     with pytest.raises(DataFormatError, match=re.escape(found)) as caught:
         read(graph, path)
     assert (caught.value.path, caught.value.line) == (path, line)
+
+
+def test_malformed_rows_are_left_out_and_counted(tmp_path: Path) -> None:
+    rows = "IsA\tdog\tanimal\nIsA\tdog\nIzA\tdog\tcat\nIsA\tcat\tpet\tnan\n\nIsA\tcat\tanimal\n"
+    path = write(tmp_path / "train.txt", rows)
+    with malformed_parts("skip"):
+        assert read("conceptnet", path) == (
+            [("dog", "IsA", "animal"), ("cat", "IsA", "animal")],
+            {"triples": 2},
+            {"malformed_row": 3, "blank_line": 1},
+        )
+
+
+def test_a_row_of_the_csv_goes_whole_and_is_counted_with_one_split(tmp_path: Path) -> None:
+    """A quote that is never closed takes nothing behind its line along."""
+    path = write(
+        tmp_path / "v4_atomic_all.csv",
+        CSV_HEADER
+        + csv_row("PersonX eats", "trn", "[1]", '["kind"]')
+        + "\n"
+        + csv_row('"PersonX runs', "trn", '["to rest"]')
+        + csv_row("PersonX sings", "trn", '["to rest"]')
+        + csv_row("PersonX sings", "dev", '["to rest"]'),
+    )
+    builder = CommonsenseGraphs("atomic", data_dir=path, cache_dir=tmp_path, malformed="skip")
+    for split in builder.split_files:
+        assert [table.num_rows for _, table in builder._generate_tables(split)] == [1]
+    assert builder.reports["train"].skipped == {"malformed_row": 2, "blank_line": 1}
+    assert builder.reports["validation"].skipped == {}
+    assert [part.line for part in builder.reports["train"].skipped.parts] == [2, 4]

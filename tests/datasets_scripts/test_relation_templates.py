@@ -107,17 +107,27 @@ def test_a_file_adds_relations_and_replaces_templates(tmp_path: Path) -> None:
     assert templates.premise("xNeed", "John sings", "forward") == "John sings. but before, John needed"
 
 
+TEMPLATE = '{}: {{forward: "{{head}} a", reverse: "b {{tail}}"}}'
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
         ("", "found no relations; accepted: lines like MyRelation:"),
         ("xReason", "found no relations"),
         ("xReason: [", "is no YAML file"),
-        ("xReason: because", "xReason: found 'because'; accepted: lines like"),
-        ('xReason: {forward: "{head} a"}', "xReason: found {'forward': '{head} a'}"),
-        ('xReason: {forward: "a", reverse: "{tail}"}', "xReason, forward: found 'a'; accepted: a text with"),
-        ('xReason: {forward: "{head}", reverse: "{head}"}', "xReason, reverse: found '{head}'"),
-        ("xReason: {forward: 1, reverse: 2}", "xReason, forward: found 1"),
+        ("[" * 5_000, "is no YAML file"),
+        ("2001-99-99: a", "is no YAML file (month must be in 1..12)"),
+        ("xReason: because", "'xReason': found str; accepted: lines like"),
+        ('xReason: {forward: "{head} a"}', "'xReason': found the keys ['forward']"),
+        (
+            'xReason: {forward: "a", reverse: "{tail}"}',
+            "'xReason', forward: found 'a'; accepted: a text with",
+        ),
+        ('xReason: {forward: "{head}", reverse: "{head}"}', "'xReason', reverse: found '{head}'"),
+        ("xReason: {forward: 1, reverse: 2}", "'xReason', forward: found int"),
+        (f"{TEMPLATE.format('No')}", "found the relation False; accepted: a text, in quotes"),
+        (f"{TEMPLATE.format('xReason')}\n{TEMPLATE.format('xReason')}", "a key twice in one mapping"),
     ],
 )
 def test_a_file_that_is_none_is_told(tmp_path: Path, text: str, found: str) -> None:
