@@ -15,9 +15,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from eventformers.datasets_scripts.ace_types import ace_frames
-from eventformers.datasets_scripts.mention_reader import REACH, Mention, Span, nearest
-from eventformers.datasets_scripts.xml_files import XmlElement, children, read_xml
-from eventformers.errors import DataFormatError, EventformersError
+from eventformers.datasets_scripts.malformed import SkippedRows
+from eventformers.datasets_scripts.mention_reader import REACH, Mention, Span, named, nearest
+from eventformers.datasets_scripts.raw_files import replace_marked
+from eventformers.datasets_scripts.xml_files import XmlElement, check_children, children, read_xml
+from eventformers.errors import DataFormatError, EventformersError, shown
 
 ANNOTATION_SUFFIX = ".apf.xml"
 ADJUDICATED_FOLDERS = ("timex2norm", "adj")
@@ -26,9 +28,16 @@ FIRST_PASS_FOLDERS = ("fp1", "fp2")
 
 _LANGUAGE = "english"
 _TAG = re.compile(r"<.*?>", re.DOTALL)
-_REFERENCE = re.compile(r"&(?:\w+|#\d+|#[xX][0-9a-fA-F]+);")
+_REFERENCE = re.compile(r"&(?:\w+|#\d{1,9}|#[xX][0-9a-fA-F]{1,8});")
 # Two texts of the corpus have a line of the one kind where tools that read it write the other.
 _DASHES = str.maketrans("_", "-")
+
+_MOST_DIGITS = 9
+# What apf.v5.1.1.dtd has in these places.
+_DOCUMENT_PARTS = frozenset({"entity", "relation", "event", "value", "timex2"})
+_EVENT_PARTS = frozenset({"event_argument", "event_mention"})
+_MENTION_PARTS = frozenset({"extent", "ldc_scope", "anchor", "event_mention_argument"})
+_SOURCE_PARTS = frozenset({"document", "external_resource"})
 
 ACCEPTED_EVENT = (
     "<event_mention ID> in <event TYPE SUBTYPE>, with <charseq START END> in <ldc_scope> or <extent>"
@@ -63,7 +72,12 @@ def text_file(annotation: Path) -> Path:
 
 
 def read_ace(
-    annotations: Iterable[Path], source: str, license_name: str, read: Counter[str], notes: Counter[str]
+    annotations: Iterable[Path],
+    source: str,
+    license_name: str,
+    read: Counter[str],
+    notes: Counter[str],
+    skipped: SkippedRows,
 ) -> Iterator[Mention]:
     """The event mentions of annotated documents, in their order; the sentence is `ldc_scope`, else `extent`.
 
@@ -78,34 +92,54 @@ def read_ace(
         read: gets the numbers of documents, and of stretches that were checked.
         notes: gets the numbers of stretches that hold character references, of those that were mended, and of
             triggers that are missing or outside of their sentence.
+        skipped: decides on malformed documents; one is left out with its text and its annotation.
 
     Raises:
-        DataFormatError: a file cannot be read, or a stretch is not where its offsets say; with the mention.
+        DataFormatError: a file cannot be read, has an element that APF has not at its place, or a stretch is
+            not where its offsets say; with the mention.
     """
-    for path in annotations:
-        root = read_xml(path)
-        if root.tag != "source_file":
-            raise DataFormatError(path, root.line, f"<{root.tag}>", "<source_file> with <document>")
-        text = _AnnotatedText(path, read, notes)
-        for document in children(root, "document"):
-            read["documents"] += 1
-            for event in children(document, "event"):
-                event_type = f"{_attribute(event, 'TYPE', path)}:{_attribute(event, 'SUBTYPE', path)}"
-                for mention in children(event, "event_mention"):
-                    mention_id = _attribute(mention, "ID", path)
-                    sentence, trigger, start = _sentence(text, mention, mention_id)
-                    yield Mention(
-                        mention_id=mention_id,
-                        document_id=document.get("DOCID", path.name.removesuffix(ANNOTATION_SUFFIX)),
-                        source=source,
-                        license=license_name,
-                        text=sentence,
-                        trigger=trigger,
-                        trigger_start=start,
-                        trigger_end=start + len(trigger) if trigger else -1,
-                        event_type=event_type,
-                        frames=list(ace_frames(event_type)),
-                    )
+
+    def parse(path: Path) -> tuple[list[Mention], Counter[str], Counter[str]]:
+        # Counts of its own: those of a document that is left out would stay.
+        counts: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
+        return list(_mentions(path, source, license_name, *counts)), *counts
+
+    for mentions, own_read, own_notes in skipped.parsed(annotations, parse, "document"):
+        read.update(own_read)
+        notes.update(own_notes)
+        yield from mentions
+
+
+def _mentions(
+    path: Path, source: str, license_name: str, read: Counter[str], notes: Counter[str]
+) -> Iterator[Mention]:
+    root = read_xml(path)
+    if root.tag != "source_file":
+        raise DataFormatError(path, root.line, f"<{root.tag}>", "<source_file> with <document>")
+    check_children(root, _SOURCE_PARTS, path)
+    text = _AnnotatedText(path, read, notes)
+    for document in children(root, "document"):
+        read["documents"] += 1
+        check_children(document, _DOCUMENT_PARTS, path)
+        for event in children(document, "event"):
+            check_children(event, _EVENT_PARTS, path)
+            event_type = f"{_attribute(event, 'TYPE', path)}:{_attribute(event, 'SUBTYPE', path)}"
+            for mention in children(event, "event_mention"):
+                check_children(mention, _MENTION_PARTS, path)
+                mention_id = _attribute(mention, "ID", path)
+                sentence, trigger, start = _sentence(text, mention, named(mention_id))
+                yield Mention(
+                    mention_id=mention_id,
+                    document_id=document.get("DOCID", path.name.removesuffix(ANNOTATION_SUFFIX)),
+                    source=source,
+                    license=license_name,
+                    text=sentence,
+                    trigger=trigger,
+                    trigger_start=start,
+                    trigger_end=start + len(trigger) if trigger else -1,
+                    event_type=event_type,
+                    frames=list(ace_frames(event_type)),
+                )
 
 
 class _AnnotatedText:
@@ -123,7 +157,7 @@ class _AnnotatedText:
     def __init__(self, annotation: Path, read: Counter[str], notes: Counter[str]) -> None:
         self.annotation, self.path = annotation, text_file(annotation)
         self.read, self.notes = read, notes
-        self.written = _TAG.sub("", _read_text(annotation, self.path))
+        self.written = replace_marked(_TAG, ">", "", _read_text(annotation, self.path))
         pieces: list[str] = []
         self._ends: list[int] = []
         self._shrunk: list[int] = []
@@ -136,6 +170,8 @@ class _AnnotatedText:
             self._ends.append(done)
             self._shrunk.append(shrunk)
         self.text = "".join([*pieces, self.written[done:]])
+        # The translation keeps the length, so that places stay.
+        self._dashed = self.text.translate(_DASHES)
 
     def find(self, stretch: XmlElement, mention_id: str) -> Span | None:
         """The span in `text` of the first `charseq` of an element, end exclusive; None without one.
@@ -152,13 +188,12 @@ class _AnnotatedText:
             return None
         self.read["stretches"] += 1
         span = self._place(start), self._place(end + 1)
-        if self.written[start : end + 1] == wanted:
+        if self.written[start : end + 1] == wanted and self.text[slice(*span)] == _unescaped(wanted):
             return span
         if self.text[slice(*span)] == wanted:
             self.notes["stretches_with_character_references"] += 1
             return span
-        # The translation keeps the length, so that places stay.
-        near = nearest(self.text.translate(_DASHES), wanted.translate(_DASHES), span[0])
+        near = nearest(self._dashed, wanted.translate(_DASHES), span[0])
         if near is None:
             raise DataFormatError(
                 self.annotation,
@@ -186,6 +221,10 @@ def _sentence(text: _AnnotatedText, mention: XmlElement, mention_id: str) -> tup
         )
     start, end = scope
     sentence = " ".join(text.text[start:end].split())
+    if not sentence:
+        raise DataFormatError(
+            text.annotation, mention.line, f"the mention {mention_id} of blanks alone", ACCEPTED_EVENT
+        )
     anchors = children(mention, "anchor")
     trigger = text.find(anchors[0], mention_id) if anchors else None
     if trigger is None:
@@ -195,6 +234,9 @@ def _sentence(text: _AnnotatedText, mention: XmlElement, mention_id: str) -> tup
         text.notes["triggers_outside_of_their_sentence"] += 1
         return sentence, "", -1
     words = " ".join(text.text[slice(*trigger)].split())
+    if not words:
+        text.notes["mentions_without_trigger"] += 1
+        return sentence, "", -1
     # With the first letter of the trigger behind it the blank before the trigger is kept.
     before = " ".join((text.text[start : trigger[0]] + words[0]).split())
     return sentence, words, len(before) - 1
@@ -215,6 +257,10 @@ def _read_text(annotation: Path, path: Path) -> str:
         raise EventformersError(f"cannot read {path}: {error.strerror or error}") from error
 
 
+def _unescaped(text: str) -> str:
+    return _REFERENCE.sub(lambda match: html.unescape(match.group()), text)
+
+
 def _rank(annotation: Path) -> int:
     folder = annotation.parent.name
     return ADJUDICATED_FOLDERS.index(folder) if folder in ADJUDICATED_FOLDERS else len(ADJUDICATED_FOLDERS)
@@ -229,8 +275,8 @@ def _attribute(element: XmlElement, name: str, path: Path) -> str:
 
 def _number(charseq: XmlElement, name: str, mention_id: str, path: Path) -> int:
     value = charseq.get(name, "")
-    if not value.isdecimal():
-        found = f"{name}={value!r} in the mention {mention_id}"
+    if not value.isdecimal() or len(value) > _MOST_DIGITS:
+        found = f"{name}={shown(value)} in the mention {mention_id}"
         raise DataFormatError(path, charseq.line, found, "a whole number from 0")
     return int(value)
 

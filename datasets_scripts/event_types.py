@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -33,9 +32,8 @@ from eventformers.datasets_scripts.base import (
 from eventformers.datasets_scripts.frame_reader import frame_files, read_frames
 from eventformers.datasets_scripts.licenses import UNSPECIFIED, license_of_source
 from eventformers.datasets_scripts.mention_reader import Mention, read_mentions
-from eventformers.datasets_scripts.raw_files import is_json_lines, read_lines
+from eventformers.datasets_scripts.raw_files import first_json_value, is_json_lines
 from eventformers.datasets_scripts.type_split import check_disjoint, split_types
-from eventformers.errors import EventformersError
 
 _SAMPLE_ORIGIN = ("eventformers-samples", "Apache-2.0")
 _ACE_SOURCE = "ace2005"
@@ -224,7 +222,7 @@ class EventTypes(EventDatasetBuilder):
         if self.config.name == "ace2005":
             origin = _SAMPLE_ORIGIN if self.is_sample else (_ACE_SOURCE, license_of_source(_ACE_SOURCE))
             annotations = [path for path in files if path.suffix == ".xml"]
-            yield from read_ace(annotations, *origin, self.report.read, notes)
+            yield from read_ace(annotations, *origin, self.report.read, notes, self.report.skipped)
             return
         for path in files:
             yield from read_mentions(path, self.report.skipped, notes)
@@ -258,13 +256,11 @@ class EventTypes(EventDatasetBuilder):
 
 
 def _json_kind(path: Path) -> Literal["mentions", "frames"] | None:
-    """What a file of JSON lines holds by its first one; a `.jsonl` that is not known counts as mentions."""
+    """What a file of JSON lines holds by the first one that can be read; another `.jsonl` counts as
+    mentions."""
     if not is_json_lines(path):
         return None
-    try:
-        record = json.loads(next((text for _, text in read_lines(path) if text.strip()), ""))
-    except (EventformersError, ValueError, RecursionError):
-        record = None
+    record = first_json_value(path)
     if isinstance(record, dict):
         if "text" in record or "sentence" in record:
             return "mentions"

@@ -6,18 +6,30 @@ import html
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.raw_files import read_json_values, text_field
-from eventformers.datasets_scripts.xml_files import XmlElement, children, elements, read_xml
-from eventformers.errors import DataFormatError
+from eventformers.datasets_scripts.raw_files import (
+    check_keys,
+    read_json_values,
+    replace_marked,
+    text_field,
+    text_of_either,
+)
+from eventformers.datasets_scripts.xml_files import XmlElement, check_children, children, elements, read_xml
+from eventformers.errors import DataFormatError, shown
 
 FRAME_FOLDER = "frame"
 RELATIONS_FILE = "frRelation.xml"
 
 ACCEPTED_FRAME = 'one JSON object a line with "name", "definition" and a list "parents" of names'
+
+_KEYS = frozenset({"frame_id", "id", "name", "definition", "parents"})
+_UNUSED_KEYS = frozenset({"examples", "children", "relations", "fes", "semtypes", "source", "license"})
+# What the schema of FrameNet 1.7, frame.xsd, has under a frame.
+_FRAME_PARTS = frozenset({"definition", "semType", "FE", "FEcoreSet", "frameRelation", "lexUnit"})
 
 _EXAMPLE = re.compile(r"<ex>.*?</ex>", re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
@@ -52,31 +64,39 @@ def read_frames(paths: Iterable[Path], skipped: SkippedRows) -> Iterator[Frame]:
     """The frames of files as `frame_files` finds them, or of `.jsonl` files.
 
     Parents are those of `frRelation.xml` where it is among the files, else those of the frames' own files.
+    JSON lines have `"name"`, `"definition"`, `"parents"` and `"frame_id"` or `"id"`. Not used are
+    `examples`, `children`, `relations`, `fes` and `semtypes` of FrameNet as JSON, and `source` and `license`
+    of built rows. Other keys are refused.
 
     Args:
         paths: the files.
-        skipped: gets the number of blank lines.
+        skipped: gets the number of blank lines; decides on malformed rows and, of XML, on malformed files of
+            a frame and malformed relations.
 
     Raises:
         DataFormatError: a file cannot be read, or a frame stands there twice; with file and line.
     """
     known: dict[str, str] = {}
     parents: dict[str, list[str]] | None = None
+
+    def checked(found: tuple[Path, int, Frame]) -> Frame:
+        path, line, frame = found
+        if frame.name in known:
+            again = f"the frame {shown(frame.name)} again, after {known[frame.name]}"
+            raise DataFormatError(path, line, again, "each frame once")
+        known[frame.name] = path.name
+        return frame
+
     for path in paths:
         if path.name == RELATIONS_FILE:
-            parents = _inheritance(path)
-            continue
-        if path.suffix == ".xml":
-            found = iter([_frame_of_xml(path, parents)])
+            parents = _inheritance(path, skipped)
+        elif path.suffix == ".xml":
+            frames = skipped.parsed([path], partial(_frame_of_xml, parents=parents), "document")
+            yield from skipped.parsed(frames, checked, "document")
         else:
-            found = _frames_of_json(path, skipped)
-        for line, frame in found:
-            if frame.name in known:
-                raise DataFormatError(
-                    path, line, f"the frame {frame.name} again, after {known[frame.name]}", "each frame once"
-                )
-            known[frame.name] = path.name
-            yield frame
+            values = read_json_values(path, skipped, ACCEPTED_FRAME)
+            rows = skipped.parsed(values, partial(_frame_of_json, path))
+            yield from skipped.parsed(rows, checked)
 
 
 def frame_descendants(frames: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
@@ -111,34 +131,51 @@ def frame_descendants(frames: Iterable[Mapping[str, Any]]) -> dict[str, set[str]
 
 def plain_definition(markup: str) -> str:
     """A definition of FrameNet without its examples and its markup."""
-    return " ".join(html.unescape(_TAG.sub("", _EXAMPLE.sub(" ", markup))).split())
+    without_examples = replace_marked(_EXAMPLE, "</ex>", " ", markup)
+    return " ".join(html.unescape(replace_marked(_TAG, ">", "", without_examples)).split())
 
 
-def _frame_of_xml(path: Path, parents: Mapping[str, list[str]] | None) -> tuple[int, Frame]:
+def _frame_of_xml(path: Path, parents: Mapping[str, list[str]] | None) -> tuple[Path, int, Frame]:
     root = read_xml(path)
     name = root.get("name", "")
     if root.tag != "frame" or not name:
         raise DataFormatError(path, root.line, f"<{root.tag}> without a frame", '<frame name="…" ID="…">')
-    definition = next((item.text or "" for item in children(root, "definition")), "")
+    check_children(root, _FRAME_PARTS, path)
+    definition = ""
+    for element in children(root, "definition")[:1]:
+        try:
+            definition = plain_definition(element.text or "")
+        except ValueError as error:
+            found = f"a reference to no character ({error})"
+            raise DataFormatError(path, element.line, found, "a definition") from error
     own = [
-        (related.text or "").strip()
+        _related(element, path)
         for relation in children(root, "frameRelation")
         if relation.get("type") == "Inherits from"
-        for related in children(relation, "relatedFrame")
+        for element in children(relation, "relatedFrame")
     ]
     inherited = own if parents is None else parents.get(name, [])
-    return root.line, Frame(root.get("ID", name), name, plain_definition(definition), inherited)
+    return path, root.line, Frame(root.get("ID", name), name, definition, inherited)
 
 
-def _inheritance(path: Path) -> dict[str, list[str]]:
+def _related(element: XmlElement, path: Path) -> str:
+    name = (element.text or "").strip()
+    if not name:
+        raise DataFormatError(path, element.line, "<relatedFrame> without a name", "the name of a frame")
+    return name
+
+
+def _inheritance(path: Path, skipped: SkippedRows) -> dict[str, list[str]]:
     """The parents of each frame by `frRelation.xml`."""
+
+    def names(relation: XmlElement) -> tuple[str, str]:
+        return _attribute(relation, "subFrameName", path), _attribute(relation, "superFrameName", path)
+
     parents: dict[str, list[str]] = defaultdict(list)
     for kind in elements(read_xml(path), "frameRelationType"):
         if kind.get("name") == "Inheritance":
-            for relation in children(kind, "frameRelation"):
-                parents[_attribute(relation, "subFrameName", path)].append(
-                    _attribute(relation, "superFrameName", path)
-                )
+            for child, parent in skipped.parsed(children(kind, "frameRelation"), names):
+                parents[child].append(parent)
     return parents
 
 
@@ -149,14 +186,20 @@ def _attribute(element: XmlElement, name: str, path: Path) -> str:
     return value
 
 
-def _frames_of_json(path: Path, skipped: SkippedRows) -> Iterator[tuple[int, Frame]]:
-    for line, record in read_json_values(path, skipped, ACCEPTED_FRAME):
-        name = text_field(record, "name", path, line).strip() if isinstance(record, dict) else ""
-        if not name:
-            raise DataFormatError(path, line, "a line without the name of a frame", ACCEPTED_FRAME)
-        parents = record.get("parents") or []
-        if not isinstance(parents, list) or not all(isinstance(parent, str) for parent in parents):
-            raise DataFormatError(path, line, f"the parents {parents!r} of {name}", "a list of names")
-        definition = " ".join(text_field(record, "definition", path, line).split())
-        identifier = text_field(record, "frame_id", path, line) or text_field(record, "id", path, line)
-        yield line, Frame(identifier or name, name, definition, parents)
+def _frame_of_json(path: Path, value: tuple[int, object]) -> tuple[Path, int, Frame]:
+    line, record = value
+    if not isinstance(record, dict):
+        raise DataFormatError(path, line, "a line without the name of a frame", ACCEPTED_FRAME)
+    check_keys(record, _KEYS | _UNUSED_KEYS, path, line)
+    name = text_field(record, "name", path, line).strip()
+    if not name:
+        raise DataFormatError(path, line, "a line without the name of a frame", ACCEPTED_FRAME)
+    parents = record.get("parents")
+    if parents is None:
+        parents = []
+    if not isinstance(parents, list) or not all(isinstance(item, str) and item.strip() for item in parents):
+        found = f"the parents {shown(parents)} of {shown(name)}"
+        raise DataFormatError(path, line, found, "a list of names")
+    definition = " ".join(text_field(record, "definition", path, line).split())
+    identifier = text_of_either(record, ("frame_id", "id"), path, line)
+    return path, line, Frame(identifier or name, name, definition, parents)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,16 +10,32 @@ from typing import NamedTuple
 from eventformers.datasets_scripts.ace_types import ace_frames
 from eventformers.datasets_scripts.licenses import license_of_source, standard_license
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.raw_files import read_json_values, text_field
-from eventformers.errors import DataFormatError
+from eventformers.datasets_scripts.raw_files import (
+    check_keys,
+    read_json_values,
+    text_field,
+    text_of_either,
+)
+from eventformers.errors import DataFormatError, shown
 
 REACH = 70
 """How many characters from its offsets a text is looked for that does not stand there."""
+
+_SHOWN_ID = 100
 
 ACCEPTED_MENTION = (
     'one JSON object a line with "sentence" or "text", and where they are known "trigger" (a text, or an'
     ' object of "text", "start_char" and "end_char") and "event_type"'
 )
+
+_KEYS = frozenset(
+    {
+        *("text", "sentence", "trigger", "trigger_start", "trigger_end", "event_type", "parent_type"),
+        *("frames", "mention_id", "id", "document_id", "doc_id", "source", "license"),
+    }
+)
+_UNUSED_KEYS = frozenset({"split", "sent_id", "tokens", "arguments", "raw_sentence", "seen"})
+_TRIGGER_KEYS = frozenset({"text", "start_char", "end_char", "start_token", "end_token"})
 
 Span = tuple[int, int]
 """Start and end of a text in another one in characters, end exclusive."""
@@ -64,44 +79,58 @@ def read_mentions(path: Path, skipped: SkippedRows, notes: Counter[str]) -> Iter
     hold another text are mended where the text stands within `REACH` characters of them. Types of ACE 2005
     have the frames of the paper where the file states none.
 
+    Not used are `split`, `sent_id`, `tokens` and `arguments` of the published files, `raw_sentence`, the
+    untokenised sentence of M2E2, `seen` of built rows, and a trigger's `start_token` and `end_token`: the
+    settings of the builder split types, and offsets count characters. Other keys are refused.
+
     Args:
         path: the file.
-        skipped: gets the number of blank lines.
+        skipped: gets the number of blank lines; decides on malformed rows.
         notes: gets the numbers of triggers that were mended, that stand at several places, and that are
             missing.
 
     Raises:
         DataFormatError: a line cannot be read, or its trigger is not in its sentence; with the mention.
     """
+    values = read_json_values(path, skipped, ACCEPTED_MENTION)
+    return skipped.parsed(values, lambda value: _mention(*value, path, notes))
+
+
+def _mention(line: int, record: object, path: Path, notes: Counter[str]) -> Mention:
+    if not isinstance(record, dict):
+        raise DataFormatError(path, line, f"JSON that is {type(record).__name__}", ACCEPTED_MENTION)
     stem = path.name.split(".", 1)[0]
-    for line, record in read_json_values(path, skipped, ACCEPTED_MENTION):
-        if not isinstance(record, dict):
-            raise DataFormatError(path, line, f"JSON that is {type(record).__name__}", ACCEPTED_MENTION)
-        mention_id = _either(record, "mention_id", "id", path, line) or f"{stem}/{line}"
-        for name in ("text", "sentence"):
-            if not isinstance(record.get(name), str | None):
-                found = f'"{name}" that is {type(record[name]).__name__} in the mention {mention_id}'
-                raise DataFormatError(path, line, found, ACCEPTED_MENTION)
-        text = _either(record, "text", "sentence", path, line)
-        if not text.strip():
-            raise DataFormatError(path, line, f"no sentence in the mention {mention_id}", ACCEPTED_MENTION)
-        source = text_field(record, "source", path, line) or stem
-        stated = text_field(record, "license", path, line)
-        event_type = text_field(record, "event_type", path, line).strip()
-        parent_type = text_field(record, "parent_type", path, line).strip()
-        start, end = _trigger(record, text, mention_id, path, line, notes)
-        yield Mention(
-            mention_id=mention_id,
-            document_id=_either(record, "document_id", "doc_id", path, line),
-            source=source,
-            license=license_of_source(source, standard_license(stated) if stated else None),
-            text=text,
-            trigger=text[start:end] if start >= 0 else "",
-            trigger_start=start,
-            trigger_end=end,
-            event_type=event_type,
-            frames=_frames(record, path, line) or list(ace_frames(event_type, parent_type)),
-        )
+    mention_id = text_of_either(record, ("mention_id", "id"), path, line) or f"{stem}/{line}"
+    name = named(mention_id)
+    offsets = {"trigger_start", "trigger_end"} if isinstance(record.get("trigger"), dict) else set()
+    check_keys(record, (_KEYS | _UNUSED_KEYS) - offsets, path, line)
+    for key in ("text", "sentence"):
+        if not isinstance(record.get(key), str | None):
+            found = f'"{key}" that is {type(record[key]).__name__} in the mention {name}'
+            raise DataFormatError(path, line, found, ACCEPTED_MENTION)
+    text = text_of_either(record, ("text", "sentence"), path, line)
+    if not text.strip():
+        raise DataFormatError(path, line, f"no sentence in the mention {name}", ACCEPTED_MENTION)
+    source = text_field(record, "source", path, line) or stem
+    stated = text_field(record, "license", path, line)
+    event_type = text_field(record, "event_type", path, line).strip()
+    parent_type = text_field(record, "parent_type", path, line).strip()
+    document_id = text_of_either(record, ("document_id", "doc_id"), path, line)
+    frames = _frames(record, path, line) or list(ace_frames(event_type, parent_type))
+    # Last, since it takes notes: those of a row that is left out would count.
+    start, end = _trigger(record, text, name, path, line, notes)
+    return Mention(
+        mention_id=mention_id,
+        document_id=document_id,
+        source=source,
+        license=license_of_source(source, standard_license(stated) if stated else None),
+        text=text,
+        trigger=text[start:end] if start >= 0 else "",
+        trigger_start=start,
+        trigger_end=end,
+        event_type=event_type,
+        frames=frames,
+    )
 
 
 def nearest(text: str, wanted: str, start: int) -> Span | None:
@@ -115,15 +144,57 @@ def nearest(text: str, wanted: str, start: int) -> Span | None:
         wanted: what to look for; it has a word.
         start: where it should start.
     """
-    low = max(0, start - REACH)
-    found = [span for span in _places(text, wanted) if low <= span[0] <= start + REACH]
+    found = _places(text, wanted, max(0, start - REACH), start + REACH)
     return min(found, key=lambda span: (not _is_whole(text, span), abs(span[0] - start)), default=None)
 
 
-def _places(text: str, wanted: str, flags: int = 0) -> list[Span]:
-    pattern = r"\s+".join(map(re.escape, wanted.split()))
-    # A look-ahead finds places that overlap, too.
-    return [match.span(1) for match in re.finditer(f"(?=({pattern}))", text, flags)]
+def _places(
+    text: str, wanted: str, first: int = 0, last: int | None = None, *, fold: bool = False
+) -> Iterator[Span]:
+    """Yield where a text stands in another one, places that overlap too, in time linear in both.
+
+    White space of any kind and length is alike. The search is that of Knuth, Morris and Pratt: a pattern
+    would compare a long text that repeats itself again at each of its places.
+
+    Args:
+        text: where to look.
+        wanted: what to look for; it has a word.
+        first: the first place where it may start.
+        last: the last one.
+        fold: whether upper and lower case are alike.
+    """
+    sought = [char.lower() if fold else char for char in " ".join(wanted.split())]
+    borders = [0] * len(sought)
+    length = 0
+    for place in range(1, len(sought)):
+        while length and sought[place] != sought[length]:
+            length = borders[length - 1]
+        length += sought[place] == sought[length]
+        borders[place] = length
+    starts: list[int] = []
+    length = 0
+    for place in range(first, len(text)):
+        char = text[place]
+        if char.isspace():
+            if place > first and text[place - 1].isspace():
+                continue
+            char = " "
+        elif fold:
+            char = char.lower()
+        starts.append(place)
+        while length and char != sought[length]:
+            length = borders[length - 1]
+        length += char == sought[length]
+        if last is not None and starts[-max(1, length)] > last:
+            return
+        if length == len(sought):
+            yield starts[-length], place + 1
+            length = borders[-1]
+
+
+def named(mention_id: str) -> str:
+    """Return an id as messages name it: as it is, unless it is long."""
+    return mention_id if len(mention_id) <= _SHOWN_ID else shown(mention_id)
 
 
 def _is_whole(text: str, span: Span) -> bool:
@@ -133,16 +204,13 @@ def _is_whole(text: str, span: Span) -> bool:
     )
 
 
-def _either(record: Mapping[str, object], name: str, other: str, path: Path, line: int) -> str:
-    return text_field(record, name, path, line) or text_field(record, other, path, line)
-
-
 def _trigger(
     record: Mapping[str, object], text: str, mention_id: str, path: Path, line: int, notes: Counter[str]
 ) -> Span:
     """The span of the trigger of a line, (-1, -1) where it has none."""
     value = record.get("trigger")
     if isinstance(value, dict):
+        check_keys(value, _TRIGGER_KEYS, path, line, what="key of a trigger")
         wanted = text_field(value, "text", path, line)
         offsets = (value.get("start_char"), value.get("end_char"))
     elif value is None or isinstance(value, str):
@@ -152,6 +220,9 @@ def _trigger(
         found = f"a trigger that is {type(value).__name__} in the mention {mention_id}"
         raise DataFormatError(path, line, found, ACCEPTED_MENTION)
     start, end = (_offset(offset, mention_id, path, line) for offset in offsets)
+    if (start is None and end is not None) or (end is None and start is not None and not wanted.strip()):
+        found = f"a trigger with one offset in the mention {mention_id}"
+        raise DataFormatError(path, line, found, "its start and its end, or its text")
     if not wanted.strip():
         if start is None or end is None:
             notes["mentions_without_trigger"] += 1
@@ -170,7 +241,8 @@ def _trigger(
         raise DataFormatError(
             path,
             line,
-            f"the trigger {wanted!r} of the mention {mention_id} at {start}, where it has {there!r}",
+            f"the trigger {shown(wanted)} of the mention {mention_id} at {start}, where it has"
+            f" {shown(there)}",
             f"a trigger that stands within {REACH} characters of its offset",
         )
     notes["triggers_moved_to_their_text"] += 1
@@ -178,10 +250,10 @@ def _trigger(
 
 
 def _first_place(text: str, wanted: str, mention_id: str, path: Path, line: int, notes: Counter[str]) -> Span:
-    anywhere = _places(text, wanted) or _places(text, wanted, re.IGNORECASE)
+    anywhere = list(_places(text, wanted)) or list(_places(text, wanted, fold=True))
     places = [span for span in anywhere if _is_whole(text, span)] or anywhere
     if not places:
-        found = f"the trigger {wanted!r} of the mention {mention_id}, which its sentence has not"
+        found = f"the trigger {shown(wanted)} of the mention {mention_id}, which its sentence has not"
         raise DataFormatError(path, line, found, "a trigger from the sentence")
     if len(places) > 1:
         notes["triggers_at_several_places"] += 1
@@ -194,7 +266,7 @@ def _offset(value: object, mention_id: str, path: Path, line: int) -> int | None
         return None
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise DataFormatError(
-            path, line, f"the offset {value!r} in the mention {mention_id}", "a whole number from 0"
+            path, line, f"the offset {shown(value)} in the mention {mention_id}", "a whole number from 0"
         )
     return value
 
@@ -204,5 +276,5 @@ def _frames(record: Mapping[str, object], path: Path, line: int) -> list[str]:
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise DataFormatError(path, line, f"the frames {value!r}", "a list of names of frames")
+        raise DataFormatError(path, line, f"the frames {shown(value)}", "a list of names of frames")
     return value

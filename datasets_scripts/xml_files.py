@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import cast
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder
@@ -11,8 +11,8 @@ from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser
 
-from eventformers.datasets_scripts.raw_files import read_lines
-from eventformers.errors import DataFormatError
+from eventformers.datasets_scripts.raw_files import check_keys, read_lines
+from eventformers.errors import DataFormatError, shown
 
 _FILE_NAME = re.compile(r"[\w.-]+")
 
@@ -29,8 +29,8 @@ def read_xml(path: Path) -> XmlElement:
     A document type that is named by a plain file name, such as LDC's, is let pass and never opened.
 
     Raises:
-        DataFormatError: the XML is broken, declares an entity, or names a document type elsewhere; with the
-            line.
+        DataFormatError: the XML is broken, declares entities or attributes, or names a document type
+            elsewhere; with the line.
         EventformersError: the file cannot be opened.
     """
 
@@ -44,15 +44,22 @@ def read_xml(path: Path) -> XmlElement:
             raise DataFormatError(
                 path,
                 parser.parser.CurrentLineNumber,
-                f"a document type outside of the folder ({system!r})",
+                f"a document type outside of the folder ({shown(system)})",
                 "none, or one named by a plain file name, which is not opened",
             )
 
+    def refuse_attributes(*declared: object) -> None:
+        # A long default value would stand in memory once for every element.
+        raise DataFormatError(
+            path, parser.parser.CurrentLineNumber, "XML that declares attributes", "plain XML"
+        )
+
     parser = DefusedXMLParser(target=TreeBuilder(element_factory=element))
     parser.parser.StartDoctypeDeclHandler = check_document_type
+    parser.parser.AttlistDeclHandler = refuse_attributes
     try:
-        for _, text in read_lines(path):
-            parser.feed(text + "\n")
+        # In one piece: expat searches a long token from its start with each further piece.
+        parser.feed("".join(f"{text}\n" for _, text in read_lines(path)))
         return cast(XmlElement, parser.close())
     except ParseError as error:
         raise DataFormatError(path, error.position[0], f"broken XML ({error})", "well-formed XML") from error
@@ -65,6 +72,16 @@ def read_xml(path: Path) -> XmlElement:
 def elements(parent: Element, name: str) -> Iterator[XmlElement]:
     """The elements of a name anywhere under a parent, in their order."""
     return cast("Iterator[XmlElement]", parent.iter(name))
+
+
+def check_children(parent: XmlElement, known: Collection[str], path: Path) -> None:
+    """Refuse elements straight under a parent that its format does not have, so that none is lost.
+
+    Raises:
+        DataFormatError: the name of one is not known; with its line and the nearest name that is.
+    """
+    for item in cast("Iterable[XmlElement]", parent):
+        check_keys({item.tag: None}, known, path, item.line, what="element")
 
 
 def children(parent: Element, name: str) -> list[XmlElement]:

@@ -47,7 +47,7 @@ def read(folder: Path, xml: str, text: str = TEXT) -> tuple[list[Mention], Count
     (folder / "x.sgm").write_bytes(text.encode())
     (folder / "x.apf.xml").write_text(xml, encoding="utf-8")
     notes: Counter[str] = Counter()
-    return list(read_ace([folder / "x.apf.xml"], "ace2005", "LDC", SkippedRows(), notes)), notes
+    return list(read_ace([folder / "x.apf.xml"], "ace2005", "LDC", Counter(), notes, SkippedRows())), notes
 
 
 def test_a_mention_at_its_offsets(tmp_path: Path) -> None:
@@ -157,6 +157,12 @@ def test_the_extent_serves_without_a_scope_and_triggers_may_be_missing(tmp_path:
         ),
         (annotation(head='<!DOCTYPE source_file [<!ENTITY a SYSTEM "x">]>'), 2, "XML with entities"),
         (annotation()[:-20], 12, "broken XML"),
+        (annotation().replace("ldc_scope>", "ldc_scop>"), 9, "'ldc_scop' (did you mean 'ldc_scope'?)"),
+        (annotation().replace("event_mention", "evnt_mention"), 6, "(did you mean 'event_mention'?)"),
+        (annotation().replace("event>", "evnt>").replace("<event ", "<evnt "), 5, "'evnt' (did you mean"),
+        (annotation(anchor=f'<charseq START="{"1" * 5_000}" END="3">a</charseq>'), 11, "START='1111"),
+        # Within a character reference nothing stands by itself.
+        (annotation(scope=charseq("amp")), 8, "the <ldc_scope> 'amp'"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, xml: str, line: int, found: str) -> None:
@@ -169,10 +175,10 @@ def test_texts_that_are_missing_or_no_utf_8(tmp_path: Path) -> None:
     xml = tmp_path / "x.apf.xml"
     xml.write_text(annotation(), encoding="utf-8")
     with pytest.raises(DataFormatError, match=r"x\.apf\.xml: found no x\.sgm beside it"):
-        list(read_ace([xml], "a", "b", SkippedRows(), SkippedRows()))
+        list(read_ace([xml], "a", "b", Counter(), Counter(), SkippedRows()))
     (tmp_path / "x.sgm").write_bytes(b"ab\xe9")
     with pytest.raises(DataFormatError, match=r"x\.sgm: found the byte 0xe9 at position 3"):
-        list(read_ace([xml], "a", "b", SkippedRows(), SkippedRows()))
+        list(read_ace([xml], "a", "b", Counter(), Counter(), SkippedRows()))
 
 
 def test_which_annotations_of_ldc_are_read(tmp_path: Path) -> None:
@@ -200,3 +206,31 @@ def test_which_annotations_of_ldc_are_read(tmp_path: Path) -> None:
     assert found("") == found("data") == found("data/English") == english
     assert found("data/English/nw/fp2") == found("data/English/nw/fp2/c.apf.xml") == ["English/nw/fp2/c"]
     assert found("data/Chinese") == ["Chinese/nw/adj/e"]
+
+
+def test_a_stretch_of_references_to_blanks_is_none(tmp_path: Path) -> None:
+    text = "<TEXT>\nA &#32; war.\n</TEXT>"
+    scope, anchor = (
+        f'<charseq START="{start}" END="{end}">{escape(stretch)}</charseq>'
+        for start, end, stretch in ((1, 12, "A &#32; war."), (3, 7, "&#32;"))
+    )
+    (row,), notes = read(tmp_path, annotation(scope, anchor), text)
+    assert (row.text, row.trigger, row.trigger_start) == ("A war.", "", -1)
+    assert notes["mentions_without_trigger"] == 1
+    with pytest.raises(DataFormatError, match="the mention x-EV1-1 of blanks alone"):
+        read(tmp_path, annotation(anchor, anchor), text)
+
+
+def test_a_malformed_document_is_left_out_with_its_counts(tmp_path: Path) -> None:
+    paths = []
+    for name, xml in (("a", annotation()), ("b", annotation(anchor=charseq("fired", 0, "hired")))):
+        (tmp_path / f"{name}.sgm").write_text(TEXT, encoding="utf-8")
+        paths.append(tmp_path / f"{name}.apf.xml")
+        paths[-1].write_text(xml, encoding="utf-8")
+    paths.append(tmp_path / "absent.apf.xml")
+    paths[-1].write_text(annotation(), encoding="utf-8")
+    counts, skipped = (Counter[str](), Counter[str]()), SkippedRows("skip")
+    assert len(list(read_ace(paths, "ace2005", "LDC", *counts, skipped))) == 1
+    assert counts == ({"documents": 1, "stretches": 2}, {"stretches_with_character_references": 1})
+    assert skipped == {"malformed_document": 2}
+    assert [part.path.name for part in skipped.parts] == ["b.apf.xml", "absent.apf.xml"]

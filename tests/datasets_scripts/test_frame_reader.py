@@ -73,8 +73,27 @@ def test_json_lines(tmp_path: Path) -> None:
     ("name", "text", "line", "found"),
     [
         ("a.jsonl", '{"name": "A"}\n{"definition": "b"}', 2, "a line without the name of a frame"),
-        ("a.jsonl", '{"name": "A", "parents": "B"}', 1, "the parents 'B' of A"),
-        ("a.jsonl", '{"name": "A"}\n{"name": "A"}', 2, "the frame A again, after a.jsonl"),
+        ("a.jsonl", '{"name": "A", "parents": "B"}', 1, "the parents 'B' of 'A'"),
+        ("a.jsonl", '{"name": "A"}\n{"name": "A"}', 2, "the frame 'A' again, after a.jsonl"),
+        ("a.jsonl", '{"name": "A", "defintion": "b"}', 1, "(did you mean 'definition'?)"),
+        ("a.jsonl", '{"name": "A", "parents": 0}', 1, "the parents 0 of 'A'"),
+        ("a.jsonl", '{"name": "A", "parents": {}}', 1, "the parents {} of 'A'"),
+        ("a.jsonl", '{"name": "A", "parents": [""]}', 1, "the parents [''] of 'A'"),
+        ("a.jsonl", '{"name": "A", "definition": "\\ud800"}', 1, "half of a surrogate pair"),
+        ("a.jsonl", '{"name": "A", "frame_id": 1, "id": 2}', 1, '"frame_id" and "id" that differ'),
+        ("a.xml", '<frame name="A">\n<defintion/></frame>', 2, "(did you mean 'definition'?)"),
+        (
+            "a.xml",
+            f'<frame name="A">\n<definition>&amp;#{"9" * 5_000};</definition></frame>',
+            2,
+            "a reference to no character",
+        ),
+        (
+            "a.xml",
+            '<frame name="A"><frameRelation type="Inherits from">\n<relatedFrame/></frameRelation></frame>',
+            2,
+            "<relatedFrame> without a name",
+        ),
         ("a.xml", "<lexUnit/>", 1, "<lexUnit> without a frame"),
         (
             "a.xml",
@@ -117,3 +136,30 @@ def test_descendants_are_found_through_others_and_circles_end() -> None:
 def test_definitions_lose_examples_and_markup() -> None:
     markup = '<def-root>An <fex name="x">Agent</fex>\nacts <ex>Not\nthis</ex>on <b>it</b>.</def-root>'
     assert plain_definition(markup) == "An Agent acts on it."
+
+
+def test_malformed_frames_are_left_out_and_counted(folder: Path) -> None:
+    (folder / "frame" / "Broken.xml").write_text("<frame", encoding="utf-8")
+    text = FRAME.format(name="Act", number=3, parent="Event")
+    (folder / "frame" / "Twice.xml").write_text(text, encoding="utf-8")
+    relations = RELATIONS.replace(' superFrameName="Act"', "", 1)
+    (folder / "frRelation.xml").write_text(relations, encoding="utf-8")
+    skipped = SkippedRows("skip")
+    rows = list(read_frames(frame_files(folder), skipped))
+    assert [(row.name, row.parents) for row in rows] == [("Act", []), ("Run", ["Move"])]
+    assert skipped == {"malformed_row": 1, "malformed_document": 2}
+    assert [part.path.name for part in skipped.parts] == ["frRelation.xml", "Broken.xml", "Twice.xml"]
+
+
+@pytest.mark.parametrize(
+    ("markup", "plain"),
+    [
+        ("a <ex>b", "a b"),
+        ("a <ex>b</ex> c <ex>d", "a c d"),
+        ("a <b", "a <b"),
+        ("<i>a</i> <b", "a <b"),
+        ("a </ex> b", "a b"),
+    ],
+)
+def test_markup_without_an_end_stays(markup: str, plain: str) -> None:
+    assert plain_definition(markup) == plain

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.mention_reader import Mention, nearest, read_mentions
+from eventformers.datasets_scripts.mention_reader import Mention, _places, nearest, read_mentions
 from eventformers.errors import DataFormatError
 
 TEXT = "Fire fighters fired at the fire."
@@ -148,9 +148,56 @@ def test_the_nearest_place() -> None:
         ({"id": "m", "text": "a", "trigger": ["a"]}, "a trigger that is list in the mention m"),
         ({"text": "a", "frames": "Death"}, "the frames 'Death'"),
         ({"text": "a \ud83d b"}, "half of a surrogate pair"),
+        ({"text": "a", "event_typ": "Die"}, "the key 'event_typ' (did you mean 'event_type'?)"),
+        ({"tеxt": "a"}, "(did you mean 'text'?)"),
+        ({"text": "a", "trigger": {"txt": "a"}}, "the key of a trigger 'txt' (did you mean 'text'?)"),
+        ({"text": "a", "trigger": {"text": "a"}, "trigger_start": 0}, "the key 'trigger_start'"),
+        ({"text": "a", "sentence": "b"}, '"text" and "sentence" that differ'),
+        (
+            {"id": "m", "text": "a", "trigger": {"start_char": 0}},
+            "a trigger with one offset in the mention m",
+        ),
+        ({"id": "m", "text": "a", "trigger": "a", "trigger_end": 1}, "a trigger with one offset"),
+        ({"text": "a", "event_type": False}, '"event_type" that is bool'),
+        ({"text": "a", "frames": {}}, "the frames {}"),
+        ({"id": "m" * 1000, "text": "a", "trigger": "b"}, "… (1,002 characters), which"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, row: Any, found: str) -> None:
     with pytest.raises(DataFormatError, match=re.escape(found)) as caught:
         read(tmp_path, {"text": "fine"}, row)
     assert (caught.value.path.name, caught.value.line) == ("own.jsonl", 2)
+
+
+def test_a_malformed_row_is_left_out_and_takes_no_note(tmp_path: Path) -> None:
+    path = tmp_path / "own.jsonl"
+    rows = [{"text": "a"}, {"text": "b", "frames": 3}, {"text": "It rained.", "trigger": "b"}, {"text": "c"}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    skipped, notes = SkippedRows("skip"), Counter[str]()
+    assert [row.mention_id for row in read_mentions(path, skipped, notes)] == ["own/1", "own/4"]
+    assert skipped == {"malformed_row": 2}
+    assert [part.line for part in skipped.parts] == [2, 3]
+    assert notes == {"mentions_without_trigger": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("aaaa", "aa"),
+        ("a  a\t a a", "a a"),
+        ("ab ab ab ab", "ab ab a"),
+        ("abababcabab", "abab"),
+        ("Aa aA", "aa"),
+        (" a", "a"),
+        ("a b", "b a"),
+    ],
+)
+def test_places_are_those_of_a_pattern_that_overlaps(text: str, wanted: str) -> None:
+    pattern = r"\s+".join(map(re.escape, wanted.split()))
+    for fold in (False, True):
+        flags = re.IGNORECASE if fold else 0
+        expected = [match.span(1) for match in re.finditer(f"(?=({pattern}))", text, flags)]
+        assert list(_places(text, wanted, fold=fold)) == expected
+        assert list(_places(text, wanted, 1, 3, fold=fold)) == [
+            span for span in expected if 1 <= span[0] <= 3
+        ]

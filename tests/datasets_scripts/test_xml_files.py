@@ -42,6 +42,7 @@ def test_a_document_type_beside_the_file_is_never_opened(tmp_path: Path) -> None
         ('<!DOCTYPE a [\n<!ENTITY x SYSTEM "file:///etc/passwd">]>\n<a>&x;</a>', 2, "XML with entities"),
         ('<!DOCTYPE a [\n<!ENTITY % x SYSTEM "http://example.org/x">\n%x;]>\n<a/>', 2, "XML with entities"),
         ('<!DOCTYPE a [<!ENTITY x "xx">]>\n<a>&x;</a>', 1, "XML with entities"),
+        ('<!DOCTYPE a [\n<!ATTLIST b c CDATA "long">]>\n<a><b/></a>', 2, "XML that declares attributes"),
         ("<a>\n<b></a>", 2, "broken XML"),
         ("<a>\n", 2, "broken XML"),
     ],
