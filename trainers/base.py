@@ -19,14 +19,15 @@ from huggingface_hub import CommitInfo, HfApi
 from peft import PeftModel
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
-from transformers import Trainer, TrainerCallback, TrainerState
-from transformers.trainer import TRAINER_STATE_NAME, TRAINING_ARGS_NAME
+from transformers import Trainer, TrainerCallback
+from transformers.trainer import OPTIMIZER_NAME, SCALER_NAME, SCHEDULER_NAME, TRAINING_ARGS_NAME
 from transformers.trainer_utils import EvalLoopOutput, HubStrategy, has_length
 
 from eventformers import __version__
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.hub_timeout import limit_requests
 from eventformers.trainers.arguments import EventTrainingArguments
+from eventformers.trainers.checkpoints import read_state, readable
 from eventformers.trainers.gradient_cache import backward_in_chunks
 
 ARGUMENTS_FILE = "training_args.json"
@@ -239,7 +240,7 @@ class EventTrainer(Trainer):
             checkpoint: the checkpoint's folder; where the best model is asked for and its checkpoint is still
                 beside this one, the weights are the best ones.
         """
-        self.state = TrainerState.load_from_json(str(Path(checkpoint) / TRAINER_STATE_NAME))
+        self.state = read_state(Path(checkpoint))
         best = self.state.best_model_checkpoint
         if self.args.load_best_model_at_end and best is not None:
             # By its name, since the run may have moved.
@@ -250,6 +251,25 @@ class EventTrainer(Trainer):
     def load_weights(self, checkpoint: Path) -> None:
         """Take the weights of a checkpoint, and nothing else of it."""
         self._load_from_checkpoint(str(checkpoint))
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
+        with readable(Path(resume_from_checkpoint), ["*.safetensors"]):
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        if checkpoint is not None:
+            with readable(Path(checkpoint), [OPTIMIZER_NAME, SCHEDULER_NAME]):
+                super()._load_optimizer_and_scheduler(checkpoint)
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        if checkpoint is not None:
+            with readable(Path(checkpoint), ["rng_state*.pth"]):
+                super()._load_rng_state(checkpoint)
+
+    def _load_scaler(self, checkpoint: str | None) -> None:
+        if checkpoint is not None and (Path(checkpoint) / SCALER_NAME).exists():
+            with readable(Path(checkpoint), [SCALER_NAME]):
+                super()._load_scaler(checkpoint)
 
     def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
         super()._save(output_dir, state_dict)

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import json
 import logging
+import pickle
 import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
+import torch
+from safetensors import SafetensorError, safe_open
+from transformers import TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_pt_utils import safe_globals
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, get_last_checkpoint
+
+from eventformers.errors import EventformersError
 
 RUN_FILE = "run.json"
 """Tells what a run was asked for; in its folder from its first step on."""
@@ -16,6 +26,14 @@ STAGES_FOLDER = "stages"
 """Holds, in a run's folder, the model after each stage but the last."""
 STAGE_FILE = "stage.json"
 """Tells how a finished stage went; the last file that is written into its folder."""
+
+_UNREADABLE = (
+    *(ArithmeticError, AttributeError, EOFError, ImportError, LookupError, RuntimeError, TypeError),
+    *(ValueError, AssertionError, OSError, pickle.UnpicklingError, SafetensorError),
+)
+"""What libraries raise for a file that is damaged, or holds something else."""
+
+Content = TypeVar("Content")
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +72,7 @@ def last_whole_checkpoint(folder: Path) -> str | None:
         # The trainer's state is the last file of a checkpoint.
         try:
             json.loads((checkpoint / TRAINER_STATE_NAME).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (FileNotFoundError, ValueError):
             shutil.rmtree(checkpoint)
             logger.warning("%s was not written to its end and is removed", checkpoint)
     return get_last_checkpoint(str(folder))
@@ -78,10 +96,10 @@ def can_resume(output: Path) -> bool:
 
 def is_finished(checkpoint: Path) -> bool:
     """Whether no step is left after a checkpoint, be it the last one or an early end."""
-    state = json.loads((checkpoint / TRAINER_STATE_NAME).read_text(encoding="utf-8"))
-    control = state.get("stateful_callbacks", {}).get("TrainerControl", {})
+    state = read_state(checkpoint)
+    control = state.stateful_callbacks.get("TrainerControl", {})
     stopped = control.get("args", {}).get("should_training_stop", False)
-    return stopped or state["global_step"] >= state["max_steps"]
+    return stopped or state.global_step >= state.max_steps
 
 
 def recorded_seed(output: Path) -> int | None:
@@ -89,4 +107,80 @@ def recorded_seed(output: Path) -> int | None:
     record = output / RUN_FILE
     if not record.is_file():
         return None
-    return json.loads(record.read_text(encoding="utf-8"))["recipe"]["seed"]
+    return read_record(record, lambda content: content["recipe"]["seed"])
+
+
+def read_record(path: Path, parse: Callable[[Any], Content]) -> Content:
+    """Read a record that a run wrote as JSON.
+
+    Args:
+        path: the file.
+        parse: takes the content apart.
+
+    Raises:
+        EventformersError: the file is damaged.
+    """
+    try:
+        return parse(json.loads(path.read_text(encoding="utf-8")))
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise EventformersError(
+            f"{path} is damaged ({_reason(error)}), so that the run cannot be resumed; run again with "
+            "--overwrite"
+        ) from error
+
+
+def read_state(checkpoint: Path) -> TrainerState:
+    """Read the trainer's state of a checkpoint.
+
+    Raises:
+        EventformersError: the file is damaged.
+    """
+    with readable(checkpoint, [TRAINER_STATE_NAME]):
+        state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
+        counts = (state.global_step, state.max_steps)
+        if not all(isinstance(count, int) for count in counts) or not isinstance(state.log_history, list):
+            raise TypeError("its counts of steps are no whole numbers, or its log is no list")
+        return state
+
+
+@contextmanager
+def readable(checkpoint: Path, patterns: Sequence[str]) -> Iterator[None]:
+    """Say which file of a checkpoint is damaged or missing, and how to go on without it.
+
+    Args:
+        checkpoint: the checkpoint's folder.
+        patterns: the files that are read, one or more for each pattern.
+
+    Raises:
+        EventformersError: a file is missing, or cannot be read.
+    """
+    files = [sorted(checkpoint.glob(pattern)) for pattern in patterns]
+    way_on = f"remove {checkpoint} to resume from the checkpoint before it, or run again with --overwrite"
+    for pattern, found in zip(patterns, files, strict=True):
+        if not found:
+            raise EventformersError(f"{checkpoint}: found no {pattern}; {way_on}")
+    try:
+        yield
+    except PermissionError:
+        raise
+    except _UNREADABLE as error:
+        paths = [path for found in files for path in found]
+        damaged = [path for path in paths if _is_damaged(path)] or paths
+        names = " or ".join(map(str, damaged))
+        raise EventformersError(f"{names} is damaged ({_reason(error)}); {way_on}") from error
+
+
+def _is_damaged(path: Path) -> bool:
+    try:
+        if path.suffix == ".safetensors":
+            with safe_open(path, framework="pt"):
+                return False
+        with safe_globals():
+            torch.load(path, map_location="cpu", weights_only=True)
+    except _UNREADABLE:
+        return True
+    return False
+
+
+def _reason(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

@@ -290,6 +290,16 @@ def _continue_head(method: Method, folder: Path, recipe: Recipe) -> EventPreTrai
                 f"{folder} holds weights of other sizes; accepted: the same sizes in every stage: "
                 f"{' '.join(str(error).split())[:300]}"
             ) from error
+        except (OSError, SafetensorError) as error:
+            reason = " ".join(str(error).split())[:300]
+            raise EventformersError(
+                f"{folder} is damaged ({reason}); remove it to train that stage again"
+            ) from error
+
+
+def _trains_on_cpu(device: str | None) -> bool:
+    """Whether a run that asks for this device trains on the CPU; None asks for an accelerator, if any."""
+    return not torch.accelerator.is_available() if device is None else torch.device(device).type == "cpu"
 
 
 def _check_text_length(model: EventPreTrainedModel, prepared: TrainingData) -> None:
@@ -357,7 +367,7 @@ def _make_arguments(
         return EventTrainingArguments(
             output_dir=str(folder),
             seed=options.seed,
-            use_cpu=options.device == "cpu",
+            use_cpu=_trains_on_cpu(options.device),
             bf16=options.dtype == "bfloat16",
             fp16=options.dtype == "float16",
             remove_unused_columns=False,

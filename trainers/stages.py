@@ -22,6 +22,7 @@ from eventformers.trainers.checkpoints import (
     STAGES_FOLDER,
     can_resume,
     last_whole_checkpoint,
+    read_record,
 )
 from eventformers.trainers.recipes import SECTIONS, Recipe
 
@@ -50,7 +51,7 @@ class Stage:
     def record(self) -> FinishedStage | None:
         """How the stage went; None where it has not finished, or is the last one."""
         path = self.folder / STAGE_FILE
-        return FinishedStage(**json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+        return read_record(path, lambda content: FinishedStage(**content)) if path.is_file() else None
 
 
 @dataclass(frozen=True)
@@ -164,9 +165,7 @@ def check_resume(record: Mapping[str, Any], output: Path, stages: Sequence[Stage
     if not can_resume(output):
         raise EventformersError(f"{output}: found no checkpoint to resume; run without --resume")
     path = output / RUN_FILE
-    earlier = json.loads(path.read_text(encoding="utf-8"))
-    different = [key for key in ("encoder", "lora") if earlier[key] != record[key]]
-    before = {stage.folder: stage for stage in plan_stages(Recipe(**earlier["recipe"]), output)}
+    before, different = read_record(path, lambda earlier: _compare_runs(earlier, record, output))
     for stage in stages:
         is_finished = stage.record is not None
         if not is_finished and last_whole_checkpoint(stage.folder) is None:
@@ -182,6 +181,15 @@ def check_resume(record: Mapping[str, Any], output: Path, stages: Sequence[Stage
             f"{output}: the run to resume has another {' and '.join(dict.fromkeys(different))}; pass the "
             f"settings of {path}, or another -o"
         )
+
+
+def _compare_runs(
+    earlier: Mapping[str, Any], record: Mapping[str, Any], output: Path
+) -> tuple[dict[Path, Stage], list[str]]:
+    """The stages of an earlier run by folder, and what it has of its own apart from them."""
+    stages = plan_stages(Recipe(**earlier["recipe"]), output)
+    different = [key for key in ("encoder", "lora") if earlier[key] != record[key]]
+    return {stage.folder: stage for stage in stages}, different
 
 
 def continuous_history(stages: Sequence[FinishedStage]) -> list[dict[str, float]]:

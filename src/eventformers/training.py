@@ -113,7 +113,8 @@ def train(
         seed = recorded_seed(folder)
     resolved = resolve_recipe(asked_method, recipe, settings, seed)
     encoder_path = resolve_encoder(encoder)
-    find_device(device)
+    if find_device(device).type == "cpu" and device is None and dtype in ("bfloat16", "float16"):
+        logger.warning("found no accelerator: %s is computed on the CPU, as with --device cpu", dtype)
     # Now, not after the training.
     if tasks is None:
         scored_tasks = _tasks_with_rows(load_method(resolved.method).tasks_of(resolved), evaluation_data)

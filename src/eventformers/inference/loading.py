@@ -324,8 +324,9 @@ def find_device(device: str | torch.device | None) -> torch.device:
         return found or torch.device("cpu")
     try:
         chosen = torch.device(device)
-        torch.empty(0, device=chosen)
-    except (RuntimeError, AssertionError) as error:
+        # Some devices, such as meta, hold tensors that have no values.
+        torch.zeros(1, device=chosen).item()
+    except (RuntimeError, AssertionError, ImportError) as error:
         raise EventformersError(
             f"device {str(device)!r} is not there; accepted: cpu, or an accelerator of this machine such as "
             "cuda:0"
