@@ -20,6 +20,71 @@ NO_LIMIT = 1_000_000
 """A tokenizer that knows no limit says a number far above this one."""
 
 
+def shown(value: object) -> str:
+    """A received value as an error repeats it: its `repr`, truncated to 200 characters."""
+    try:
+        text = repr(value).encode("utf-8", "backslashreplace").decode("utf-8")
+    except (RecursionError, ValueError):
+        return f"a {type(value).__name__} that cannot be printed"
+    return text if len(text) <= 200 else f"{text[:200]}… ({len(text):,} characters)"
+
+
+def checked_text(value: object, name: str, *, may_be_empty: bool = False) -> str:
+    """Return a text as it is.
+
+    Args:
+        value: the text.
+        name: what it is, for an error.
+        may_be_empty: accept a text without a word, and None as the empty one.
+
+    Raises:
+        ValueError: it is no text, or has no word, or half of a surrogate pair.
+    """
+    if may_be_empty and value is None:
+        return ""
+    if not isinstance(value, str) or not (may_be_empty or value.strip()):
+        accepted = "a text" if may_be_empty else "a text with at least one word"
+        raise ValueError(f"found {shown(value)} as {name}; accepted: {accepted}")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"found half of a surrogate pair in {name} {shown(value)}; accepted: whole characters"
+        ) from error
+    return value
+
+
+def checked_list(value: object, name: str, of: str) -> list[Any]:
+    """Return a list or tuple of at least one as a list.
+
+    Args:
+        value: the list.
+        name: what it is, for an error.
+        of: what it holds, for an error.
+
+    Raises:
+        ValueError: it is of another type, such as a text, or empty.
+    """
+    if not isinstance(value, Sequence) or isinstance(value, (str, bytes)) or not len(value):
+        raise ValueError(f"found {shown(value)} as {name}; accepted: a list of at least one {of}")
+    return list(value)
+
+
+def checked_mapping(value: object, accepted: str) -> Mapping[str, Any]:
+    """Return a mapping as it is.
+
+    Args:
+        value: the mapping.
+        accepted: what it holds, for an error.
+
+    Raises:
+        ValueError: it is of another type.
+    """
+    if not isinstance(value, Mapping):
+        raise ValueError(f"found {shown(value)}, a {type(value).__name__}; accepted: {accepted}")
+    return value
+
+
 def text_of(item: str | Mapping[str, str], order: str) -> str:
     """The text of an item: a string as it is, an event's roles joined by one blank, absent ones skipped.
 
@@ -33,15 +98,15 @@ def text_of(item: str | Mapping[str, str], order: str) -> str:
     accepted = "a text, or an event with the strings subject, predicate and object, '' for an absent one"
     if isinstance(item, Mapping):
         if any(not isinstance(item.get(role), str) for role in ROLES):
-            raise ValueError(f"found {dict(item)!r}; accepted: {accepted}")
+            raise ValueError(f"found {shown(dict(item))}; accepted: {accepted}")
         text = " ".join(item[role] for role in ORDERS[order] if item[role])
     elif isinstance(item, str):
         text = item
     else:
-        raise ValueError(f"found {item!r}; accepted: {accepted}")
+        raise ValueError(f"found {shown(item)}, a {type(item).__name__}; accepted: {accepted}")
     if not text.strip():
-        raise ValueError(f"found {item!r}, which has no word; accepted: {accepted}")
-    return text
+        raise ValueError(f"found {shown(item)}, which has no word; accepted: {accepted}")
+    return checked_text(text, "the event")
 
 
 def longest_input(tokenizer, config, further_limit: int | None = None) -> int:

@@ -4,8 +4,14 @@ import torch
 from torch.nn import functional
 from transformers.pipelines.base import ChunkPipeline
 
+from .event_tokens import checked_list, checked_mapping, checked_text, shown
 from .pipeline_event_embedding import EventReader, in_order
 from .relation_words import ATOMIC, atomic_text, premise
+
+_ACCEPTED = (
+    'an object such as {"head": "rain", "relation": "Causes", "candidates": ["a flood", "a good mood"]}, or '
+    'with "premise" instead of head and relation'
+)
 
 
 class CommonsenseCompletionPipeline(EventReader, ChunkPipeline):
@@ -24,15 +30,20 @@ class CommonsenseCompletionPipeline(EventReader, ChunkPipeline):
         )
 
     def preprocess(self, query, candidates=None):
-        candidates = list(query.get("candidates", candidates) or ())
-        if not candidates:
-            raise ValueError("found no candidates; accepted: at least one")
+        query = checked_mapping(query, _ACCEPTED)
+        if "premise" not in query and not {"head", "relation"} <= query.keys():
+            raise ValueError(f"found the keys {shown(list(query))}; accepted: {_ACCEPTED}")
+        candidates = [
+            checked_text(candidate, "a candidate")
+            for candidate in checked_list(query.get("candidates", candidates), "candidates", "text")
+        ]
         texts = candidates
         if "premise" in query:
-            asked = query["premise"]
+            asked = checked_text(query["premise"], "premise")
         else:
-            asked = premise(query["head"], query["relation"])
-            if query["relation"].strip("~ ").lower() in map(str.lower, ATOMIC):
+            head, relation = (checked_text(query[name], name) for name in ("head", "relation"))
+            asked = premise(head, relation)
+            if relation.strip("~ ").lower() in map(str.lower, ATOMIC):
                 texts = [atomic_text(candidate) for candidate in candidates]
         rows = self.read([asked, *texts])
         for row, candidate in zip(rows, [None, *candidates], strict=True):
@@ -63,6 +74,7 @@ class CommonsenseCompletionPipeline(EventReader, ChunkPipeline):
             For each query its candidates, best first: `candidate`, `score`, a cosine, and `index`.
 
         Raises:
-            ValueError: there is no candidate, no such relation, or a text has no word.
+            ValueError: a query is no such object, there is no candidate or no such relation, or a text has no
+                word.
         """
         return super().__call__(inputs, **kwargs)

@@ -6,10 +6,14 @@ from collections.abc import Mapping
 import torch
 from transformers.pipelines.base import ChunkPipeline
 
-from .event_tokens import longest_input
+from .event_tokens import checked_list, checked_mapping, checked_text, longest_input, shown
 from .grounding_tokens import EventText, GroundingTokens, MentionText, pair_row
 from .pipeline_event_embedding import in_order
 
+_ACCEPTED = (
+    "a text with its mention between [[ and ]], or an object with context_left, mention and context_right, "
+    "or with text, start_char and end_char"
+)
 _MARKED = re.compile(r"\[\[(.+?)\]\]", re.DOTALL)
 
 
@@ -46,9 +50,7 @@ class EventGroundingPipeline(ChunkPipeline):
 
     def preprocess(self, mention, events=None):
         given = mention.get("events", events) if isinstance(mention, Mapping) else events
-        events = list(given or ())
-        if not events:
-            raise ValueError("found no events; accepted: at least one, with a title or a description")
+        events = checked_list(given, "events", "title, or object with title and description")
         [of_mention] = self.tokens.mentions([_mention_of(mention)]).rows
         of_events = self.tokens.events([_event_of(event) for event in events]).rows
         if self.scores_pairs:
@@ -111,15 +113,33 @@ def _mention_of(mention) -> MentionText:
     if isinstance(mention, str):
         marked = _MARKED.findall(mention)
         if len(marked) != 1:
-            raise ValueError(f"found {len(marked)} mentions in {mention!r}; accepted: one between [[ and ]]")
+            raise ValueError(
+                f"found {len(marked)} mentions in {shown(mention)}; accepted: one between [[ and ]]"
+            )
+        checked_text(mention, "a mention in its context")
         left, _, right = mention.partition(f"[[{marked[0]}]]")
         return MentionText(left, marked[0], right)
-    if "text" in mention:
-        text, start, end = mention["text"], mention["start_char"], mention["end_char"]
-        cut = {"context_left": text[:start], "mention": text[start:end], "context_right": text[end:]}
-        return MentionText.from_row({**mention, **cut})
-    return MentionText.from_row(mention)
+    row = checked_mapping(mention, _ACCEPTED)
+    if "text" in row:
+        text, start, end = checked_text(row["text"], "text"), row.get("start_char"), row.get("end_char")
+        if type(start) is not int or type(end) is not int or not 0 <= start < end <= len(text):
+            raise ValueError(
+                f"found a mention from {shown(start)} to {shown(end)} in a text of {len(text)} characters; "
+                "accepted: start_char and end_char within it, end exclusive"
+            )
+        row = {**row, "context_left": text[:start], "mention": text[start:end], "context_right": text[end:]}
+    if not {"context_left", "mention", "context_right"} <= row.keys():
+        raise ValueError(f"found the keys {shown(list(row))}; accepted: {_ACCEPTED}")
+    checked_text(row["mention"], "mention")
+    names = ("context_left", "mention", "context_right", "title", "date")
+    return MentionText(*(checked_text(row.get(name), name, may_be_empty=True) for name in names))
 
 
 def _event_of(event) -> EventText:
-    return EventText(event) if isinstance(event, str) else EventText.from_row(event)
+    if isinstance(event, str):
+        return EventText(checked_text(event, "an event"))
+    row = checked_mapping(event, "a title, or an object with title and description")
+    names = ("title", "description")
+    title, description = (checked_text(row.get(name), name, may_be_empty=True) for name in names)
+    checked_text(f"{title} {description}", "the title and description of an event")
+    return EventText(title, description)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from transformers.pipelines.base import Pipeline
 
-from .event_tokens import longest_input
+from .event_tokens import checked_list, checked_text, longest_input, shown
 from .mention_tokens import NO_TRIGGER, TRIGGER_MARKERS, Mention, mark_trigger
 
 try:
@@ -85,10 +85,10 @@ class EventTypeInductionPipeline(Pipeline):
         Raises:
             ValueError: a mention has no text, or there are fewer mentions than clusters.
         """
-        mentions = [_mention_of(item) for item in inputs]
-        if not 1 <= num_clusters <= len(mentions):
+        mentions = [_mention_of(item) for item in checked_list(inputs, "mentions", "sentence or object")]
+        if type(num_clusters) is not int or not 1 <= num_clusters <= len(mentions):
             raise ValueError(
-                f"{num_clusters} clusters of {len(mentions)} mentions; accepted: 1 to {len(mentions)}"
+                f"{shown(num_clusters)} clusters of {len(mentions)} mentions; accepted: 1 to {len(mentions)}"
             )
         finds = self.model.config.trigger_input == "found"
         looks = finds and not all(mention.has_trigger for mention in mentions)
@@ -120,12 +120,14 @@ def clusters_of(vectors: np.ndarray, num_clusters: int) -> list[int]:
 
 
 def _mention_of(item) -> Mention:
-    if isinstance(item, Mapping):
-        item = Mention(
-            item["text"], item.get("trigger_start", NO_TRIGGER), item.get("trigger_end", NO_TRIGGER)
+    row = item if isinstance(item, Mapping) else {"text": item}
+    text = checked_text(row.get("text"), "a sentence")
+    start, end = row.get("trigger_start", NO_TRIGGER), row.get("trigger_end", NO_TRIGGER)
+    if (start, end) != (NO_TRIGGER, NO_TRIGGER) and (
+        type(start) is not int or type(end) is not int or not 0 <= start < end <= len(text)
+    ):
+        raise ValueError(
+            f"found a trigger from {shown(start)} to {shown(end)} in a text of {len(text)} characters; "
+            "accepted: offsets within it, end exclusive, or -1 for both"
         )
-    else:
-        item = Mention(item)
-    if not isinstance(item.text, str) or not item.text.strip():
-        raise ValueError(f"found {item.text!r}; accepted: a sentence with at least one word")
-    return item
+    return Mention(text, start, end)

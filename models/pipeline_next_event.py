@@ -5,7 +5,13 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 from transformers.pipelines.base import ChunkPipeline
 
+from .event_tokens import checked_list, checked_mapping, shown
 from .pipeline_event_embedding import EventReader, in_order
+
+_ACCEPTED = (
+    'an object such as {"context": ["police chased thief"], "choices": ["thief ran", "rain fell"]}, with '
+    "texts or events in both lists"
+)
 
 
 class NextEventPipeline(EventReader, ChunkPipeline):
@@ -26,12 +32,11 @@ class NextEventPipeline(EventReader, ChunkPipeline):
         )
 
     def preprocess(self, question, choices=None):
-        context, choices = list(question["context"]), list(question.get("choices", choices) or ())
-        if not context or not choices:
-            raise ValueError(
-                f"found {len(context)} events of context and {len(choices)} choices; accepted: at least one "
-                "of each"
-            )
+        question = checked_mapping(question, _ACCEPTED)
+        if "context" not in question:
+            raise ValueError(f"found the keys {shown(list(question))}; accepted: {_ACCEPTED}")
+        context = checked_list(question["context"], "context", "text or event")
+        choices = checked_list(question.get("choices", choices), "choices", "text or event")
         rows = self.read([*context, *choices])
         for place, row in enumerate(rows):
             choice = choices[place - len(context)] if place >= len(context) else None
@@ -82,6 +87,6 @@ class NextEventPipeline(EventReader, ChunkPipeline):
             For each question its choices, best first: `choice`, `score`, a cosine, and `index`.
 
         Raises:
-            ValueError: there is no context or no choice, or an item is no event.
+            ValueError: a question is no such object, there is no context or no choice, or one is no event.
         """
         return super().__call__(inputs, **kwargs)

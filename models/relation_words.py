@@ -87,7 +87,7 @@ def premise(head: str, relation: str) -> str:
     name = relation.strip().removeprefix("~").strip().lower()
     by_lower = {known.lower(): known for known in (*CONCEPTNET, *ATOMIC)}
     if name not in by_lower:
-        raise ValueError(f"unknown relation {relation!r}; accepted: {', '.join(by_lower.values())}")
+        raise ValueError(f"unknown relation {relation[:200]!r}; accepted: {', '.join(by_lower.values())}")
     if (known := by_lower[name]) in CONCEPTNET:
         return f"{head} {CONCEPTNET[known][is_reverse]}"
     forward, first, second = ATOMIC[known]
