@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
+import pytest
+
 from eventformers.errors import SHOWN_CHARACTERS, causes, nearest_name, shown
 from eventformers.files import full_disk
+
+REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 def test_a_long_value_is_truncated() -> None:
@@ -35,3 +42,18 @@ def test_lookalike_letters_are_near() -> None:
     assert nearest_name("prеdicate", names) == "predicate"  # with a Cyrillic letter
     assert nearest_name("Ｏbject", names) == "object"  # with a full-width letter
     assert nearest_name("zzz", names) is None
+
+
+@pytest.mark.parametrize("folder", ["src", "trainers", "model_cards"])
+def test_errors_truncate_the_values_that_they_repeat(folder: str) -> None:
+    """A `!r` in an error repeats a value whole, however long it is; `shown` truncates it."""
+    whole = [
+        f"{path.relative_to(REPOSITORY)}, line {part.lineno}"
+        for path in sorted((REPOSITORY / folder).rglob("*.py"))
+        for fault in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        # The attribute that a module lacks is a name in a program.
+        if isinstance(fault, ast.Raise) and "AttributeError" not in ast.dump(fault)
+        for part in ast.walk(fault)
+        if isinstance(part, ast.FormattedValue) and part.conversion == ord("r")
+    ]
+    assert not whole

@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, shown
 from eventformers.models.event_tokens import ROLES, role_masks, word_index, words_of
 from eventformers.trainers.tokenising import tokenise
 
@@ -53,7 +53,8 @@ def tokenise_events(
     for place, text in enumerate(texts):
         if not text.strip():
             raise EventformersError(
-                f"event {place}: found {dict(events[place])!r}; accepted: an event with a word in some role"
+                f"event {place}: found {shown(dict(events[place]))}; accepted: an event with a word in "
+                "some role"
             )
     encoded, cut = tokenise(tokenizer, texts, max_seq_length, return_offsets_mapping=True)
     offsets = encoded["offset_mapping"].numpy()

@@ -17,7 +17,7 @@ import torch
 from filelock import FileLock
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, shown
 from eventformers.files import write_text
 from eventformers.models.mention_tokens import NO_TRIGGER, Mention
 from eventformers.trainers.tokenising import tokenise
@@ -143,8 +143,8 @@ def back_translate(
     for language, pair in models.items():
         if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
             raise EventformersError(
-                f"translation_models: found {pair!r} for {language}; accepted: a list of two, the model that "
-                "translates to the language and the one that translates back"
+                f"translation_models: found {shown(pair)} for {language}; accepted: a list of two, the "
+                "model that translates to the language and the one that translates back"
             )
     folder = cache or Path(datasets.config.HF_DATASETS_CACHE).expanduser() / "eventformers/back_translation"
     distinct = list(dict.fromkeys(texts))
@@ -227,7 +227,7 @@ class Translator:
             self.model: Any = AutoModelForSeq2SeqLM.from_pretrained(name, use_safetensors=True).eval()
         except (OSError, ValueError, ImportError) as error:
             raise EventformersError(
-                f"cannot load the translation model {name!r}; accepted: id or folder of a "
+                f"cannot load the translation model {shown(name)}; accepted: id or folder of a "
                 "sequence-to-sequence model in safetensors; Marian's tokenizers need the package "
                 f"sentencepiece: {' '.join(str(error).split())[:300]}"
             ) from error

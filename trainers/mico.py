@@ -18,7 +18,7 @@ from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphsConfig
 from eventformers.datasets_scripts.known_pairs import grouped
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, shown
 from eventformers.models.configuration_mico import MicoConfig
 from eventformers.models.modeling_mico import MicoForPreTraining
 from eventformers.trainers.codes import Codes, codes_of, padded, text_column
@@ -201,8 +201,8 @@ def _prepare(
     builder, name, settings = METHOD.training_dataset(recipe)
     if not name.endswith("_pairs"):
         raise EventformersError(
-            f"setting config: found {name!r}; accepted: the premises and alternatives of a graph, a config "
-            "that ends with _pairs"
+            f"setting config: found {shown(name)}; accepted: the premises and alternatives of a graph, a "
+            "config that ends with _pairs"
         )
     splits = cast(DatasetDict, load_built(data, name, builder=builder, **settings))
     if "train" not in splits:

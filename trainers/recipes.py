@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError, UnknownNameError, shown
 
 RECIPES_FOLDER = Path(__file__).parent / "recipes"
 SECTIONS = ("model", "data", "views", "training")
@@ -81,21 +81,24 @@ def _read(method: str, name: str) -> dict[str, Any]:
     if not isinstance(stages, list) or not all(
         isinstance(stage, dict) and isinstance(stage.get("name"), str) for stage in stages
     ):
-        raise EventformersError(f"{path}, stages: found {stages!r}; accepted: a list of mappings with a name")
+        raise EventformersError(
+            f"{path}, stages: found {shown(stages)}; accepted: a list of mappings with a name"
+        )
     names = [stage["name"] for stage in stages]
     if len(set(names)) < len(names):
         raise EventformersError(f"{path}, stages: found {', '.join(names)}; accepted: each name once")
     for stage in stages:
         if not re.fullmatch(r"[\w-]+", stage["name"]):
             raise EventformersError(
-                f"{path}, stages: found the name {stage['name']!r}; accepted: letters, digits, _ and -"
+                f"{path}, stages: found the name {shown(stage['name'])}; accepted: letters, digits, _ and -"
             )
         for key in stage:
             if key not in (*_OF_A_STAGE, *SECTIONS):
                 raise UnknownNameError(f"key of stage {stage['name']}:", str(key), (*_OF_A_STAGE, *SECTIONS))
         if not isinstance(stage.get("stage", ""), str):
             raise EventformersError(
-                f"{path}, stage {stage['name']}: found {stage['stage']!r} as stage; accepted: the name of one"
+                f"{path}, stage {stage['name']}: found {shown(stage['stage'])} as stage; accepted: the "
+                "name of one"
             )
         _check_sections(stage, f"{path}, stage {stage['name']}")
     return content
@@ -106,7 +109,7 @@ def _check_sections(content: Mapping[str, Any], place: str) -> None:
         value = content.get(section, {})
         if not isinstance(value, dict):
             raise EventformersError(
-                f"{place}, section {section}: found {value!r}; accepted: a mapping of settings"
+                f"{place}, section {section}: found {shown(value)}; accepted: a mapping of settings"
             )
 
 
@@ -207,7 +210,9 @@ def apply_settings(recipe: Recipe, settings: Sequence[str], accepted: Mapping[st
 
 def _choose_stages(names: Any, known: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
     if not isinstance(names, list) or not names:
-        raise EventformersError(f"--set stages received {names!r}; accepted: a list of {', '.join(known)}")
+        raise EventformersError(
+            f"--set stages received {shown(names)}; accepted: a list of {', '.join(known)}"
+        )
     for name in names:
         if name not in known:
             raise UnknownNameError("stage of the recipe", str(name), known)
@@ -227,7 +232,7 @@ def read_settings(settings: Sequence[str]) -> dict[str, Any]:
 def _split(setting: str) -> tuple[str, str]:
     key, separator, text = setting.partition("=")
     if not separator or not key:
-        raise EventformersError(f"--set received {setting!r}; accepted: key=value")
+        raise EventformersError(f"--set received {shown(setting)}; accepted: key=value")
     return key, text
 
 
@@ -235,7 +240,7 @@ def _read_value(text: str) -> Any:
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise EventformersError(f"--set received the value {text!r}, which is not YAML") from error
+        raise EventformersError(f"--set received the value {shown(text)}, which is not YAML") from error
     # YAML 1.1 reads 1e-5, without a point, as text.
     if isinstance(value, str):
         try:

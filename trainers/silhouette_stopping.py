@@ -19,7 +19,7 @@ from torch import nn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, shown
 from eventformers.trainers.arguments import EventTrainingArguments
 
 Matrix = npt.NDArray[np.float32]
@@ -197,8 +197,8 @@ def check_silhouette_settings(settings: Mapping[str, Any]) -> None:
     for name, accepted in (("save_strategy", ("epoch", "steps")), ("save_total_limit", (None,))):
         if settings.get(name, accepted[0]) not in accepted:
             raise EventformersError(
-                f"setting {name}: found {settings[name]!r}; accepted with silhouette_window, which chooses "
-                f"among all checkpoints: {' or '.join(str(value or 'null') for value in accepted)}"
+                f"setting {name}: found {shown(settings[name])}; accepted with silhouette_window, which "
+                f"chooses among all checkpoints: {' or '.join(str(value or 'null') for value in accepted)}"
             )
 
 

@@ -18,7 +18,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.trainer_utils import set_seed
 
 from eventformers.datasets_scripts.licenses import UNSPECIFIED, is_open
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.base import EventTrainer
@@ -268,13 +268,13 @@ def _build_head(method: Method, encoder: str, recipe: Recipe) -> EventPreTrained
             head = method.head_class.from_encoder(encoder, **recipe.model)
     except (OSError, SafetensorError) as error:
         raise EventformersError(
-            f"cannot load the encoder {encoder!r}: {' '.join(str(error).split())[:300]}"
+            f"cannot load the encoder {shown(encoder)}: {' '.join(str(error).split())[:300]}"
         ) from error
     for name, weights in head.state_dict().items():
         if count := int((~weights.isfinite()).sum()):
             raise EventformersError(
-                f"the encoder {encoder!r} has {count} numbers in {name} that are NaN or infinite; accepted: "
-                "finite weights"
+                f"the encoder {shown(encoder)} has {count} numbers in {name} that are NaN or infinite; "
+                "accepted: finite weights"
             )
     return head
 

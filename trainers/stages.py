@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.files import write_text
 from eventformers.models.configuration_base import EventConfig
 from eventformers.trainers.checkpoints import (
@@ -129,7 +129,7 @@ def check_stages(recipe: Recipe, config_class: type[EventConfig]) -> None:
     for stage in recipe.stages:
         if not known:
             raise EventformersError(
-                f"stages: found {stage['name']!r}, but {recipe.method} has one stage alone; accepted: a "
+                f"stages: found {shown(stage['name'])}, but {recipe.method} has one stage alone; accepted: a "
                 "recipe without stages"
             )
         if (asked := stage.get("stage", stage["name"])) not in known:

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from eventformers.datasets_scripts.events import Event
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.inference.chain_scorers import Aggregation, ChainScorer, DistinctEvents, check_aggregation
 from eventformers.inference.decoders import Matrix, greedy, informed, row_normalized, viterbi
 from eventformers.protocols import ChosenSettings, ProtocolOutput, Row, choices_output, read_event
@@ -57,7 +57,7 @@ class ChainSettings(ChosenSettings):
         if self.sky not in SKIES:
             raise UnknownNameError("sky", self.sky, SKIES)
         if not isinstance(self.compat, bool):
-            raise EventformersError(f"compat: found {self.compat!r}; accepted: true or false")
+            raise EventformersError(f"compat: found {shown(self.compat)}; accepted: true or false")
 
 
 def choose_next_event(scorer: ChainScorer, rows: Iterable[Row]) -> ProtocolOutput:
@@ -245,7 +245,8 @@ def read_steps(row: Row, number: int) -> tuple[list[list[Event]], list[int]]:
 def _read_events(row: Row, column: str, values: object) -> list[Event]:
     if not isinstance(values, Sequence) or isinstance(values, str):
         raise EventformersError(
-            f"found columns {', '.join(map(str, row))}; accepted: a list of events in the column {column!r}"
+            f"found columns {', '.join(map(str, row))}; accepted: a list of events in the column "
+            f"{shown(column)}"
         )
     return [read_event(value, row, column) for value in values]
 
@@ -253,6 +254,6 @@ def _read_events(row: Row, column: str, values: object) -> list[Event]:
 def _read_label(label: object, choices: int, number: int) -> int:
     if not isinstance(label, int) or not 0 <= label < choices:
         raise EventformersError(
-            f"row {number} has the label {label!r}; accepted: the index of a choice, 0 to {choices - 1}"
+            f"row {number} has the label {shown(label)}; accepted: the index of a choice, 0 to {choices - 1}"
         )
     return label

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, shown
 
 # Paths, ids and titles may hold brackets, which are no markup.
 console = Console(markup=False)
@@ -66,4 +66,6 @@ def batch_size_of(text: str) -> int | Literal["auto"]:
         return "auto"
     if text.isdigit() and int(text) > 0:
         return int(text)
-    raise EventformersError(f"--batch-size: received {text!r}; accepted: auto or an integer of at least 1")
+    raise EventformersError(
+        f"--batch-size: received {shown(text)}; accepted: auto or an integer of at least 1"
+    )

@@ -17,7 +17,7 @@ import torch
 from eventformers.chain_protocols import ChainProtocol, ChainSettings
 from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.malformed import takes_malformed
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, shown
 from eventformers.evaluate_metrics import load_metric
 from eventformers.evaluated_model import (
     TRAINING_RECORD,
@@ -196,8 +196,8 @@ def evaluate(
     variant = "-".join(filter(None, (pooling, event_order, None if usual else record.split, *chosen_ways)))
     if output is not None and encoder.revision is None:
         raise EventformersError(
-            f"the encoder {encoder.name!r} has no revision, so its result has no place; accepted: a model "
-            "that load_encoder loaded, or no output folder"
+            f"the encoder {shown(encoder.name)} has no revision, so its result has no place; accepted: a "
+            "model that load_encoder loaded, or no output folder"
         )
     revision = encoder.revision or "unknown"
     if output is not None and not overwrite:

@@ -15,7 +15,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from eventformers.datasets_scripts.building import build_dataset, build_reports, load_built
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint, joint_fingerprint
 from eventformers.datasets_scripts.malformed import takes_malformed
-from eventformers.errors import DataFormatError, EventformersError
+from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.induction_protocols import unseen_rows
 from eventformers.results import DatasetRecord
 from eventformers.tasks import TASKS, Task
@@ -76,8 +76,8 @@ class TaskData:
                 rows[name] = splits[split]
             else:
                 raise EventformersError(
-                    f"{name}: found the splits {', '.join(splits)}; accepted: data with {split!r}, which is "
-                    "scored"
+                    f"{name}: found the splits {', '.join(splits)}; accepted: data with {shown(split)}, "
+                    "which is scored"
                 )
         return rows
 
@@ -158,7 +158,7 @@ def load_data(task: Task, data: str | Path | None, split: str | None) -> ScoredD
     held = load_task_data(task, data)
     loaded = ScoredData(held, task.choose_split(held.splits, split))
     if not len(loaded.rows):
-        raise EventformersError(f"{data}: the split {loaded.split!r} of {held.config} has no rows")
+        raise EventformersError(f"{data}: the split {shown(loaded.split)} of {held.config} has no rows")
     return loaded
 
 

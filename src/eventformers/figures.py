@@ -7,7 +7,7 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure
 
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, shown
 from eventformers.files import temporary_beside
 
 SUFFIXES = (".png", ".svg")
@@ -21,7 +21,7 @@ def check_suffix(output: Path) -> None:
     """
     if output.suffix.lower() not in SUFFIXES:
         raise EventformersError(
-            f"{output}: found the suffix {output.suffix!r}; accepted: {' or '.join(SUFFIXES)}"
+            f"{output}: found the suffix {shown(output.suffix)}; accepted: {' or '.join(SUFFIXES)}"
         )
 
 

@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from eventformers.datasets_scripts.hierarchy_files import DOMAINS
 from eventformers.datasets_scripts.hierarchy_files import TASKS as DATA_TASKS
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.evaluate_metrics.hierarchy_recall.hierarchy_recall_impl import RECALL_AT
 from eventformers.inference.candidate_index import Candidates, PooledIndex
 from eventformers.inference.encode import Positions, Vectors
@@ -87,23 +87,23 @@ class GroundingSettings(ChosenSettings):
                 raise UnknownNameError(name, str(getattr(self, name)), known)
         if not isinstance(self.hierarchies_only, bool):
             raise EventformersError(
-                f"hierarchies_only: found {self.hierarchies_only!r}; accepted: true or false"
+                f"hierarchies_only: found {shown(self.hierarchies_only)}; accepted: true or false"
             )
         if self.reranker is not None and not (isinstance(self.reranker, str) and self.reranker):
-            raise EventformersError(f"reranker: found {self.reranker!r}; accepted: a folder or a Hub id")
+            raise EventformersError(f"reranker: found {shown(self.reranker)}; accepted: a folder or a Hub id")
         check_retriever_weight(self.retriever_weight)
         # 30 and 30.0 are one setting, which results name alike.
         object.__setattr__(self, "retriever_weight", float(self.retriever_weight))
         for name in ("candidates", "depth"):
             number = getattr(self, name)
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-                raise EventformersError(f"{name}: found {number!r}; accepted: 1 or more")
+                raise EventformersError(f"{name}: found {shown(number)}; accepted: 1 or more")
         threshold = self.threshold
         if threshold is None:
             return
         if isinstance(threshold, bool) or not isinstance(threshold, (int, float)) or not 0 < threshold < 1:
             raise EventformersError(
-                f"threshold: found {threshold!r}; accepted: a probability between 0 and 1"
+                f"threshold: found {shown(threshold)}; accepted: a probability between 0 and 1"
             )
 
     @property
@@ -234,7 +234,7 @@ def link_events(model: GroundingModel, data: GroundingData, *, settings: Groundi
         chosen_on, held = DEVELOPMENT_SPLIT, _Mentions(data.development, knowledge)
     else:
         raise EventformersError(
-            f"found no split {DEVELOPMENT_SPLIT!r} to choose a threshold on; accepted: data with it, or "
+            f"found no split {shown(DEVELOPMENT_SPLIT)} to choose a threshold on; accepted: data with it, or "
             "threshold=NUMBER"
         )
     found = knowledge.scored(mentions, settings)
@@ -458,7 +458,7 @@ class _Mentions:
             gold = row.get("event_ids")
             if isinstance(gold, str) or not isinstance(gold, Sequence) or not gold:
                 raise EventformersError(
-                    f"mention {row.get('mention_id', len(self.texts))} has the gold events {gold!r}; "
+                    f"mention {row.get('mention_id', len(self.texts))} has the gold events {shown(gold)}; "
                     "accepted: at least one id, the atomic event first"
                 )
             parts = [_text(row, name) for name in ("context_left", "mention", "context_right")]
@@ -496,6 +496,6 @@ def _text(row: Row, column: str) -> str:
     value = row.get(column)
     if not isinstance(value, str):
         raise EventformersError(
-            f"found columns {', '.join(map(str, row))}; accepted: a text in the column {column!r}"
+            f"found columns {', '.join(map(str, row))}; accepted: a text in the column {shown(column)}"
         )
     return value

@@ -16,7 +16,7 @@ from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, ge
 from huggingface_hub.errors import HfHubHTTPError, RevisionNotFoundError
 
 from eventformers import __version__
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, shown
 from eventformers.hub_errors import LOG_IN, RERUN, hub_faults
 from eventformers.hub_folders import LocalRepository, find_release, read_folder
 from eventformers.hub_plan import (
@@ -113,7 +113,8 @@ def push(
     owner = repo_id.partition("/")[0]
     if everything and "/" in repo_id:
         raise EventformersError(
-            f"--repo-id: received {repo_id!r}; accepted with --everything: the owner alone, such as {owner}"
+            f"--repo-id: received {shown(repo_id)}; accepted with --everything: the owner alone, such as "
+            f"{owner}"
         )
     named = [(local, f"{repo_id}/{local.name}" if everything else repo_id) for local in found]
     for local, name in named:

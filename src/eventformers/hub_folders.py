@@ -12,7 +12,7 @@ from typing import Any, Literal
 from eventformers.datasets_scripts import build_reports
 from eventformers.datasets_scripts.dataset_card import built_configs
 from eventformers.datasets_scripts.licenses import is_open
-from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
+from eventformers.errors import DataFormatError, EventformersError, UnknownNameError, shown
 from eventformers.registration import CONFIGURATIONS
 from eventformers.results import read_result
 from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER
@@ -212,8 +212,8 @@ def _read_config(folder: Path) -> dict[str, Any]:
     model_type = config.get("model_type") if isinstance(config, dict) else None
     if model_type not in CONFIGURATIONS:
         raise EventformersError(
-            f"{path}: found model_type {model_type!r}; accepted: {', '.join(sorted(CONFIGURATIONS))}. If a "
-            "newer release wrote it, update eventformers"
+            f"{path}: found model_type {shown(model_type)}; accepted: {', '.join(sorted(CONFIGURATIONS))}. "
+            "If a newer release wrote it, update eventformers"
         )
     return config
 

@@ -15,7 +15,7 @@ from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, R
 from huggingface_hub.utils import validate_repo_id
 
 from eventformers.datasets_scripts.dataset_card import built_configs
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, shown
 from eventformers.hub_errors import hub_faults
 from eventformers.hub_folders import WEIGHTS, LocalRepository
 from eventformers.trainers.base import PUSH_SIGNATURE
@@ -112,12 +112,13 @@ def check_repo_id(repo_id: str, local: LocalRepository) -> None:
         raise EventformersError(f"--repo-id: {error}") from error
     if repo_id.count("/") != 1:
         raise EventformersError(
-            f"--repo-id: received {repo_id!r}; accepted: ORG/NAME, your own name or an organization's first"
+            f"--repo-id: received {shown(repo_id)}; accepted: ORG/NAME, your own name or an organization's "
+            "first"
         )
     owner, _, name = repo_id.partition("/")
     if local.kind == "metric" and name != local.name:
         raise EventformersError(
-            f"--repo-id: received {repo_id!r}; accepted for this metric: {owner}/{local.name}, since "
+            f"--repo-id: received {shown(repo_id)}; accepted for this metric: {owner}/{local.name}, since "
             "evaluate.load looks for a file of the repository's name"
         )
 
@@ -131,7 +132,7 @@ def check_revision(name: str, option: str) -> None:
     allowed = all(letter.isascii() and (letter.isalnum() or letter in "._-/+") for letter in name)
     if not name or not allowed or name.startswith(("-", "/", "refs/")) or ".." in name or name.endswith("/"):
         raise EventformersError(
-            f"{option}: received {name!r}; accepted: letters, digits and the signs . _ - + / within"
+            f"{option}: received {shown(name)}; accepted: letters, digits and the signs . _ - + / within"
         )
     if name == STAGING:
         raise EventformersError(f"{option}: {STAGING} is the branch that every push uses in between")
@@ -250,8 +251,8 @@ def _check_content(api: HfApi, plan: PushPlan) -> None:
         held = _held(api, plan, "config.json").get("model_type")
         if held != plan.local.model_type:
             raise EventformersError(
-                f"{plan.repo_id} holds another model (model_type {held!r}, and not "
-                f"{plan.local.model_type!r}); choose another name, or pass --overwrite"
+                f"{plan.repo_id} holds another model (model_type {shown(held)}, and not "
+                f"{shown(plan.local.model_type)}); choose another name, or pass --overwrite"
             )
     if plan.local.kind == "dataset" and "README.md" in changed:
         missing = sorted(set(_held_configs(api, plan)) - set(plan.local.configs))

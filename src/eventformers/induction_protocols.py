@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.inference.clustering import (
     by_size,
     cluster_affinity,
@@ -85,10 +85,10 @@ class InductionSettings(ChosenSettings):
             if value not in known:
                 raise UnknownNameError(kind, str(value), [name for name in known if name is not None])
         if self.manifold is not None and not isinstance(self.manifold, bool):
-            raise EventformersError(f"manifold: found {self.manifold!r}; accepted: true or false")
+            raise EventformersError(f"manifold: found {shown(self.manifold)}; accepted: true or false")
         number = self.num_clusters
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
-            raise EventformersError(f"num_clusters: found {number!r}; accepted: 1 or more")
+            raise EventformersError(f"num_clusters: found {shown(number)}; accepted: 1 or more")
         if number is not None and self.method == "affinity":
             raise EventformersError(
                 "num_clusters with method affinity, which finds the number itself; accepted: one of them"
@@ -268,7 +268,8 @@ def _unseen_mentions(rows: Iterable[Row]) -> _Unseen:
     for column in ("text", "event_type", "seen"):
         if held and column not in held[0]:
             raise EventformersError(
-                f"found columns {', '.join(map(str, held[0]))}; accepted: mentions with the column {column!r}"
+                f"found columns {', '.join(map(str, held[0]))}; accepted: mentions with the column "
+                f"{shown(column)}"
             )
     typed = unseen_rows(held)
     if not typed:

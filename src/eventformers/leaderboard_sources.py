@@ -15,7 +15,7 @@ from huggingface_hub import EvalResult, EvalResultEntry, parse_eval_result_entri
 from huggingface_hub.repocard_data import model_index_to_eval_results
 
 from eventformers.datasets_scripts.dataset_card import read_front_matter
-from eventformers.errors import DataFormatError, EventformersError
+from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.results import NO_START, TaskResult, read_notes, read_result
 from eventformers.tasks import TASKS
 
@@ -330,5 +330,5 @@ def _split(task: str, told: str | None) -> str:
 def _number(value: object, path: Path) -> float | None:
     """A score; None for NaN and infinity."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise DataFormatError(path, None, f"the value {value!r}", "a number")
+        raise DataFormatError(path, None, f"the value {shown(value)}", "a number")
     return float(value) if math.isfinite(value) else None

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from eventformers.datasets_scripts.events import Event, event_text
 from eventformers.datasets_scripts.known_pairs import KnownPairs, pairs_of_texts
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, shown
 from eventformers.inference.neighbour_votes import VoteSettings, voted_ranking
 from eventformers.inference.ranking import FilteredRanks, RankingQueries, rank_by_cosine, ranking_queries
 from eventformers.inference.unit_vectors import rounded_cosines, unit_vectors
@@ -262,7 +262,7 @@ def _voters(other_splits: Mapping[str, Iterable[Row]]) -> KnownPairs:
     """The pairs whose premises vote: those of the training split alone."""
     if VOTING_SPLIT not in other_splits:
         raise EventformersError(
-            f"re-ranking takes its votes from the split {VOTING_SPLIT!r}; found beside the scored one: "
+            f"re-ranking takes its votes from the split {shown(VOTING_SPLIT)}; found beside the scored one: "
             f"{', '.join(other_splits) or 'none'}; accepted: another scored split of data that has it"
         )
     pairs = [(_text(row, "premise"), _text(row, "alternative")) for row in other_splits[VOTING_SPLIT]]
@@ -361,7 +361,7 @@ def read_event(value: object, row: Row, column: str) -> Event:
     if not isinstance(value, Mapping) or not {"subject", "predicate", "object"} <= value.keys():
         raise EventformersError(
             f"found columns {', '.join(map(str, row))}; accepted: an event with subject, predicate and "
-            f"object in the column {column!r}"
+            f"object in the column {shown(column)}"
         )
     return {"subject": value["subject"], "predicate": value["predicate"], "object": value["object"]}
 
@@ -371,7 +371,7 @@ def _text(row: Row, column: str) -> str:
     text = row.get(column)
     if not isinstance(text, str):
         raise EventformersError(
-            f"found columns {', '.join(map(str, row))}; accepted: a text in the column {column!r}"
+            f"found columns {', '.join(map(str, row))}; accepted: a text in the column {shown(column)}"
         )
     return text
 
@@ -389,11 +389,12 @@ def read_question(row: Row, number: int) -> tuple[list[str], int]:
     premise, alternatives, label = _text(row, "premise"), row.get("alternatives"), row.get("label")
     if not isinstance(alternatives, Sequence) or len(alternatives) < 2:
         raise EventformersError(
-            f"row {number} ({premise!r}) has the alternatives {alternatives!r}; accepted: two or more"
+            f"row {number} ({shown(premise)}) has the alternatives {shown(alternatives)}; accepted: two or "
+            "more"
         )
     if not isinstance(label, int) or not 0 <= label < len(alternatives):
         raise EventformersError(
-            f"row {number} ({premise!r}) has the label {label!r}; accepted: the index of an alternative, "
-            f"0 to {len(alternatives) - 1}"
+            f"row {number} ({shown(premise)}) has the label {shown(label)}; accepted: the index of an "
+            f"alternative, 0 to {len(alternatives) - 1}"
         )
     return [premise, *cast("Sequence[str]", alternatives)], label

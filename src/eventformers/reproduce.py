@@ -19,7 +19,7 @@ from eventformers.datasets_scripts.chain_settings import CHAIN_SETTINGS
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint, joint_fingerprint
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.encoders import resolve_encoder
-from eventformers.errors import DataFormatError, EventformersError
+from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.evaluation_data import load_task_data
 from eventformers.inference.loading import folder_revision, model_revision
 from eventformers.paper_tables import get_table
@@ -475,7 +475,7 @@ def _encoder_identity(encoder: str | None) -> str:
         AutoConfig.from_pretrained(source)
     except (OSError, ValueError) as error:
         raise EventformersError(
-            f"cannot load the encoder {source!r}: {' '.join(str(error).split())[:300]}"
+            f"cannot load the encoder {shown(source)}: {' '.join(str(error).split())[:300]}"
         ) from error
     return f"{source}@{model_revision(source)}"
 

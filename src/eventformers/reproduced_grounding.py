@@ -15,7 +15,7 @@ from filelock import FileLock
 from eventformers.baselines import get_baseline
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.encoders import resolve_encoder
-from eventformers.errors import DataFormatError, EventformersError
+from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.evaluated_model import SharedEncoders
 from eventformers.evaluation import evaluate
 from eventformers.evaluation_data import TaskData, load_task_data
@@ -168,8 +168,8 @@ class GroundingPlanner:
         usual = replace(settings, domain="wikipedia")
         if DEVELOPMENT_SPLIT not in self._load(_LINKING, usual).splits:
             raise EventformersError(
-                f"found no split {DEVELOPMENT_SPLIT!r} of Wikipedia to choose a threshold on; accepted: data "
-                "with it"
+                f"found no split {shown(DEVELOPMENT_SPLIT)} of Wikipedia to choose a threshold on; "
+                "accepted: data with it"
             )
         return self._measurement(_LINKING, DEVELOPMENT_SPLIT, usual)
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import bootstrap
 
 from eventformers.datasets_scripts.malformed import takes_malformed
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, shown
 from eventformers.evaluation_data import load_data
 from eventformers.results import TaskResult, require_same_data
 from eventformers.tasks import get_task
@@ -83,7 +83,9 @@ def paired_bootstrap(
     if not ((both >= 0) & (both <= 1)).all():
         raise EventformersError("found answers outside of 0 to 1; accepted: true, false or a share")
     if not isinstance(num_resamples, int) or num_resamples < 1:
-        raise EventformersError(f"num_resamples is {num_resamples!r}; accepted: an integer of at least 1")
+        raise EventformersError(
+            f"num_resamples is {shown(num_resamples)}; accepted: an integer of at least 1"
+        )
     gain, count = _by_cluster(100 * (first - second), clusters)
     difference = float(gain.sum() / count.sum())
     if len(gain) == 1:

@@ -19,7 +19,7 @@ from eventformers.chain_protocols import ChainProtocol
 from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.inference.chain_scorers import ChainScorer
 from eventformers.inference.encode import Vectors
 from eventformers.protocols import Embed, JsonValue, Protocol
@@ -206,7 +206,7 @@ def load_training_chains(data: str | Path | None) -> TrainingChains:
     if TRAINING_SPLIT not in splits or not len(splits[TRAINING_SPLIT]):
         raise EventformersError(
             f"{data}: found the splits {', '.join(splits)} of {TRAINING_CONFIG}; accepted: a split "
-            f"{TRAINING_SPLIT!r} with chains to train on"
+            f"{shown(TRAINING_SPLIT)} with chains to train on"
         )
     rows: Dataset = splits[TRAINING_SPLIT]
     return TrainingChains(
@@ -265,7 +265,7 @@ def evaluate_chain_baseline(
     if CHAIN_BASELINES[name].needs_gensim:
         able += [other.name for other in SIMILARITY_TASKS]
     if task not in able:
-        raise EventformersError(f"{name} cannot do the task {task!r}; accepted: {', '.join(able)}")
+        raise EventformersError(f"{name} cannot do the task {shown(task)}; accepted: {', '.join(able)}")
     if trained is not None and (trained.name != name or settings is not None):
         raise EventformersError(
             f"{name}: found {trained.name} trained already; accepted: the same baseline, without settings"
@@ -285,9 +285,9 @@ def evaluate_chain_baseline(
         seen = baseline.chains.documents.intersection(rows["document_id"])
         if seen:
             raise EventformersError(
-                f"{len(seen):,} documents of the split {opened.record.split!r} are among the training "
-                f"chains, such as {min(seen)!r}; accepted: data of the same test_share, validation_share "
-                "and split_seed"
+                f"{len(seen):,} documents of the split {shown(opened.record.split)} are among the training "
+                f"chains, such as {shown(min(seen))}; accepted: data of the same test_share, "
+                "validation_share and split_seed"
             )
     title = CHAIN_BASELINES[name].title
     revision = settings_revision(baseline.record, str(baseline.seed))

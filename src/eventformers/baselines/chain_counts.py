@@ -19,7 +19,7 @@ import numpy as np
 
 from eventformers.datasets_scripts.chain_readers import PRONOUNS
 from eventformers.datasets_scripts.events import Event
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, shown
 from eventformers.inference.chain_scorers import Scores, check_questions
 
 Role: TypeAlias = Literal["subject", "object", ""]
@@ -55,12 +55,16 @@ class CountSettings:
             EventformersError: a number is out of its range.
         """
         if not isinstance(self.window, int) or self.window < 1:
-            raise EventformersError(f"window is {self.window!r}; accepted: an integer of at least 1")
+            raise EventformersError(f"window is {shown(self.window)}; accepted: an integer of at least 1")
         for name in ("back_off", "unshared"):
             if not 0 < getattr(self, name) <= 1:
-                raise EventformersError(f"{name} is {getattr(self, name)!r}; accepted: above 0 and at most 1")
+                raise EventformersError(
+                    f"{name} is {shown(getattr(self, name))}; accepted: above 0 and at most 1"
+                )
         if not self.history_weight > 0:
-            raise EventformersError(f"history_weight is {self.history_weight!r}; accepted: a number above 0")
+            raise EventformersError(
+                f"history_weight is {shown(self.history_weight)}; accepted: a number above 0"
+            )
 
 
 @dataclass

@@ -20,7 +20,7 @@ from eventformers.baselines.event_networks import (
 )
 from eventformers.baselines.word_vectors import WordVectors, role_words
 from eventformers.datasets_scripts.events import Event
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.inference.chain_scorers import (
     ChainScorer,
     DistinctEvents,
@@ -81,16 +81,16 @@ class NetworkSettings:
         for field in fields(self):
             value = getattr(self, field.name)
             if field.type == "int" and (not isinstance(value, int) or value < 1):
-                raise EventformersError(f"{field.name} is {value!r}; accepted: an integer of at least 1")
+                raise EventformersError(f"{field.name} is {shown(value)}; accepted: an integer of at least 1")
         for name in ("learning_rate", "margin"):
             if not getattr(self, name) > 0:
-                raise EventformersError(f"{name} is {getattr(self, name)!r}; accepted: a number above 0")
+                raise EventformersError(f"{name} is {shown(getattr(self, name))}; accepted: a number above 0")
         if not self.weight_decay >= 0:
-            raise EventformersError(f"weight_decay is {self.weight_decay!r}; accepted: 0 or more")
+            raise EventformersError(f"weight_decay is {shown(self.weight_decay)}; accepted: 0 or more")
         if not 0 <= self.chain_argument <= 1:
-            raise EventformersError(f"chain_argument is {self.chain_argument!r}; accepted: 0 to 1")
+            raise EventformersError(f"chain_argument is {shown(self.chain_argument)}; accepted: 0 to 1")
         if not 0 <= self.dropout < 1:
-            raise EventformersError(f"dropout is {self.dropout!r}; accepted: at least 0 and below 1")
+            raise EventformersError(f"dropout is {shown(self.dropout)}; accepted: at least 0 and below 1")
 
 
 @dataclass(frozen=True)

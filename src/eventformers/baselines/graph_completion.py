@@ -29,7 +29,7 @@ from eventformers.baselines.knowledge_graph_embeddings import (
 from eventformers.baselines.measuring import open_task, settings_revision
 from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.relation_templates import DIRECTIONS
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.inference.loading import find_device
 from eventformers.inference.ranking import (
     FilteredRanks,
@@ -76,7 +76,7 @@ def number_graph(splits: Mapping[str, Dataset]) -> NumberedGraph:
     """
     if TRAINING_SPLIT not in splits or not len(splits[TRAINING_SPLIT]):
         raise EventformersError(
-            f"the graph has the splits {', '.join(splits)}; accepted: a split {TRAINING_SPLIT!r} with "
+            f"the graph has the splits {', '.join(splits)}; accepted: a split {shown(TRAINING_SPLIT)} with "
             "triples to train on"
         )
     entities: dict[str, int] = {}
@@ -137,7 +137,7 @@ def entity_queries(graph: NumberedGraph, pairs: Mapping[str, Dataset], split: st
         if name not in graph.triples or directions != list(DIRECTIONS) * len(graph.triples[name]):
             found = len(graph.triples.get(name, ()))
             raise EventformersError(
-                f"the split {name!r} has {found:,} triples and {len(rows):,} pairs; accepted: for each "
+                f"the split {shown(name)} has {found:,} triples and {len(rows):,} pairs; accepted: for each "
                 "triple a forward and a reverse pair, built from the same files"
             )
     queries = ranking_queries(
@@ -213,7 +213,9 @@ def evaluate_embeddings(
     chosen = get_task(task)
     if not chosen.ranks_in_graph:
         accepted = ", ".join(other.name for other in TASKS.values() if other.ranks_in_graph)
-        raise EventformersError(f"{name} completes graphs; received the task {task!r}; accepted: {accepted}")
+        raise EventformersError(
+            f"{name} completes graphs; received the task {shown(task)}; accepted: {accepted}"
+        )
     require_pykeen()
     opened = open_task(chosen, data, split)
     triples = load_built(data, chosen.config.removesuffix(_PAIRS), builder=chosen.dataset)

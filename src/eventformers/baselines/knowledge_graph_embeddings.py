@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 
 from eventformers.datasets_scripts.relation_templates import Direction
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError, UnknownNameError, shown
 
 if TYPE_CHECKING:
     from pykeen.models import ERModel
@@ -65,12 +65,14 @@ class EmbeddingSettings:
         for name in ("dimension", "epochs", "batch_size", "negatives"):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
-                raise EventformersError(f"{name} is {value!r}; accepted: an integer of at least 1")
+                raise EventformersError(f"{name} is {shown(value)}; accepted: an integer of at least 1")
         if not self.learning_rate > 0:
-            raise EventformersError(f"learning_rate is {self.learning_rate!r}; accepted: a number above 0")
+            raise EventformersError(
+                f"learning_rate is {shown(self.learning_rate)}; accepted: a number above 0"
+            )
         if not 0 <= self.label_smoothing < 1:
             raise EventformersError(
-                f"label_smoothing is {self.label_smoothing!r}; accepted: at least 0 and below 1"
+                f"label_smoothing is {shown(self.label_smoothing)}; accepted: at least 0 and below 1"
             )
         if self.unseen not in UNSEEN_ENTITIES:
             raise UnknownNameError("treatment of unseen entities", self.unseen, UNSEEN_ENTITIES)

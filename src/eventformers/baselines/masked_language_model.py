@@ -27,7 +27,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel, P
 
 from eventformers.baselines.measuring import open_task
 from eventformers.encoders import resolve_encoder
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, shown
 from eventformers.inference.length_batches import equal_length_batches
 from eventformers.inference.loading import (
     find_device,
@@ -81,7 +81,7 @@ class MaskedLanguageModel:
             EventformersError: an alternative has no token, or the batch size is no positive integer.
         """
         if batch_size is not None and batch_size < 1:
-            raise EventformersError(f"batch_size is {batch_size!r}; accepted: a positive integer")
+            raise EventformersError(f"batch_size is {shown(batch_size)}; accepted: a positive integer")
         self.truncated = 0
         encoded = [self._encode(premise, alternative) for premise, alternative in pairs]
         owners = np.repeat(np.arange(len(encoded)), [len(places) for _, places in encoded])
@@ -115,7 +115,7 @@ class MaskedLanguageModel:
         places = [place for place, end in enumerate(ends) if not is_special[place] and end > boundary]
         if not places:
             raise EventformersError(
-                f"the alternative {alternative!r} has no token; accepted: at least one word"
+                f"the alternative {shown(alternative)} has no token; accepted: at least one word"
             )
         excess = len(ids) - self.max_length
         if excess <= 0:
@@ -270,7 +270,7 @@ def evaluate_masked_language_model(
     able = [other.name for other in TASKS.values() if other.metric == _METRIC and not other.reads_chains]
     if chosen.name not in able:
         raise EventformersError(
-            f"a masked language model scores multiple choice; received the task {task!r}; accepted: "
+            f"a masked language model scores multiple choice; received the task {shown(task)}; accepted: "
             f"{', '.join(able)}"
         )
     opened = open_task(chosen, data, split)
@@ -282,8 +282,8 @@ def evaluate_masked_language_model(
     )
     if output is not None and loaded.revision is None:
         raise EventformersError(
-            f"the model {loaded.name!r} has no revision, so its result has no place; accepted: a model that "
-            "load_masked_language_model loaded, or no output folder"
+            f"the model {shown(loaded.name)} has no revision, so its result has no place; accepted: a "
+            "model that load_masked_language_model loaded, or no output folder"
         )
     name, revision = f"{loaded.name}, masked LM", loaded.revision or "unknown"
     opened.check_place(output, name, revision, overwrite=overwrite)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eventformers.datasets_scripts.events import Event
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, shown
 from eventformers.inference.chain_scorers import EncoderChainScorer
 
 ROLES = ("subject", "predicate", "object")
@@ -48,7 +48,7 @@ class WordVectorSettings:
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
-                raise EventformersError(f"{name} is {value!r}; accepted: an integer of at least 1")
+                raise EventformersError(f"{name} is {shown(value)}; accepted: an integer of at least 1")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError, UnknownNameError, shown
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
@@ -36,9 +36,9 @@ def resolver_of(coreference: str | Resolver) -> str | Resolver:
     try:
         found = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
-        raise EventformersError(f"no coreference function {coreference!r}: {error}") from error
+        raise EventformersError(f"no coreference function {shown(coreference)}: {error}") from error
     if not callable(found):
-        raise EventformersError(f"{coreference!r} is no function; accepted: one that takes a spaCy Doc")
+        raise EventformersError(f"{shown(coreference)} is no function; accepted: one that takes a spaCy Doc")
     return found
 
 
@@ -113,7 +113,7 @@ def _of_callable(doc: Doc, resolver: Resolver) -> Iterator[list[Span]]:
                 start, end = mention
                 if not (isinstance(start, int) and isinstance(end, int) and 0 <= start < end <= len(doc)):
                     raise EventformersError(
-                        f"the coreference function gave the mention {mention!r} in a text of {len(doc)}"
+                        f"the coreference function gave the mention {shown(mention)} in a text of {len(doc)}"
                         " tokens; accepted: a Span, or (first token, token behind the last)"
                     )
                 spans.append(doc[start:end])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from eventformers.datasets_scripts.chain_readers import REPORTING_PREDICATES, EventFilter, RawEvent
 from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.protagonist_chains import distinct_events
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.extraction.chains import ExtractedChain, chain_ids, find_chains
 from eventformers.extraction.coreference import Resolver, coreference_clusters, resolver_of
 from eventformers.extraction.counts import ExtractionCounts
@@ -256,7 +256,7 @@ def load_pipeline(name: str | Path) -> Language:
     except (OSError, ValueError, ImportError) as error:
         reason = " ".join(str(error).split())
         known = f": {reason}" if Path(name).exists() else ""
-        raise EventformersError(f"no spaCy pipeline {str(name)!r}{known}; {GET_A_PIPELINE}") from error
+        raise EventformersError(f"no spaCy pipeline {shown(str(name))}{known}; {GET_A_PIPELINE}") from error
     # The components tell less than a parse: a tokenizer may tag and parse by itself.
     check_annotation(pipeline(_PROBE))
     return pipeline

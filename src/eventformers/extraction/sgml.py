@@ -13,7 +13,7 @@ from html.entities import html5
 from pathlib import Path
 
 from eventformers.datasets_scripts.raw_files import read_lines
-from eventformers.errors import DataFormatError
+from eventformers.errors import DataFormatError, shown
 
 ACCEPTED_SGML = '<DOC id="…" type="…"> … <TEXT> <P> … </P> </TEXT> </DOC>, one document after the other'
 
@@ -79,7 +79,7 @@ class _Scanner:
             raise self._fault(line, "a declaration of entities")
         text = _DECLARATION.sub("", text)
         if (cut := _OPEN_TAG.search(text)) is not None:
-            raise self._fault(line, f"the tag {cut.group()[:40]!r} that does not end on its line")
+            raise self._fault(line, f"the tag {shown(cut.group()[:40])} that does not end on its line")
         if not text.strip():
             self._end_paragraph()
             return
@@ -141,7 +141,7 @@ class _Scanner:
         if not text.strip():
             return
         if self.document is None:
-            raise self._fault(line, f"the text {text.strip()[:40]!r} outside of a document")
+            raise self._fault(line, f"the text {shown(text.strip()[:40])} outside of a document")
         if self.in_text:
             self.words += decoded(text).split()
         elif self.identifier is not None:

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, shown
 from eventformers.files import whole_folder
 from eventformers.inference.candidate_index import CandidateIndex, SearchKind
 from eventformers.inference.encode import Vectors
@@ -243,8 +243,8 @@ def _rows(events: Dataset, by_language: bool) -> list[EventRow]:
     if repeated:
         event_id, language = repeated[0]
         raise EventformersError(
-            f"{len(repeated):,} events stand several times, the first {event_id!r}"
-            f"{f' in {language!r}' if language else ''}; accepted: one row for each event"
+            f"{len(repeated):,} events stand several times, the first {shown(event_id)}"
+            f"{f' in {shown(language)}' if language else ''}; accepted: one row for each event"
             f"{' and language' if by_language else ''}"
         )
     return sorted(rows, key=lambda row: row["language"]) if by_language else rows

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import faiss
 import numpy as np
 
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.inference.encode import Positions, Vectors
 from eventformers.inference.exact_search import BLOCK_MEBIBYTES, ExactSearch, Found
 
@@ -237,7 +237,7 @@ def _check_distinct(event_ids: Sequence[str], events: Positions, language: str) 
         where = f" in {language!r}" if language else ""
         raise EventformersError(
             f"{len(repeated):,} events stand several times among the candidates{where}, the first "
-            f"{event_ids[repeated[0]]!r}; accepted: each event once"
+            f"{shown(event_ids[repeated[0]])}; accepted: each event once"
         )
 
 

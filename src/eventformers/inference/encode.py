@@ -21,7 +21,7 @@ from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts.events import EventOrder
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, shown
 from eventformers.inference.event_inputs import EventInputs, RoleInputs, TextInputs, TokenRow
 from eventformers.inference.event_reader import EventLike, values_of
 from eventformers.inference.latest_answer import LatestAnswer, digest_of
@@ -199,7 +199,9 @@ class EventEncoder:
             EventformersError: the batch size is no positive integer, or memory ran out.
         """
         if batch_size != "auto" and (not isinstance(batch_size, int) or batch_size < 1):
-            raise EventformersError(f"batch_size is {batch_size!r}; accepted: a positive integer or 'auto'")
+            raise EventformersError(
+                f"batch_size is {shown(batch_size)}; accepted: a positive integer or 'auto'"
+            )
         self.truncated = 0
         device = self.model.device
         on_cpu = device.type == "cpu"

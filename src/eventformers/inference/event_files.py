@@ -129,7 +129,7 @@ def embed_file(
     """
     source, target = Path(input), Path(output)
     if target.suffix.lower() != ".parquet":
-        raise EventformersError(f"{target}: found the suffix {target.suffix!r}; accepted: .parquet")
+        raise EventformersError(f"{target}: found the suffix {shown(target.suffix)}; accepted: .parquet")
     if target.is_dir():
         raise EventformersError(f"{target}: a folder; accepted: a file to write")
     if onnx:
@@ -199,7 +199,7 @@ def _onnx_encoder(
     # "cuda" and "float16" cannot be granted, and nothing else than what was asked for is to be computed.
     for name, asked, accepted in (("device", device, "cpu"), ("dtype", dtype, "float32")):
         if asked is not None and str(asked).removeprefix("torch.") != accepted:
-            raise EventformersError(f"{name} is {str(asked)!r} with ONNX; accepted: {accepted}")
+            raise EventformersError(f"{name} is {shown(str(asked))} with ONNX; accepted: {accepted}")
     return load_onnx_encoder(model, pooling=pooling, event_order=event_order)
 
 

@@ -154,7 +154,7 @@ def file_values(path: str | Path) -> Iterator[tuple[Path, int | None, object]]:
         return ((path, line, text) for line, text in read_lines(path))
     if kind == ".parquet" and suffixes[-1] == ".parquet":
         return _parquet_rows(path)
-    raise EventformersError(f"{path}: found the suffix {path.suffix!r}; accepted: {ACCEPTED_FILES}")
+    raise EventformersError(f"{path}: found the suffix {shown(path.suffix)}; accepted: {ACCEPTED_FILES}")
 
 
 def _check_names(
@@ -167,7 +167,7 @@ def _check_names(
     for name in found - _KNOWN:
         if meant := lookalike(str(name), COLUMNS):
             raise DataFormatError(
-                path, line, f"the {what} {shown(name)} (did you mean {meant!r}?)", ACCEPTED_NAMES
+                path, line, f"the {what} {shown(name)} (did you mean {shown(meant)}?)", ACCEPTED_NAMES
             )
     if not found.isdisjoint(_COMPLETE) or found >= _ROLES:
         return

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from scipy.special import expit, log_softmax
 
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, shown
 from eventformers.evaluate_metrics.event_linking.event_linking_impl import event_linking
 from eventformers.inference.candidate_index import Candidates
 from eventformers.inference.encode import Positions, Vectors
@@ -125,7 +125,7 @@ def check_retriever_weight(weight: float, *, with_reranker: bool = True) -> None
     """
     is_number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
     if not is_number or not math.isfinite(weight) or weight < 0:
-        raise EventformersError(f"retriever_weight: found {weight!r}; accepted: a number from 0")
+        raise EventformersError(f"retriever_weight: found {shown(weight)}; accepted: a number from 0")
     if weight and not with_reranker:
         raise EventformersError(
             f"retriever_weight: found {weight} where nothing ranks anew; accepted: 0, or a reranker, too"

@@ -115,7 +115,7 @@ def _read(path: Path, counts: SkippedRows) -> Iterator[TextMention]:
         ):
             yield from of_line
     else:
-        raise EventformersError(f"{path}: found the suffix {path.suffix!r}; accepted: {ACCEPTED_FILES}")
+        raise EventformersError(f"{path}: found the suffix {shown(path.suffix)}; accepted: {ACCEPTED_FILES}")
 
 
 def _in_memory(texts: Iterable[object], counts: SkippedRows) -> Iterator[TextMention]:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, shown
 from eventformers.inference.encode import Positions
 
 DEPTH = 4
@@ -117,7 +117,7 @@ class DiscoveredHierarchy:
         for place, (child_id, parent_ids) in enumerate(gold_parents.items()):
             if not parent_ids or child_id in parent_ids:
                 found = "itself as its parent" if parent_ids else "no parent"
-                raise EventformersError(f"the event {child_id!r} has {found}; accepted: other events")
+                raise EventformersError(f"the event {shown(child_id)} has {found}; accepted: other events")
             child = position.get(child_id)
             gold = [position[parent_id] for parent_id in set(parent_ids) if parent_id in position]
             if child is None or not self.mentions[child]:

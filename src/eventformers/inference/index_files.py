@@ -17,7 +17,7 @@ import faiss
 import numpy as np
 import pyarrow as pa
 
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, shown
 from eventformers.files import write_text
 from eventformers.inference.encode import BLOCK_TEXTS, Vectors
 from eventformers.provenance import library_versions
@@ -93,7 +93,7 @@ def known_revision(model: IndexedModel) -> str:
     """
     if model.revision is None:
         raise EventformersError(
-            f"the encoder {model.name!r} has no revision, so an index could not be told from another "
+            f"the encoder {shown(model.name)} has no revision, so an index could not be told from another "
             "model's; accepted: a model that load_encoder loaded"
         )
     return model.revision
@@ -130,7 +130,8 @@ def read_record_of(folder: str | Path, kind: Callable[..., Record], version: int
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != version:
             raise EventformersError(
-                f"{path}: found the format {content['format']!r}; accepted: {version}; build the index again"
+                f"{path}: found the format {shown(content['format'])}; accepted: {version}; build the "
+                "index again"
             )
         record = kind(**content)
         _check_types(record)
@@ -151,7 +152,7 @@ def _check_types(record: object) -> None:
         if not isinstance(value, get_origin(expected) or expected) or not all(
             isinstance(one, inside) for one in (value.values() if inside else ())
         ):
-            raise TypeError(f"{name} is {value!r}")
+            raise TypeError(f"{name} is {shown(value)}")
 
 
 def encode_flat(
@@ -179,7 +180,7 @@ def encode_flat(
         block = items[start : start + BLOCK_TEXTS]
         vectors = encode(block)
         if not np.isfinite(vectors).all():
-            raise EventformersError(f"the model {name!r} gives vectors that are not finite")
+            raise EventformersError(f"the model {shown(name)} gives vectors that are not finite")
         index.add(vectors)
         advance(len(block))
     return index

@@ -130,7 +130,7 @@ def load_knowledge_base(data: DataDir | KnowledgeBase) -> KnowledgeBase:
 def _built(data: str | Path, *, with_hierarchy: bool) -> KnowledgeBase:
     """Take the rows of a built dataset, all of its splits."""
     events = _joined(data, "events")
-    counts: Counter[str] = Counter()
+    counts = SkippedRows()
     graph = EventGraph()
     if with_hierarchy:
         for edge in _joined(data, "hierarchy"):

@@ -29,7 +29,7 @@ from transformers.utils import cached_file, resolve_revision
 
 from eventformers.datasets_scripts.events import EVENT_ORDERS
 from eventformers.encoders import resolve_encoder
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.hub_timeout import limit_requests
 from eventformers.models.configuration_base import EventConfig
 from eventformers.models.event_tokens import longest_input
@@ -165,8 +165,8 @@ def load_config(source: str, revision: str | None = None) -> PreTrainedConfig:
         if model_type is None or model_type in CONFIG_MAPPING:
             raise
         raise EventformersError(
-            f"cannot load {source}: a model of the type {model_type!r}, which this release does not know; "
-            f"accepted: {', '.join(CONFIGURATIONS)}, or an encoder of transformers; {newer}"
+            f"cannot load {source}: a model of the type {shown(model_type)}, which this release does not "
+            f"know; accepted: {', '.join(CONFIGURATIONS)}, or an encoder of transformers; {newer}"
         ) from error
     if isinstance(config, EventConfig):
         known = {entry.name for entry in fields(config)} | WRITTEN_BY_LIBRARIES
@@ -328,8 +328,8 @@ def find_device(device: str | torch.device | None) -> torch.device:
         torch.zeros(1, device=chosen).item()
     except (RuntimeError, AssertionError, ImportError) as error:
         raise EventformersError(
-            f"device {str(device)!r} is not there; accepted: cpu, or an accelerator of this machine such as "
-            "cuda:0"
+            f"device {shown(str(device))} is not there; accepted: cpu, or an accelerator of this machine "
+            "such as cuda:0"
         ) from error
     return chosen
 

@@ -11,8 +11,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 
-from eventformers.datasets_scripts.events import Event
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.inference.encode import DistinctRows, EventEncoder, Positions, Vectors
 from eventformers.inference.event_inputs import EventInputs, TokenRow, tokenise_texts
 from eventformers.inference.mention_distances import Labels, MentionVectors
@@ -61,7 +60,7 @@ class MentionInputs(EventInputs):
         self.marks_trigger = marks_trigger
         self.without_tokens = 0
 
-    def key(self, item: str | Event, position: int) -> Mention:
+    def key(self, item: object, position: int) -> Mention:
         """A text alone: a mention without a trigger; see `EventInputs`."""
         return Mention(self.text(item, position))
 
@@ -237,8 +236,8 @@ def _trigger_input(encoder: EventEncoder, asked: TriggerInput | None, induces: b
             return asked
         if asked not in (None, own):
             raise EventformersError(
-                f"trigger_input is {asked!r} with {encoder.name}, which was trained with {own!r}; accepted: "
-                "that, or none given"
+                f"trigger_input is {shown(asked)} with {encoder.name}, which was trained with "
+                f"{shown(own)}; accepted: that, or none given"
             )
         return own
     chosen = asked or "none"

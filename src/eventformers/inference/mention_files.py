@@ -82,7 +82,7 @@ def _read(path: Path, counts: SkippedRows) -> list[dict[str, Any]]:
     if kind.endswith((".jsonl", ".json")):
         return [mention._asdict() for mention in read_mentions(path, counts, counts)]
     if not kind.endswith(".txt"):
-        raise EventformersError(f"{path}: found the suffix {path.suffix!r}; accepted: {ACCEPTED_FILES}")
+        raise EventformersError(f"{path}: found the suffix {shown(path.suffix)}; accepted: {ACCEPTED_FILES}")
     stem = path.name.split(".", 1)[0]
     rows = []
     for line, text in read_lines(path, counts):

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from eventformers.encoders import resolve_encoder
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, shown
 from eventformers.inference.encode import DistinctRows, EventEncoder, Positions, Vectors
 from eventformers.inference.event_inputs import TextInputs, TokenRow
 from eventformers.inference.loading import (
@@ -206,7 +206,7 @@ class PairScores:
         rows.copy_known(scores)
         if not np.isfinite(scores).all():
             raise EventformersError(
-                f"the model {self._encoder.name!r} gives scores that are not finite; accepted: another "
+                f"the model {shown(self._encoder.name)} gives scores that are not finite; accepted: another "
                 "model, or float32 as dtype"
             )
         return scores[:, 0]

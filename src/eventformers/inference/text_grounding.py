@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.datasets_scripts.raw_files import DataDir
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.inference.candidate_files import (
     EventRow,
     build_candidate_files,
@@ -264,7 +264,7 @@ class _Reading:
     def _check_finite(self, vectors: Vectors) -> None:
         if not np.isfinite(vectors).all():
             raise EventformersError(
-                f"the model {self.encoder.name!r} gives vectors that are not finite; accepted: another "
+                f"the model {shown(self.encoder.name)} gives vectors that are not finite; accepted: another "
                 "model, or float32 as dtype"
             )
 
@@ -342,9 +342,9 @@ def _with_language(
         [language] = known.languages
     if without and language is None and candidate_language is None:
         raise EventformersError(
-            f"{len(without):,} mentions have no language, the first {without[0].mention_id!r}, and events "
-            f"are described in {', '.join(known.languages)}; accepted: a language in each line, one for all "
-            "of them as language, or candidate_language"
+            f"{len(without):,} mentions have no language, the first {shown(without[0].mention_id)}, and "
+            f"events are described in {', '.join(known.languages)}; accepted: a language in each line, one "
+            "for all of them as language, or candidate_language"
         )
     filled = [
         mention if mention.language else mention._replace(language=language or "") for mention in mentions

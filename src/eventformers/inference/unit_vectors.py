@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, shown
 
 COSINE_DECIMALS = 12
 """Far below the precision of the vectors: the order of summation must not decide between equal cosines."""
@@ -36,7 +36,7 @@ def unit_vectors(vectors: NDArray[np.floating], texts: Sequence[str]) -> NDArray
     if wrong.size:
         raise EventformersError(
             f"the model gave no usable vector (NaN, infinite or zero) for {wrong.size} of {len(texts)} "
-            f"texts, the first {texts[wrong[0]]!r}; accepted: finite vectors that are not zero"
+            f"texts, the first {shown(texts[wrong[0]])}; accepted: finite vectors that are not zero"
         )
     # In place: for many vectors a second array is the largest thing in memory.
     array /= lengths[:, None]

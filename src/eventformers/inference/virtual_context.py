@@ -17,7 +17,7 @@ from scipy.sparse import csr_matrix
 
 from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.events import Event, event_text
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, shown
 from eventformers.inference.chain_scorers import DistinctEvents, Positions, Scores
 from eventformers.inference.chain_vectors import encode_states
 from eventformers.inference.encode import EventEncoder, Vectors
@@ -67,7 +67,7 @@ class VirtualContext:
         for name in ("retrieved", "num_layers"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise EventformersError(f"{name} is {value!r}; accepted: 1 or more")
+                raise EventformersError(f"{name} is {shown(value)}; accepted: 1 or more")
 
 
 class ChainIndex:
