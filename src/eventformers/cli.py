@@ -37,7 +37,7 @@ from eventformers.command_options import (
     counts_text,
     errors,
 )
-from eventformers.process_group import leave_process_group
+from eventformers.process_group import leaving_process_group
 from eventformers.terminal import describe_fault, one_line, quiet_libraries
 
 if TYPE_CHECKING:
@@ -462,6 +462,7 @@ def _show_results(results: Iterable[TaskResult]) -> None:
     console.print(table)
 
 
+@leaving_process_group()
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a user's error is one line on standard error and exit code 2.
 
@@ -472,7 +473,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         # Not standalone: there a wrong argument is a box of several lines, and Ctrl-C says nothing.
         code = app(arguments, prog_name="eventformers", standalone_mode=False)
-        leave_process_group()
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except Exception as error:

@@ -15,6 +15,8 @@ from safetensors.torch import load_file, save_file
 from torch import distributed, multiprocessing
 from torch.nn.parallel import DistributedDataParallel
 
+from eventformers.process_group import leaving_process_group
+
 PROCESSES = 2
 
 
@@ -23,6 +25,7 @@ def main(folder: str, head_class: str) -> None:
     multiprocessing.spawn(_work, args=(folder, head_class), nprocs=PROCESSES)
 
 
+@leaving_process_group()
 def _work(rank: int, folder: str, head_class: str) -> None:
     module, name = head_class.split(":")
     torch.set_num_threads(1)
@@ -42,7 +45,6 @@ def _work(rank: int, folder: str, head_class: str) -> None:
             }
             result = saved.with_name(saved.name.replace("head", "result") + ".safetensors")
             save_file({"loss": loss.detach(), **gradients}, result)
-    distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
