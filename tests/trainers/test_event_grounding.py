@@ -46,6 +46,7 @@ class TestEventGroundingTraining(MethodTrainingCase):
         "learnable_score_scale": True,
         "score_bias": -1.0,
     }
+    fit_fields = head_fields
     stream_settings = None
 
     @classmethod

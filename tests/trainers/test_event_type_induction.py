@@ -85,6 +85,7 @@ class TestEventTypeInductionTraining(MethodTrainingCase):
         "type_name_weight": 1.0,
         "frame_weight": 0.5,
     }
+    fit_fields = head_fields
     stream_settings = None
     without_dropout = ("map_dropout=0.0", "finder_dropout=0.0")
 

@@ -39,6 +39,13 @@ class TestSwccTraining(MethodTrainingCase):
         "shared_word_weight": 0.5,
         "shared_word_co_event_weight": 0.7,
     }
+    # Neither the cluster loss nor the entropy of the prototypes can be 0.
+    fit_fields = {  # noqa: RUF012
+        **head_fields,
+        "contrastive_temperature": 0.05,
+        "cluster_weight": 0.0,
+        "prototype_entropy_weight": 0.0,
+    }
     # A stream knows no row but the next, and so no other words.
     stream_settings = ("streaming=true", "shared_word_weight=0")
 
