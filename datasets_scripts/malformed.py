@@ -98,6 +98,11 @@ class MalformedPart:
         """What a build report lists: the name of the file, not where it lies."""
         return {"file": self.path.name, "line": self.line, "whole": self.whole, "found": self.found}
 
+    @classmethod
+    def from_dict(cls, part: Mapping[str, Any]) -> MalformedPart:
+        """The part that a report lists."""
+        return cls(Path(part["file"]), part["line"], part["whole"], part["found"])
+
 
 class SkippedRows(Counter[str]):
     """Counts of what a reader left out, by reason, and the list of malformed parts among it.

@@ -60,6 +60,7 @@ def extract(
     license_name: Annotated[
         str | None, typer.Option("--license", help="Licence of texts that state none.")
     ] = None,
+    malformed: Malformed = "error",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with what was not finished there.")] = False,
     overwrite: Overwrite = False,
 ) -> None:
@@ -82,6 +83,7 @@ def extract(
         processes=processes,
         resume=resume,
         overwrite=overwrite,
+        malformed=malformed,
     )
     table = Table("read", "skipped", "written")
     counts = finished.counts.to_dict()

@@ -12,6 +12,7 @@ import pytest
 from eventformers.datasets_scripts.licenses import standard_license
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.errors import DataFormatError, EventformersError
+from eventformers.extraction.counts import ExtractionCounts
 from eventformers.extraction.sgml import decoded, read_sgml
 from eventformers.extraction.texts import TextDocument, find_text_files, read_texts
 
@@ -54,8 +55,10 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def read(*paths: Path, **options: object) -> tuple[list[TextDocument], Counter[str], Counter[str]]:
-    counts: tuple[Counter[str], SkippedRows] = (Counter(), SkippedRows())
+def read(
+    *paths: Path, malformed: str = "error", **options: object
+) -> tuple[list[TextDocument], Counter[str], SkippedRows]:
+    counts: tuple[Counter[str], SkippedRows] = (Counter(), SkippedRows(malformed))
     files = find_text_files(list(paths), counts[1])
     return list(read_texts(files, *counts, **options)), *counts
 
@@ -100,7 +103,7 @@ def test_newswire(tmp_path: Path, name: str) -> None:
 def test_bad_newswire(tmp_path: Path, text: str, line: int, found: str) -> None:
     path = write(tmp_path / "bad.sgml", text)
     with pytest.raises(DataFormatError) as error:
-        list(read_sgml(path))
+        list(read_sgml(path, SkippedRows()))
     assert error.value.line == line
     assert found in error.value.found
 
@@ -108,7 +111,7 @@ def test_bad_newswire(tmp_path: Path, text: str, line: int, found: str) -> None:
 def test_entities_are_never_resolved(tmp_path: Path) -> None:
     secret = write(tmp_path / "secret", "secret")
     text = f'<!DOCTYPE DOC>\n<DOC id="&x;">\n<TEXT>\n&x; &file://{secret}; {"&lol;" * 3}\n</TEXT>\n</DOC>\n'
-    (document,) = read_sgml(write(tmp_path / "a.sgml", text))
+    (document,) = read_sgml(write(tmp_path / "a.sgml", text), SkippedRows())
     assert document.text == f"&x; &file://{secret}; &lol;&lol;&lol;"
 
 
@@ -133,6 +136,7 @@ def test_json_lines(tmp_path: Path) -> None:
         TextDocument("news/3", "Three.", "news", "unspecified"),
     ]
     assert (counted["documents"], dict(skipped)) == (4, {"document_without_text": 1, "blank_line": 1})
+    assert counted["document_with_replaced_characters"] == 1
     (_, second, third), *_ = read(path, source="mine", license_name="CC0-1.0")
     assert (second.source, second.license, third.license) == ("mine", "MIT", "CC0-1.0")
 
@@ -144,6 +148,10 @@ def test_json_lines(tmp_path: Path) -> None:
         ("[]", 'no "text"'),
         ('{"text": 1}', 'no "text"'),
         ('{"text": "a", "id": []}', '"id" that'),
+        ('{"text": "a", "id": false}', '"id" that is bool'),
+        ('{"text": "a", "id": "b", "document_id": "c"}', '"id" and "document_id" that differ'),
+        ('{"Text": "a"}', "(did you mean 'text'?)"),
+        ('{"text": "a", "licens": "MIT"}', "(did you mean 'license'?)"),
     ],
 )
 def test_bad_json_lines(tmp_path: Path, line: str, found: str) -> None:
@@ -151,6 +159,71 @@ def test_bad_json_lines(tmp_path: Path, line: str, found: str) -> None:
     with pytest.raises(DataFormatError, match=r"a\.jsonl, line 2: found ") as error:
         read(path)
     assert found in error.value.found
+
+
+GOOD = '<DOC id="{}">\n<TEXT>\n{}\n</TEXT>\n</DOC>\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("<DOC>\n<TEXT>\nwords\n</DOC>\n", [9]),
+        ("<DOC>\n<TEXT>\n<TEXT>\nwords</TEXT></TEXT>\n</DOC>\n", [8]),
+        ("<DOC>\n<TEXT>\nwords\n</TEXT>\n", [10]),
+        ("<DOC>\n</TEXT>\nwords\n", [7]),
+        ("</DOC>\n</DOC>\n", [6, 7]),
+        ('<DOC id="a"\ntype="story">\n<TEXT>\nwords\n</TEXT>\n</DOC>\n', [6]),
+        ('<DOC>\n<TEXT>\n<DOC id="a"\ntype="story">\n<TEXT>\nwords\n</TEXT>\n</DOC>\n', [8, 8]),
+        ("<DOCC>\n<TEXT>\nwords\n</TEXT>\n</DOC>\n", [7]),
+        ("<DOC>\n<TEXT>\ncaf\udce9\n</TEXT>\n</DOC>\n", [8]),
+        ('<!DOCTYPE DOC [ <!ENTITY x "y"> ]>\n<DOC>', [6, 7]),
+    ],
+)
+def test_malformed_newswire_is_left_out_up_to_the_next_document(
+    tmp_path: Path, text: str, places: list[int]
+) -> None:
+    path = tmp_path / "a.sgm"
+    whole = GOOD.format("a", "One.") + text + GOOD.format("b", "Two.")
+    path.write_text(whole, encoding="utf-8", errors="surrogateescape")
+    documents, _, skipped = read(path, malformed="skip")
+    assert [document.document_id for document in documents] == ["a", "b"]
+    assert [document.text for document in documents] == ["One.", "Two."]
+    assert skipped == {"malformed_document": len(places)}
+    assert [part.line for part in skipped.parts] == places
+    with pytest.raises(DataFormatError, match="--malformed skip") as caught:
+        read(path)
+    assert caught.value.line == places[0]
+
+
+def test_malformed_texts_are_left_out_and_listed(tmp_path: Path) -> None:
+    rows = write(tmp_path / "a.jsonl", '{"text": "One."}\n{"txt": "Two."}\n{\n{"text": "Three."}\n')
+    plain = tmp_path / "b.txt"
+    plain.write_bytes(b"fine\ncaf\xe9\n")
+    documents, counted, skipped = read(rows, plain, malformed="skip")
+    assert [document.text for document in documents] == ["One.", "Three."]
+    assert skipped == {"malformed_document": 2, "malformed_line": 1}
+    assert [(part.path.name, part.line) for part in skipped.parts] == [
+        ("a.jsonl", 2),
+        ("a.jsonl", 3),
+        ("b.txt", 2),
+    ]
+    counts = ExtractionCounts(counted, skipped)
+    restored = ExtractionCounts.from_dict(json.loads(json.dumps(counts.to_dict())))
+    assert restored.to_dict() == counts.to_dict()
+    assert counts.to_dict()["malformed"]["count"] == 3
+    assert "malformed" not in ExtractionCounts().to_dict()
+
+
+def test_keys_of_published_corpora_are_not_used(tmp_path: Path) -> None:
+    row = {"text": "One.", "url": "https://example.org", "metadata": {"a": [1]}, "language_score": 0.9}
+    ((document,), *_) = read(write(tmp_path / "a.jsonl", json.dumps(row)))
+    assert document.text == "One."
+
+
+def test_a_name_over_many_lines(tmp_path: Path) -> None:
+    text = "<DOC>\n<DOCNO>\na\n b\n</DOCNO>\n<TEXT>\nwords <b a='1' c=2>of</b <i text\n</TEXT>\n</DOC>\n"
+    (document,) = read_sgml(write(tmp_path / "a.sgml", text), SkippedRows())
+    assert (document.document_id, document.text) == ("a b", "words of</b <i text")
 
 
 def test_folders(tmp_path: Path) -> None:

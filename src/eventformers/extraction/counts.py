@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from eventformers.datasets_scripts.malformed import SkippedRows
+from eventformers.datasets_scripts.malformed import MalformedPart, SkippedRows
 
 
 @dataclass
@@ -29,18 +30,23 @@ class ExtractionCounts:
         self.skipped.update(other.skipped)
         self.written.update(other.written)
 
-    def to_dict(self) -> dict[str, dict[str, int]]:
-        """Plain dictionaries in the order of names, without what occurred not once."""
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Plain dictionaries in the order of names, without what occurred not once; `malformed` lists the
+        malformed documents, where there are any."""
         parts = {"read": self.read, "skipped": self.skipped, "written": self.written}
-        return {
+        malformed = {"malformed": self.skipped.to_dict()} if self.skipped.num_malformed else {}
+        counted = {
             part: {name: counts[name] for name in sorted(counts) if counts[name]}
             for part, counts in parts.items()
         }
+        return {**counted, **malformed}
 
     @classmethod
-    def from_dict(cls, parts: Mapping[str, Mapping[str, int]]) -> ExtractionCounts:
+    def from_dict(cls, parts: Mapping[str, Mapping[str, Any]]) -> ExtractionCounts:
         """The counts that `to_dict` gave."""
         counts = cls()
         for part in ("read", "skipped", "written"):
             getattr(counts, part).update(parts[part])
+        for part in parts.get("malformed", {}).get("parts", []):
+            counts.skipped.parts.append(MalformedPart.from_dict(part))
         return counts

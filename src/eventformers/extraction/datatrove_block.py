@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from typing import IO, Any
 
 from eventformers.datasets_scripts.licenses import license_of_source, standard_license
-from eventformers.datasets_scripts.malformed import SkippedRows
+from eventformers.datasets_scripts.malformed import SkippedRows, check_malformed
 from eventformers.datasets_scripts.raw_files import DataDir
 from eventformers.errors import EventformersError
 from eventformers.extraction.coreference import Resolver
@@ -44,6 +44,7 @@ class ReadTexts(PipelineStep):
         document_types: types of SGML documents that are read; empty reads all.
         source: the source of texts that state none.
         license_name: the licence of texts that state none.
+        malformed: `error` raises for the first malformed document; `skip` leaves them out and counts them.
     """
 
     name = "events: texts"
@@ -55,9 +56,11 @@ class ReadTexts(PipelineStep):
         document_types: Sequence[str] = ("story",),
         source: str | None = None,
         license_name: str | None = None,
+        malformed: str = "error",
     ) -> None:
         super().__init__()
         self.texts = texts
+        self.malformed = check_malformed(malformed)
         self.document_types = tuple(document_types)
         self.source, self.license_name = source, license_name
 
@@ -67,12 +70,13 @@ class ReadTexts(PipelineStep):
         """The documents of earlier steps, then those of this task's files."""
         yield from data or ()
         read: Counter[str] = Counter()
-        skipped: SkippedRows = SkippedRows()
+        skipped = SkippedRows(self.malformed)
         files = find_text_files(self.texts, skipped)[rank::world_size]
         options = (self.document_types, self.source, self.license_name)
         for text in read_texts(files, read, skipped, *options):
             metadata = {"source": text.source, "license": text.license}
             yield Document(text=text.text, id=text.document_id, metadata=metadata)
+        skipped.warn()
         _tell(self, ExtractionCounts(read, skipped))
 
 
@@ -185,6 +189,7 @@ def _text_of(document: Document) -> TextDocument:
 
 
 def _tell(step: PipelineStep, counts: ExtractionCounts) -> None:
-    for part, named in counts.to_dict().items():
-        for name, count in named.items():
+    listed = counts.to_dict()
+    for part in ("read", "skipped", "written"):
+        for name, count in listed[part].items():
             step.stat_update(f"{part}: {name}", value=count)

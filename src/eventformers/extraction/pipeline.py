@@ -17,6 +17,7 @@ from uuid import uuid4
 import datasets
 
 from eventformers.datasets_scripts.chain_readers import EXTRACTION_REPORT
+from eventformers.datasets_scripts.malformed import MALFORMED_POLICIES, malformed_policy, takes_malformed
 from eventformers.datasets_scripts.raw_files import DataDir, file_digest
 from eventformers.errors import EventformersError
 from eventformers.extraction.coreference import Resolver
@@ -51,6 +52,7 @@ class Extraction:
         return [self.folder / name for name in names if (self.folder / name).exists()]
 
 
+@takes_malformed
 def extract(
     texts: DataDir,
     output: str | Path,
@@ -67,6 +69,7 @@ def extract(
     processes: int = 1,
     resume: bool = False,
     overwrite: bool = False,
+    malformed: str | None = None,
 ) -> Extraction:
     """Extract events, and chains of one protagonist, from raw text.
 
@@ -90,6 +93,8 @@ def extract(
         processes: processes that parse.
         resume: go on with an unfinished extraction of the same texts with the same settings.
         overwrite: replace what is there.
+        malformed: `skip` leaves out malformed documents, counts and lists them; `error` raises for the first;
+            None takes the policy in force.
 
     Raises:
         DataFormatError: a file cannot be read.
@@ -119,6 +124,8 @@ def extract(
         "source": source,
         "license": license_name,
     }
+    if malformed_policy() != MALFORMED_POLICIES[0]:
+        reading["malformed"] = malformed_policy()
     # The pipeline of an earlier call may lie in the same folder and be another one.
     _extractor.cache_clear()
     extractor = _extractor(settings)
@@ -149,6 +156,7 @@ def extract(
                 (folder / name).unlink(missing_ok=True)
         write_text(staging / EXTRACTION_REPORT, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
     shutil.rmtree(work)
+    counts.skipped.warn()
     _tell_of_empty_documents(counts, extractor)
     return Extraction(folder, counts)
 
@@ -211,7 +219,7 @@ def _is_of(work: Path, made_of: Mapping[str, Any]) -> bool:
 
 
 def _refuse_other(folder: Path, there: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    differing = [name for name in wanted if there.get(name) != wanted[name]]
+    differing = [name for name in {**there, **wanted} if there.get(name) != wanted.get(name)]
     if differing:
         raise EventformersError(
             f"{folder} was extracted with other {', '.join(differing)}; take the same, or --overwrite"

@@ -12,15 +12,18 @@ from dataclasses import dataclass, field
 from html.entities import html5
 from pathlib import Path
 
+from eventformers.datasets_scripts.malformed import HeldFaults, SkippedRows
 from eventformers.datasets_scripts.raw_files import read_lines
 from eventformers.errors import DataFormatError, shown
 
 ACCEPTED_SGML = '<DOC id="…" type="…"> … <TEXT> <P> … </P> </TEXT> </DOC>, one document after the other'
 
-_TAG = re.compile(r"<(?P<end>/?)(?P<name>[A-Za-z][\w.:-]*)(?P<rest>[^<>]*)>")
+# Possessive where what follows may match the same characters: a long word without an end would be tried
+# at each of its lengths.
+_TAG = re.compile(r"<(?P<end>/?)(?P<name>[A-Za-z][\w.:-]*+)(?P<rest>[^<>]*+)>")
 _DECLARATION = re.compile(r"<[!?][^<>]*>")
 _OPEN_TAG = re.compile(r"</?(DOC|TEXT|P|DOCNO|DOCID)\b[^<>]*$", re.IGNORECASE)
-_ATTRIBUTE = re.compile(r"""([\w:-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
+_ATTRIBUTE = re.compile(r"""(?<![\w:-])([\w:-]++)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
 _ENTITY = re.compile(r"&(#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]*);")
 # Signs for typesetters: quotation marks, dashes and places in a line.
 _TYPESETTING = {"LR": "", "UR": "", "QL": "", "QR": "", "QC": "", "MD": "--"}
@@ -49,37 +52,57 @@ class SgmlDocument:
         return "\n\n".join(self.paragraphs)
 
 
-def read_sgml(path: Path) -> Iterator[SgmlDocument]:
+def read_sgml(path: Path, skipped: SkippedRows) -> Iterator[SgmlDocument]:
     """The documents of an SGML file, plain or gzip, with bounded memory.
 
     Only what stands in TEXT is text. Tags in it are taken off, and paragraphs end with P or a blank line.
     Character references and the names of HTML are decoded, others stay as they stand.
 
+    Args:
+        path: the file.
+        skipped: decides on malformed documents; what stands outside of a document counts as one. The next
+            one begins with `<DOC>`, or behind `</DOC>`.
+
     Raises:
         DataFormatError: a document or its text does not end, begins within another, a tag is cut by the end
             of its line, text stands outside of a document, or the file declares entities.
     """
-    scanner = _Scanner(path)
-    for line, text in read_lines(path):
+    scanner = _Scanner(path, skipped)
+    held = HeldFaults()
+    for line, text in read_lines(path, held):
+        scanner.leave_out(held.take())
         yield from scanner.documents(line, text)
+    scanner.leave_out(held.take())
     scanner.finish()
 
 
 class _Scanner:
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, skipped: SkippedRows) -> None:
+        self.path, self.skipped = path, skipped
         self.document: SgmlDocument | None = None
+        self.is_left_out = False
         self.in_text = False
-        self.identifier: str | None = None
+        self.identifier: list[str] | None = None
         self.words: list[str] = []
+
+    def leave_out(self, fault: DataFormatError | None) -> None:
+        """Leave out the document that a fault stands in, once; or raise."""
+        if fault is None:
+            return
+        if not self.is_left_out:
+            self.skipped.leave_out(fault, "document")
+        self.is_left_out = True
+        self.document, self.in_text, self.identifier, self.words = None, False, None, []
 
     def documents(self, line: int, text: str) -> Iterator[SgmlDocument]:
         """The documents that end on this line."""
         if "<!ENTITY" in text.upper():
-            raise self._fault(line, "a declaration of entities")
+            self._refuse(line, "a declaration of entities")
         text = _DECLARATION.sub("", text)
         if (cut := _OPEN_TAG.search(text)) is not None:
-            raise self._fault(line, f"the tag {shown(cut.group()[:40])} that does not end on its line")
+            if cut[1].lower() == "doc" and not cut[0].startswith("</"):
+                self._leave_document(line)
+            self._refuse(line, f"the tag {shown(cut.group()[:40])} that does not end on its line")
         if not text.strip():
             self._end_paragraph()
             return
@@ -89,9 +112,11 @@ class _Scanner:
             place = tag.end()
             name = tag["name"].lower()
             if name == "doc" and tag["end"]:
-                yield self._end_document(line)
+                yield from self._end_document(line)
             elif name == "doc":
                 self._begin_document(line, tag["rest"])
+            elif self.is_left_out:
+                continue
             elif name == "text":
                 self._switch_text(line, begins=not tag["end"])
             elif name in _IDENTIFIERS and self.document is not None and not self.in_text:
@@ -103,57 +128,65 @@ class _Scanner:
     def finish(self) -> None:
         """Refuse a file that ends within a document."""
         if self.document is not None:
-            raise self._fault(self.document.line, "a <DOC> without its </DOC>")
+            self._refuse(self.document.line, "a <DOC> without its </DOC>")
+
+    def _leave_document(self, line: int) -> None:
+        """Refuse a document that goes on where the next one begins."""
+        if self.document is not None:
+            self._refuse(line, f"<DOC> within the document that begins on line {self.document.line}")
+        self.is_left_out = False
 
     def _begin_document(self, line: int, attributes: str) -> None:
-        if self.document is not None:
-            raise self._fault(line, f"<DOC> within the document that begins on line {self.document.line}")
+        self._leave_document(line)
         found = {
             match[1].lower(): match[2] or match[3] or match[4] for match in _ATTRIBUTE.finditer(attributes)
         }
         self.document = SgmlDocument(line, decoded(found.get("id") or ""), (found.get("type") or "").lower())
 
-    def _end_document(self, line: int) -> SgmlDocument:
+    def _end_document(self, line: int) -> Iterator[SgmlDocument]:
         document = self.document
         if document is None:
-            raise self._fault(line, "</DOC> without its <DOC>")
-        if self.in_text:
-            raise self._fault(line, "</DOC> before </TEXT>")
-        self.document, self.identifier = None, None
-        return document
+            self._refuse(line, "</DOC> without its <DOC>")
+        elif self.in_text:
+            self._refuse(line, "</DOC> before </TEXT>")
+        else:
+            yield document
+        self.document, self.identifier, self.is_left_out = None, None, False
 
     def _switch_text(self, line: int, begins: bool) -> None:
         if self.document is None:
-            raise self._fault(line, "<TEXT> outside of a document")
-        if self.in_text == begins:
-            raise self._fault(line, "<TEXT> within <TEXT>" if begins else "</TEXT> without its <TEXT>")
-        self._end_paragraph()
-        self.in_text = begins
+            self._refuse(line, "<TEXT> outside of a document")
+        elif self.in_text == begins:
+            self._refuse(line, "<TEXT> within <TEXT>" if begins else "</TEXT> without its <TEXT>")
+        else:
+            self._end_paragraph()
+            self.in_text = begins
 
     def _switch_identifier(self, begins: bool) -> None:
         if begins:
-            self.identifier = ""
+            self.identifier = []
         elif self.identifier is not None and self.document is not None:
-            self.document.document_id = self.document.document_id or " ".join(self.identifier.split())
+            words = "".join(self.identifier).split()
+            self.document.document_id = self.document.document_id or " ".join(words)
             self.identifier = None
 
     def _add(self, line: int, text: str) -> None:
-        if not text.strip():
+        if self.is_left_out or not text.strip():
             return
         if self.document is None:
-            raise self._fault(line, f"the text {shown(text.strip()[:40])} outside of a document")
-        if self.in_text:
+            self._refuse(line, f"the text {shown(text.strip()[:40])} outside of a document")
+        elif self.in_text:
             self.words += decoded(text).split()
         elif self.identifier is not None:
-            self.identifier += decoded(text)
+            self.identifier.append(decoded(text))
 
     def _end_paragraph(self) -> None:
         if self.words and self.document is not None:
             self.document.paragraphs.append(" ".join(self.words))
         self.words = []
 
-    def _fault(self, line: int, found: str) -> DataFormatError:
-        return DataFormatError(self.path, line, found, ACCEPTED_SGML)
+    def _refuse(self, line: int, found: str) -> None:
+        self.leave_out(DataFormatError(self.path, line, found, ACCEPTED_SGML))
 
 
 def decoded(text: str) -> str:

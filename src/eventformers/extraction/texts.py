@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Literal
 
 from eventformers.datasets_scripts.licenses import license_of_source, standard_license
-from eventformers.datasets_scripts.malformed import SkippedRows
+from eventformers.datasets_scripts.malformed import HeldFaults, SkippedRows
 from eventformers.datasets_scripts.raw_files import (
     DataDir,
+    check_keys,
     is_json_lines,
     raw_paths,
     read_json_values,
@@ -22,6 +23,15 @@ from eventformers.errors import DataFormatError, EventformersError
 from eventformers.extraction.sgml import read_sgml
 
 ACCEPTED_LINE = 'one JSON object a line with "text", and "id", "source", "license" where they are known'
+_KEYS = frozenset({"text", "id", "document_id", "source", "license", "licence"})
+_UNUSED_KEYS = frozenset(
+    {
+        *("added", "created", "date", "dump", "file_path", "language", "language_score", "media", "metadata"),
+        *("timestamp", "title", "token_count", "url", "version"),
+    }
+)
+"""What published corpora of web pages and datatrove write beside a text."""
+
 ACCEPTED_FILES = "SGML, .jsonl or .txt files, plain or .gz, and folders of them"
 
 _TextKind = Literal["sgml", "json", "plain"]
@@ -104,10 +114,15 @@ def read_texts(
     one and another text gets a number behind its id. Both are counted, like empty files and documents
     without text.
 
+    A line of JSON has `"text"`, and `"id"` or `"document_id"`, `"source"` and `"license"` or `"licence"`.
+    `url`, `title`, `date`, `timestamp`, `created`, `added`, `version`, `dump`, `file_path`, `language`,
+    `language_score`, `token_count`, `metadata` and `media`, as published corpora have them, are not used.
+    Other keys are refused. A half of a surrogate pair becomes "?", and its document is counted in `read`.
+
     Args:
         files: what `find_text_files` found.
         read: counts of what was read; added to.
-        skipped: counts of what was left out, by reason; added to.
+        skipped: counts of what was left out, by reason; added to; decides on malformed documents.
         document_types: the types of SGML documents that are read, in lower case; those without a type are
             read too. Empty reads all.
         source: the source of texts that state none, in place of the name of their file or folder.
@@ -122,7 +137,7 @@ def read_texts(
         if _is_empty(file.path):
             skipped["empty_file"] += 1
             continue
-        for document in _documents(file, skipped, document_types):
+        for document in _documents(file, read, skipped, document_types):
             read["documents"] += 1
             if not document.text.strip():
                 skipped["document_without_text"] += 1
@@ -163,16 +178,23 @@ class _Identifiers:
         return distinct
 
 
-def _documents(file: TextFile, skipped: SkippedRows, document_types: Sequence[str]) -> Iterator[TextDocument]:
+def _documents(
+    file: TextFile, read: Counter[str], skipped: SkippedRows, document_types: Sequence[str]
+) -> Iterator[TextDocument]:
     """The documents of a file as they stand in it; source and licence are "" where it states none."""
     kind = _kind(file.path)
     if kind == "json":
-        yield from _read_json_lines(file, skipped)
+        values = read_json_values(file.path, skipped, ACCEPTED_LINE, whole_characters=False)
+        yield from skipped.parsed(values, lambda value: _json_document(*value, file, read), "document")
     elif kind == "plain":
-        text = "\n".join(line for _, line in read_lines(file.path))
-        yield TextDocument(file.name, text, "", "")
+        held = HeldFaults()
+        text = "\n".join(line for _, line in read_lines(file.path, held))
+        if (fault := held.take()) is not None:
+            skipped.leave_out(fault, "document")
+        else:
+            yield TextDocument(file.name, text, "", "")
     else:
-        for document in read_sgml(file.path):
+        for document in read_sgml(file.path, skipped):
             if document_types and document.kind and document.kind not in document_types:
                 skipped[f"document_of_type_{document.kind}"] += 1
                 continue
@@ -180,24 +202,30 @@ def _documents(file: TextFile, skipped: SkippedRows, document_types: Sequence[st
             yield TextDocument(identifier, document.text, "", "")
 
 
-def _read_json_lines(file: TextFile, skipped: SkippedRows) -> Iterator[TextDocument]:
+def _json_document(line: int, record: object, file: TextFile, read: Counter[str]) -> TextDocument:
     path = file.path
-    for line, record in read_json_values(path, skipped, ACCEPTED_LINE, whole_characters=False):
-        if not isinstance(record, dict) or not isinstance(record.get("text"), str):
-            raise DataFormatError(path, line, 'no "text"', ACCEPTED_LINE)
-        values = {}
-        for names in (("id", "document_id"), ("source",), ("license", "licence")):
-            value = next((record[name] for name in names if record.get(name) is not None), "")
+    if not isinstance(record, dict):
+        raise DataFormatError(path, line, 'no "text"', ACCEPTED_LINE)
+    check_keys(record, _KEYS | _UNUSED_KEYS, path, line)
+    if not isinstance(record.get("text"), str):
+        raise DataFormatError(path, line, 'no "text"', ACCEPTED_LINE)
+    values = [record["text"]]
+    for names in (("id", "document_id"), ("source",), ("license", "licence")):
+        given = [record[name] for name in names if record.get(name) is not None]
+        for value in given:
             if not isinstance(value, (str, int)) or isinstance(value, bool):
                 raise DataFormatError(path, line, f'"{names[0]}" that is {type(value).__name__}', "a text")
-            values[names[0]] = _writable(str(value))
-        identifier = values["id"] or f"{file.name}/{line}"
-        yield TextDocument(identifier, _writable(record["text"]), values["source"], values["license"])
-
-
-def _writable(text: str) -> str:
-    """Text without halves of surrogate pairs, which JSON can name and UTF-8 cannot hold."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+        if len(set(given)) > 1:
+            found = " and ".join(f'"{name}"' for name in names)
+            raise DataFormatError(path, line, f"{found} that differ", "one of them")
+        values.append(str(given[0]) if given else "")
+    # JSON can name halves of surrogate pairs, and UTF-8 cannot hold them.
+    text, identifier, source, license_name = (
+        value.encode("utf-8", "replace").decode("utf-8") for value in values
+    )
+    if [text, identifier, source, license_name] != values:
+        read["document_with_replaced_characters"] += 1
+    return TextDocument(identifier or f"{file.name}/{line}", text, source, license_name)
 
 
 def _kind(path: Path) -> _TextKind:
@@ -208,7 +236,8 @@ def _kind(path: Path) -> _TextKind:
         return "sgml"
     if name.endswith(_PLAIN_ENDINGS):
         return "plain"
-    first = next((text for _, text in read_lines(path) if text.strip()), "").lstrip().upper()
+    lines = read_lines(path, SkippedRows("skip"))
+    first = next((text for _, text in lines if text.strip()), "").lstrip().upper()
     return "sgml" if first.startswith(("<DOC", "<!DOCTYPE", "<?XML")) else "plain"
 
 
@@ -229,9 +258,7 @@ def _stem(path: Path) -> str:
 
 def _is_empty(path: Path) -> bool:
     try:
-        next(read_lines(path), None)
+        next(read_lines(path, SkippedRows("skip")), None)
     except DataFormatError as error:
-        if error.line is None:
-            return True
-        raise
+        return error.line is None
     return False
