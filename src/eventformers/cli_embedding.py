@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from eventformers.command_options import BatchSize, Device, Dtype, batch_size_of, console
+from eventformers.command_options import BatchSize, Device, Dtype, Malformed, batch_size_of, console
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -26,6 +26,7 @@ def embed(
     onnx: Annotated[
         bool, typer.Option("--onnx", help="Compute by ONNX Runtime; the model is exported at its first use.")
     ] = False,
+    malformed: Malformed = "error",
 ) -> None:
     """Embed a file of events, in order, with their ids."""
     from eventformers.inference.event_files import embed_file
@@ -40,5 +41,6 @@ def embed(
         normalize=normalize,
         show_progress=True,
         onnx=onnx,
+        malformed=malformed,
     )
     console.print(f"Wrote {report.rows} vectors of size {report.dimension} to {output}.")

@@ -182,6 +182,27 @@ def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
             list(read_event_rows(path))
 
 
+def test_malformed_rows_can_be_left_out(tmp_path: Path, encoder: EventEncoder) -> None:
+    target = tmp_path / "out.parquet"
+    for name, content, whole in (
+        ("a.jsonl", b'{"text": "police closed"}\nno json\n{"id": "b", "text": "storm"}\n', "line"),
+        ("a.jsonl", b'{"text": "police closed"}\n{"text": 3}\n{"id": "b", "text": "storm"}\n', "row"),
+        ("a.csv", b"id,text\n0,police closed\n1\nb,storm\n", "row"),
+        ("a.txt", b"police closed\n\xff\nstorm\n", "line"),
+    ):
+        path = tmp_path / name
+        path.write_bytes(content)
+        with pytest.raises(DataFormatError, match=f"or leave out each such {whole} by --malformed skip"):
+            embed_file(encoder, path, target)
+        with pytest.warns(UserWarning, match=rf"1 malformed part left out: {name}, line [23] \({whole}\)"):
+            report = embed_file(encoder, path, target, malformed="skip")
+        assert (report.rows, report.left_out) == (2, 1)
+        assert pq.read_table(target)["text"].to_pylist() == ["police closed", "storm"]
+    path.write_bytes(b"\xff\n")
+    with pytest.raises(DataFormatError, match="malformed rows alone"):
+        embed_file(encoder, path, target, malformed="skip")
+
+
 def test_other_columns_are_ignored_where_no_role_is_lost(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("date,subject,predicate,object,id\n2020,police,arrested,man,a\n", encoding="utf-8-sig")

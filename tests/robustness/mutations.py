@@ -104,7 +104,7 @@ def json_value(data: bytes, random: Random) -> bytes:
     place = random.randrange(len(parts))
     try:
         record = json.loads(parts[place])
-    except ValueError:
+    except (ValueError, RecursionError):
         return lines(data, random)
     mark = "\ue000value\ue000"
     record = _changed(record, mark, random)

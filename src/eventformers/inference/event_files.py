@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import torch
 
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
+from eventformers.datasets_scripts.malformed import SkippedRows, takes_malformed
 from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.files import temporary_beside
 from eventformers.inference.encode import EventEncoder, as_encoder
@@ -58,6 +59,7 @@ class EmbedReport:
         truncated: number of distinct texts that were longer than the model takes, and were cut.
         dimension: size of the vectors.
         seconds: time for encoding and writing.
+        left_out: number of malformed lines and rows that were left out.
     """
 
     output: Path
@@ -66,9 +68,12 @@ class EmbedReport:
     truncated: int
     dimension: int
     seconds: float
+    left_out: int = 0
 
 
-def read_event_rows(path: str | Path, order: EventOrder = "subject_predicate_object") -> Iterator[EventRow]:
+def read_event_rows(
+    path: str | Path, order: EventOrder = "subject_predicate_object", skipped: SkippedRows | None = None
+) -> Iterator[EventRow]:
     """Read the events of a file, one at a time.
 
     Files are read as `file_values` says, and rows as `read_item` says; a row may have an `id`.
@@ -76,18 +81,20 @@ def read_event_rows(path: str | Path, order: EventOrder = "subject_predicate_obj
     Args:
         path: the file.
         order: order in which roles become text.
+        skipped: decides on malformed rows, and counts those that are left out; None has the policy in force.
 
     Raises:
         DataFormatError: the file is empty, is not UTF-8, lacks the columns, or a row cannot be read or has no
             word.
         EventformersError: the file cannot be opened, or its suffix is unknown.
     """
-    return (
-        _event_row(number, value, order, origin, line)
-        for number, (origin, line, value) in enumerate(file_values(path))
+    skipped = SkippedRows() if skipped is None else skipped
+    return skipped.parsed(
+        enumerate(file_values(path, skipped)), lambda one: _event_row(one[0], one[1][2], order, *one[1][:2])
     )
 
 
+@takes_malformed
 def embed_file(
     model: str | Path | EventEncoder | None,
     input: str | Path,
@@ -101,6 +108,7 @@ def embed_file(
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
     onnx: bool = False,
+    malformed: str | None = None,
 ) -> EmbedReport:
     """Encode the events of a file into a Parquet file with the columns `id`, `text` and `embedding`.
 
@@ -120,6 +128,8 @@ def embed_file(
         device: a torch device; None takes an accelerator where there is one.
         dtype: `float32`, `bfloat16` or `float16`; None takes the one of the saved weights.
         onnx: compute by ONNX Runtime, on the CPU and in float32; see `load_onnx_encoder`.
+        malformed: `skip` leaves out malformed lines and rows, counts and lists them; `error` raises for the
+            first one; None takes the policy in force, `error` where nothing else was set.
 
     Raises:
         DataFormatError: the input cannot be read.
@@ -136,7 +146,8 @@ def embed_file(
         encoder = _onnx_encoder(model, pooling, event_order, device, dtype)
     else:
         encoder = as_encoder(model, pooling=pooling, event_order=event_order, device=device, dtype=dtype)
-    rows = read_event_rows(source, encoder.event_order)
+    skipped = SkippedRows()
+    rows = read_event_rows(source, encoder.event_order, skipped)
     state = _state(source)
     inputs = encoder.inputs()
     index: dict[Hashable, int] = {}
@@ -149,6 +160,9 @@ def embed_file(
         positions.append(position)
         if position == len(items):
             items.append(item)
+    if not positions:
+        raise DataFormatError(source, None, "malformed rows alone", "at least one event")
+    skipped.warn()
     started = time.perf_counter()
     temporary = temporary_beside(target)
     try:
@@ -164,7 +178,7 @@ def embed_file(
             )
             del index, items
             vectors = np.memmap(store, dtype=np.float32, mode="r").reshape(-1, encoder.dimension)
-            rows = read_event_rows(source, encoder.event_order)
+            rows = read_event_rows(source, encoder.event_order, skipped.uncounted())
             try:
                 _write_parquet(temporary, rows, positions, vectors, encoder)
                 if _state(source) != state:
@@ -181,6 +195,7 @@ def embed_file(
         truncated=truncated,
         dimension=encoder.dimension,
         seconds=time.perf_counter() - started,
+        left_out=skipped.num_malformed,
     )
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eventformers.datasets_scripts.events import EVENT_ORDERS, Event
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import check_keys, is_blank, parse_json, read_lines
 from eventformers.errors import DataFormatError, EventformersError, lookalike, shown
 from eventformers.inference.containers import ACCEPTED_CONTAINERS, listed, rows_of, values_in
@@ -21,6 +22,9 @@ Item: TypeAlias = str | Event
 
 EventLike: TypeAlias = Any
 """Texts and events in any form that `values_of` reads."""
+
+FileValue: TypeAlias = tuple[Path, int | None, object]
+"""A value of a file, with the path and the line for errors."""
 
 ROLES = EVENT_ORDERS["subject_predicate_object"]
 COLUMNS = ("id", "text", "event", *ROLES)
@@ -122,7 +126,7 @@ def read_item(value: object, path: Path, line: int | None) -> Item:
     return _event(subject, predicate, object_, path, line)
 
 
-def file_values(path: str | Path) -> Iterator[tuple[Path, int | None, object]]:
+def file_values(path: str | Path, skipped: SkippedRows) -> Iterator[FileValue]:
     """Read a file of texts and events, one value at a time.
 
     The suffix tells the format. JSON lines hold what `read_item` reads; `.json` may also be one list of it.
@@ -131,6 +135,7 @@ def file_values(path: str | Path) -> Iterator[tuple[Path, int | None, object]]:
 
     Args:
         path: the file.
+        skipped: decides on malformed lines and rows.
 
     Returns:
         An iterator over the path and line for errors, and the value.
@@ -147,11 +152,15 @@ def file_values(path: str | Path) -> Iterator[tuple[Path, int | None, object]]:
     if kind == ".json" and _starts_a_list(path):
         return _json_list(path)
     if kind in (".jsonl", ".json"):
-        return ((path, line, parse_json(text, path, line, ACCEPTED_ITEM)) for line, text in read_lines(path))
+        return skipped.parsed(
+            read_lines(path, skipped),
+            lambda one: (path, one[0], parse_json(one[1], path, one[0], ACCEPTED_ITEM)),
+            "line",
+        )
     if kind in (".csv", ".tsv"):
-        return _csv_rows(path, "\t" if kind == ".tsv" else ",")
+        return _csv_rows(path, "\t" if kind == ".tsv" else ",", skipped)
     if kind == ".txt":
-        return ((path, line, text) for line, text in read_lines(path))
+        return ((path, line, text) for line, text in read_lines(path, skipped))
     if kind == ".parquet" and suffixes[-1] == ".parquet":
         return _parquet_rows(path)
     raise EventformersError(f"{path}: found the suffix {shown(path.suffix)}; accepted: {ACCEPTED_FILES}")
@@ -242,33 +251,41 @@ def _starts_a_list(path: Path) -> bool:
     return next((text.lstrip()[:1] for _, text in read_lines(path) if text.strip()), "") == "["
 
 
-def _json_list(path: Path) -> Iterator[tuple[Path, int | None, object]]:
+def _json_list(path: Path) -> Iterator[FileValue]:
     text = "\n".join(line for _, line in read_lines(path))
     for number, value in enumerate(parse_json(text, path, None, "a JSON list of events"), start=1):
         yield Path(f"{path}, event {number}"), None, value
 
 
-def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[Path, int | None, object]]:
-    reader = csv.reader((f"{line}\n" for _, line in read_lines(path)), delimiter=delimiter, strict=True)
+def _csv_rows(path: Path, delimiter: str, skipped: SkippedRows) -> Iterator[FileValue]:
+    line = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal line
+        for number, text in read_lines(path, skipped):
+            line = number
+            yield f"{text}\n"
+
+    reader = csv.reader(lines(), delimiter=delimiter, strict=True)
     try:
         header = [name.strip() for name in next(reader)]
         _check_header(header, path)
         empty = True
         for cells in reader:
             if len(cells) != len(header):
-                raise DataFormatError(
-                    path, reader.line_num, f"{len(cells)} columns", f"{len(header)} columns, as in the header"
-                )
+                accepted = f"{len(header)} columns, as in the header"
+                skipped.leave_out(DataFormatError(path, line, f"{len(cells)} columns", accepted), "row")
+                continue
             empty = False
             yield (
                 path,
-                reader.line_num,
+                line,
                 {name: cell for name, cell in zip(header, cells, strict=True) if name in _KNOWN},
             )
     except csv.Error as error:
         raise DataFormatError(
             path,
-            reader.line_num,
+            line,
             f"broken CSV ({error})",
             f"CSV with quotes closed and fields of at most {csv.field_size_limit():,} characters",
         ) from error
@@ -276,7 +293,7 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[Path, int | None, ob
         raise DataFormatError(path, None, "a header without rows", "at least one event")
 
 
-def _parquet_rows(path: Path) -> Iterator[tuple[Path, int | None, object]]:
+def _parquet_rows(path: Path) -> Iterator[FileValue]:
     try:
         with pq.ParquetFile(path) as file:
             columns = list(file.schema_arrow.names)

@@ -14,7 +14,7 @@ from rich.progress import track
 
 from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.events import Event, event_text
-from eventformers.datasets_scripts.malformed import takes_malformed
+from eventformers.datasets_scripts.malformed import SkippedRows, takes_malformed
 from eventformers.datasets_scripts.protagonist_chains import event_key
 from eventformers.datasets_scripts.raw_files import has_word, parse_json, read_lines
 from eventformers.errors import DataFormatError, EventformersError
@@ -179,7 +179,9 @@ def read_events(events: Events, what: str) -> list[Event]:
     if isinstance(events, str):
         events = _named_file(events) or [events]
     if isinstance(events, Path):
-        found = list(_events_of_file(events))
+        skipped = SkippedRows()
+        found = list(_events_of_file(events, skipped))
+        skipped.warn()
         what = f"{what} of {events}"
     else:
         values, _ = values_of(list(events) if isinstance(events, tuple) else events)
@@ -205,16 +207,14 @@ def _named_file(text: str) -> Path | None:
     return None
 
 
-def _events_of_file(path: Path) -> Iterator[Event]:
+def _events_of_file(path: Path, skipped: SkippedRows) -> Iterator[Event]:
     if not path.is_file():
         raise EventformersError(f"{path}: no such file; accepted: a file of events, or events themselves")
     if path.name.lower().removesuffix(".gz").endswith(TABLE_SUFFIXES):
-        for origin, number, value in file_values(path):
-            yield _event_of(value, origin, number)
+        yield from skipped.parsed(file_values(path, skipped), lambda one: _event_of(one[2], one[0], one[1]))
         return
-    for number, line in read_lines(path):
-        if line.strip():
-            yield _event_of(line, path, number)
+    lines = (one for one in read_lines(path, skipped) if one[1].strip())
+    yield from skipped.parsed(lines, lambda one: _event_of(one[1], path, one[0]), "line")
 
 
 def _event_of_item(item: object, place: int, what: str) -> Event:
