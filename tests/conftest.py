@@ -18,6 +18,10 @@ os.environ["HF_HOME"] = tempfile.mkdtemp(prefix="eventformers-tests-")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+# The processes of pytest-xdist share the cores; a user's own number holds.
+if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // workers)))
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
