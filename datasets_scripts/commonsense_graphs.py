@@ -12,7 +12,7 @@ import datasets
 import pyarrow as pa
 from datasets import Value
 
-from eventformers.datasets_scripts import graph_readers
+from eventformers.datasets_scripts import graph_readers, table_rows
 from eventformers.datasets_scripts import relation_templates as templates_module
 from eventformers.datasets_scripts.base import SAMPLES, EventDatasetBuilder, EventDatasetConfig
 from eventformers.datasets_scripts.graph_readers import Triple, read_triples, split_files
@@ -115,7 +115,7 @@ class CommonsenseGraphs(EventDatasetBuilder):
         )
         for pairs in ("", _PAIRS)
     }
-    MODULES: ClassVar[tuple[ModuleType, ...]] = (graph_readers, templates_module)
+    MODULES: ClassVar[tuple[ModuleType, ...]] = (graph_readers, table_rows, templates_module)
     # The file counts as a raw file, by its bytes.
     UNDECIDING_SETTINGS: ClassVar[dict[str, frozenset[str]]] = dict.fromkeys(
         RAW_FILES, frozenset({"templates"})

@@ -20,6 +20,7 @@ from eventformers.datasets_scripts import (
     hierarchy_readers,
     hierarchy_settings,
     licenses,
+    table_rows,
     wikidata_reader,
 )
 from eventformers.datasets_scripts.base import EventDatasetBuilder
@@ -115,6 +116,7 @@ class EventHierarchies(EventDatasetBuilder):
         hierarchy_readers,
         hierarchy_settings,
         licenses,
+        table_rows,
         wikidata_reader,
     )
     UNDECIDING_SETTINGS: ClassVar[dict[str, frozenset[str]]] = {
@@ -411,6 +413,9 @@ class EventHierarchies(EventDatasetBuilder):
         report, knowledge = self.report, self._knowledge
         report.read.update(knowledge.read)
         report.skipped.update(knowledge.skipped)
+        if self.config.name in EDGE_CONFIGS:
+            # Mentions decide on the splits of events; those that make rows are counted with these.
+            report.skipped.update(self._survey.skipped)
         report.statistics.update({name: count for name, count in sorted(self._split_notes.items()) if count})
         if knowledge.graph.cut:
             shown = [f"{child} in {parent}" for child, parent in knowledge.graph.cut[:_SHOWN_EDGES]]
@@ -441,7 +446,7 @@ class EventHierarchies(EventDatasetBuilder):
     @cached_property
     def _knowledge(self) -> EventKnowledge:
         """What the raw files tell of events."""
-        return knowledge_of(self._knowledge_files)
+        return knowledge_of(self._knowledge_files, self.config.malformed)
 
     @cached_property
     def _survey(self) -> MentionSurvey:
@@ -449,7 +454,7 @@ class EventHierarchies(EventDatasetBuilder):
         if self.config.name in EDGE_CONFIGS:
             # Those of Wikinews are for testing, also where training has their events.
             files = [file for file in files if file.domain == "wikipedia"]
-        return survey_of(files)
+        return survey_of(files, self.config.malformed)
 
     @cached_property
     def _split_notes(self) -> Counter[str]:

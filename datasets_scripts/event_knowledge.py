@@ -34,7 +34,7 @@ from eventformers.datasets_scripts.wikidata_reader import (
 )
 from eventformers.errors import EventformersError
 
-_TEXT_READERS: dict[str, Callable[[Path, Counter[str]], Iterator[EventText]]] = {
+_TEXT_READERS: dict[str, Callable[[Path, SkippedRows], Iterator[EventText]]] = {
     "dictionary": read_dictionary,
     "description_table": read_description_table,
     "descriptions": read_item_descriptions,
@@ -125,17 +125,21 @@ class EventKnowledge:
     skipped: SkippedRows = field(default_factory=SkippedRows)
 
     @classmethod
-    def of_files(cls, files: Sequence[HierarchyFile]) -> EventKnowledge:
+    def of_files(cls, files: Sequence[HierarchyFile], malformed: str | None = None) -> EventKnowledge:
         """Read the texts and edges of events; of texts the languages alone stay in memory.
 
         Edges are remembered by the position of their file in the list. An entity dump is read once, whether
         it has the texts, too, or not.
 
+        Args:
+            files: the files.
+            malformed: what becomes of malformed parts; None takes the policy in force.
+
         Raises:
             DataFormatError: a line cannot be read.
             EventformersError: there are files of texts, but no event in them has a title.
         """
-        known = cls()
+        known = cls(skipped=SkippedRows(malformed))
         sources = text_files(files)
         texts = EventTexts(known.read, known.skipped)
         for file in sources:
@@ -198,44 +202,51 @@ class MentionSurvey:
     Args:
         splits: the splits whose files mention an event, by event; empty for those of files without a split.
         repeated: hashes of the mention ids that occur more than once.
+        skipped: counts of what was left out of the files, by reason.
     """
 
     splits: dict[str, set[str]]
     repeated: frozenset[int]
+    skipped: SkippedRows
 
     @classmethod
-    def of_files(cls, files: Iterable[HierarchyFile]) -> MentionSurvey:
+    def of_files(cls, files: Iterable[HierarchyFile], malformed: str | None = None) -> MentionSurvey:
         """Read the ids of all mentions and events once.
+
+        Args:
+            files: the files.
+            malformed: what becomes of malformed parts; None takes the policy in force.
 
         Raises:
             DataFormatError: a line cannot be read.
         """
         splits: dict[str, set[str]] = defaultdict(set)
         hashes = array("Q")
+        skipped = SkippedRows(malformed)
         for file in files:
             if file.kind not in MENTION_KINDS:
                 continue
-            for mention in mentions_of(file, SkippedRows()):
+            for mention in mentions_of(file, skipped):
                 hashes.append(name_hash(mention_id_of(file, mention)))
                 if mention.event_id:
                     found = splits[mention.event_id]
                     if file.split is not None:
                         found.add(file.split)
         values, counts = np.unique(np.frombuffer(hashes, dtype=np.uint64), return_counts=True)
-        return cls(dict(splits), frozenset(values[counts > 1].tolist()))
+        return cls(dict(splits), frozenset(values[counts > 1].tolist()), skipped)
 
 
-def knowledge_of(files: Iterable[HierarchyFile]) -> EventKnowledge:
+def knowledge_of(files: Iterable[HierarchyFile], malformed: str) -> EventKnowledge:
     """`EventKnowledge.of_files`, read once for the configs of a build as long as the files stay: a dump of
     Wikidata takes hours."""
     found = tuple(files)
-    return _knowledge(found, _digests(found))
+    return _knowledge(found, _digests(found), malformed)
 
 
-def survey_of(files: Iterable[HierarchyFile]) -> MentionSurvey:
+def survey_of(files: Iterable[HierarchyFile], malformed: str) -> MentionSurvey:
     """`MentionSurvey.of_files`, read once for the configs of a build as long as the files stay."""
     found = tuple(files)
-    return _survey(found, _digests(found))
+    return _survey(found, _digests(found), malformed)
 
 
 def _digests(files: tuple[HierarchyFile, ...]) -> tuple[str, ...]:
@@ -243,10 +254,10 @@ def _digests(files: tuple[HierarchyFile, ...]) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1)
-def _knowledge(files: tuple[HierarchyFile, ...], digests: tuple[str, ...]) -> EventKnowledge:
-    return EventKnowledge.of_files(files)
+def _knowledge(files: tuple[HierarchyFile, ...], digests: tuple[str, ...], malformed: str) -> EventKnowledge:
+    return EventKnowledge.of_files(files, malformed)
 
 
 @lru_cache(maxsize=1)
-def _survey(files: tuple[HierarchyFile, ...], digests: tuple[str, ...]) -> MentionSurvey:
-    return MentionSurvey.of_files(files)
+def _survey(files: tuple[HierarchyFile, ...], digests: tuple[str, ...], malformed: str) -> MentionSurvey:
+    return MentionSurvey.of_files(files, malformed)

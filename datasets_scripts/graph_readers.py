@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -16,6 +15,7 @@ from eventformers.datasets_scripts.relation_templates import (
     accepted_relations,
     relation_templates,
 )
+from eventformers.datasets_scripts.table_rows import csv_cells
 from eventformers.errors import DataFormatError, EventformersError, shown
 
 Triple = tuple[str, str, str]
@@ -281,7 +281,7 @@ def _csv_rows(path: Path, skipped: SkippedRows) -> Iterator[_Cells]:
     if first is None:
         raise DataFormatError(path, None, "blank lines alone", _ACCEPTED_CSV)
     line, text = first
-    header = _cells(text, path, line)
+    header = csv_cells(text, path, line)
     if len(header) < 3 or header[0] != _CSV_FRAME[0] or header[-1] != _CSV_FRAME[-1]:
         raise DataFormatError(path, line, f"the columns {shown(', '.join(header))}", _ACCEPTED_CSV)
     if len(set(header)) < len(header):
@@ -290,7 +290,7 @@ def _csv_rows(path: Path, skipped: SkippedRows) -> Iterator[_Cells]:
 
     def row(item: tuple[int, str]) -> _Cells:
         line, text = item
-        cells = _cells(text, path, line)
+        cells = csv_cells(text, path, line)
         if len(cells) != len(header):
             found = f"{len(cells)} columns"
             raise DataFormatError(path, line, found, f"{len(header)} columns, as in the first line")
@@ -301,15 +301,6 @@ def _csv_rows(path: Path, skipped: SkippedRows) -> Iterator[_Cells]:
         return line, cells
 
     yield from skipped.parsed(lines, row)
-
-
-def _cells(text: str, path: Path, line: int) -> list[str]:
-    """The cells of one line. Not strict, a quote that is never closed would take what follows it along."""
-    try:
-        return next(csv.reader([text], strict=True), [])
-    except csv.Error as error:
-        accepted = f"comma-separated values of at most {csv.field_size_limit():,} characters each"
-        raise DataFormatError(path, line, f"no CSV ({error})", accepted) from error
 
 
 def _tails(cell: str, path: Path, line: int, relation: str) -> list[str]:

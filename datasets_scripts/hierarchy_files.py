@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from eventformers.datasets_scripts.document_splits import SPLITS
 from eventformers.datasets_scripts.licenses import license_of_source
-from eventformers.datasets_scripts.raw_files import is_json_lines, read_lines
-from eventformers.errors import EventformersError
+from eventformers.datasets_scripts.malformed import SkippedRows
+from eventformers.datasets_scripts.raw_files import is_json_lines, parse_json, read_lines
+from eventformers.errors import DataFormatError, EventformersError
 
 Kind = Literal[
     "mentions",
@@ -46,6 +47,8 @@ _PUBLISHED_FILE = re.compile(
 _PUBLISHED_FOLDER = re.compile(r"(?:wikipedia|wikinews)-(?:zero-shot|cross-domain)-(?:multi|cross)lingual")
 """The folders that XLEL-WD's own download makes."""
 _COMPRESSED = (".gz", ".bz2")
+_LINES_TRIED = 20
+"""How many lines of a file are tried for what it holds: the first ones may be malformed."""
 
 HIERARCHY_FIELDS = ("part_of", "has_part", "follows", "followed_by", "P361", "P527", "P155", "P156")
 EDGE_HEADERS = (
@@ -96,12 +99,10 @@ def hierarchy_files(paths: Iterable[Path]) -> list[HierarchyFile]:
 
 
 def file_kind(path: Path) -> Kind | None:
-    """What a file holds by its first line, else by its name; None where neither tells."""
+    """What a file holds by its first line that can be read, else by its name; None where neither tells."""
     name = _plain_name(path)
-    try:
-        first = next((text for _, text in read_lines(path) if text.strip(" \t,[")), "")
-    except EventformersError:
-        first = ""
+    lines = _first_lines(path)
+    first = next(iter(lines), "")
     if name.endswith(".csv"):
         columns = [column.strip(' "') for column in first.split(",")]
         has_edges = any(set(header) <= set(columns) for header in EDGE_HEADERS)
@@ -113,11 +114,7 @@ def file_kind(path: Path) -> Kind | None:
         return "description_table" if "Wikipedia Description" in columns else None
     if not is_json_lines(path.with_name(name)):
         return None
-    try:
-        record = json.loads(first.strip(" \t,["))
-    except (ValueError, RecursionError):
-        record = None
-    return (_record_kind(record) if isinstance(record, dict) else None) or _named_kind(path)
+    return next(filter(None, map(_kind_of_json, lines)), None) or _named_kind(path)
 
 
 def origin_of(file: HierarchyFile) -> tuple[str, str]:
@@ -159,6 +156,25 @@ def _plain_name(path: Path) -> str:
 
 def _words(name: str) -> list[str]:
     return re.split(r"[._\-]+", name.lower())
+
+
+def _first_lines(path: Path) -> list[str]:
+    """The first lines but for blank ones and brackets; those before a fault of the file."""
+    lines: list[str] = []
+    try:
+        told = (text for _, text in read_lines(path, SkippedRows("skip")) if text.strip(" \t,[]"))
+        lines.extend(islice(told, _LINES_TRIED))
+    except EventformersError:
+        pass
+    return lines
+
+
+def _kind_of_json(text: str) -> Kind | None:
+    try:
+        record = parse_json(text.strip(" \t,["), Path(), None, "", whole_characters=False)
+    except DataFormatError:
+        return None
+    return _record_kind(record) if isinstance(record, dict) else None
 
 
 def _record_kind(record: dict[str, object]) -> Kind | None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,8 +11,15 @@ from eventformers.datasets_scripts.document_splits import SPLITS
 from eventformers.datasets_scripts.hierarchy_files import EDGE_HEADERS, HIERARCHY_FIELDS
 from eventformers.datasets_scripts.licenses import license_of_source, standard_license
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.raw_files import is_json_lines, read_json_values, read_lines, text_field
-from eventformers.errors import DataFormatError
+from eventformers.datasets_scripts.raw_files import (
+    check_keys,
+    is_json_lines,
+    json_object,
+    read_json_values,
+    text_field,
+)
+from eventformers.datasets_scripts.table_rows import columns_of, csv_rows, parsed_rows, table_rows
+from eventformers.errors import DataFormatError, shown
 
 ACCEPTED_MENTION = (
     'one JSON object a line with "context_left", "mention", "context_right", "context_lang" and "label_id",'
@@ -27,8 +33,7 @@ ACCEPTED_HIERARCHY = (
     'one JSON object a line with "label_id" and lists of ids such as "part_of" and "follows", or "P361" and'
     ' "P155"'
 )
-ACCEPTED_CSV = "fields with commas between them, and a quote at the end of each that begins with one"
-ACCEPTED_TABLE = "as many fields as the header has, separated by tabs"
+
 
 RELATIONS: dict[str, tuple[str, bool]] = {
     "part_of": ("hierarchy", True),
@@ -45,7 +50,47 @@ that config, as child or as the earlier event."""
 
 _RELATION_OF_COLUMNS = {("child_id", "parent_id"): "part_of", ("event_id", "next_event_id"): "followed_by"}
 
-_TABLE_MENTION = re.compile(r"<a>\s?(.*?)\s?</a>", re.DOTALL)
+_TABLE_MENTION = ("<a>", "</a>")
+
+# What the docstrings of the readers say to be ignored stands last.
+_MENTION_KEYS = frozenset(
+    {
+        *("context_left", "mention", "context_right", "context_lang", "language", "label_id"),
+        *("context_title", "title", "context_date", "date", "gold_label_ids", "event_ids"),
+        *("mention_id", "id", "source", "license"),
+        *("label_title", "label_desc", "label_description", "cased", "category", "closure_label_ids"),
+        *("mention_type", "page_path", "sources"),
+    }
+)
+_EVENT_KEYS = frozenset(
+    {
+        *("label_id", "event_id", "label_title", "title", "label_desc", "label_description", "description"),
+        *("label_lang", "language"),
+        *("source", "license"),
+    }
+)
+_HIERARCHY_KEYS = frozenset(
+    {
+        *("label_id", "event_id", "split", *HIERARCHY_FIELDS),
+        *("title", "component", "n_items", "n_certain", "first_date", "last_date", "desc_date", "qid"),
+        *("surface_label", "derived_label", "surfaces", "event_evidence"),
+    }
+)
+_ITEM_KEYS = frozenset({"label_id", "count", "title"})
+_EDGE_KEYS = frozenset(
+    {
+        *(name for names in EDGE_HEADERS for name in names),
+        *("child", "parent", "count", "provenance", "stated_in", "source", "license"),
+    }
+)
+_TABLE_COLUMNS = frozenset(
+    {
+        *("Wikidata Item", "Wikipedia Language", "Language", "Context", "Wikipedia Inlink Title"),
+        *("Inlink Title", "Inlink Date", "Wikipedia Title", "Wikipedia Description"),
+        *("Title", "Inlink ID", "Long Context", "Event Source"),
+    }
+)
+"""Those of the pipeline's tables; the last four are ignored."""
 
 
 class LinkedMention(NamedTuple):
@@ -138,41 +183,45 @@ def read_linked_mentions(path: Path, skipped: SkippedRows) -> Iterator[LinkedMen
     XLEL-WD's fields are `context_left`, `mention`, `context_right`, `context_lang` and `label_id`, for
     Wikinews also `context_title` and `context_date`. Further ones are `gold_label_ids` (the event, then its
     ancestors), `id` or `mention_id`, `source` and `license`. The names of built rows serve as well:
-    `language`, `title`, `date` and `event_ids`. Texts stay as they are, white space included.
+    `language`, `title`, `date` and `event_ids`. Texts stay as they are, white space included. Ignored are
+    what is told of the event (`label_title`, `label_desc`, `label_description`) and `cased`, `category`,
+    `closure_label_ids`, `mention_type`, `page_path` and `sources`.
 
     Args:
         path: the file.
-        skipped: gets the number of blank lines.
+        skipped: gets the number of blank lines, and decides on malformed rows.
 
     Raises:
         DataFormatError: a line cannot be read, has no field `mention` or names no language.
     """
-    for line, record in read_json_values(path, skipped, ACCEPTED_MENTION):
-        if not isinstance(record, dict):
-            raise DataFormatError(path, line, f"JSON that is {type(record).__name__}", ACCEPTED_MENTION)
+
+    def mention(line: int, value: object) -> LinkedMention:
+        record = json_object(value, _MENTION_KEYS, path, line, ACCEPTED_MENTION)
         if "mention" not in record:
             raise DataFormatError(path, line, 'a line without "mention"', ACCEPTED_MENTION)
-        language = _first_text(record, ("context_lang", "language"), path, line).strip()
+        language = _one_text(record, ("context_lang", "language"), path, line).strip()
         if not language:
             raise DataFormatError(path, line, 'a mention without "context_lang"', ACCEPTED_MENTION)
         gold_events = _gold_events(record, path, line)
         event_id = plain_id(_text(record, "label_id", path, line))
         source = _text(record, "source", path, line)
         stated = _text(record, "license", path, line)
-        yield LinkedMention(
+        return LinkedMention(
             line=line,
             mention_id=_text(record, "mention_id", path, line) or _text(record, "id", path, line),
             language=language,
             context_left=_text(record, "context_left", path, line),
             mention=_text(record, "mention", path, line),
             context_right=_text(record, "context_right", path, line),
-            title=_first_text(record, ("context_title", "title"), path, line),
-            date=_first_text(record, ("context_date", "date"), path, line),
+            title=_one_text(record, ("context_title", "title"), path, line),
+            date=_one_text(record, ("context_date", "date"), path, line),
             event_id=event_id or next(iter(gold_events or ()), ""),
             gold_events=gold_events,
             source=source,
             license=license_of_source(source, standard_license(stated) if stated else None) if source else "",
         )
+
+    return parsed_rows(read_json_values(path, skipped, ACCEPTED_MENTION), mention, skipped)
 
 
 def read_mention_table(path: Path, skipped: SkippedRows) -> Iterator[LinkedMention]:
@@ -183,26 +232,28 @@ def read_mention_table(path: Path, skipped: SkippedRows) -> Iterator[LinkedMenti
 
     Args:
         path: the file.
-        skipped: gets the number of blank lines.
+        skipped: gets the number of blank lines, and decides on malformed rows.
 
     Raises:
         DataFormatError: a row cannot be read.
     """
-    for line, row in _table_rows(path, skipped):
-        context = row["Context"]
-        match = _TABLE_MENTION.search(context)
-        if match is None:
+
+    def mention(line: int, row: Mapping[str, str]) -> LinkedMention:
+        opening, closing = _TABLE_MENTION
+        left, opened, rest = row["Context"].partition(opening)
+        inside, closed, right = rest.partition(closing)
+        if not opened or not closed:
             raise DataFormatError(path, line, "a Context without a mention", "<a> mention </a> in Context")
         language = row.get("Wikipedia Language") or row.get("Language") or ""
         if not language:
             raise DataFormatError(path, line, "a mention without a language", "a code such as en")
-        yield LinkedMention(
+        return LinkedMention(
             line=line,
             mention_id="",
             language=language,
-            context_left=context[: match.start()],
-            mention=match.group(1),
-            context_right=context[match.end() :],
+            context_left=left,
+            mention=_without_padding(inside),
+            context_right=right,
             title=row.get("Wikipedia Inlink Title") or row.get("Inlink Title") or "",
             date=row.get("Inlink Date") or "",
             event_id=plain_id(row["Wikidata Item"]),
@@ -211,37 +262,42 @@ def read_mention_table(path: Path, skipped: SkippedRows) -> Iterator[LinkedMenti
             license="",
         )
 
+    rows = table_rows(path, skipped, ("Wikidata Item", "Context"), _TABLE_COLUMNS)
+    return parsed_rows(rows, mention, skipped)
+
 
 def read_dictionary(path: Path, skipped: SkippedRows) -> Iterator[EventText]:
     """The events of a dictionary of JSON lines, one line for each event and language.
 
     The fields are `label_id`, `label_title`, `label_desc` or `label_description`, and `label_lang`, or those
-    of built rows: `event_id`, `title`, `description` and `language`. NaN is no text.
+    of built rows: `event_id`, `title`, `description` and `language`. NaN is no text. `source` and `license`
+    are ignored.
 
     Args:
         path: the file.
-        skipped: gets the number of blank lines.
+        skipped: gets the number of blank lines, and decides on malformed rows.
 
     Raises:
         DataFormatError: a line cannot be read, or has no id or no language.
     """
-    for line, record in read_json_values(path, skipped, ACCEPTED_EVENT):
-        if not isinstance(record, dict):
-            raise DataFormatError(path, line, f"JSON that is {type(record).__name__}", ACCEPTED_EVENT)
-        event_id = plain_id(_first_text(record, ("label_id", "event_id"), path, line))
-        language = _first_text(record, ("label_lang", "language"), path, line).strip()
+
+    def event(line: int, value: object) -> EventText:
+        record = json_object(value, _EVENT_KEYS, path, line, ACCEPTED_EVENT)
+        event_id = plain_id(_one_text(record, ("label_id", "event_id"), path, line))
+        language = _one_text(record, ("label_lang", "language"), path, line).strip()
         if not event_id or not language:
             missing = "a language" if event_id else "an id"
             raise DataFormatError(path, line, f"an event without {missing}", ACCEPTED_EVENT)
-        yield EventText(
+        descriptions = ("label_desc", "label_description", "description")
+        return EventText(
             line=line,
             event_id=event_id,
             language=language,
-            title=_first_text(record, ("label_title", "title"), path, line).strip(),
-            description=_first_text(
-                record, ("label_desc", "label_description", "description"), path, line
-            ).strip(),
+            title=_one_text(record, ("label_title", "title"), path, line).strip(),
+            description=_one_text(record, descriptions, path, line).strip(),
         )
+
+    return parsed_rows(read_json_values(path, skipped, ACCEPTED_EVENT), event, skipped)
 
 
 def read_description_table(path: Path, skipped: SkippedRows) -> Iterator[EventText]:
@@ -250,37 +306,43 @@ def read_description_table(path: Path, skipped: SkippedRows) -> Iterator[EventTe
 
     Args:
         path: the file.
-        skipped: gets the number of blank lines.
+        skipped: gets the number of blank lines, and decides on malformed rows.
 
     Raises:
         DataFormatError: a row cannot be read, or has no id or no language.
     """
-    for line, row in _table_rows(path, skipped):
+
+    def event(line: int, row: Mapping[str, str]) -> EventText:
         event_id, language = plain_id(row["Wikidata Item"]), row.get("Wikipedia Language", "").strip()
         if not event_id or not language:
             missing = "a language" if event_id else "an id"
             raise DataFormatError(path, line, f"an event without {missing}", "both of them")
         title = row.get("Wikipedia Title", "").strip()
-        yield EventText(line, event_id, language, title, row["Wikipedia Description"].strip())
+        return EventText(line, event_id, language, title, row["Wikipedia Description"].strip())
+
+    rows = table_rows(path, skipped, ("Wikidata Item", "Wikipedia Description"), _TABLE_COLUMNS)
+    return parsed_rows(rows, event, skipped)
 
 
 def read_hierarchy(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]:
     """The events of a file of hierarchies with their edges, one event a line.
 
     Edges are lists by a key of `RELATIONS`; their items are ids, or objects with a `label_id`. `split`, where
-    it is there, is the split of the event.
+    it is there, is the split of the event. Ignored are `title`, `qid`, `component`, `surface_label`,
+    `derived_label`, `surfaces`, `event_evidence`, numbers (`n_items`, `n_certain`) and dates (`first_date`,
+    `last_date`, `desc_date`), and of an item its `count` and `title`.
 
     Args:
         path: the file.
-        skipped: gets the number of blank lines.
+        skipped: gets the number of blank lines, and decides on malformed rows.
 
     Raises:
         DataFormatError: a line cannot be read or has no id, or a split is unknown.
     """
-    for line, record in read_json_values(path, skipped, ACCEPTED_HIERARCHY):
-        event_id = ""
-        if isinstance(record, dict):
-            event_id = plain_id(_first_text(record, ("label_id", "event_id"), path, line))
+
+    def entry(line: int, value: object) -> HierarchyEntry:
+        record = json_object(value, _HIERARCHY_KEYS, path, line, ACCEPTED_HIERARCHY)
+        event_id = plain_id(_one_text(record, ("label_id", "event_id"), path, line))
         if not event_id:
             raise DataFormatError(path, line, "a line without the id of an event", ACCEPTED_HIERARCHY)
         statements = [
@@ -288,64 +350,50 @@ def read_hierarchy(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]
             for relation in HIERARCHY_FIELDS
             for other in _ids(record, relation, path, line)
         ]
-        yield HierarchyEntry(event_id, _stated_split(record, path, line), statements)
+        return HierarchyEntry(event_id, _stated_split(record, path, line), statements)
+
+    return parsed_rows(read_json_values(path, skipped, ACCEPTED_HIERARCHY), entry, skipped)
 
 
 def read_edges(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]:
     """The edges of a CSV file or of JSON lines, one a row.
 
     The columns are `child_id`, `parent_id` and maybe `relation`; `event_id` and `next_event_id`; or
-    `head_qid`, `property` and `tail_qid`.
+    `head_qid`, `property` and `tail_qid`. Ignored are `child`, `parent`, `count`, `provenance`, `stated_in`,
+    `source` and `license`.
 
     Args:
         path: the file.
-        skipped: gets the number of blank lines.
+        skipped: gets the number of blank lines, and decides on malformed rows.
 
     Raises:
         DataFormatError: a row cannot be read, or its relation is unknown.
     """
-    rows = _json_rows(path, skipped) if is_json_lines(path) else _csv_rows(path)
-    for line, row in rows:
-        columns = next((names for names in EDGE_HEADERS if set(names) <= row.keys()), None)
-        if columns is None:
-            accepted = " or ".join(",".join(names) for names in EDGE_HEADERS)
-            raise DataFormatError(path, line, f"the columns {','.join(row)}", accepted)
+
+    def entry(line: int, value: object) -> HierarchyEntry:
+        row = json_object(value, _EDGE_KEYS, path, line, "one JSON object a line")
+        columns = columns_of(row, EDGE_HEADERS, path, line)
         values = [_text(row, name, path, line).strip() for name in columns]
         relation = values[1] if len(values) == 3 else _RELATION_OF_COLUMNS[columns[0], columns[-1]]
         if relation not in RELATIONS:
-            raise DataFormatError(path, line, f"the relation {relation!r}", ", ".join(RELATIONS))
+            raise DataFormatError(path, line, f"the relation {shown(relation)}", ", ".join(RELATIONS))
         subject, other = plain_id(values[0]), plain_id(values[-1])
         if not subject or not other:
             raise DataFormatError(path, line, "an edge without one of its events", "two ids")
-        yield HierarchyEntry(None, None, [Statement(subject, relation, other)])
+        return HierarchyEntry(None, None, [Statement(subject, relation, other)])
+
+    rows: Iterable[tuple[int, object]]
+    if is_json_lines(path):
+        rows = read_json_values(path, skipped, "one JSON object a line")
+    else:
+        rows = csv_rows(path, skipped, EDGE_HEADERS, _EDGE_KEYS)
+    return parsed_rows(rows, entry, skipped)
 
 
-def _json_rows(path: Path, skipped: SkippedRows) -> Iterator[tuple[int, Mapping[str, object]]]:
-    for line, record in read_json_values(path, skipped, "one JSON object a line"):
-        if not isinstance(record, dict):
-            raise DataFormatError(path, line, f"JSON that is {type(record).__name__}", "one object a line")
-        yield line, record
-
-
-def _csv_rows(path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
-    line = 1
-
-    def texts() -> Iterator[str]:
-        nonlocal line
-        for line, text in read_lines(path):  # noqa: B007 - read where a fault is told
-            yield text + "\n"
-
-    start = 1
-    try:
-        # Not strict, a quote that is never closed would take all edges behind it into one field.
-        rows = csv.DictReader(texts(), strict=True)
-        start = line + 1 if rows.fieldnames else line
-        for row in rows:
-            # Fields beyond the header have no name.
-            yield line, {name: value for name, value in row.items() if isinstance(name, str)}
-            start = line + 1
-    except csv.Error as error:
-        raise DataFormatError(path, start, f"no CSV ({error})", ACCEPTED_CSV) from error
+def _without_padding(text: str) -> str:
+    """A mention without the one blank that may stand after `<a>` and before `</a>`."""
+    text = text[1:] if text[:1].isspace() else text
+    return text[:-1] if text[-1:].isspace() else text
 
 
 def _text(record: Mapping[str, object], name: str, path: Path, line: int) -> str:
@@ -356,9 +404,13 @@ def _text(record: Mapping[str, object], name: str, path: Path, line: int) -> str
     return text_field(record, name, path, line)
 
 
-def _first_text(record: Mapping[str, object], names: tuple[str, ...], path: Path, line: int) -> str:
-    """The first of several fields that has a text."""
-    return next((text for name in names if (text := _text(record, name, path, line))), "")
+def _one_text(record: Mapping[str, object], names: tuple[str, ...], path: Path, line: int) -> str:
+    """The text that stands under one of several names; "" where there is none."""
+    texts = {name: text for name in names if (text := _text(record, name, path, line))}
+    if len(set(texts.values())) > 1:
+        found = " and ".join(f'"{name}"' for name in texts)
+        raise DataFormatError(path, line, f"{found} that differ", "one of them")
+    return next(iter(texts.values()), "")
 
 
 def _gold_events(record: Mapping[str, object], path: Path, line: int) -> list[str] | None:
@@ -376,9 +428,11 @@ def _ids(record: Mapping[str, object], name: str, path: Path, line: int) -> list
         raise DataFormatError(path, line, f'"{name}" that is {type(value).__name__}', "a list of ids")
     found: dict[str, None] = {}
     for item in value:
+        if isinstance(item, dict):
+            check_keys(item, _ITEM_KEYS, path, line)
         stated = item.get("label_id") if isinstance(item, dict) else item
         if not isinstance(stated, (str, int)) or isinstance(stated, bool) or not str(stated).strip():
-            raise DataFormatError(path, line, f'{item!r} in "{name}"', "ids")
+            raise DataFormatError(path, line, f'{shown(item)} in "{name}"', "ids")
         found[plain_id(str(stated))] = None
     return list(found)
 
@@ -387,21 +441,5 @@ def _stated_split(record: Mapping[str, object], path: Path, line: int) -> str | 
     stated = _text(record, "split", path, line)
     split = "validation" if stated in ("dev", "valid") else stated
     if split and split not in SPLITS:
-        raise DataFormatError(path, line, f"the split {stated!r}", ", ".join(("dev", *SPLITS)))
+        raise DataFormatError(path, line, f"the split {shown(stated)}", ", ".join(("dev", *SPLITS)))
     return split or None
-
-
-def _table_rows(path: Path, skipped: SkippedRows) -> Iterator[tuple[int, dict[str, str]]]:
-    """The rows of a table by its header, with their lines. Quotes are characters like any other."""
-    lines = read_lines(path)
-    header = next(lines)[1].split("\t")
-    if "Wikidata Item" not in header:
-        raise DataFormatError(path, 1, f"the columns {', '.join(header)}", "a column Wikidata Item")
-    for line, text in lines:
-        if not text.strip():
-            skipped["blank_line"] += 1
-            continue
-        fields = text.split("\t")
-        if len(fields) != len(header):
-            raise DataFormatError(path, line, f"{len(fields)} fields", f"{ACCEPTED_TABLE}: {len(header)}")
-        yield line, dict(zip(header, fields, strict=True))

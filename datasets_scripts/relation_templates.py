@@ -196,7 +196,8 @@ def _read_templates(file: Path, graph: str) -> dict[str, dict[str, str]]:
             if not isinstance(pattern, str) or pattern.count(slot) != 1:
                 found = shown(pattern) if isinstance(pattern, str) else type(pattern).__name__
                 raise EventformersError(
-                    f"{file}, {shown(relation)}, {direction}: found {found}; accepted: a text with {slot} once"
+                    f"{file}, {shown(relation)}, {direction}: found {found}; "
+                    f"accepted: a text with {slot} once"
                 )
         templates[relation] = {direction: _naming(graph)(pattern) for direction, pattern in patterns.items()}
     return templates

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from eventformers.datasets_scripts.hierarchy_readers import RELATIONS, EventText, Statement, plain_id
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.raw_files import read_json_values, read_lines, text_field
-from eventformers.errors import DataFormatError
+from eventformers.datasets_scripts.raw_files import (
+    json_object,
+    parse_json,
+    read_json_values,
+    read_lines,
+    text_field,
+)
+from eventformers.datasets_scripts.table_rows import parsed_rows
+from eventformers.errors import DataFormatError, shown
 
 ACCEPTED_ENTITY = 'one entity of Wikidata a line with "id" and "claims", as in the dumps latest-all.json'
 ACCEPTED_PROPERTY = 'one JSON object a line with "qid", "pid" and a list "datavalue"'
@@ -22,6 +29,10 @@ TIME_PROPERTIES = (("P580", "P582"), ("P585",), ("P2047",))
 """Start with end, point in time, duration: one of these an event candidate of XLEL-WD has all of."""
 PLACE_PROPERTIES = ("P276", "P625")
 """Location, coordinates: one of these an event candidate has, too."""
+
+_PROPERTY_KEYS = frozenset({"qid", "pid", "datavalue"})
+_DESCRIPTION_KEYS = frozenset({"qid", "lang", "label", "description"})
+_ITEM = re.compile(r"Q[0-9]+")
 
 _TIME_MARKS = tuple(f'"{name}"' for names in TIME_PROPERTIES for name in names)
 _EDGE_MARKS = tuple(f'"{name}"' for name in EDGE_PROPERTIES)
@@ -49,29 +60,21 @@ def read_entities(path: Path, skipped: SkippedRows, edges_only: bool = False) ->
     """The items of an entity dump (JSON, one entity a line) that could be events or have edges of events.
 
     One line is held at a time. A line that names none of the properties that decide is not even parsed, so
-    that a dump is read about as fast as it is unpacked.
+    that a dump is read about as fast as it is unpacked. Keys that are not read are ignored: Wikibase adds
+    some from time to time.
 
     Args:
         path: the dump, plain, gzip or bzip2, with its brackets and commas or as JSON lines.
-        skipped: gets the numbers of entities that are no items, of deprecated statements, and of statements
-            without an item as their value.
+        skipped: gets the numbers of blank lines, of entities that are no items, of deprecated statements, and
+            of statements without an item as their value; decides on malformed entities.
         edges_only: whether only items with edges are wanted.
 
     Raises:
         DataFormatError: a line is no entity.
     """
-    marks = _EDGE_MARKS if edges_only else (*_TIME_MARKS, *_EDGE_MARKS)
-    for line, text in read_lines(path):
-        entity_text = text.strip().strip("[],\t ")
-        if not entity_text:
-            continue
-        if not any(mark in entity_text for mark in marks):
-            skipped["entity_without_time_or_edges"] += 1
-            continue
-        try:
-            record = json.loads(entity_text)
-        except (ValueError, RecursionError) as error:
-            raise DataFormatError(path, line, f"no JSON ({error})", ACCEPTED_ENTITY) from error
+
+    def entity(line: int, text: str) -> Entity | None:
+        record = parse_json(text, path, line, ACCEPTED_ENTITY)
         claims = record.get("claims") if isinstance(record, dict) else None
         identifier = record.get("id") if isinstance(record, dict) else None
         # An item without a claim has an empty list, as PHP writes an empty object.
@@ -79,15 +82,35 @@ def read_entities(path: Path, skipped: SkippedRows, edges_only: bool = False) ->
             raise DataFormatError(path, line, 'an entity without "id" or "claims"', ACCEPTED_ENTITY)
         if not identifier.startswith("Q") or not isinstance(claims, dict):
             skipped["entity_that_is_no_item"] += 1
-            continue
+            return None
+        if not _ITEM.fullmatch(identifier):
+            raise DataFormatError(path, line, f"the item {shown(identifier)}", "Q and a number")
         event_id = plain_id(identifier)
-        yield Entity(
+        texts = list(_texts(event_id, record, path, line))
+        return Entity(
             line=line,
             event_id=event_id,
             is_candidate=is_event_candidate(claims),
-            statements=list(_statements(event_id, claims, skipped)),
-            texts=list(_texts(event_id, record, line)),
+            statements=list(_statements(event_id, claims, path, line, skipped)),
+            texts=texts,
         )
+
+    found = parsed_rows(_entity_lines(path, skipped, edges_only), entity, skipped, "entity")
+    return (one for one in found if one is not None)
+
+
+def _entity_lines(path: Path, skipped: SkippedRows, edges_only: bool) -> Iterator[tuple[int, str]]:
+    """The lines of a dump that name a property that decides, without what stands between entities."""
+    marks = _EDGE_MARKS if edges_only else (*_TIME_MARKS, *_EDGE_MARKS)
+    for line, text in read_lines(path, skipped):
+        entity_text = text.strip().strip("[],\t ")
+        if entity_text:
+            if any(mark in entity_text for mark in marks):
+                yield line, entity_text
+            else:
+                skipped["entity_without_time_or_edges"] += 1
+        elif not text.strip():
+            skipped["blank_line"] += 1
 
 
 def read_item_properties(path: Path, skipped: SkippedRows) -> Iterator[Statement]:
@@ -96,19 +119,26 @@ def read_item_properties(path: Path, skipped: SkippedRows) -> Iterator[Statement
 
     Args:
         path: the file.
-        skipped: gets the numbers of blank lines, of lines of other properties and of values that are no item.
+        skipped: gets the numbers of blank lines, of lines of other properties and of values that are no item;
+            decides on malformed rows.
 
     Raises:
         DataFormatError: a line cannot be read.
     """
-    for line, record in read_json_values(path, skipped, ACCEPTED_PROPERTY):
-        values = record.get("datavalue") if isinstance(record, dict) else None
+
+    def statements(line: int, value: object) -> tuple[str, str, list[Any]]:
+        record = json_object(value, _PROPERTY_KEYS, path, line, ACCEPTED_PROPERTY)
+        values = record.get("datavalue")
         if not isinstance(values, list):
             raise DataFormatError(path, line, 'a line without a list "datavalue"', ACCEPTED_PROPERTY)
         relation = text_field(record, "pid", path, line)
         subject = plain_id(text_field(record, "qid", path, line))
         if not subject or not relation:
             raise DataFormatError(path, line, "a line without an item or a property", ACCEPTED_PROPERTY)
+        return subject, relation, values
+
+    rows = read_json_values(path, skipped, ACCEPTED_PROPERTY)
+    for subject, relation, values in parsed_rows(rows, statements, skipped):
         if relation not in EDGE_PROPERTIES:
             skipped["property_of_no_edge"] += 1
             continue
@@ -125,19 +155,21 @@ def read_item_descriptions(path: Path, skipped: SkippedRows) -> Iterator[EventTe
 
     Args:
         path: the file.
-        skipped: gets the number of blank lines.
+        skipped: gets the number of blank lines, and decides on malformed rows.
 
     Raises:
         DataFormatError: a line cannot be read.
     """
-    for line, record in read_json_values(path, skipped, ACCEPTED_DESCRIPTION):
-        if not isinstance(record, dict):
-            raise DataFormatError(path, line, f"JSON that is {type(record).__name__}", ACCEPTED_DESCRIPTION)
+
+    def event(line: int, value: object) -> EventText:
+        record = json_object(value, _DESCRIPTION_KEYS, path, line, ACCEPTED_DESCRIPTION)
         names = ("qid", "lang", "label", "description")
         item, language, label, description = (text_field(record, name, path, line).strip() for name in names)
         if not item or not language:
             raise DataFormatError(path, line, "a line without an item or a language", ACCEPTED_DESCRIPTION)
-        yield EventText(line, plain_id(item), language, label, description)
+        return EventText(line, plain_id(item), language, label, description)
+
+    return parsed_rows(read_json_values(path, skipped, ACCEPTED_DESCRIPTION), event, skipped)
 
 
 def is_event_candidate(properties: Container[str]) -> bool:
@@ -147,10 +179,15 @@ def is_event_candidate(properties: Container[str]) -> bool:
     return has_time and any(name in properties for name in PLACE_PROPERTIES)
 
 
-def _statements(event_id: str, claims: Mapping[str, object], skipped: SkippedRows) -> Iterator[Statement]:
+def _statements(
+    event_id: str, claims: Mapping[str, object], path: Path, line: int, skipped: SkippedRows
+) -> Iterator[Statement]:
     for relation in EDGE_PROPERTIES:
-        claim = claims.get(relation)
-        for statement in claim if isinstance(claim, list) else []:
+        claim = claims.get(relation, [])
+        if not isinstance(claim, list):
+            found = f"{relation} that is {type(claim).__name__}"
+            raise DataFormatError(path, line, found, "a list of statements")
+        for statement in claim:
             if not isinstance(statement, dict):
                 skipped["statement_without_item"] += 1
                 continue
@@ -174,18 +211,28 @@ def _item_id(datavalue: object) -> str:
     if isinstance(identifier, dict):
         identifier = identifier.get("value")
     if isinstance(identifier, str):
-        return plain_id(identifier) if identifier.startswith("Q") else ""
+        return plain_id(identifier) if _ITEM.fullmatch(identifier) else ""
     number = value.get("numeric-id")
-    return str(number) if isinstance(number, int) and value.get("entity-type") == "item" else ""
+    is_number = isinstance(number, int) and not isinstance(number, bool)
+    return str(number) if is_number and value.get("entity-type") == "item" else ""
 
 
-def _texts(event_id: str, record: Mapping[str, object], line: int) -> Iterator[EventText]:
-    labels, descriptions = record.get("labels"), record.get("descriptions")
-    told = descriptions if isinstance(descriptions, dict) else {}
-    for language, label in (labels if isinstance(labels, dict) else {}).items():
-        yield EventText(line, event_id, language, _value(label), _value(told.get(language)))
+def _texts(event_id: str, record: Mapping[str, object], path: Path, line: int) -> Iterator[EventText]:
+    labels, descriptions = (_by_language(record, name, path, line) for name in ("labels", "descriptions"))
+    for language, label in labels.items():
+        yield EventText(line, event_id, language, label, descriptions.get(language, ""))
 
 
-def _value(text: object) -> str:
-    value = text.get("value") if isinstance(text, dict) else None
-    return value.strip() if isinstance(value, str) else ""
+def _by_language(record: Mapping[str, object], name: str, path: Path, line: int) -> dict[str, str]:
+    """The labels or the descriptions of an entity; empty where it has none, for which PHP writes a list."""
+    held = record.get(name) or {}
+    if not isinstance(held, dict):
+        raise DataFormatError(path, line, f'"{name}" that is {type(held).__name__}', "texts by language")
+    texts = {}
+    for language, text in held.items():
+        if not isinstance(text, dict) or not isinstance(text.get("value"), str):
+            raise DataFormatError(
+                path, line, f'{shown(text)} in "{name}"', 'an object with a text as "value"'
+            )
+        texts[language] = text["value"].strip()
+    return texts

@@ -429,9 +429,9 @@ def test_a_dump_is_read_once_for_the_configs_of_a_build(
 ) -> None:
     read = []
 
-    def counted(files: Any) -> Any:
+    def counted(files: Any, *policy: str) -> Any:
         read.append(len(files))
-        return of_files(files)
+        return of_files(files, *policy)
 
     of_files = event_knowledge.EventKnowledge.of_files
     monkeypatch.setattr(event_knowledge.EventKnowledge, "of_files", counted)
@@ -505,13 +505,13 @@ def test_kinds_of_files(published: Path, tmp_path: Path) -> None:
     # Its name tells what it is meant for, so that its fault is told.
     with pytest.raises(DataFormatError, match=r"broken\.train\.jsonl, line 1: found no JSON"):
         load(tmp_path)
-    with pytest.raises(DataFormatError, match=r'notes\.jsonl, line 1: found a line without "mention"'):
+    with pytest.raises(DataFormatError, match=r"notes\.jsonl, line 1: found the key 'note'"):
         load(notes)
 
 
 def test_edges_whose_columns_are_unknown_are_not_passed_over(tmp_path: Path) -> None:
     edges = tmp_path / "my-edges.csv"
-    for content, found in (("child,parent\n1,2\n", "line 2: found the columns child"), ("", "an empty")):
+    for content, found in (("child,parent\n1,2\n", "line 1: found the columns 'child"), ("", "an empty")):
         edges.write_text(content, encoding="utf-8")
         with pytest.raises(DataFormatError, match=rf"my-edges\.csv.*{found}"):
             load(tmp_path, "hierarchy")
@@ -657,3 +657,31 @@ def test_real_events_of_wikidata(shared_data: Path) -> None:
     # The same edges from the table alone, then drawn into splits.
     table = data / "relations.csv"
     assert sum(len(found) for found in edges_of(table, "hierarchy").values()) == 90
+
+
+def test_malformed_parts_are_left_out_of_every_pass_and_counted_once(published: Path, tmp_path: Path) -> None:
+    clean = {config: _report(published, config, tmp_path / f"clean-{config}") for config in _FILES_READ}
+    for path in published.glob("*.jsonl"):
+        path.write_text(path.read_text(encoding="utf-8") + "{\n", encoding="utf-8")
+    with pytest.raises(DataFormatError, match="found no JSON"):
+        _report(published, "events", tmp_path / "strict")
+    for config in _FILES_READ:
+        with pytest.warns(UserWarning, match="malformed part"):
+            report = _report(published, config, tmp_path / f"lenient-{config}", malformed="skip")
+        assert report["rows_fingerprint"] == clean[config]["rows_fingerprint"]
+        places = [(part["file"], part["line"]) for part in report["malformed"]["parts"]]
+        assert sorted(set(places)) == sorted(places)
+        assert report["malformed"]["count"] == len(places) == _FILES_READ[config]
+
+
+def test_a_malformed_first_line_does_not_hide_what_a_file_holds(tmp_path: Path) -> None:
+    texts = tmp_path / "texts.jsonl"
+    texts.write_bytes(b'{\n\xff\n{"label_id": "1", "label_title": "Fall", "label_lang": "en"}\n')
+    assert file_kind(texts) == "dictionary"
+
+
+_FILES_READ = {"mentions": 5, "events": 1, "hierarchy": 5}
+
+
+def _report(data: Path, config: str, output: Path, **settings: Any) -> dict[str, Any]:
+    return build_reports(build_dataset("event_hierarchies", config, data, output, **settings))[config]

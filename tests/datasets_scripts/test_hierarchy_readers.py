@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -168,7 +169,7 @@ def test_faults_of_hierarchies(tmp_path: Path, row: object, found: str) -> None:
     [
         ("child_id,child,relation,parent_id\n1,a,follows,2\n", ("1", "follows", "2")),
         ("child_id,parent_id,source\n1,2,own\n", ("1", "part_of", "2")),
-        ('head_qid,property,tail_qid,x\nQ1,P361,Q2,"a\nb"\n', ("1", "P361", "2")),
+        ('head_qid,property,tail_qid,stated_in\nQ1,P361,Q2,"a,b"\n', ("1", "P361", "2")),
     ],
 )
 def test_edges_of_csv_files(tmp_path: Path, text: str, statement: tuple[str, str, str]) -> None:
@@ -181,10 +182,10 @@ def test_edges_of_csv_files(tmp_path: Path, text: str, statement: tuple[str, str
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("a,b\n1,2\n", "line 2: found the columns a,b"),
+        ("a,b\n1,2\n", "line 1: found the columns 'a,b'"),
         ("child_id,relation,parent_id\n1,part_of,2\n1,near,2\n", "line 3: found the relation 'near'"),
         ("child_id,parent_id\n1,\n", "line 2: found an edge without one of its events"),
-        ("head_qid,property,tail_qid\nQ1\n", "line 2: found the relation ''"),
+        ("head_qid,property,tail_qid\nQ1\n", "line 2: found 1 field; accepted: as many as the header has: 3"),
         ('child_id,parent_id\n1,2\n2,"3\n4,5\n', "line 3: found no CSV (unexpected end of data)"),
         ('child_id,parent_id\n1,"2"3\n', "line 2: found no CSV ("),
         (f"child_id,parent_id\n1,{'2' * 200_000}\n", "line 2: found no CSV (field larger than"),
@@ -245,3 +246,91 @@ def test_compressed_files(tmp_path: Path, suffix: str, module: Any) -> None:
     path.write_bytes(b"plain text")
     with pytest.raises(DataFormatError, match=r"line 1: found broken .* data"):
         list(read_lines(path))
+
+
+@pytest.mark.parametrize(
+    ("reader", "rows", "found"),
+    [
+        (
+            read_linked_mentions,
+            [{**MENTION, "Label_id": "5"}],
+            "the key 'Label_id' (did you mean 'label_id'?)",
+        ),
+        (read_linked_mentions, [{**MENTION, "language": "de"}], '"context_lang" and "language" that differ'),
+        (read_dictionary, [{"label_id": "1", "label_titel": "Fall"}], "(did you mean 'label_title'?)"),
+        (read_hierarchy, [{"label_id": "1", "part-of": ["2"]}], "(did you mean 'part_of'?)"),
+        (read_hierarchy, [{"label_id": "1", "part_of": [{"label_Id": "2"}]}], "(did you mean 'label_id'?)"),
+        (read_edges, [{"child_id": "1", "parent_id": "2", "Relation": "follows"}], "mean 'relation'?)"),
+    ],
+)
+def test_misspelt_keys_lose_nothing(tmp_path: Path, reader: Any, rows: list[Any], found: str) -> None:
+    with pytest.raises(DataFormatError, match=r"line 1: .*--malformed skip") as caught:
+        list(reader(write(tmp_path / "rows.jsonl", *rows), SkippedRows()))
+    assert found in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("reader", "good", "bad"),
+    [
+        (read_linked_mentions, MENTION, {**MENTION, "context_lang": ""}),
+        (read_dictionary, {"label_id": "1", "label_lang": "en"}, {"label_lang": "en"}),
+        (read_hierarchy, {"label_id": "1", "part_of": ["2"]}, {"label_id": "1", "part_of": "2"}),
+        (read_edges, {"child_id": "1", "parent_id": "2"}, {"child_id": "1", "parent_id": ""}),
+    ],
+)
+def test_malformed_rows_of_json_are_left_out(tmp_path: Path, reader: Any, good: Any, bad: Any) -> None:
+    path = write(tmp_path / "rows.jsonl", good, bad, good)
+    path.write_text(path.read_text(encoding="utf-8") + "\n{\n", encoding="utf-8")
+    skipped = SkippedRows("skip")
+    assert len(list(reader(path, skipped))) == 2
+    assert skipped == {"malformed_row": 1, "malformed_line": 1, "blank_line": 1}
+    assert [part.line for part in skipped.parts] == [2, 5]
+
+
+def test_a_quote_that_is_never_closed_costs_its_own_edge(tmp_path: Path) -> None:
+    path = tmp_path / "edges.csv"
+    path.write_text('child_id,parent_id\n1,2\n2,"3\n\n4,5\n5,6,7\n6,"\n7"\n', encoding="utf-8")
+    skipped = SkippedRows("skip")
+    statements = [statement for entry in read_edges(path, skipped) for statement in entry.statements]
+    assert [(one.subject, one.object) for one in statements] == [("1", "2"), ("4", "5")]
+    assert skipped == {"malformed_row": 4, "blank_line": 1}
+    assert [part.line for part in skipped.parts] == [3, 6, 7, 8]
+
+
+@pytest.mark.parametrize(
+    ("header", "found"),
+    [
+        ("child_id,parent_id,Relation", "the column 'Relation' (did you mean 'relation'?)"),
+        ("child_id,parent_id,child_id", "a column twice"),
+        ("", "blank lines alone"),
+    ],
+)
+def test_headers_of_edges_are_errors_also_where_rows_may_be_left_out(
+    tmp_path: Path, header: str, found: str
+) -> None:
+    path = tmp_path / "edges.csv"
+    path.write_text(f"{header}\n", encoding="utf-8")
+    with pytest.raises(DataFormatError, match=re.escape(found)):
+        list(read_edges(path, SkippedRows("skip")))
+
+
+def test_malformed_rows_of_tables_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "xlec-data.tsv"
+    path.write_text(
+        "Wikidata Item\tWikipedia Language\tContext\nQ5\ten\tA <a>fall</a>.\nQ5\ten\nQ6\ten\tno mark\n",
+        encoding="utf-8",
+    )
+    skipped = SkippedRows("skip")
+    assert [mention.mention for mention in read_mention_table(path, skipped)] == ["fall"]
+    assert skipped == {"malformed_row": 2}
+    path.write_text("Wikidata Item\tWikipedia Languge\tContext\n", encoding="utf-8")
+    with pytest.raises(DataFormatError, match="did you mean 'Wikipedia Language'"):
+        list(read_mention_table(path, skipped))
+
+
+def test_many_marks_without_an_end_are_read_in_linear_time(tmp_path: Path) -> None:
+    # In quadratic time it takes hours.
+    path = tmp_path / "xlec-data.tsv"
+    path.write_text(f"Wikidata Item\tLanguage\tContext\nQ5\ten\t{'<a>' * 1_000_000}\n", encoding="utf-8")
+    with pytest.raises(DataFormatError, match="a Context without a mention"):
+        list(read_mention_table(path, SkippedRows()))

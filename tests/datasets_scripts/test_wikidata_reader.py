@@ -90,7 +90,7 @@ def test_lines_that_cannot_matter_are_not_parsed(tmp_path: Path, monkeypatch: py
     )
     parsed = []
     monkeypatch.setattr(
-        wikidata_reader.json, "loads", lambda text: parsed.append(text) or json.JSONDecoder().decode(text)
+        wikidata_reader, "parse_json", lambda text, *_: parsed.append(text) or json.loads(text)
     )
     assert [one.event_id for one in read_entities(path, SkippedRows(), edges_only=True)] == ["9"]
     assert len(parsed) == 1
@@ -156,3 +156,40 @@ def test_item_descriptions(tmp_path: Path) -> None:
     path.write_text('{"qid": "Q1", "label": "Sturz"}\n', encoding="utf-8")
     with pytest.raises(DataFormatError, match="line 1: found a line without an item or a language"):
         list(read_item_descriptions(path, SkippedRows()))
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"labels": "Fall"}, '"labels" that is str'),
+        ({"labels": {"en": {"value": 5}}}, "{'value': 5} in \"labels\""),
+        ({"claims": {"P361": {}}}, "P361 that is dict"),
+        ({"id": "Q\u0661"}, "the item 'Q\u0661'"),
+        ({"labels": {"en": {"value": "\ud800"}}}, "half of a surrogate pair"),
+    ],
+)
+def test_wrong_types_of_an_entity_are_refused_or_left_out(
+    tmp_path: Path, changes: dict[str, Any], found: str
+) -> None:
+    good = entity("Q2", {"P361": [item_claim("P361", "Q1")]}, en=("Rise", ""))
+    path = dump(tmp_path / "dump.json", {**good, **changes, "sitelinks": {}}, good)
+    with pytest.raises(DataFormatError) as caught:
+        list(read_entities(path, SkippedRows()))
+    assert f"line 2: found {found}" in str(caught.value)
+    skipped = SkippedRows("skip")
+    assert [one.event_id for one in read_entities(path, skipped)] == ["2"]
+    assert skipped == {"malformed_entity": 1}
+
+
+def test_malformed_rows_of_item_files_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"qid": "Q1", "pid": "P361", "datavalues": []}\n', encoding="utf-8")
+    with pytest.raises(DataFormatError, match="did you mean 'datavalue'"):
+        list(read_item_properties(path, SkippedRows()))
+    path.write_text('{"qid": "Q1", "lang": "de", "labels": "Sturz"}\n', encoding="utf-8")
+    with pytest.raises(DataFormatError, match="did you mean 'label'"):
+        list(read_item_descriptions(path, SkippedRows()))
+    for reader in (read_item_properties, read_item_descriptions):
+        skipped = SkippedRows("skip")
+        assert list(reader(path, skipped)) == []
+        assert skipped == {"malformed_row": 1}
