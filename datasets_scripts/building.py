@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal, TypedDict, cast, overload
 
 import datasets
 from datasets import Dataset, DatasetDict, IterableDatasetDict, load_dataset
-from filelock import FileLock
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError
 
@@ -44,7 +41,7 @@ from eventformers.datasets_scripts.fingerprints import dataset_fingerprint, join
 from eventformers.datasets_scripts.malformed import warn_of_malformed
 from eventformers.datasets_scripts.raw_files import DataDir, raw_paths
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.files import put_in_place
+from eventformers.files import output_folder, refuse_unfinished, staged_folder
 from eventformers.hub_timeout import limit_requests
 
 BUILDERS: dict[str, type[EventDatasetBuilder]] = {
@@ -60,7 +57,10 @@ BUILDERS: dict[str, type[EventDatasetBuilder]] = {
 }
 """The dataset builders by their snake_case names."""
 
-_ASIDE = "before"
+Reports = Mapping[str, Mapping[str, JsonValue]]
+"""The build reports of a folder by config."""
+
+_README = "README.md"
 
 
 class DatasetEntry(TypedDict):
@@ -96,13 +96,15 @@ def build_dataset(
     config: str | None = None,
     data_dir: DataDir | None = None,
     output: str | Path | None = None,
+    *,
+    more_files: Callable[[Reports], Mapping[str, str]] | None = None,
     **settings: object,
 ) -> Path:
     """Build a dataset into a folder: `<config>/<split>-00000-of-00001.parquet`, a report beside it, a README.
 
-    A config gets the splits for which there are raw files. Every config is written to a folder of another
-    name and put in place when it is whole; what stood there before stays until then. Configs of one builder
-    that are built into one folder add up.
+    A config gets the splits for which there are raw files. All configs are put in place together when the
+    last one is whole; what stood there before stays until then. Configs of one builder that are built into
+    one folder add up.
 
     Args:
         name: a key of `BUILDERS`.
@@ -112,6 +114,8 @@ def build_dataset(
             path separator of the system; None takes the bundled samples.
         output: the folder to write; None takes one in the cache of `datasets` that goes by the fingerprint,
             and builds only what is not there yet.
+        more_files: from the reports of all configs in the folder to further text files beside the README, by
+            name.
         **settings: settings of the builder, such as `window=20`; of every builder, `malformed="skip"`, which
             leaves out malformed parts of the raw files, counts them and lists them in the report.
 
@@ -133,13 +137,23 @@ def build_dataset(
         for one in wanted:
             builders.append(builder_class(one, data_dir=data_dir, cache_dir=scratch, **settings))
         folder = Path(output) if output is not None else _cache_folder(builders)
-        with _folder_lock(folder), _gone_if_empty(folder):
-            for one in config_names(builder_class):
-                _clear_leftovers(folder, one)
-            if output is not None:
-                _check_target(builder_class, folder)
-            _build_configs(builders, folder, in_cache=output is None)
-            _write_readme(builder_class, folder)
+        try:
+            with output_folder(folder, wait=output is None):
+                if output is not None:
+                    _check_target(builder_class, folder)
+                    missing = builders
+                else:
+                    is_there = {one: (folder / one.config.name / REPORT_NAME).is_file() for one in builders}
+                    missing = [one for one in builders if not is_there[one]]
+                try:
+                    if missing:
+                        _build(missing, folder, more_files)
+                except NoRowsError as error:
+                    if len(missing) == len(builders):
+                        raise
+                    warnings.warn(f"left out: {error}", stacklevel=2)
+        except OSError as error:
+            raise write_error(str(folder), error) from error
     _warn_of_malformed(folder, wanted)
     return folder
 
@@ -262,84 +276,62 @@ def _cache_folder(builders: list[EventDatasetBuilder]) -> Path:
     return root / "eventformers" / builders[0].NAME / joined[:16]
 
 
-@contextmanager
-def _folder_lock(folder: Path) -> Iterator[None]:
-    """One build at a time in a folder. The lock lies in the cache, so that the folder stays clean."""
-    root = Path(datasets.config.HF_DATASETS_CACHE).expanduser() / "eventformers" / "locks"
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(root / f"{sha256(str(folder.absolute()).encode()).hexdigest()[:16]}.lock")
-        with lock:
-            yield
-    except OSError as error:
-        raise write_error(str(folder), error) from error
-
-
-@contextmanager
-def _gone_if_empty(folder: Path) -> Iterator[None]:
-    """Remove a folder that was made for a build which then failed, and the cache's just so."""
-    existed = folder.exists()
-    try:
-        yield
-    finally:
-        if not existed:
-            with suppress(OSError):
-                folder.rmdir()
-
-
 def _check_target(builder: type[EventDatasetBuilder], folder: Path) -> None:
     """Keep two builders, or a built dataset and other files, from mixing in one folder."""
-    if folder.exists() and not folder.is_dir():
-        raise EventformersError(f"{folder} is a file; accepted: a folder to build into")
     others = {str(report["builder"]) for report in build_reports(folder).values()} - {builder.NAME}
     if others:
         raise EventformersError(
             f"{folder} holds {', '.join(sorted(others))}; accepted for {builder.NAME}: a folder of its own"
         )
-    readme = folder / "README.md"
+    readme = folder / _README
     if readme.exists() and not build_reports(folder):
         raise EventformersError(f"{readme} is not ours to overwrite; accepted: a folder without a README")
 
 
-def _build_configs(builders: list[EventDatasetBuilder], folder: Path, in_cache: bool) -> None:
-    """Write the configs. Of several, one without rows is left out with a warning.
+def _build(
+    builders: list[EventDatasetBuilder],
+    folder: Path,
+    more_files: Callable[[Reports], Mapping[str, str]] | None,
+) -> None:
+    """Write the configs and put them in place together; of several, one without rows is left out.
 
     Raises:
         NoRowsError: none has rows.
     """
     empty: list[NoRowsError] = []
-    for builder in builders:
-        if in_cache and (folder / builder.config.name / REPORT_NAME).is_file():
-            continue
-        try:
-            _build_config(builder, folder)
-        except NoRowsError as error:
-            empty.append(error)
-            if len(empty) == len(builders):
-                raise
-            warnings.warn(f"left out: {error}", stacklevel=3)
+    built: list[str] = []
+    with staged_folder(folder, replaced=built, last=(_README,)) as staging:
+        for builder in builders:
+            try:
+                _build_config(builder, staging)
+            except NoRowsError as error:
+                empty.append(error)
+                if len(empty) == len(builders):
+                    raise
+                warnings.warn(f"left out: {error}", stacklevel=3)
+            else:
+                built.append(builder.config.name)
+        reports = {**build_reports(folder), **build_reports(staging)}
+        texts = {_README: dataset_card(type(builders[0]), reports)}
+        texts |= more_files(reports) if more_files is not None else {}
+        for name, text in texts.items():
+            (staging / name).write_text(text, encoding="utf-8")
 
 
-def _build_config(builder: EventDatasetBuilder, folder: Path) -> None:
-    """Write one config beside its place, then put it there."""
-    config = builder.config.name
-    folder.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{config}-", dir=folder))
-    try:
-        started = time.perf_counter()
-        builder.download_and_prepare(str(staging / "written"), file_format="parquet", max_shard_size="100TB")
-        ready = staging / "ready"
-        ready.mkdir()
-        for split in builder.split_files:
-            (written,) = (staging / "written").glob(f"*-{split}.parquet")
-            os.replace(written, ready / f"{split}-00000-of-00001.parquet")
-        report = _report(builder, ready, time.perf_counter() - started, staging / "cache")
-        (ready / REPORT_NAME).write_text(
-            json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
-        put_in_place(ready, folder / config, staging / _ASIDE)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+def _build_config(builder: EventDatasetBuilder, staging: Path) -> None:
+    """Write one config, without rows nothing of it."""
+    written = staging.with_name(f"{builder.config.name}-written")
+    started = time.perf_counter()
+    builder.download_and_prepare(str(written), file_format="parquet", max_shard_size="100TB")
+    ready = staging / builder.config.name
+    ready.mkdir()
+    for split in builder.split_files:
+        (path,) = written.glob(f"*-{split}.parquet")
+        os.replace(path, ready / f"{split}-00000-of-00001.parquet")
+    report = _report(builder, ready, time.perf_counter() - started, staging.with_name("cache"))
+    (ready / REPORT_NAME).write_text(
+        json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
 
 
 def _warn_of_malformed(folder: Path, configs: list[str]) -> None:
@@ -348,16 +340,6 @@ def _warn_of_malformed(folder: Path, configs: list[str]) -> None:
         listed = report.get("malformed")
         if config in configs and isinstance(listed, dict):
             warn_of_malformed(listed, config)
-
-
-def _clear_leftovers(folder: Path, config: str) -> None:
-    """Remove what killed builds left behind. Under the lock of the folder nobody else is at work there."""
-    for leftover in folder.glob(f".{config}-*"):
-        aside, place = leftover / _ASIDE, folder / config
-        if aside.exists() and not place.exists():
-            # Killed just between setting the old rows aside and putting the new ones in their place.
-            os.replace(aside, place)
-        shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _report(builder: EventDatasetBuilder, ready: Path, seconds: float, cache: Path) -> dict[str, JsonValue]:
@@ -394,23 +376,13 @@ def _report(builder: EventDatasetBuilder, ready: Path, seconds: float, cache: Pa
     }
 
 
-def _write_readme(builder: type[EventDatasetBuilder], folder: Path) -> None:
-    handle, name = tempfile.mkstemp(prefix=".README-", dir=folder)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(dataset_card(builder, build_reports(folder)))
-        os.chmod(name, 0o644)
-        os.replace(name, folder / "README.md")
-    finally:
-        Path(name).unlink(missing_ok=True)
-
-
 def _locate(
     data: DataDir | None, config: str, builder: str | None, settings: Mapping[str, object]
 ) -> Path | str:
     """The built folder of the data, building it if need be, or the id of a repository on the Hub."""
     if isinstance(data, (str, Path)):
         folder = Path(data).expanduser()
+        refuse_unfinished(folder)
         if built_configs(folder):
             _warn_of_other_settings(folder, config, settings)
             return folder

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, cast
 from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.errors import DataFormatError, EventformersError, nearest_name, shown
+from eventformers.files import refuse_unfinished
 
 MAX_LINE_BYTES_VARIABLE = "EVENTFORMERS_MAX_LINE_BYTES"
 DEFAULT_MAX_LINE_BYTES = 64 * 2**20
@@ -44,6 +45,7 @@ def raw_paths(data_dir: DataDir) -> list[Path]:
     for path in paths:
         if not path.exists():
             raise EventformersError(f"no raw data at {path}; accepted: an existing folder or file")
+        refuse_unfinished(path)
     return paths
 
 

@@ -212,7 +212,12 @@ class ModelCard:
 
 
 def write_card(
-    folder: str | Path, card: ModelCard, *, overwrite: bool = False, run_usage: bool = True
+    folder: str | Path,
+    card: ModelCard,
+    *,
+    overwrite: bool = False,
+    run_usage: bool = True,
+    earlier: str | Path | None = None,
 ) -> bool:
     """Write a card as `README.md` of a saved model; a fault is logged and never breaks a save.
 
@@ -224,14 +229,16 @@ def write_card(
         card: the card.
         overwrite: replace a card whoever wrote it.
         run_usage: run the usage examples, in fresh processes and on the CPU, and show their output.
+        earlier: the folder that this one will replace, whose `README.md` decides; None for `folder` itself.
 
     Returns:
         Whether the card was written.
     """
     path = Path(folder) / CARD_FILE
     try:
-        if not overwrite and card_state(path) == "foreign":
-            logger.warning("%s was written or edited by hand and stays as it is", path)
+        standing = path if earlier is None else Path(earlier) / CARD_FILE
+        if not overwrite and card_state(standing) == "foreign":
+            logger.warning("%s was written or edited by hand and stays as it is", standing)
             return False
         if run_usage:
             card = card.with_usage_run(path.parent)

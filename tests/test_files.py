@@ -5,11 +5,22 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from eventformers.files import staged_folder, temporary_beside, whole_folder, write_text
+from eventformers.errors import EventformersError
+from eventformers.files import (
+    is_unfinished,
+    output_file,
+    output_folder,
+    refuse_unfinished,
+    remove_folder,
+    staged_folder,
+    temporary_beside,
+    write_text,
+)
 
 
 def _dead_process() -> int:
@@ -25,7 +36,7 @@ def test_a_failed_write_keeps_what_was_there(tmp_path: Path, monkeypatch: pytest
     def fail(*arguments: object) -> None:
         raise OSError("full")
 
-    monkeypatch.setattr(Path, "replace", fail)
+    monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(OSError, match="full"):
         write_text(target, "later")
     assert target.read_text() == "earlier"
@@ -63,23 +74,142 @@ def test_a_staged_folder_moves_all_files_or_none(tmp_path: Path) -> None:
     assert (tmp_path / "results" / "score").read_text() == "1"
 
 
-def _interrupted_after_half(target: Path) -> None:
-    with whole_folder(target) as folder:
-        (folder / "second.txt").write_text("half")
-        raise KeyboardInterrupt
+class Killed(BaseException):
+    """Stands for a kill: nothing in the code under test catches it."""
 
 
-def test_a_folder_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
-    target = tmp_path / "deep" / "index"
-    with whole_folder(target) as folder:
-        (folder / "first.txt").write_text("first")
-        assert not target.exists()
-    with pytest.raises(KeyboardInterrupt):
-        _interrupted_after_half(target)
-    assert [path.name for path in target.iterdir()] == ["first.txt"]
-    killed = target.with_name(f".{target.name}.{_dead_process()}.tmp")
-    (killed / "ready").mkdir(parents=True)
-    with whole_folder(target) as folder:
-        (folder / "second.txt").write_text("second")
-    assert [path.name for path in target.iterdir()] == ["second.txt"]
-    assert [path.name for path in target.parent.iterdir()] == ["index"]
+def contents(folder: Path) -> dict[str, str]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_text()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and ".staging" not in path.parts
+    }
+
+
+OLD = {name: f"old {name}" for name in ("config.json", "weights", "only_old", "deep/config.json", "user.txt")}
+NEW = {name: f"new {name}" for name in ("config.json", "weights", "only_new", "deep/config.json")}
+WHOLE_NEW = NEW | {"user.txt": "old user.txt"}
+
+
+def write_new(folder: Path) -> None:
+    with staged_folder(folder, replaced=("only_*",)) as staging:
+        for name, text in NEW.items():
+            (staging / name).parent.mkdir(exist_ok=True)
+            (staging / name).write_text(text)
+
+
+def folder_of_old_files(folder: Path) -> Path:
+    for name, text in OLD.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_a_kill_at_any_change_of_a_name_leaves_no_mixture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every rename and removal the old files or the new ones are there, and `config.json` with all."""
+    states = []
+    for number in range(100):
+        folder = folder_of_old_files(tmp_path / str(number))
+        left = number
+
+        def stop(call: Callable[..., None]) -> Callable[..., None]:
+            def counted(*arguments: object, **options: object) -> None:
+                nonlocal left
+                if left == 0:
+                    raise Killed
+                left -= 1
+                call(*arguments, **options)
+
+            return counted
+
+        with monkeypatch.context() as patch:
+            for name in ("replace", "unlink", "rmdir"):
+                patch.setattr(os, name, stop(getattr(os, name)))
+            try:
+                write_new(folder)
+                break
+            except Killed:
+                pass
+        found = contents(folder)
+        olds = {name for name, text in found.items() if text.startswith("old") and name != "user.txt"}
+        assert not olds or len(olds) == len(found) - 1, "old and new files together"
+        if "config.json" in found:
+            assert found in (OLD, WHOLE_NEW)
+        if found != OLD and found != WHOLE_NEW:
+            with pytest.raises(EventformersError, match="did not reach its end"):
+                refuse_unfinished(folder)
+        was_unfinished = is_unfinished(folder)
+        with output_folder(folder):
+            assert contents(folder) == (WHOLE_NEW if was_unfinished or found == WHOLE_NEW else OLD)
+        states.append(found)
+        write_new(folder)
+        assert contents(folder) == WHOLE_NEW
+        assert not (folder / ".staging").exists()
+    assert contents(folder) == WHOLE_NEW
+    assert OLD in states
+    assert any("config.json" not in found for found in states)
+
+
+def test_a_folder_that_stands_where_a_file_goes_is_refused_before_anything_moves(tmp_path: Path) -> None:
+    folder = folder_of_old_files(tmp_path / "run")
+    (folder / "only_new").mkdir()
+    with pytest.raises(EventformersError, match="only_new: a folder; accepted: a file"):
+        write_new(folder)
+    assert contents(folder) == OLD
+
+
+def test_a_removed_folder_is_never_seen_half_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = folder_of_old_files(tmp_path / "checkpoint-1")
+
+    def killed(*arguments: object, **options: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", killed)
+        with pytest.raises(Killed):
+            remove_folder(folder)
+    assert not folder.exists()
+
+
+def test_a_new_folder_that_stays_empty_goes_away(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), output_folder(tmp_path / "deep" / "run"):
+        raise RuntimeError
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_where_a_folder_goes_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(EventformersError, match="is a file; accepted: a folder"),
+        output_folder(tmp_path / "file"),
+    ):
+        raise AssertionError
+
+
+def test_a_link_stays_and_its_target_is_written(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text("old")
+    for name, target in (("link", "page.html"), ("dangling", "new.html")):
+        (tmp_path / name).symlink_to(target)
+        write_text(tmp_path / name, "new")
+        assert (tmp_path / name).is_symlink()
+        assert (tmp_path / target).read_text() == "new"
+
+
+def test_what_is_no_regular_file_is_never_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    (tmp_path / "loop").symlink_to("loop")
+    for path, found in (
+        (Path(os.devnull), "a device"),
+        (tmp_path / "pipe", "a pipe"),
+        (tmp_path / "link", "a pipe"),
+        (tmp_path, "a folder"),
+        (tmp_path / "loop", "cannot write"),
+    ):
+        for write in (output_file, lambda path: write_text(path, "new")):
+            with pytest.raises(EventformersError, match=found):
+                write(path)
+    assert (tmp_path / "pipe").is_fifo()
+    assert Path(os.devnull).is_char_device()

@@ -13,15 +13,16 @@ from tiny import save_tiny_bi_encoder
 from transformers import AutoTokenizer
 
 import eventformers
+from eventformers.files import staged_folder
 from eventformers.inference.encode import load_encoder
 from eventformers.inference.grounding_encoding import EventText, encode_events
 from eventformers.model_cards.method import load_method_card
 from eventformers.model_cards.usage import run_snippet, snippet_code
 from eventformers.sentence_transformers_files import (
     loads_as_sentence_transformer,
-    remove_files_of_earlier_model,
     write_sentence_transformers_files,
 )
+from eventformers.training import FILES_OF_A_MODEL
 
 sentence_transformers = pytest.importorskip(
     "sentence_transformers", reason="sentence-transformers is not installed"
@@ -148,10 +149,6 @@ def test_nothing_of_an_earlier_model_stays(folders: dict[str, Path], tmp_path: P
     shutil.copytree(folders["two towers"], folder)
     (folder / "onnx").mkdir()
     (folder / "onnx" / "model.onnx").write_text("x")
-    before = {path.name for path in folder.iterdir()}
-    remove_files_of_earlier_model(folder)
-    removed = before - {path.name for path in folder.iterdir()}
-    assert removed == {
-        *("modules.json", "config_sentence_transformers.json", "router_config.json"),
-        *("mention", "event", "onnx"),
-    }
+    with staged_folder(folder, replaced=FILES_OF_A_MODEL) as staging:
+        (staging / "config.json").write_text("{}")
+    assert {path.name for path in folder.iterdir() if path.suffix != ".py"} == {"config.json"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import pickle
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +15,11 @@ from safetensors import SafetensorError, safe_open
 from transformers import TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_pt_utils import safe_globals
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, get_last_checkpoint
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from eventformers.errors import EventformersError
+from eventformers.files import remove_folder
+from eventformers.process_group import is_main_process
 
 RUN_FILE = "run.json"
 """Tells what a run was asked for; in its folder from its first step on."""
@@ -47,14 +48,14 @@ def remove_checkpoints(output: Path) -> None:
     """Remove all checkpoints of a run, those of its stages included."""
     for folder in run_folders(output):
         for checkpoint in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*"):
-            shutil.rmtree(checkpoint)
+            remove_folder(checkpoint)
 
 
 def remove_earlier_run(output: Path) -> None:
     """Remove what an earlier run in the same folder left, so that no later resume takes it for its own."""
     if (output / RUN_FILE).is_file():
         remove_checkpoints(output)
-        shutil.rmtree(output / STAGES_FOLDER, ignore_errors=True)
+        remove_folder(output / STAGES_FOLDER)
 
 
 def last_whole_checkpoint(folder: Path) -> str | None:
@@ -68,14 +69,20 @@ def last_whole_checkpoint(folder: Path) -> str | None:
     """
     if not folder.is_dir():
         return None
+    whole = {}
     for checkpoint in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*"):
+        if not (number := checkpoint.name.removeprefix(f"{PREFIX_CHECKPOINT_DIR}-")).isdecimal():
+            continue
         # The trainer's state is the last file of a checkpoint.
         try:
             json.loads((checkpoint / TRAINER_STATE_NAME).read_text(encoding="utf-8"))
+            whole[int(number)] = str(checkpoint)
         except (FileNotFoundError, ValueError):
-            shutil.rmtree(checkpoint)
-            logger.warning("%s was not written to its end and is removed", checkpoint)
-    return get_last_checkpoint(str(folder))
+            # Of several processes rank 0 alone holds the folder's lock.
+            if is_main_process():
+                remove_folder(checkpoint)
+                logger.warning("%s was not written to its end and is removed", checkpoint)
+    return whole[max(whole)] if whole else None
 
 
 def can_resume(output: Path) -> bool:

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import datasets
 import numpy as np
 import torch
-from filelock import FileLock
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from eventformers.errors import EventformersError, shown
 from eventformers.files import write_text
+from eventformers.locks import one_writer
 from eventformers.models.mention_tokens import NO_TRIGGER, Mention
 from eventformers.trainers.tokenising import tokenise
 
@@ -167,9 +167,8 @@ def _of_pair(texts: Sequence[str], pair: tuple[str, str], folder: Path) -> dict[
     """What comes back of each text through one pair of models, from the cache where it is there."""
     identity = [_identity(model) for model in pair]
     path = folder / f"{sha256(json.dumps(identity).encode()).hexdigest()[:32]}.json"
-    folder.mkdir(parents=True, exist_ok=True)
     # Of several processes one translates, and the others read what it wrote.
-    with FileLock(path.with_suffix(".lock")):
+    with one_writer(path, wait=True):
         return _translate_missing(texts, pair, path)
 
 

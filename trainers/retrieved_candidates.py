@@ -21,7 +21,7 @@ from transformers import PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.errors import EventformersError
-from eventformers.files import temporary_beside
+from eventformers.files import replaced_file
 from eventformers.inference.candidate_index import CandidateIndex
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.grounding_encoding import encode_events, encode_mentions
@@ -124,10 +124,5 @@ def _retrieve(encoder: EventEncoder, pairs: LinkingPairs, events: EventTexts, nu
 
 
 def _write(path: Path, candidates: Codes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = temporary_beside(path)
-    try:
+    with replaced_file(path) as temporary:
         save_file({_NAME: candidates}, temporary)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -17,7 +17,7 @@ from eventformers.files import staged_folder, write_text
 from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.trainers.arguments import TRAINING_TYPES, EventTrainingArguments
 from eventformers.trainers.base import write_arguments
-from eventformers.trainers.checkpoints import RUN_FILE, remove_earlier_run
+from eventformers.trainers.checkpoints import RUN_FILE, STAGE_FILE, remove_earlier_run
 from eventformers.trainers.lora import ADAPTER_FOLDER, Adapter
 from eventformers.trainers.method import Method, load_method
 from eventformers.trainers.recipes import SECTIONS, Recipe, apply_settings, check_keys, load_recipe
@@ -197,8 +197,8 @@ def train_head(
 
     def note_run() -> None:
         nonlocal is_noted
-        if not is_noted:
-            if not resume and PartialState().is_main_process:
+        if not is_noted and PartialState().is_main_process:
+            if not resume:
                 remove_earlier_run(output)
             _write_record(record, output)
         is_noted = True
@@ -252,10 +252,10 @@ def _folder_before(stage: Stage, stages: Sequence[Stage]) -> Path | None:
 
 def _keep_stage(trained: StageRun, stage: Stage, record: Mapping[str, Any]) -> None:
     """Write the model of a stage that others follow."""
-    with staged_folder(stage.folder) as staging:
+    with staged_folder(stage.folder, last=(STAGE_FILE,)) as staging:
         save_run(trained, staging)
-    _write_record({**record, "recipe": asdict(stage.recipe)}, stage.folder)
-    trained.finished.write(stage.folder)
+        _write_record({**record, "recipe": asdict(stage.recipe)}, staging)
+        trained.finished.write(staging)
 
 
 def _write_record(record: Mapping[str, Any], folder: Path) -> None:

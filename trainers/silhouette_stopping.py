@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from eventformers.errors import EventformersError, shown
+from eventformers.files import remove_folder
 from eventformers.trainers.arguments import EventTrainingArguments
 
 Matrix = npt.NDArray[np.float32]
@@ -145,7 +145,7 @@ def remove_other_checkpoints(chosen: Path, last: int) -> None:
     kept = {chosen.name, f"{PREFIX_CHECKPOINT_DIR}-{last}"}
     for checkpoint in chosen.parent.glob(f"{PREFIX_CHECKPOINT_DIR}-*"):
         if checkpoint.name not in kept:
-            shutil.rmtree(checkpoint)
+            remove_folder(checkpoint)
 
 
 def silhouette_callback(

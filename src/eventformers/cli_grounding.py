@@ -83,31 +83,33 @@ def ground(
     overwrite: Overwrite = False,
 ) -> None:
     """Link mentions to events of a knowledge base and to all these are part of; write tables and a page."""
+    from eventformers.files import output_folder
     from eventformers.inference.grounding_report import check_free, write_grounding
     from eventformers.inference.text_grounding import ground as run_grounding
 
-    check_free(output, overwrite=overwrite)
-    found = run_grounding(
-        model,
-        file,
-        knowledge_base,
-        reranker=reranker,
-        retriever_weight=retriever_weight,
-        threshold=threshold,
-        candidates=candidates,
-        search=search,  # type: ignore[arg-type]
-        language=language,
-        candidate_language=candidate_language,
-        index=index,
-        batch_size=batch_size_of(batch_size),
-        device=device,
-        dtype=dtype,
-        overwrite=overwrite,
-        show_progress=True,
-        malformed=malformed,
-    )
-    with errors.status("writing"):
-        files = write_grounding(found, output, overwrite=overwrite)
+    with output_folder(output):
+        check_free(output, overwrite=overwrite)
+        found = run_grounding(
+            model,
+            file,
+            knowledge_base,
+            reranker=reranker,
+            retriever_weight=retriever_weight,
+            threshold=threshold,
+            candidates=candidates,
+            search=search,  # type: ignore[arg-type]
+            language=language,
+            candidate_language=candidate_language,
+            index=index,
+            batch_size=batch_size_of(batch_size),
+            device=device,
+            dtype=dtype,
+            overwrite=overwrite,
+            show_progress=True,
+            malformed=malformed,
+        )
+        with errors.status("writing"):
+            files = write_grounding(found, output, overwrite=overwrite)
     table = Table("event", "mentions", "with its parts")
     by_event = sorted(found.mentions_by_event().items(), key=lambda one: -len(one[1]))
     for event_id, places in by_event[:_SHOWN_EVENTS]:

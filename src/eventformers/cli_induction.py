@@ -75,30 +75,32 @@ def induce(
     overwrite: Overwrite = False,
 ) -> None:
     """Find event types among mentions, name them, link them to frames; write tables and an HTML report."""
+    from eventformers.files import output_folder
     from eventformers.inference.induction import induce as run_induction
     from eventformers.inference.induction_report import check_free, write_induction
 
-    check_free(output, overwrite=overwrite)
-    found = run_induction(
-        list(model) if model else None,
-        file,
-        num_clusters=num_clusters,
-        method=method,  # type: ignore[arg-type]
-        distance=distance,  # type: ignore[arg-type]
-        manifold=manifold,
-        names=names,
-        frames=frames,
-        trigger_input=trigger_input,  # type: ignore[arg-type]
-        top=top,
-        examples=examples,
-        batch_size=batch_size_of(batch_size),
-        device=device,
-        dtype=dtype,
-        show_progress=True,
-        malformed=malformed,
-    )
-    with errors.status("drawing the map and writing"):
-        files = write_induction(found, output, overwrite=overwrite)
+    with output_folder(output):
+        check_free(output, overwrite=overwrite)
+        found = run_induction(
+            list(model) if model else None,
+            file,
+            num_clusters=num_clusters,
+            method=method,  # type: ignore[arg-type]
+            distance=distance,  # type: ignore[arg-type]
+            manifold=manifold,
+            names=names,
+            frames=frames,
+            trigger_input=trigger_input,  # type: ignore[arg-type]
+            top=top,
+            examples=examples,
+            batch_size=batch_size_of(batch_size),
+            device=device,
+            dtype=dtype,
+            show_progress=True,
+            malformed=malformed,
+        )
+        with errors.status("drawing the map and writing"):
+            files = write_induction(found, output, overwrite=overwrite)
     table = Table("type", "mentions", "nearest frame", "majority type", "purity")
     for induced in found.types:
         table.add_row(

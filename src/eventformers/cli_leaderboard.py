@@ -50,16 +50,27 @@ def leaderboard(
         list[str] | None,
         typer.Option(help="First digits of the commit of the dataset to show; repeatable."),
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write one page that sorts and filters.")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="Write Markdown.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write one page that sorts and filters; - prints it.")
+    ] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write Markdown; - prints it.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")] = False,
 ) -> None:
     """Set results beside each other: models, baselines and published scores on the same data."""
+    from eventformers.errors import EventformersError
+    from eventformers.files import is_standard_output, output_file
     from eventformers.leaderboard import leaderboard as read_leaderboard
     from eventformers.leaderboard_page import leaderboard_page, write_page
     from eventformers.leaderboard_views import markdown as markdown_of
     from eventformers.leaderboard_views import to_json
 
+    outputs = [path for path in (html, markdown) if path is not None]
+    printed = [path for path in outputs if is_standard_output(path)]
+    if len(printed) + json > 1:
+        raise EventformersError("--html -, --markdown - and --json exclude each other; accepted: one of them")
+    for path in outputs:
+        if path not in printed:
+            output_file(path)
     given = folders or ([] if repo or author or collection else [Path()])
     with errors.status("reading"):
         found = read_leaderboard(
@@ -77,6 +88,8 @@ def leaderboard(
         written.append(write_page(leaderboard_page(found, html.parent), html))
     if markdown is not None:
         written.append(write_page(markdown_of(found), markdown))
+    if printed:
+        return
     if json:
         typer.echo(to_json(found), nl=False)
         return

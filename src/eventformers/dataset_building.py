@@ -10,8 +10,6 @@ import yaml
 from eventformers.datasets_scripts import building
 from eventformers.datasets_scripts.base import JsonValue
 from eventformers.datasets_scripts.raw_files import DataDir
-from eventformers.errors import EventformersError
-from eventformers.files import write_text
 from eventformers.tasks import TASKS, Task
 
 BENCHMARK_FILE = "eval.yaml"
@@ -46,31 +44,25 @@ def build_dataset(
         DataFormatError: a raw file cannot be read, with file and line.
         EventformersError: no raw file is there, or the folder cannot be written.
     """
-    folder = building.build_dataset(name, config, data_dir, output, **settings)
-    if output is not None:
-        write_benchmark_file(folder)
-    return folder
+    more = None if output is None else benchmark_file
+    return building.build_dataset(name, config, data_dir, output, more_files=more, **settings)
 
 
-def write_benchmark_file(folder: str | Path) -> Path | None:
-    """Write `eval.yaml`, which names the tasks that score the rows of a built dataset, as the Hub has it.
+def benchmark_file(reports: building.Reports) -> dict[str, str]:
+    """Return `eval.yaml`, which names the tasks that score the rows of a built dataset, as the Hub has it.
 
     The bundled samples are no benchmark and get none.
 
     Args:
-        folder: the built dataset.
+        reports: the build reports of the dataset by config.
 
     Returns:
-        The file; None where no task scores the rows.
-
-    Raises:
-        EventformersError: it cannot be written.
+        The text by the name of the file; empty where no task scores the rows.
     """
-    reports = building.build_reports(folder)
     measured = {config: report for config, report in reports.items() if not report["sample"]}
     entries = [entry for task in TASKS.values() if (entry := _entry(task, measured)) is not None]
     if not entries:
-        return None
+        return {}
     builder = building.BUILDERS[str(next(iter(measured.values()))["builder"])]
     content = {
         "name": builder.TITLE,
@@ -78,12 +70,7 @@ def write_benchmark_file(folder: str | Path) -> Path | None:
         "evaluation_framework": FRAMEWORK,
         "tasks": entries,
     }
-    path = Path(folder) / BENCHMARK_FILE
-    try:
-        write_text(path, yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100))
-    except OSError as error:
-        raise EventformersError(f"cannot write {path}: {error.strerror or error}") from error
-    return path
+    return {BENCHMARK_FILE: yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)}
 
 
 def _entry(task: Task, reports: Mapping[str, Mapping[str, JsonValue]]) -> dict[str, str] | None:

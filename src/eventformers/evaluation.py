@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -55,6 +56,7 @@ from eventformers.inference.mention_distances import MentionVectors
 from eventformers.inference.neighbour_votes import VoteSettings, vote_settings
 from eventformers.inference.pair_scoring import CrossEncoder
 from eventformers.inference.virtual_context import ContextEncoder, VirtualContext, context_encoder
+from eventformers.locks import one_writer
 from eventformers.protocols import Embed, GraphProtocol, JsonValue, Protocol, ProtocolOutput, Row
 from eventformers.provenance import git_commit, library_versions
 from eventformers.results import (
@@ -200,45 +202,47 @@ def evaluate(
             "model that load_encoder loaded, or no output folder"
         )
     revision = encoder.revision or "unknown"
-    if output is not None and not overwrite:
-        # Before the work, not after it.
-        check_same_data(result_path(output, encoder.name, revision, chosen.name, variant), record.fingerprint)
-    training = training_record(model, encoder.revision)
-    contexts = None if virtual_context is None else context_encoder(encoder, virtual_context)
-    memory = mentions or MentionMemory()
-    scored = _score(chosen, encoder, scored_data, batch_size, contexts, memory, runs, cross_encoder)
-    baseline, baseline_missing = _baseline(
-        chosen,
-        scored_data,
-        encoder,
-        baseline_encoder,
-        training,
-        device=device,
-        dtype=dtype,
-        batch_size=batch_size,
-        shared=shared,
-        mentions=memory,
-    )
-    result = make_result(
-        chosen,
-        record,
-        scored,
-        model=encoder.name,
-        model_revision=revision,
-        variant=variant,
-        baseline=baseline,
-        baseline_missing=baseline_missing,
-        settings=encoder_settings(encoder, batch_size)
-        | _ways_of_reading(chosen, contexts, runs, cross_encoder),
-        truncated=encoder.truncated,
-        seed=training_seed(training) if seed is None else seed,
-        load_seconds=load_seconds,
-        shared_texts=encoder.remembered,
-        parameters=sum(weights.numel() for weights in encoder.model.parameters()),
-    )
-    if output is not None:
-        write_result(result, output, overwrite=overwrite)
-    return result
+    path = output and result_path(output, encoder.name, revision, chosen.name, variant)
+    with one_writer(path) if path else nullcontext():
+        if path and not overwrite:
+            # Before the work, not after it.
+            check_same_data(path, record.fingerprint)
+        training = training_record(model, encoder.revision)
+        contexts = None if virtual_context is None else context_encoder(encoder, virtual_context)
+        memory = mentions or MentionMemory()
+        scored = _score(chosen, encoder, scored_data, batch_size, contexts, memory, runs, cross_encoder)
+        baseline, baseline_missing = _baseline(
+            chosen,
+            scored_data,
+            encoder,
+            baseline_encoder,
+            training,
+            device=device,
+            dtype=dtype,
+            batch_size=batch_size,
+            shared=shared,
+            mentions=memory,
+        )
+        result = make_result(
+            chosen,
+            record,
+            scored,
+            model=encoder.name,
+            model_revision=revision,
+            variant=variant,
+            baseline=baseline,
+            baseline_missing=baseline_missing,
+            settings=encoder_settings(encoder, batch_size)
+            | _ways_of_reading(chosen, contexts, runs, cross_encoder),
+            truncated=encoder.truncated,
+            seed=training_seed(training) if seed is None else seed,
+            load_seconds=load_seconds,
+            shared_texts=encoder.remembered,
+            parameters=sum(weights.numel() for weights in encoder.model.parameters()),
+        )
+        if output is not None:
+            write_result(result, output, overwrite=overwrite)
+        return result
 
 
 def score(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import matplotlib
 from matplotlib.figure import Figure
 
 from eventformers.errors import EventformersError, shown
-from eventformers.files import temporary_beside
+from eventformers.files import output_file, replaced_file
+from eventformers.locks import one_writer
 
 SUFFIXES = (".png", ".svg")
 
@@ -25,15 +28,22 @@ def check_suffix(output: Path) -> None:
         )
 
 
+@contextmanager
+def one_picture(output: Path) -> Iterator[None]:
+    """Be the one writer of a picture and of the table beside it, `output` with the suffix `.md`.
+
+    Raises:
+        EventformersError: another process writes it, or one of the two is no regular file.
+    """
+    output_file(output)
+    output_file(output.with_suffix(".md"))
+    with one_writer(output):
+        yield
+
+
 def write_figure(figure: Figure, output: Path) -> None:
     """Write a figure whole or not at all, equal figures as equal bytes."""
-    output.parent.mkdir(parents=True, exist_ok=True)
     kind = output.suffix.lower().removeprefix(".")
-    temporary = temporary_beside(output)
     metadata = {"Date": None} if kind == "svg" else {"Software": None}
-    try:
-        with matplotlib.rc_context({"svg.hashsalt": "eventformers"}):
-            figure.savefig(temporary, format=kind, dpi=200, metadata=metadata)
-        temporary.replace(output)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replaced_file(output) as temporary, matplotlib.rc_context({"svg.hashsalt": "eventformers"}):
+        figure.savefig(temporary, format=kind, dpi=200, metadata=metadata)

@@ -1,18 +1,33 @@
-"""Writing that is never half done: a temporary name first, then a rename."""
+"""Writing that is never half done: what is complete takes the place of what was there."""
 
 from __future__ import annotations
 
+import errno
 import glob
+import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+import stat
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import mkdtemp
 
-from eventformers.errors import causes
+from eventformers.errors import EventformersError, causes
+from eventformers.locks import one_writer
 
-_STAGING_PREFIX = ".staging-"
+_STAGING = ".staging"
+_NEW = "new"
+_PLAN = "plan.json"
+# A library loads a folder by these files. Without `config.json` it loads nothing.
+_OPENED_BY = ("adapter_config.json", "modules.json", "config.json")
+_STANDARD_OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+)
 # Libraries in Rust and C++ turn a full disk into errors of their own.
 _FULL_DISK_TEXTS = ("No space left on device", "Disk quota exceeded", "File too large", "inline_container.cc")
 
@@ -23,12 +38,40 @@ def full_disk(error: BaseException) -> BaseException | None:
     return next(found, None)
 
 
+def is_standard_output(path: str | Path) -> bool:
+    """Whether a path given for a text file stands for the standard output."""
+    return str(path) in _STANDARD_OUTPUT
+
+
+def output_file(path: str | Path) -> Path:
+    """Return the file that writing to a path replaces; of a symbolic link the file that it leads to.
+
+    Raises:
+        EventformersError: the path is a folder, a device, a pipe or anything else that is no regular file.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return Path(os.path.realpath(path))
+    except OSError as error:
+        raise EventformersError(f"cannot write {path}: {error.strerror}") from error
+    if not stat.S_ISREG(mode):
+        found = next((name for is_one, name in _KINDS if is_one(mode)), "no regular file")
+        raise EventformersError(f"{path}: {found}; accepted: a file to write to")
+    return Path(os.path.realpath(path))
+
+
 def temporary_beside(path: Path) -> Path:
     """A hidden name beside a file or folder, for what it holds until that is whole.
 
     What killed processes left under such names is removed.
     """
-    for left_over in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+    _remove_left_overs(path.parent, glob.escape(path.name))
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+def _remove_left_overs(folder: Path, name: str) -> None:
+    for left_over in folder.glob(f".{name}.*.tmp"):
         process = left_over.name.removesuffix(".tmp").rpartition(".")[2]
         if not process.isdigit() or _runs(int(process)):
             continue
@@ -36,7 +79,6 @@ def temporary_beside(path: Path) -> Path:
             shutil.rmtree(left_over, ignore_errors=True)
         else:
             left_over.unlink(missing_ok=True)
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 
 def _runs(process: int) -> bool:
@@ -49,7 +91,31 @@ def _runs(process: int) -> bool:
     return True
 
 
-def write_text(path: Path, text: str) -> None:
+@contextmanager
+def replaced_file(path: str | Path) -> Iterator[Path]:
+    """Write a file under another name, which then takes the place of `path`.
+
+    Args:
+        path: the file; its folder is made where it is absent. Of a symbolic link the target is replaced.
+
+    Yields:
+        The name to write to.
+
+    Raises:
+        EventformersError: the path is no regular file.
+        OSError: the disk is full or the folder is not writable; what stood there before still does.
+    """
+    target = output_file(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = temporary_beside(target)
+    try:
+        yield temporary
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: str | Path, text: str) -> None:
     """Write a text file so that a reader sees the old content or the new, never a part.
 
     Args:
@@ -57,80 +123,157 @@ def write_text(path: Path, text: str) -> None:
         text: the whole content.
 
     Raises:
+        EventformersError: the path is no regular file.
         OSError: the disk is full or the folder is not writable; what stood there before still does.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = temporary_beside(path)
-    try:
+    with replaced_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder with all that is in it; a kill leaves all of it or nothing under its name."""
+    if not folder.exists():
+        return
+    aside = temporary_beside(folder)
+    shutil.rmtree(aside, ignore_errors=True)
+    os.replace(folder, aside)
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 @contextmanager
-def staged_folder(folder: Path) -> Iterator[Path]:
-    """Collect files in a hidden folder inside `folder`, and move them into place when all are complete.
+def output_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
+    """Be the one writer of a folder, and finish first what a killed command began to put in place there.
 
-    What an earlier, killed run left there is removed first. Where the block raises, `folder` keeps its
-    earlier content.
+    A command that writes a folder does all of its work under this. A folder that was not there before and
+    stays empty goes away at the end.
+
+    Args:
+        folder: the folder; made where it is absent.
+        wait: wait for another writer instead of refusing, as for a cache.
+
+    Raises:
+        EventformersError: another writer is at work there, or it is a file or cannot be written to.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise EventformersError(f"{folder} is a file; accepted: a folder to write to")
+    with one_writer(folder, wait=wait):
+        folder.mkdir(exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise EventformersError(f"{folder} cannot be written to; accepted: a folder that can")
+        _finish(folder)
+        _remove_left_overs(folder, "*")
+        yield
+
+
+@contextmanager
+def staged_folder(
+    folder: Path, *, replaced: Collection[str] = (), last: Sequence[str] = _OPENED_BY, wait: bool = False
+) -> Iterator[Path]:
+    """Collect files in a hidden folder inside `folder`, and put them in place when all are complete.
+
+    Where the block raises, `folder` keeps its earlier content. When all files are complete, a plan is
+    written, the old files go and the new ones come. So a reader meanwhile finds a part of the old files or a
+    part of the new ones, never a mixture, and without the files of `last` no library loads the folder. What a
+    kill interrupts, the next `output_folder` or `staged_folder` finishes; until then `refuse_unfinished`
+    refuses the folder.
 
     Args:
         folder: where the files go; made where it is absent.
+        replaced: patterns of names in `folder` that go beside the files that new ones replace; names may be
+            added in the block.
+        last: names of files that come last, in this order, and go first.
+        wait: wait for another writer instead of refusing.
 
     Yields:
-        The folder to write into.
+        The folder to write into. What is written beside it goes at the end.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    for left_over in folder.glob(f"{_STAGING_PREFIX}*"):
-        shutil.rmtree(left_over)
-    staging = Path(mkdtemp(prefix=_STAGING_PREFIX, dir=folder))
-    try:
-        yield staging
-        for source in sorted(path for path in staging.rglob("*") if path.is_file()):
-            target = folder / source.relative_to(staging)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            source.replace(target)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+    with output_folder(folder, wait=wait):
+        staging = folder / _STAGING
+        try:
+            (staging / _NEW).mkdir(parents=True)
+            yield staging / _NEW
+            _write_plan(folder, replaced, last)
+        finally:
+            if not (staging / _PLAN).exists():
+                shutil.rmtree(staging, ignore_errors=True)
+        _finish(folder)
 
 
-@contextmanager
-def whole_folder(folder: Path) -> Iterator[Path]:
-    """Collect files in a hidden folder beside `folder`, which takes the place of that when all are complete.
+def is_unfinished(folder: Path) -> bool:
+    """Whether a command was killed while it replaced the files of a folder."""
+    return (folder / _STAGING / _PLAN).is_file()
 
-    Where the block raises, what stood at `folder` still does, and where nothing stood there nothing does.
 
-    Args:
-        folder: the place of the finished folder; its parents are made where they are absent.
+def refuse_unfinished(folder: Path) -> None:
+    """Refuse to read a folder while its files are replaced, or when the command that did it was killed.
 
-    Yields:
-        The folder to write into.
+    Raises:
+        EventformersError: they are; says what finishes it.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    staging = temporary_beside(folder)
+    if is_unfinished(folder):
+        raise EventformersError(
+            f"{folder}: the command that replaced its files did not reach its end; run any command that "
+            "writes there, such as the same one again: it first puts the new files in place"
+        )
+
+
+def _write_plan(folder: Path, replaced: Collection[str], last: Sequence[str]) -> None:
+    """Record which files go and which come, in their order; from then on the new files count."""
+    coming = _files(folder / _STAGING / _NEW, folder / _STAGING / _NEW)
+    for name in coming:
+        if (folder / name).is_dir():
+            raise EventformersError(f"{folder / name}: a folder; accepted: a file, or nothing")
+    going = {name for pattern in replaced for path in folder.glob(pattern) for name in _files(path, folder)}
+    going |= {name for name in coming if (folder / name).exists() or (folder / name).is_symlink()}
+    plan = {
+        "going": sorted(going, key=lambda name: _place(name, last), reverse=True),
+        "coming": sorted(coming, key=lambda name: _place(name, last)),
+    }
+    write_text(folder / _STAGING / _PLAN, json.dumps(plan))
+
+
+def _files(path: Path, root: Path) -> list[str]:
+    """The files at or below a path, relative to `root`."""
+    found = path.rglob("*") if path.is_dir() and not path.is_symlink() else [path]
+    return [one.relative_to(root).as_posix() for one in found if one.is_symlink() or not one.is_dir()]
+
+
+def _place(name: str, last: Sequence[str]) -> tuple[bool, int, int, str]:
+    """Sort the files that open a folder last, and of them those at the top behind those further down."""
+    base = name.rpartition("/")[2]
+    return base in last, -name.count("/"), last.index(base) if base in last else 0, name
+
+
+def _finish(folder: Path) -> None:
+    """Carry out a plan, as far as that is still to be done, and remove the staging folder."""
+    staging = folder / _STAGING
+    plan = staging / _PLAN
+    if plan.is_file():
+        names = json.loads(plan.read_text(encoding="utf-8"))
+        coming = set(names["coming"])
+        for name in names["going"]:
+            # A file that has come already has left the staging folder.
+            if name not in coming or (staging / _NEW / name).exists():
+                (folder / name).unlink(missing_ok=True)
+        # The inner folders first; those that hold something else stay.
+        for parent in sorted({parent for name in names["going"] for parent in Path(name).parents})[:0:-1]:
+            with suppress(OSError):
+                (folder / parent).rmdir()
+        for name in names["coming"]:
+            if (staging / _NEW / name).exists():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                _move(staging / _NEW / name, folder / name)
+        plan.unlink()
+    shutil.rmtree(staging, ignore_errors=True)
+
+
+def _move(source: Path, target: Path) -> None:
     try:
-        ready = staging / "ready"
-        ready.mkdir(parents=True)
-        yield ready
-        put_in_place(ready, folder, staging / "before")
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-
-
-def put_in_place(ready: Path, place: Path, aside: Path) -> None:
-    """Replace a folder by a whole new one; the old one comes back if that fails.
-
-    Args:
-        ready: the new folder.
-        place: where it goes.
-        aside: a free name on the same disk, for what stands at `place` until the new folder is there.
-    """
-    if place.exists():
-        os.replace(place, aside)
-    try:
-        os.replace(ready, place)
-    except OSError:
-        if aside.exists():
-            os.replace(aside, place)
-        raise
+        os.replace(source, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        # A folder inside may lie on another disk.
+        with replaced_file(target) as temporary:
+            shutil.copy2(source, temporary)
+        source.unlink()

@@ -13,6 +13,7 @@ from eventformers.datasets_scripts import build_reports
 from eventformers.datasets_scripts.dataset_card import built_configs
 from eventformers.datasets_scripts.licenses import is_open
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError, shown
+from eventformers.files import refuse_unfinished
 from eventformers.registration import CONFIGURATIONS
 from eventformers.results import read_result
 from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER
@@ -152,6 +153,7 @@ def _below(place: Path) -> Iterator[LocalRepository]:
 def _recognised(folder: Path) -> LocalRepository | None:
     if not folder.is_dir():
         return None
+    refuse_unfinished(folder)
     if built_configs(folder):
         return _dataset(folder)
     if (folder / "config.json").is_file():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -12,7 +13,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from eventformers.errors import EventformersError
-from eventformers.files import write_text
+from eventformers.files import is_standard_output, write_text
 from eventformers.inference.report_pages import render_page
 from eventformers.leaderboard import KINDS, Board, Cell, Leaderboard, Row, ScoreColumn
 from eventformers.leaderboard_views import (
@@ -54,14 +55,15 @@ def write_page(text: str, path: str | Path) -> Path:
 
     Args:
         text: the page.
-        path: the file.
+        path: the file; `-` and `/dev/stdout` stand for the standard output.
 
     Raises:
-        EventformersError: it cannot be written.
+        EventformersError: it cannot be written, or is no regular file.
     """
     path = Path(path)
-    if path.is_dir():
-        raise EventformersError(f"{path}: a folder; accepted: a file to write to")
+    if is_standard_output(path):
+        sys.stdout.write(text)
+        return path
     try:
         write_text(path, text)
     except OSError as error:

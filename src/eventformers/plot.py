@@ -23,7 +23,7 @@ from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.events import Event, event_text
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import EventformersError
-from eventformers.figures import check_suffix, write_figure
+from eventformers.figures import check_suffix, one_picture, write_figure
 from eventformers.files import write_text
 from eventformers.inference.encode import load_encoder
 from eventformers.model_cards.markdown import cell, table
@@ -91,27 +91,30 @@ def plot_prototypes(
     check_suffix(output)
     if num_events < 3:
         raise EventformersError(f"{num_events} events cannot be drawn in a plane; accepted: 3 or more")
-    encoder = load_encoder(run, device=device)
-    prototypes = _load_prototypes(str(run))
-    documents = load_built(data, "documents")["train"]
-    events, distinct = sample_events(documents, num_events, seed)
-    if len(events) < 3:
-        raise EventformersError(
-            f"{data or 'the samples'}: found {len(events)} distinct events; accepted: 3 or more"
-        )
-    vectors = encoder.encode(events, normalize=True)
-    _require_finite(vectors, encoder.name)
-    texts = [event_text(event) for event in events]
-    cosines = vectors @ prototypes.T
-    members = cosines.argmax(axis=1)
-    described = describe_prototypes(cosines, members, texts)
-    figure = _draw(vectors, prototypes, members, title=encoder.name)
-    try:
-        write_figure(figure, output)
-        write_text(output.with_suffix(".md"), _nearest_table(described, encoder.name, len(events), distinct))
-    except OSError as error:
-        raise EventformersError(f"cannot write {output}: {error.strerror}") from error
-    return described
+    with one_picture(output):
+        encoder = load_encoder(run, device=device)
+        prototypes = _load_prototypes(str(run))
+        documents = load_built(data, "documents")["train"]
+        events, distinct = sample_events(documents, num_events, seed)
+        if len(events) < 3:
+            raise EventformersError(
+                f"{data or 'the samples'}: found {len(events)} distinct events; accepted: 3 or more"
+            )
+        vectors = encoder.encode(events, normalize=True)
+        _require_finite(vectors, encoder.name)
+        texts = [event_text(event) for event in events]
+        cosines = vectors @ prototypes.T
+        members = cosines.argmax(axis=1)
+        described = describe_prototypes(cosines, members, texts)
+        figure = _draw(vectors, prototypes, members, title=encoder.name)
+        try:
+            write_figure(figure, output)
+            write_text(
+                output.with_suffix(".md"), _nearest_table(described, encoder.name, len(events), distinct)
+            )
+        except OSError as error:
+            raise EventformersError(f"cannot write {output}: {error.strerror}") from error
+        return described
 
 
 def sample_events(documents: Dataset, number: int, seed: int) -> tuple[list[Event], int]:

@@ -16,7 +16,7 @@ from matplotlib.ticker import MaxNLocator
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import EventformersError
 from eventformers.evaluation_data import load_data
-from eventformers.figures import check_suffix, write_figure
+from eventformers.figures import check_suffix, one_picture, write_figure
 from eventformers.files import write_text
 from eventformers.model_cards.markdown import cell, table
 from eventformers.node_degree import DegreeBin, accuracy_by_degree, average_degrees, question_chains
@@ -59,6 +59,11 @@ def plot_chain_training(
     """
     run, output = Path(run), Path(output)
     check_suffix(output)
+    with one_picture(output):
+        _plot(run, output, data)
+
+
+def _plot(run: Path, output: Path, data: str | Path | None) -> None:
     histories = {stage.name or "training": stage.history for stage in read_log(run)}
     degrees, left_out = _degrees_of_run(run, data)
     figure = draw_training(histories, degrees, title=run.resolve().name)

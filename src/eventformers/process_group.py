@@ -1,8 +1,9 @@
-"""Leaving the group of processes that a run of torchrun joined."""
+"""The group of processes that a run of torchrun joins."""
 
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -10,6 +11,11 @@ from contextlib import contextmanager
 from types import FunctionType, ModuleType
 
 from eventformers.errors import causes
+
+
+def is_main_process() -> bool:
+    """Whether this is rank 0 of a run of torchrun, or the only process; known before the group exists."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 @contextmanager

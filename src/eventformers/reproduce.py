@@ -22,6 +22,7 @@ from eventformers.encoders import resolve_encoder
 from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.evaluation_data import load_task_data
 from eventformers.inference.loading import folder_revision, model_revision
+from eventformers.locks import one_writer
 from eventformers.paper_tables import get_table
 from eventformers.reproduced_comparison import compare_rows
 from eventformers.reproduced_figures import FIGURES
@@ -111,47 +112,47 @@ def reproduce_table(
             f"runs is {runs} for {paper} {table}; accepted: 1 or more, for a table of means over runs"
         )
     folder = Path(output) / paper
-    chosen_seed = _choose_seed(method, recipe, settings, seed, folder / f"{table}.json")
-    call = Reproduction(
-        table=wanted,
-        method=method,
-        folder=folder,
-        recipe=recipe,
-        settings=tuple(settings),
-        seed=chosen_seed,
-        encoder=encoder,
-        data=None if data is None else str(data),
-        evaluation_data=None if evaluation_data is None else str(evaluation_data),
-        measurements=_measurements(wanted, evaluation_data),
-        device=device,
-        dtype=dtype,
-        runs=runs or wanted.runs,
-    )
-    rows = _plan(call)
     path = folder / f"{table}.md"
-    # Before the first row: a seed that was drawn must outlive a kill.
-    finished = write_table(call, rows, path)
-    own = [row for row in rows if row.digest]
-    error: Exception | None = None
-    for position, row in enumerate(own, start=1):
-        logger.info("%s: row %d of %d, %s", table, position, len(own), row.paper.label)
-        try:
-            _fill(call, row)
-        except Exception as failure:
-            error = failure
-            row.state = failed_state(failure)
-            level = logging.WARNING if isinstance(failure, EventformersError) else logging.ERROR
-            logger.log(
-                level, "row %s %s", row.paper.label, row.state, exc_info=level == logging.ERROR and failure
-            )
+    with one_writer(path):
+        chosen_seed = _choose_seed(method, recipe, settings, seed, folder / f"{table}.json")
+        call = Reproduction(
+            table=wanted,
+            method=method,
+            folder=folder,
+            recipe=recipe,
+            settings=tuple(settings),
+            seed=chosen_seed,
+            encoder=encoder,
+            data=None if data is None else str(data),
+            evaluation_data=None if evaluation_data is None else str(evaluation_data),
+            measurements=_measurements(wanted, evaluation_data),
+            device=device,
+            dtype=dtype,
+            runs=runs or wanted.runs,
+        )
+        rows = _plan(call)
+        # Before the first row: a seed that was drawn must outlive a kill.
         finished = write_table(call, rows, path)
-    if findings := _findings(call, rows, path):
-        finished = write_table(call, rows, path, findings)
-    if error is not None and not any(row.results for row in own):
-        if not isinstance(error, EventformersError):
-            raise error
-        raise EventformersError(f"every row of {paper} {table} failed; the last one: {error}") from error
-    return finished
+        own = [row for row in rows if row.digest]
+        error: Exception | None = None
+        for position, row in enumerate(own, start=1):
+            logger.info("%s: row %d of %d, %s", table, position, len(own), row.paper.label)
+            try:
+                _fill(call, row)
+            except Exception as failure:
+                error = failure
+                row.state = failed_state(failure)
+                is_told = isinstance(failure, EventformersError)
+                level = logging.WARNING if is_told else logging.ERROR
+                logger.log(level, "row %s %s", row.paper.label, row.state, exc_info=not is_told)
+            finished = write_table(call, rows, path)
+        if findings := _findings(call, rows, path):
+            finished = write_table(call, rows, path, findings)
+        if error is not None and not any(row.results for row in own):
+            if not isinstance(error, EventformersError):
+                raise error
+            raise EventformersError(f"every row of {paper} {table} failed; the last one: {error}") from error
+        return finished
 
 
 def _fill(call: Reproduction, row: ReproducedRow) -> None:

@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from filelock import FileLock
-
 from eventformers.baselines import get_baseline
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.encoders import resolve_encoder
@@ -23,7 +21,7 @@ from eventformers.grounding_protocols import DEVELOPMENT_SPLIT, GroundingSetting
 from eventformers.induction_models import MentionMemory
 from eventformers.reproduced_rows import (
     finished_folder,
-    lock_path,
+    one_row,
     other_evaluation,
     readable_results,
     slug,
@@ -246,7 +244,7 @@ def fill_grounding(call: Reproduction, row: ReproducedRow) -> None:
     """
     started = time.monotonic()
     trained = measured = 0
-    with FileLock(lock_path(call.folder, row.digest)), SharedEncoders() as shared:
+    with one_row(call.folder, row.digest), SharedEncoders() as shared:
         models, trained = _models(call, row)
         for wanted in row.measurements:
             results = []
@@ -284,7 +282,7 @@ def _models(call: Reproduction, row: ReproducedRow) -> tuple[list[_Scored], int]
 
 def _trained(call: Reproduction, run: RowRun, *settings: str) -> tuple[Path, bool]:
     """The folder of a run, and whether it was trained now."""
-    with FileLock(lock_path(call.folder, run.digest)):
+    with one_row(call.folder, run.digest):
         finished = finished_folder(call.folder, run.digest)
         if finished is not None:
             return finished, False

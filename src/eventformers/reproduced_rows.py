@@ -8,14 +8,13 @@ import logging
 import re
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import cast
-
-from filelock import FileLock
 
 from eventformers.baselines import Baseline, get_baseline
 from eventformers.baselines.chain_baselines import CHAIN_BASELINES, train_chain_baseline
@@ -24,15 +23,22 @@ from eventformers.encoders import PACKAGED_ENCODER, resolve_encoder
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluated_model import SharedEncoders
 from eventformers.evaluation import evaluate
-from eventformers.files import whole_folder, write_text
+from eventformers.files import staged_folder, write_text
 from eventformers.inference.neighbour_votes import vote_settings
 from eventformers.inference.virtual_context import VirtualContext
+from eventformers.locks import one_writer
 from eventformers.protocols import JsonValue
 from eventformers.reproduced_table import Measurement, ReproducedRow, Reproduction, RowTraining
 from eventformers.results import TaskResult, read_result, result_path
 from eventformers.similarity_tasks import SIMILARITY_TASKS
 from eventformers.table_layout import UNTRAINED
-from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER, can_resume, remove_checkpoints
+from eventformers.trainers.checkpoints import (
+    RUN_FILE,
+    STAGE_FILE,
+    STAGES_FOLDER,
+    can_resume,
+    remove_checkpoints,
+)
 from eventformers.trainers.run import resolve_recipe
 from eventformers.training import train
 
@@ -53,7 +59,7 @@ def fill_row(call: Reproduction, row: ReproducedRow) -> None:
     """
     if not row.measurements:
         raise EventformersError("the evaluation data has no rows for any of its columns")
-    with FileLock(lock_path(call.folder, row.digest)):
+    with one_row(call.folder, row.digest):
         if row.paper.baseline:
             _measure(call, row)
         else:
@@ -203,7 +209,7 @@ def _take_stages(call: Reproduction, training: RowTraining, folder: Path) -> boo
         return False
     # A stage's folder begins with its number.
     for stage in sorted((source / STAGES_FOLDER).glob("[0-9]*"))[: shared[source]]:
-        with whole_folder(folder / STAGES_FOLDER / stage.name) as place:
+        with staged_folder(folder / STAGES_FOLDER / stage.name, last=(STAGE_FILE,)) as place:
             shutil.copytree(stage, place, dirs_exist_ok=True)
     recipe = resolve_recipe(training.method, training.recipe, training.settings, training.seed)
     record = {**read_record(source / RUN_FILE), "recipe": asdict(recipe)}
@@ -274,8 +280,8 @@ def slug(text: str) -> str:
     return re.sub(r"[^\w.-]+", "-", text).strip("-")
 
 
-def lock_path(folder: Path, digest: str) -> Path:
-    """Two calls may share rows; the second one waits, and then finds the row done."""
-    path = folder / ".locks" / digest
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path
+@contextmanager
+def one_row(folder: Path, digest: str) -> Iterator[None]:
+    """Be the one that fills a row. Two tables may share it; the second waits, and then finds it done."""
+    with one_writer(folder / f"row-{digest}", wait=True):
+        yield

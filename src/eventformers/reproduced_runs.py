@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import cast
 
 import numpy as np
-from filelock import FileLock
 
 from eventformers.encoders import resolve_encoder
 from eventformers.errors import EventformersError
@@ -25,7 +24,7 @@ from eventformers.model_cards.scores import score_text
 from eventformers.protocols import JsonValue
 from eventformers.reproduced_rows import (
     finished_folder,
-    lock_path,
+    one_row,
     other_evaluation,
     readable_results,
     slug,
@@ -76,7 +75,7 @@ def fill_by_reading(call: Reproduction, row: ReproducedRow) -> None:
         trained += is_new
     row.folder = call.folder / f"{slug(row.paper.slug)}-{row.digest}"
     measured = 0
-    with FileLock(lock_path(call.folder, row.digest)):
+    with one_row(call.folder, row.digest):
         for wanted in row.measurements:
             place = other_evaluation(row.folder, wanted)
             models = [folders[run] for run in row.runs] or [Path(resolve_encoder(call.encoder))]
@@ -216,7 +215,7 @@ def clusters_by_purity(row: ReproducedRow) -> Finding | None:
 def _trained(call: Reproduction, row: ReproducedRow, run: RowRun) -> tuple[Path, bool]:
     """The folder of a run, which is trained where no row did that before; and whether it was."""
     tasks = list(dict.fromkeys(wanted.task for wanted in row.measurements))
-    with FileLock(lock_path(call.folder, run.digest)):
+    with one_row(call.folder, run.digest):
         finished = finished_folder(call.folder, run.digest)
         if finished is not None:
             return finished, False

@@ -34,6 +34,9 @@ _POOLING = "sentence_transformers.sentence_transformer.modules.pooling.Pooling"
 _DENSE = "sentence_transformers.base.modules.dense.Dense"
 _NORMALIZE = "sentence_transformers.base.modules.normalize.Normalize"
 
+SENTENCE_TRANSFORMERS_FILES = (_MODULES_FILE, _SETTINGS_FILE, _TRANSFORMER_FILE, _ROUTER_FILE, *SIDES)
+"""Files and folders that this module writes."""
+
 _ROUTES = {"query": "mention", "document": "event"}
 """The side of event grounding that each task of sentence-transformers asks for."""
 
@@ -67,14 +70,6 @@ def write_sentence_transformers_files(
         return
     _write_modules(folder, {"": _TRANSFORMER}, similarity="cosine")
     _write_transformer(folder, "embeddings", "sentence_embedding", limit)
-
-
-def remove_files_of_earlier_model(folder: Path) -> None:
-    """Remove what this module and the export to ONNX wrote beside a model that another takes the place of."""
-    for name in (_MODULES_FILE, _SETTINGS_FILE, _TRANSFORMER_FILE, _ROUTER_FILE):
-        (folder / name).unlink(missing_ok=True)
-    for name in (*SIDES, "onnx"):
-        shutil.rmtree(folder / name, ignore_errors=True)
 
 
 def _write_towers(

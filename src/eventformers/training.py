@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-import os
-import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,24 +14,33 @@ from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluated_model import SharedEncoders
 from eventformers.evaluation import evaluate
 from eventformers.evaluation_data import load_task_data
-from eventformers.files import full_disk, staged_folder
+from eventformers.files import full_disk, output_folder, remove_folder, staged_folder
 from eventformers.hub import push
 from eventformers.induction_models import MentionMemory
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.loading import find_device
 from eventformers.model_cards import ModelCard, TrainedOn, write_card
 from eventformers.model_cards.markdown import code, duration, number, table
+from eventformers.process_group import is_main_process
 from eventformers.results import TaskResult, write_eval_results
 from eventformers.sentence_transformers_files import (
-    remove_files_of_earlier_model,
+    SENTENCE_TRANSFORMERS_FILES,
     write_sentence_transformers_files,
 )
 from eventformers.tasks import TASKS
 from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER, can_resume, recorded_seed
+from eventformers.trainers.lora import ADAPTER_FOLDER
 from eventformers.trainers.method import load_method
 from eventformers.trainers.run import TrainingRun, resolve_recipe, save_run, train_head
 from eventformers.trainers.stages import write_log
 from eventformers.training_record import write_training_record
+
+FILES_OF_A_MODEL = (
+    *("*.safetensors", "*.safetensors.index.json", "generation_config.json", "tokenizer*", "vocab.*"),
+    *("added_tokens.json", "special_tokens_map.json", "merges.txt", "*.model", "*.jinja", "onnx"),
+    *(ADAPTER_FOLDER, ".eval_results", *SENTENCE_TRANSFORMERS_FILES),
+)
+"""What goes with the model that another one replaces, even where the new one has no file of that name."""
 
 logger = logging.getLogger(__name__)
 
@@ -104,24 +111,24 @@ def train(
         EventformersError: an argument is not accepted; says what is.
     """
     folder = Path(output)
-    if (folder / "config.json").exists() and not (resume or overwrite):
-        raise EventformersError(
-            f"{folder} holds a model already; choose another folder, or pass --overwrite or --resume"
-        )
-    asked_method = load_method(method)
-    if resume and seed is None:
-        seed = recorded_seed(folder)
-    resolved = resolve_recipe(asked_method, recipe, settings, seed)
-    encoder_path = resolve_encoder(encoder)
-    if find_device(device).type == "cpu" and device is None and dtype in ("bfloat16", "float16"):
-        logger.warning("found no accelerator: %s is computed on the CPU, as with --device cpu", dtype)
-    # Now, not after the training.
-    if tasks is None:
-        scored_tasks = _tasks_with_rows(load_method(resolved.method).tasks_of(resolved), evaluation_data)
-    else:
-        scored_tasks = tasks
-        _check_evaluation_data(scored_tasks, evaluation_data)
-    with _output_folder(folder):
+    with _run_folder(folder):
+        if (folder / "config.json").exists() and not (resume or overwrite):
+            raise EventformersError(
+                f"{folder} holds a model already; choose another folder, or pass --overwrite or --resume"
+            )
+        asked_method = load_method(method)
+        if resume and seed is None:
+            seed = recorded_seed(folder)
+        resolved = resolve_recipe(asked_method, recipe, settings, seed)
+        encoder_path = resolve_encoder(encoder)
+        if find_device(device).type == "cpu" and device is None and dtype in ("bfloat16", "float16"):
+            logger.warning("found no accelerator: %s is computed on the CPU, as with --device cpu", dtype)
+        # Now, not after the training.
+        if tasks is None:
+            scored_tasks = _tasks_with_rows(load_method(resolved.method).tasks_of(resolved), evaluation_data)
+        else:
+            scored_tasks = tasks
+            _check_evaluation_data(scored_tasks, evaluation_data)
         run = train_head(
             resolved,
             encoder=encoder_path,
@@ -137,7 +144,7 @@ def train(
             return FinishedRun(folder, run, [])
         if run.truncated:
             logger.warning("%d texts were longer than max_seq_length and were cut", run.truncated)
-        with staged_folder(folder) as staging:
+        with staged_folder(folder, replaced=FILES_OF_A_MODEL) as staging:
             save_run(run, staging)
             write_sentence_transformers_files(run.model.base_model, run.tokenizer, staging)
             write_log(run.stages, staging)
@@ -145,11 +152,11 @@ def train(
             trained = load_encoder(str(staging), device=device)
             results = _score(run, trained, scored_tasks, folder, encoder, evaluation_data, device, staging)
             write_eval_results(results, staging)
-            remove_files_of_earlier_model(folder)
-        if create_model_card:
-            write_card(folder, _card(run, folder.name, encoder or PACKAGED_ENCODER, results))
-    pushed_to = _push(run, folder) if run.arguments.push_to_hub else None
-    return FinishedRun(folder, run, results, pushed_to)
+            if create_model_card:
+                card = _card(run, folder.name, encoder or PACKAGED_ENCODER, results)
+                write_card(staging, card, earlier=folder)
+        pushed_to = _push(run, folder) if run.arguments.push_to_hub else None
+        return FinishedRun(folder, run, results, pushed_to)
 
 
 def _push(run: TrainingRun, folder: Path) -> str:
@@ -188,29 +195,24 @@ def _check_evaluation_data(tasks: Sequence[str], data: str | Path | None) -> Non
 
 
 @contextmanager
-def _output_folder(folder: Path) -> Iterator[None]:
-    """Make the folder of a run; a run that fails before its first checkpoint leaves no new folder behind."""
-    if folder.exists() and not folder.is_dir():
-        raise EventformersError(f"{folder} is a file; accepted: a folder for the model")
+def _run_folder(folder: Path) -> Iterator[None]:
+    """Be the one writer of a run; one that fails before its first checkpoint leaves no new folder."""
     existed = folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise EventformersError(f"{folder} cannot be written to; accepted: a folder that can")
-    try:
-        yield
-    except BaseException as error:
-        trained = can_resume(folder)
-        if not existed and not trained:
-            (folder / RUN_FILE).unlink(missing_ok=True)
-            shutil.rmtree(folder / STAGES_FOLDER, ignore_errors=True)
-            with suppress(OSError):
-                folder.rmdir()
-        if full_disk(error) is not None:
-            raise EventformersError(
-                f"{folder}: no space left on device; free some and run the command again"
-                f"{' with --resume' if trained else ''}"
-            ) from error
-        raise
+    # Of several processes the main one alone writes.
+    with output_folder(folder) if is_main_process() else nullcontext():
+        try:
+            yield
+        except BaseException as error:
+            trained = can_resume(folder)
+            if is_main_process() and not existed and not trained:
+                (folder / RUN_FILE).unlink(missing_ok=True)
+                remove_folder(folder / STAGES_FOLDER)
+            if full_disk(error) is not None:
+                raise EventformersError(
+                    f"{folder}: no space left on device; free some and run the command again"
+                    f"{' with --resume' if trained else ''}"
+                ) from error
+            raise
 
 
 def _score(

@@ -174,41 +174,34 @@ def test_a_full_disk_is_told_and_leaves_the_earlier_build_whole(
     assert contents(folder) == before
 
 
-def test_rows_that_cannot_be_put_in_place_leave_the_old_ones_there(
+def test_a_disk_that_fills_up_between_two_configs_leaves_all_the_old_ones(
     raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = build_dataset("event_similarity", data_dir=raw, output=tmp_path / "out")
     before = contents(folder)
-    replace = os.replace
+    examples = EventSimilarity.examples
 
-    def refusing(source: str | Path, target: str | Path) -> None:
-        if Path(source).name == "ready":
-            raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(target))
-        replace(source, target)
+    def full(self: EventSimilarity) -> Iterator[dict[str, object]]:
+        if self.config.name == "transitive":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        yield from examples(self)
 
-    monkeypatch.setattr(os, "replace", refusing)
-    with pytest.raises(EventformersError, match="Permission denied"):
-        build_dataset("event_similarity", "hard", raw, folder)
+    (raw / "hard.txt").write_text(HARD * 2, encoding="utf-8")
+    with monkeypatch.context() as patch:
+        patch.setattr(EventSimilarity, "examples", full)
+        with pytest.raises(EventformersError, match="No space left"):
+            build_dataset("event_similarity", data_dir=raw, output=folder)
     assert contents(folder) == before
-
-
-def test_a_build_killed_while_putting_in_place_loses_nothing(raw: Path, tmp_path: Path) -> None:
-    folder = build_dataset("event_similarity", "hard", raw, tmp_path / "out")
-    before = contents(folder)
-    (folder / ".hard-killed").mkdir()
-    os.replace(folder / "hard", folder / ".hard-killed" / "before")
-    (raw / "hard.txt").write_text("broken\n", encoding="utf-8")
-    with pytest.raises(EventformersError, match="found 1 fields"):
-        build_dataset("event_similarity", "hard", raw, folder)
-    assert contents(folder) == before
+    build_dataset("event_similarity", data_dir=raw, output=folder)
+    assert contents(folder) != before
 
 
 def test_what_a_killed_build_left_is_cleared(raw: Path, tmp_path: Path) -> None:
-    leftover = tmp_path / "out" / ".hard-killed"
+    leftover = tmp_path / "out" / ".staging" / "new"
     leftover.mkdir(parents=True)
     (leftover / "half.parquet").write_bytes(b"PAR1")
     folder = build_dataset("event_similarity", "hard", raw, tmp_path / "out")
-    assert not leftover.exists()
+    assert {path.name for path in folder.iterdir()} == {"README.md", "hard"}
     assert subjects(folder) == ["a"]
 
 

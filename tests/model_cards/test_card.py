@@ -391,7 +391,7 @@ def test_a_full_disk_leaves_the_earlier_card(tmp_path, monkeypatch, caplog):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pathlib.Path.replace", full)
+    monkeypatch.setattr("os.replace", full)
     assert not write_card(tmp_path, make_card(seed=9), run_usage=False)
     assert "No space left on device" in caplog.text
     assert (tmp_path / "README.md").read_bytes() == before

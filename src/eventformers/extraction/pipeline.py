@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,7 +24,7 @@ from eventformers.extraction.counts import ExtractionCounts
 from eventformers.extraction.extractor import GET_A_PIPELINE, EventExtractor, ExtractionSettings
 from eventformers.extraction.shards import extract_shard, is_extracted, merge_shards, write_texts
 from eventformers.extraction.texts import TextFile, find_text_files, read_texts
-from eventformers.files import staged_folder, write_text
+from eventformers.files import output_folder, remove_folder, staged_folder, write_text
 
 EVENTS_FILE = "events.jsonl.gz"
 CHAINS_FILE = "chains.jsonl"
@@ -115,50 +114,51 @@ def extract(
     )
     folder = Path(output)
     work = folder / _WORK_FOLDER
-    _check_free(folder, resume, overwrite)
-    counts = ExtractionCounts()
-    files = find_text_files(texts, counts.skipped)
-    types = sorted(kind.lower() for kind in document_types)
-    reading = {
-        "document_types": types,
-        "source": source,
-        "license": license_name,
-    }
-    if malformed_policy() != MALFORMED_POLICIES[0]:
-        reading["malformed"] = malformed_policy()
-    # The pipeline of an earlier call may lie in the same folder and be another one.
-    _extractor.cache_clear()
-    extractor = _extractor(settings)
-    made_of = _made_of(settings, reading, extractor, files)
-    if resume and (finished := _finished(folder, made_of)) is not None:
-        return finished
-    if not (resume and _is_of(work, made_of)):
-        shutil.rmtree(work, ignore_errors=True)
-        documents = read_texts(files, counts.read, counts.skipped, types, source, license_name)
-        shown = datasets.utils.tqdm(documents, desc="Reading texts", unit=" documents")
-        number = write_texts(shown, work / "texts")
-        read = {"made_of": made_of, "shards": number, "counts": counts.to_dict()}
-        write_text(work / "read.json", json.dumps(read))
-    read = json.loads((work / "read.json").read_text(encoding="utf-8"))
-    counts = ExtractionCounts.from_dict(read["counts"])
-    if not read["shards"]:
-        shutil.rmtree(work)
-        raise EventformersError(
-            f"no document with text among {counts.read['files']} files; accepted: files that hold text"
-        )
-    _extract_shards(settings, work, read["shards"], processes)
-    with staged_folder(folder) as staging:
-        merged = merge_shards(work / "results", read["shards"], staging / EVENTS_FILE, staging / CHAINS_FILE)
-        counts.add(merged)
-        report = {**counts.to_dict(), "made_of": made_of}
-        for name in (EVENTS_FILE, CHAINS_FILE):
-            if not (staging / name).exists():
-                (folder / name).unlink(missing_ok=True)
-        write_text(staging / EXTRACTION_REPORT, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
-    shutil.rmtree(work)
-    counts.skipped.warn()
-    _tell_of_empty_documents(counts, extractor)
-    return Extraction(folder, counts)
+    with output_folder(folder):
+        _check_free(folder, resume, overwrite)
+        counts = ExtractionCounts()
+        files = find_text_files(texts, counts.skipped)
+        types = sorted(kind.lower() for kind in document_types)
+        reading = {
+            "document_types": types,
+            "source": source,
+            "license": license_name,
+        }
+        if malformed_policy() != MALFORMED_POLICIES[0]:
+            reading["malformed"] = malformed_policy()
+        # The pipeline of an earlier call may lie in the same folder and be another one.
+        _extractor.cache_clear()
+        extractor = _extractor(settings)
+        made_of = _made_of(settings, reading, extractor, files)
+        if resume and (finished := _finished(folder, made_of)) is not None:
+            return finished
+        if not (resume and _is_of(work, made_of)):
+            remove_folder(work)
+            documents = read_texts(files, counts.read, counts.skipped, types, source, license_name)
+            shown = datasets.utils.tqdm(documents, desc="Reading texts", unit=" documents")
+            number = write_texts(shown, work / "texts")
+            read = {"made_of": made_of, "shards": number, "counts": counts.to_dict()}
+            write_text(work / "read.json", json.dumps(read))
+        read = json.loads((work / "read.json").read_text(encoding="utf-8"))
+        counts = ExtractionCounts.from_dict(read["counts"])
+        if not read["shards"]:
+            remove_folder(work)
+            raise EventformersError(
+                f"no document with text among {counts.read['files']} files; accepted: files that hold text"
+            )
+        _extract_shards(settings, work, read["shards"], processes)
+        of_extraction = (EVENTS_FILE, CHAINS_FILE)
+        with staged_folder(folder, replaced=of_extraction, last=(EXTRACTION_REPORT,)) as staging:
+            merged = merge_shards(
+                work / "results", read["shards"], staging / EVENTS_FILE, staging / CHAINS_FILE
+            )
+            counts.add(merged)
+            report = {**counts.to_dict(), "made_of": made_of}
+            write_text(staging / EXTRACTION_REPORT, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+        remove_folder(work)
+        counts.skipped.warn()
+        _tell_of_empty_documents(counts, extractor)
+        return Extraction(folder, counts)
 
 
 def _check_free(folder: Path, resume: bool, overwrite: bool) -> None:
@@ -205,7 +205,7 @@ def _finished(folder: Path, made_of: Mapping[str, Any]) -> Extraction | None:
         return None
     report = json.loads(path.read_text(encoding="utf-8"))
     _refuse_other(folder, report.pop("made_of"), made_of)
-    shutil.rmtree(folder / _WORK_FOLDER, ignore_errors=True)
+    remove_folder(folder / _WORK_FOLDER)
     return Extraction(folder, ExtractionCounts.from_dict(report))
 
 

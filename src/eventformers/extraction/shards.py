@@ -12,7 +12,7 @@ from typing import Any
 from eventformers.extraction.counts import ExtractionCounts
 from eventformers.extraction.extractor import EventExtractor, ExtractedDocument
 from eventformers.extraction.texts import TextDocument
-from eventformers.files import temporary_beside, write_text
+from eventformers.files import replaced_file, write_text
 
 SHARD_CHARACTERS = 1_000_000
 """Of text in a shard: some twenty seconds of work for a small pipeline."""
@@ -95,14 +95,9 @@ def _read_texts(path: Path) -> Iterator[TextDocument]:
 
 
 def _write_gzip(path: Path, lines: Iterable[str]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = temporary_beside(path)
-    try:
+    with replaced_file(path) as temporary:
         text = "".join(f"{line}\n" for line in lines)
         temporary.write_bytes(gzip.compress(text.encode(), compresslevel=6, mtime=0))
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _texts_path(folder: Path, shard: int) -> Path:

@@ -24,18 +24,17 @@ from rich.progress import Progress
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.datasets_scripts.known_pairs import KnownPairs, choose_splits, known_pairs
 from eventformers.errors import EventformersError
-from eventformers.files import whole_folder
 from eventformers.inference.encode import EventEncoder, Vectors
 from eventformers.inference.index_files import (
     AGAIN,
     UNREADABLE,
     IndexedModel,
     check_model,
-    check_place,
     encode_flat,
     known_revision,
     map_table,
     map_vectors,
+    new_index,
     not_whole,
     provenance,
     read_record_of,
@@ -174,12 +173,11 @@ def build_alternative_index(
             has no revision; the pairs have no rows, or a vector is not finite.
     """
     folder = Path(folder)
-    check_place(folder, overwrite)
     model = _model_of(encoder)
     revision = known_revision(model)
     known = known_pairs(pairs, splits)
     chosen = choose_splits(pairs, splits)
-    with whole_folder(folder) as staging:
+    with new_index(folder, overwrite) as staging:
         truncated = 0
 
         def encode(texts: Sequence[str]) -> Vectors:

@@ -23,7 +23,6 @@ from rich.progress import Progress
 
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.errors import EventformersError, shown
-from eventformers.files import whole_folder
 from eventformers.inference.candidate_index import CandidateIndex, SearchKind
 from eventformers.inference.encode import Vectors
 from eventformers.inference.index_files import (
@@ -31,11 +30,11 @@ from eventformers.inference.index_files import (
     UNREADABLE,
     IndexedModel,
     check_model,
-    check_place,
     encode_flat,
     known_revision,
     map_table,
     map_vectors,
+    new_index,
     not_whole,
     provenance,
     read_record_of,
@@ -136,10 +135,9 @@ def build_candidate_files(
             no revision; there is no event, one stands twice in a pool, or a vector is not finite.
     """
     folder = Path(folder)
-    check_place(folder, overwrite)
     revision = known_revision(model)
     rows = _rows(events, by_language)
-    with whole_folder(folder) as staging:
+    with new_index(folder, overwrite) as staging:
         with Progress(console=Console(stderr=True), disable=not show_progress) as progress:
             task = progress.add_task("building the index", total=len(rows))
             vectors = encode_flat(

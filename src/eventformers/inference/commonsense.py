@@ -20,6 +20,7 @@ from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.datasets_scripts.raw_files import is_blank
 from eventformers.datasets_scripts.relation_templates import Direction, RelationTemplates, relation_templates
 from eventformers.errors import EventformersError, shown
+from eventformers.files import output_folder
 from eventformers.inference.alternative_index import (
     AlternativeIndex,
     build_alternative_index,
@@ -30,7 +31,7 @@ from eventformers.inference.alternative_index import (
 )
 from eventformers.inference.containers import ACCEPTED_CONTAINERS, all_columns, values_in
 from eventformers.inference.encode import EventEncoder, Vectors, as_encoder
-from eventformers.inference.index_files import RECORD
+from eventformers.inference.index_files import holds_index
 from eventformers.inference.neighbour_votes import (
     Positions,
     VoteSettings,
@@ -218,7 +219,7 @@ def complete(
     if top < 1 or explain < 0:
         raise EventformersError(f"top is {top} and explain is {explain}; accepted: at least 1 and at least 0")
     _check_words(query)
-    if isinstance(index, (str, Path)) and not overwrite and (Path(index) / RECORD).is_file():
+    if isinstance(index, (str, Path)) and not overwrite and holds_index(Path(index)):
         # Before the model is loaded: a wrong relation is told at once.
         config = _config(config, read_record(index).graph)
     elif isinstance(index, AlternativeIndex):
@@ -382,24 +383,21 @@ def _open_index(
         check_index(index.folder, index.record, encoder=encoder, fingerprint=fingerprint)
         return index
     folder = _cached_index(encoder, fingerprint or "") if index is None else Path(index)
-    is_there = (folder / RECORD).is_file()
-    if is_there and not building.overwrite:
+    if holds_index(folder) and not building.overwrite:
         return load_alternative_index(folder, encoder=encoder, fingerprint=fingerprint)
-    if fingerprint is None:
-        wanted = "to build it again" if is_there else "holds no index, and to build it there,"
-        raise EventformersError(
-            f"{folder}: {wanted} a graph is needed; accepted: data (--data), or the folder of an index"
+    with output_folder(folder, wait=index is None):
+        # Another process may have built it in the cache, or a killed one here.
+        is_there = holds_index(folder)
+        if is_there and not building.overwrite:
+            return load_alternative_index(folder, encoder=encoder, fingerprint=fingerprint)
+        if fingerprint is None:
+            wanted = "to build it again" if is_there else "holds no index, and to build it there,"
+            raise EventformersError(
+                f"{folder}: {wanted} a graph is needed; accepted: data (--data), or the folder of an index"
+            )
+        return build_alternative_index(
+            encoder, pairs, folder, graph=config, splits=splits, **asdict(building)
         )
-    return build_alternative_index(
-        encoder,
-        pairs,
-        folder,
-        graph=config,
-        splits=splits,
-        batch_size=building.batch_size,
-        show_progress=building.show_progress,
-        overwrite=building.overwrite,
-    )
 
 
 def _load_pairs(data: str | Path | None, config: str, templates: str | Path | None) -> Mapping[str, Dataset]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from array import array
@@ -19,10 +18,11 @@ import torch
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.datasets_scripts.malformed import SkippedRows, takes_malformed
 from eventformers.errors import DataFormatError, EventformersError, shown
-from eventformers.files import temporary_beside
+from eventformers.files import output_file, replaced_file
 from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.event_reader import ROLES, file_values, read_item
 from eventformers.inference.onnx_runtime import load_onnx_encoder
+from eventformers.locks import one_writer
 
 BLOCK_ROWS = 8_192
 """Rows that are written at a time: bounds the memory for vectors."""
@@ -140,63 +140,57 @@ def embed_file(
     source, target = Path(input), Path(output)
     if target.suffix.lower() != ".parquet":
         raise EventformersError(f"{target}: found the suffix {shown(target.suffix)}; accepted: .parquet")
-    if target.is_dir():
-        raise EventformersError(f"{target}: a folder; accepted: a file to write")
-    if onnx:
-        encoder = _onnx_encoder(model, pooling, event_order, device, dtype)
-    else:
-        encoder = as_encoder(model, pooling=pooling, event_order=event_order, device=device, dtype=dtype)
-    skipped = SkippedRows()
-    rows = read_event_rows(source, encoder.event_order, skipped)
-    state = _state(source)
-    inputs = encoder.inputs()
-    index: dict[Hashable, int] = {}
-    items: list[str | Event] = []
-    positions = array("q")
-    for number, row in enumerate(rows):
-        # Where roles are not read, the text alone is held: it is what is encoded, and it is smaller.
-        item = row.item if encoder.reads_chains else row.text
-        position = index.setdefault(inputs.key(item, number), len(index))
-        positions.append(position)
-        if position == len(items):
-            items.append(item)
-    if not positions:
-        raise DataFormatError(source, None, "malformed rows alone", "at least one event")
-    skipped.warn()
-    started = time.perf_counter()
-    temporary = temporary_beside(target)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=target.parent) as store:
-            truncated = _encode_to(
-                store,
-                encoder,
-                items,
-                batch_size=batch_size,
-                normalize=normalize,
-                show_progress=show_progress,
-            )
-            del index, items
-            vectors = np.memmap(store, dtype=np.float32, mode="r").reshape(-1, encoder.dimension)
-            rows = read_event_rows(source, encoder.event_order, skipped.uncounted())
-            try:
+    output_file(target)
+    with one_writer(target):
+        if onnx:
+            encoder = _onnx_encoder(model, pooling, event_order, device, dtype)
+        else:
+            encoder = as_encoder(model, pooling=pooling, event_order=event_order, device=device, dtype=dtype)
+        skipped = SkippedRows()
+        rows = read_event_rows(source, encoder.event_order, skipped)
+        state = _state(source)
+        inputs = encoder.inputs()
+        index: dict[Hashable, int] = {}
+        items: list[str | Event] = []
+        positions = array("q")
+        for number, row in enumerate(rows):
+            # Where roles are not read, the text alone is held: it is what is encoded, and it is smaller.
+            item = row.item if encoder.reads_chains else row.text
+            position = index.setdefault(inputs.key(item, number), len(index))
+            positions.append(position)
+            if position == len(items):
+                items.append(item)
+        if not positions:
+            raise DataFormatError(source, None, "malformed rows alone", "at least one event")
+        skipped.warn()
+        started = time.perf_counter()
+        try:
+            with replaced_file(target) as temporary, tempfile.TemporaryFile(dir=temporary.parent) as store:
+                truncated = _encode_to(
+                    store,
+                    encoder,
+                    items,
+                    batch_size=batch_size,
+                    normalize=normalize,
+                    show_progress=show_progress,
+                )
+                del index, items
+                vectors = np.memmap(store, dtype=np.float32, mode="r").reshape(-1, encoder.dimension)
+                rows = read_event_rows(source, encoder.event_order, skipped.uncounted())
                 _write_parquet(temporary, rows, positions, vectors, encoder)
                 if _state(source) != state:
                     raise EventformersError(f"{source} changed while it was encoded; nothing was written")
-                os.replace(temporary, target)
-            finally:
-                temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise EventformersError(f"cannot write {target}: {error.strerror or error}") from error
-    return EmbedReport(
-        output=target,
-        rows=len(positions),
-        distinct=len(vectors),
-        truncated=truncated,
-        dimension=encoder.dimension,
-        seconds=time.perf_counter() - started,
-        left_out=skipped.num_malformed,
-    )
+        except OSError as error:
+            raise EventformersError(f"cannot write {target}: {error.strerror or error}") from error
+        return EmbedReport(
+            output=target,
+            rows=len(positions),
+            distinct=len(vectors),
+            truncated=truncated,
+            dimension=encoder.dimension,
+            seconds=time.perf_counter() - started,
+            left_out=skipped.num_malformed,
+        )
 
 
 def _onnx_encoder(

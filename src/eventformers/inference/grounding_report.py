@@ -72,7 +72,7 @@ def write_grounding(grounding: Grounding, folder: str | Path, *, overwrite: bool
         "recall": grounding.recall,
     }
     try:
-        with staged_folder(folder) as staging:
+        with staged_folder(folder, last=(SUMMARY_FILE,)) as staging:
             _write_lines(staging / MENTIONS_FILE, (one.to_dict() for one in grounding.mentions))
             _write_lines(staging / PARENTS_FILE, (one._asdict() for one in grounding.parents))
             text = json.dumps(summary, ensure_ascii=False, indent=2) + "\n"

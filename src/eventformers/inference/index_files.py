@@ -7,7 +7,8 @@ product; and Arrow files of texts in the same order.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from eventformers.errors import EventformersError, shown
-from eventformers.files import write_text
+from eventformers.files import is_unfinished, refuse_unfinished, staged_folder, write_text
 from eventformers.inference.encode import BLOCK_TEXTS, Vectors
 from eventformers.provenance import library_versions
 
@@ -58,11 +59,13 @@ def check_place(folder: Path, overwrite: bool) -> None:
     """
     if folder.exists() and not folder.is_dir():
         raise EventformersError(f"{folder} is a file; accepted: a folder for the index")
-    if not folder.is_dir() or not any(folder.iterdir()):
+    if not folder.is_dir() or all(item.name.startswith(".") for item in folder.iterdir()):
         return
     # An index takes the place of the whole folder, and what a user keeps in it would be lost.
     others = sorted(
-        item.name for item in folder.iterdir() if item.name != RECORD and item.suffix not in _SUFFIXES
+        item.name
+        for item in folder.iterdir()
+        if item.name != RECORD and item.suffix not in _SUFFIXES and not item.name.startswith(".")
     )
     if others or not (folder / RECORD).is_file():
         such = f", such as {others[0]}" if others else ""
@@ -71,6 +74,31 @@ def check_place(folder: Path, overwrite: bool) -> None:
         )
     if not overwrite:
         raise EventformersError(f"{folder} holds an index; accepted: overwrite=True to replace it")
+
+
+@contextmanager
+def new_index(folder: Path, overwrite: bool) -> Iterator[Path]:
+    """Collect the files of an index, and put them in place when all are complete.
+
+    Args:
+        folder: the place of the index.
+        overwrite: replace an index that is there.
+
+    Yields:
+        The folder to write into.
+
+    Raises:
+        EventformersError: the folder cannot take the index, or another command is at work there.
+    """
+    check_place(folder, overwrite)
+    replaced = [RECORD, *(f"*{suffix}" for suffix in _SUFFIXES)]
+    with staged_folder(folder, replaced=replaced, last=(RECORD,)) as staging:
+        yield staging
+
+
+def holds_index(folder: Path) -> bool:
+    """Whether a whole index lies in a folder."""
+    return (folder / RECORD).is_file() and not is_unfinished(folder)
 
 
 def check_model(folder: Path, built_by: IndexedModel, received: IndexedModel) -> None:
@@ -124,6 +152,7 @@ def read_record_of(folder: str | Path, kind: Callable[..., Record], version: int
         EventformersError: the folder holds no index, one of another kind, or one of another version.
     """
     path = Path(folder) / RECORD
+    refuse_unfinished(path.parent)
     if not path.is_file():
         raise EventformersError(f"{folder}: no index, it holds no {RECORD}; accepted: a folder with one")
     try:

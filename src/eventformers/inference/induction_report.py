@@ -58,7 +58,7 @@ def write_induction(induction: Induction, folder: str | Path, *, overwrite: bool
     files = [folder / name for name in _FILES]
     check_free(folder, overwrite=overwrite)
     try:
-        with staged_folder(folder) as staging:
+        with staged_folder(folder, last=(TYPES_FILE,)) as staging:
             pq.write_table(mention_table(induction), staging / MENTIONS_FILE)
             lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in induction.type_rows()]
             (staging / TYPES_FILE).write_text("".join(lines), encoding="utf-8")

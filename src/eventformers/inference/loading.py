@@ -30,6 +30,7 @@ from transformers.utils import cached_file, resolve_revision
 from eventformers.datasets_scripts.events import EVENT_ORDERS
 from eventformers.encoders import resolve_encoder
 from eventformers.errors import EventformersError, UnknownNameError, shown
+from eventformers.files import refuse_unfinished
 from eventformers.hub_timeout import limit_requests
 from eventformers.models.configuration_base import EventConfig
 from eventformers.models.event_tokens import longest_input
@@ -90,6 +91,8 @@ def load_model_and_tokenizer(
     chosen_device = find_device(device)
     source = resolve_encoder(name_or_path)
     folder = Path(source) if Path(source).is_dir() else None
+    if folder is not None:
+        refuse_unfinished(folder)
     if folder is not None and not any(folder.glob("*.safetensors")):
         raise EventformersError(f"{source}: holds no weights; accepted: a folder with model.safetensors")
     given = {"pooling": pooling, "event_order": event_order}
@@ -157,6 +160,7 @@ def load_config(source: str, revision: str | None = None) -> PreTrainedConfig:
         OSError: there is none.
         ValueError: it is no configuration.
     """
+    refuse_unfinished(Path(source))
     newer = "if a newer release of eventformers wrote it, update eventformers"
     try:
         config = AutoConfig.from_pretrained(source, revision=revision or "main", trust_remote_code=False)

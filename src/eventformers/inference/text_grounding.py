@@ -18,6 +18,7 @@ from scipy.special import expit
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.datasets_scripts.raw_files import DataDir
 from eventformers.errors import EventformersError, UnknownNameError, shown
+from eventformers.files import output_folder
 from eventformers.inference.candidate_files import (
     EventRow,
     build_candidate_files,
@@ -44,7 +45,7 @@ from eventformers.inference.grounding import (
 from eventformers.inference.grounding_encoding import encode_events, encode_mentions
 from eventformers.inference.grounding_files import TextMention, Texts, load_text_mentions
 from eventformers.inference.hierarchy_discovery import DEPTH, discover_hierarchy
-from eventformers.inference.index_files import RECORD, IndexedModel
+from eventformers.inference.index_files import IndexedModel, holds_index
 from eventformers.inference.knowledge_base import FALLBACK_LANGUAGE, KnowledgeBase, load_knowledge_base
 from eventformers.inference.pair_scoring import CrossEncoder, PairScores, load_cross_encoder
 from eventformers.models.grounding_tokens import EventText
@@ -207,7 +208,22 @@ class _Reading:
         model = IndexedModel(
             self.encoder.name, self.encoder.revision, str(getattr(self.encoder.model.config, "pooling", ""))
         )
-        there = (Path(folder) / RECORD).is_file()
+        if not holds_index(Path(folder)):
+            with output_folder(Path(folder)):
+                return self._stored_index(events, search, folder, model, by_language, overwrite)
+        return self._stored_index(events, search, folder, model, by_language, overwrite)
+
+    def _stored_index(
+        self,
+        events: Dataset,
+        search: SearchKind,
+        folder: str | Path,
+        model: IndexedModel,
+        by_language: bool,
+        overwrite: bool,
+    ) -> CandidateIndex:
+        """The index in a folder, which is built where there is none, or again where `overwrite` allows it."""
+        there = holds_index(Path(folder))
         if there:
             try:
                 return load_candidate_files(

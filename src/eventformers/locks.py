@@ -1,0 +1,108 @@
+"""One writer for each output: a second command on the same folder or file ends at once."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from datetime import datetime
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from eventformers.errors import EventformersError
+
+LOCK_SUFFIX = ".lock"
+"""The lock of `folder/name` is `folder/.name.lock` while a command writes there."""
+
+# The places that this thread writes to; what calls what in one thread is one writer.
+_HELD: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())
+_DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+@contextmanager
+def one_writer(place: Path, *, wait: bool = False) -> Iterator[None]:
+    """Hold the right to write to an output, a folder with all that is in it or a file.
+
+    The system releases the lock when the process ends, however it ends. Folders that the lock makes for
+    `place` and that are empty at the end go away.
+
+    Args:
+        place: the folder or file; it need not exist.
+        wait: wait for another writer of the same output, as for a cache that both fill alike.
+
+    Raises:
+        EventformersError: another writer is at work there, or the place cannot be written to.
+    """
+    place = Path(os.path.realpath(place))
+    held = _HELD.get()
+    if any(place.is_relative_to(one) for one in held):
+        yield
+        return
+    made = [folder for folder in (place, *place.parents) if not folder.exists()]
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        lock = _acquire(place, wait)
+    except OSError as error:
+        _remove_empty(made)
+        raise EventformersError(f"{place} cannot be written to: {error.strerror or error}") from error
+    token = _HELD.set(held | {place})
+    try:
+        yield
+    finally:
+        _HELD.reset(token)
+        # While the lock is held: whoever has opened the file by then finds it gone and opens another.
+        with suppress(OSError):
+            os.unlink(lock.lock_file)
+        lock.release()
+        _remove_empty(made)
+
+
+def _acquire(place: Path, wait: bool) -> FileLock:
+    # A folder in which others may not write, such as one that a container mounts, holds its lock itself.
+    paths = [
+        place.with_name(f".{place.name}{LOCK_SUFFIX}"),
+        *([place / LOCK_SUFFIX] if place.is_dir() else []),
+    ]
+    for path in paths:
+        lock = FileLock(path)
+        try:
+            lock.acquire(timeout=-1 if wait else 0)
+        except Timeout:
+            raise EventformersError(
+                f"{place} is being written to by {_writer(path)}; wait for its end, or choose another output"
+            ) from None
+        except OSError as error:
+            if path == paths[-1] or error.errno not in _DENIED:
+                raise
+            continue
+        if type(lock) is FileLock:
+            # Of a file system without locks the library keeps a record of its own in the file.
+            record = {"process": os.getpid(), "host": socket.gethostname(), "started": _now()}
+            path.write_text(json.dumps(record), encoding="utf-8")
+        return lock
+    raise AssertionError
+
+
+def _now() -> str:
+    return datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
+
+
+def _writer(path: Path) -> str:
+    """The process that holds a lock, as a message names it."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        host = "" if record["host"] == socket.gethostname() else f" on {record['host']}"
+        return f"process {record['process']}{host}, which started at {record['started']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process"
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()

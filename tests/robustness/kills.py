@@ -1,0 +1,169 @@
+"""Commands that die, or meet a full disk, at each change of a name in their output.
+
+Whatever the moment, the output is that of before, that of the command, or is refused; and the same command
+run again succeeds.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+from tests.robustness.commands import Command, commands, outcome, run_command, tiny_encoder, watched
+from tests.robustness.tally import Tally
+
+from eventformers.errors import EventformersError
+from eventformers.terminal import describe_fault
+
+WAYS = ("kill", "full disk")
+
+
+class Killed(BaseException):
+    """The end of the process."""
+
+
+class Faults:
+    """Fails at one change; after a kill at all that follow, for the dead clean nothing up.
+
+    Args:
+        at: number of the change, from 0; None counts alone.
+        way: one of `WAYS`.
+    """
+
+    def __init__(self, at: int | None, way: str) -> None:
+        self.at, self.way, self.changes = at, way, 0
+
+    def __call__(self) -> None:
+        number, self.changes = self.changes, self.changes + 1
+        if self.at is None or number < self.at:
+            return
+        if self.way == "kill":
+            raise Killed
+        if number == self.at:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+class Trial:
+    """A command that replaces its earlier output.
+
+    Args:
+        command: the command.
+        folder: an empty folder for its outputs.
+    """
+
+    def __init__(self, command: Command, folder: Path) -> None:
+        self.command, self.folder = command, folder
+        self.place = folder / "out"
+        run_command(command.arguments(self.place, 1))
+        shutil.copytree(self.place, folder / "old", symlinks=True)
+        self.old = outcome(self.place)
+        counting = Faults(None, "")
+        with watched(self.place, counting):
+            run_command(command.arguments(self.place, 2))
+        self.changes, self.new = counting.changes, outcome(self.place)
+        if self.new == self.old:
+            raise ValueError(f"{command.name}: both generations are the same")
+
+    def run(self, at: int, way: str) -> tuple[bool, str | None]:
+        """Whether the command succeeded in spite of a fault, and what was wrong; None where nothing was."""
+        shutil.rmtree(self.place)
+        shutil.copytree(self.folder / "old", self.place, symlinks=True)
+        again = self.command.arguments(self.place, 2)
+        worked = True
+        try:
+            with watched(self.place, Faults(at, way)):
+                run_command(again)
+        except Killed:
+            worked = False
+        except Exception as error:
+            worked = False
+            if describe_fault(error) is None:
+                return False, f"{type(error).__name__}: {error}"
+        # Locks of the dead are released by the system; here with what holds them.
+        gc.collect()
+        if (found := self.found()) is not None:
+            return worked, found
+        try:
+            run_command(again)
+        except BaseException as error:
+            return worked, f"the command run again: {type(error).__name__}: {error}"
+        if not self.is_new():
+            return worked, "the command run again left another output than a first run"
+        hidden = sorted(path.name for path in self.place.glob(".*") if path.name != ".eval_results")
+        return worked, f"left behind: {', '.join(hidden)}" if hidden else None
+
+    def found(self) -> str | None:
+        """What is wrong with the output as it is; None where it is whole or refused."""
+        state = outcome(self.place)
+        if state == self.old or self.is_new():
+            return None
+        if not self.command.opened_by:
+            return f"neither old nor new: {sorted(state)}"
+        opened = [name for name in self.command.opened_by if (self.place / name).exists()]
+        if opened:
+            return f"{opened[0]} beside a part of the files: {sorted(self._differing(state))}"
+        if self.command.load is not None:
+            try:
+                self.command.load(self.place)
+            except EventformersError:
+                return None
+            return "a part of the files loads"
+        return None
+
+    def is_new(self) -> bool:
+        """Whether the output is that of the command; times and dates in it may differ."""
+        state = outcome(self.place)
+        if state.keys() != self.new.keys():
+            return False
+        changed = {name for name, digest in self.new.items() if self.old.get(name) != digest}
+        return all(
+            state[name] != self.old.get(name) if name in changed else state[name] == digest
+            for name, digest in self.new.items()
+        )
+
+    def _differing(self, state: dict[str, str]) -> set[str]:
+        names = state.keys() | self.new.keys()
+        return {name for name in names if state.get(name) != self.new.get(name)}
+
+
+def try_command(command: Command, folder: Path, cases: int, seed: int) -> Tally:
+    """Try a command with a fault at so many of its changes, at all of them where there are no more.
+
+    Args:
+        command: the command.
+        folder: an empty folder for its outputs.
+        cases: tries at most.
+        seed: decides which.
+    """
+    trial = Trial(command, folder)
+    tally = Tally(f"{command.name} ({trial.changes} changes)")
+    all_cases = [(at, way) for at in range(trial.changes) for way in WAYS]
+    draw = Random(seed)  # noqa: S311, no secret
+    for at, way in sorted(draw.sample(all_cases, min(cases, len(all_cases)))):
+        worked, finding = trial.run(at, way)
+        tally.tries += 1
+        if finding is not None:
+            tally.findings.append(f"{way} at change {at}: {finding}")
+        elif worked:
+            tally.worked += 1
+        else:
+            tally.refused += 1
+    return tally
+
+
+def run(cases: int, seed: int) -> Iterator[Tally]:
+    """Try every command, with `cases` faults each at most."""
+    with tempfile.TemporaryDirectory(prefix="eventformers-kills-") as name:
+        folder = Path(name)
+        (folder / "inputs").mkdir()
+        for number, command in enumerate(commands(folder / "inputs", tiny_encoder(folder))):
+            place = folder / str(number)
+            place.mkdir()
+            yield try_command(command, place, cases, seed)
+            shutil.rmtree(place)

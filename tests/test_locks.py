@@ -1,0 +1,144 @@
+"""One writer for each output, whatever becomes of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from eventformers.errors import EventformersError
+from eventformers.locks import one_writer
+
+HOLDER = """
+import os, sys, time
+from pathlib import Path
+from eventformers.locks import one_writer
+
+with one_writer(Path(sys.argv[1])):
+    child = os.fork()
+    if child:
+        print(child, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_the_second_writer_is_refused_at_once_by_the_first_ones_name(tmp_path: Path) -> None:
+    """Also another thread of this process is a second writer."""
+    refused: list[EventformersError] = []
+
+    def write_too() -> None:
+        try:
+            with one_writer(tmp_path / "run"):
+                pass
+        except EventformersError as error:
+            refused.append(error)
+
+    with one_writer(tmp_path / "run"):
+        thread = threading.Thread(target=write_too)
+        thread.start()
+        thread.join()
+    (error,) = refused
+    assert re.search(
+        rf"run is being written to by process {os.getpid()}, which started at \d{{4}}-", str(error)
+    )
+
+
+def test_links_lead_to_one_lock(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "link").symlink_to("run")
+    refused = []
+
+    def write_too() -> None:
+        with pytest.raises(EventformersError) as raised, one_writer(tmp_path / "link"):
+            raise AssertionError
+        refused.append(raised.value)
+
+    with one_writer(tmp_path / "run"):
+        thread = threading.Thread(target=write_too)
+        thread.start()
+        thread.join()
+    assert refused
+
+
+def test_what_one_writer_calls_writes_with_it(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with one_writer(run), one_writer(run), one_writer(run / "stages" / "1"):
+        assert [path.name for path in tmp_path.iterdir()] == [".run.lock"]
+
+
+def test_no_lock_stays_behind(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), one_writer(tmp_path / "deep" / "run"):
+        raise RuntimeError
+    assert not list(tmp_path.iterdir())
+    with one_writer(tmp_path / "deep" / "run"):
+        (tmp_path / "deep" / "run").mkdir()
+        (tmp_path / "deep" / "run" / "model").touch()
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["run"]
+
+
+def test_who_waits_comes_next(tmp_path: Path) -> None:
+    order = []
+
+    def write_too() -> None:
+        with one_writer(tmp_path / "cache", wait=True):
+            order.append("second")
+
+    with one_writer(tmp_path / "cache"):
+        thread = threading.Thread(target=write_too)
+        thread.start()
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]
+
+
+def test_a_killed_writer_blocks_nobody_even_while_its_children_live(tmp_path: Path) -> None:
+    """A worker that was forked has a copy of every open file, which must not keep the lock."""
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, tmp_path / "run"], stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout is not None
+    child = int(holder.stdout.readline())
+    try:
+        with (
+            pytest.raises(EventformersError, match=f"process {holder.pid}, which"),
+            one_writer(tmp_path / "run"),
+        ):
+            raise AssertionError
+        holder.kill()
+        holder.wait()
+        assert (tmp_path / ".run.lock").exists()
+        with one_writer(tmp_path / "run"):
+            pass
+        assert not (tmp_path / ".run.lock").exists()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        holder.stdout.close()
+
+
+def test_where_the_parent_is_read_only_the_folder_holds_its_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a volume that a container mounts. Root writes anywhere, so that the system is played."""
+    (tmp_path / "run").mkdir()
+    real_open = os.open
+
+    def refusing(path: str, *arguments: int) -> int:
+        if os.path.dirname(path) == str(tmp_path):
+            raise PermissionError(13, os.strerror(13), path)
+        return real_open(path, *arguments)
+
+    monkeypatch.setattr(os, "open", refusing)
+    with one_writer(tmp_path / "run"):
+        assert [path.name for path in (tmp_path / "run").iterdir()] == [".lock"]
+    assert not list((tmp_path / "run").iterdir())
+    with (
+        pytest.raises(EventformersError, match="new cannot be written to: Permission denied"),
+        one_writer(tmp_path / "new"),
+    ):
+        raise AssertionError
