@@ -13,6 +13,7 @@ from itertools import product
 from pathlib import Path
 from unittest import mock
 
+from event_files import write_edges, write_events
 from tiny import save_tiny_encoder
 
 from eventformers.cli import app
@@ -102,7 +103,8 @@ def commands(inputs: Path, encoder: Path) -> list[Command]:
                     "--index",
                     str(place),
                 ),
-                *("--split", ("train", "test")[number - 1], "--device", "cpu", "--overwrite"),
+                *("--data", str(SAMPLES / "commonsense"), "--device", "cpu", "--overwrite"),
+                *("--split", ("train", "validation")[number - 1]),
             ],
             opened_by=("index.json",),
             load=load_alternative_index,
@@ -114,6 +116,22 @@ def commands(inputs: Path, encoder: Path) -> list[Command]:
                 *("--num-clusters", str(number + 1)),
             ],
             opened_by=("types.jsonl",),
+        ),
+        Command(
+            "ground",
+            lambda place, number: [
+                *("ground", str(inputs / f"marked-{number}.txt"), "--knowledge-base", str(inputs / "base")),
+                *("-o", str(place), *model, "--language", "en", "--overwrite"),
+            ],
+            opened_by=("grounding.json",),
+        ),
+        Command(
+            "extract",
+            lambda place, number: [
+                *("extract", str(inputs / f"stories-{number}"), "-o", str(place), "--overwrite"),
+                *("--pipeline", str(_parser(inputs)), "--min-chain-length", "2"),
+            ],
+            opened_by=("report.json",),
         ),
         Command(
             "evaluate",
@@ -200,7 +218,15 @@ def _write_inputs(folder: Path, encoder: Path) -> None:
     words = product(("police", "company", "judge"), ("arrested", "bought"), ("thief", "house"))
     mentions = [f"the {who} {what} a {whom}" for who, what, whom in words]
     (folder / "mentions.txt").write_text("\n".join(mentions) + "\n")
+    write_edges(
+        write_events(folder / "base", [("storm", "en", "storm", ""), ("year", "en", "year", "")]),
+        [("storm", "year")],
+    )
     for number in (1, 2):
+        (folder / f"marked-{number}.txt").write_text("the [[storm]] hit the [[city]]\n" * number)
+        (folder / f"stories-{number}").mkdir()
+        story = "Anna opened the door. Anna called Police. " * number
+        (folder / f"stories-{number}" / "story.txt").write_text(story)
         (folder / f"events-{number}.txt").write_text("\n".join(mentions[::number]) + "\n")
         raw = folder / f"similarity-{number}"
         shutil.copytree(SAMPLES / "similarity", raw)
@@ -210,6 +236,14 @@ def _write_inputs(folder: Path, encoder: Path) -> None:
         pooling = ("mean", "cls")[number - 1]
         results = str(folder / f"results-{number}")
         run_command(["evaluate", str(encoder), *_TASK, "-o", results, "--pooling", pooling])
+
+
+def _parser(folder: Path) -> Path:
+    """A spaCy pipeline, trained where it is first asked for."""
+    from tiny_parser import save_tiny_parser
+
+    place = folder / "parser"
+    return place if place.exists() else save_tiny_parser(place)
 
 
 def tiny_encoder(folder: Path) -> Path:
