@@ -201,6 +201,10 @@ def test_malformed_rows_can_be_left_out(tmp_path: Path, encoder: EventEncoder) -
     path.write_bytes(b"\xff\n")
     with pytest.raises(DataFormatError, match="malformed rows alone"):
         embed_file(encoder, path, target, malformed="skip")
+    path = path.with_suffix(".csv")
+    path.write_bytes(b"\xff\n")
+    with pytest.raises(DataFormatError, match="the columns none"):
+        embed_file(encoder, path, target, malformed="skip")
 
 
 def test_other_columns_are_ignored_where_no_role_is_lost(tmp_path: Path) -> None:

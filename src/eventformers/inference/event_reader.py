@@ -268,7 +268,8 @@ def _csv_rows(path: Path, delimiter: str, skipped: SkippedRows) -> Iterator[File
 
     reader = csv.reader(lines(), delimiter=delimiter, strict=True)
     try:
-        header = [name.strip() for name in next(reader)]
+        # Without a line where all of them were left out.
+        header = [name.strip() for name in next(reader, [])]
         _check_header(header, path)
         empty = True
         for cells in reader:
