@@ -218,8 +218,8 @@ def limits(config: Settings) -> list[str]:
         "It ranks the events of a knowledge base for mentions that are given; it does not find the mentions "
         "of a text, and links to nothing outside the knowledge base.",
         "Scores order the candidates of one mention. How high a score must be for a link is for a threshold "
-        "to say, chosen on mentions of the same kind; a cross-encoder that reads both texts at once decides "
-        "better.",
+        "to say, which is lower or higher for mentions of another kind and for a knowledge base of another "
+        "size; a cross-encoder that reads both texts at once decides better.",
         "Wikidata's part-of facts are what its editors entered: branches are missing, and depth differs from "
         "field to field. The hierarchy that the model learned is as uneven.",
         "Encyclopaedias and news tell of wars, sports and elections more than of anything else, and of some "

@@ -1,5 +1,6 @@
 """Configurations of hierarchical event grounding (Ou et al., 2023): bi-encoder and cross-encoder."""
 
+import math
 from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
@@ -26,6 +27,9 @@ class GroundingConfig(EventConfig):
         linking_objective: `binary` is the paper's cross-entropy of each mention with each candidate: with
             the events of the batch, or with those that were retrieved for the mention. `softmax`, beyond the
             paper, is that of each gold event among the candidates that are not gold for the mention.
+        null_threshold: what a candidate must reach to be linked where no threshold is given: with the
+            bi-encoder its dot product, with the cross-encoder its probability. The training chooses it on
+            validation mentions; None where there are none. No loss reads it.
     """
 
     pooling: Literal["cls", "mean"] = "cls"
@@ -34,6 +38,16 @@ class GroundingConfig(EventConfig):
     event_tokens: int = 128
     read_heading: bool = True
     linking_objective: Literal["binary", "softmax"] = "binary"
+    null_threshold: float | int | None = None
+
+    def validate_null_threshold(self):
+        """Refuse a threshold that is no score.
+
+        Raises:
+            ValueError: it is not finite.
+        """
+        if self.null_threshold is not None and not math.isfinite(self.null_threshold):
+            raise ValueError(f"null_threshold is {self.null_threshold}; accepted: a finite number, or None")
 
     def validate_linking_objective(self):
         """Refuse a setting that has no part in the loss of linking.
@@ -176,6 +190,17 @@ class EventGroundingCrossConfig(GroundingConfig):
         # One logit for each pair; without it every configuration has two labels.
         kwargs.setdefault("num_labels", 1)
         super().__post_init__(**kwargs)
+
+    def validate_null_threshold(self):
+        """Refuse a threshold that is no probability.
+
+        Raises:
+            ValueError: it is not between 0 and 1.
+        """
+        if self.null_threshold is not None and not 0 < self.null_threshold < 1:
+            raise ValueError(
+                f"null_threshold is {self.null_threshold}; accepted: a probability between 0 and 1, or None"
+            )
 
     def validate_head_dropout(self):
         """Refuse a dropout that is no probability.

@@ -36,7 +36,8 @@ from eventformers.trainers.grounding_rows import (
     WrongCandidates,
 )
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
-from eventformers.trainers.method import Method, TrainingData
+from eventformers.trainers.method import Calibration, Method, TrainingData
+from eventformers.trainers.null_threshold import ValidationMentions, calibrate_bi_encoder
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.retrieved_candidates import as_retriever, retrieve_candidates
 from eventformers.trainers.setting_types import Count, Number, check_types
@@ -195,10 +196,22 @@ def _prepare(
             collator.wrong = WrongCandidates(rows, events, retrieved)
             collator.hard_negatives = views["hard_negatives"]
             told["pairs_without_wrong_candidate"] = collator.wrong.without
+
+    def calibrate(trained: EventGroundingForPreTraining) -> Calibration:
+        held_out = ValidationMentions.load(data, builder, settings, events, seed)
+        return calibrate_bi_encoder(held_out, trained, tokenizer)
+
     description = describe_data(data, names, builder, settings, skipped=skipped, told=told)
     # Negatives of a mention are the events of other rows, where none come with it.
     least_rows = 2 if "mentions" in loaded and collator.wrong is None else 1
-    return TrainingData(rows, None, collator, description, least_rows=least_rows)
+    return TrainingData(
+        rows,
+        None,
+        collator,
+        description,
+        calibrate=calibrate if "mentions" in loaded else None,
+        least_rows=least_rows,
+    )
 
 
 def _check_views(views: Mapping[str, Any]) -> None:

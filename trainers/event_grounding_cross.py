@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.hierarchy_settings import EventHierarchiesConfig
 from eventformers.errors import UnknownNameError
+from eventformers.inference.encode import load_encoder
 from eventformers.models.configuration_event_grounding import EventGroundingCrossConfig
 from eventformers.models.grounding_tokens import TokenRow, pair_row
 from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification
@@ -27,7 +28,8 @@ from eventformers.trainers.grounding_data import (
 )
 from eventformers.trainers.grounding_rows import CandidateRow, CandidateRows, EventTexts, MissedGold
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
-from eventformers.trainers.method import Method, TrainingData
+from eventformers.trainers.method import Calibration, Method, TrainingData
+from eventformers.trainers.null_threshold import ValidationMentions, calibrate_cross_encoder
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.retrieved_candidates import retrieve_candidates
 from eventformers.trainers.setting_types import Range, check_types
@@ -105,10 +107,15 @@ def _prepare(
         **drawn,
         "mentions_cut_themselves": mentions_too_long(pairs, tokeniser),
     }
+
+    def calibrate(trained: EventGroundingForSequenceClassification) -> Calibration:
+        held_out = ValidationMentions.load(data, builder, settings, events, seed)
+        return calibrate_cross_encoder(held_out, load_encoder(views["retriever"]), trained, tokeniser)
+
     description = describe_data(data, _DATA, builder, settings, skipped=rows.skipped, told=told)
     collator = EventGroundingCrossCollator(tokeniser, views["candidates"])
     # A mention's negatives are its own candidates.
-    return TrainingData(rows, None, collator, description, least_rows=1)
+    return TrainingData(rows, None, collator, description, calibrate=calibrate, least_rows=1)
 
 
 METHOD = Method(

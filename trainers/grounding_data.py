@@ -152,10 +152,14 @@ def make_linking_pairs(mentions: Dataset, events: EventTexts, settings: Mapping[
     Raises:
         EventformersError: there is no pair.
     """
-    language = "en" if settings.get("task") == "crosslingual" else None
-    pairs = LinkingPairs(mentions, events, language)
+    pairs = LinkingPairs(mentions, events, linking_language(settings))
     check_rows(pairs, "mentions whose events are described in the language of the task")
     return pairs
+
+
+def linking_language(settings: Mapping[str, Any]) -> str | None:
+    """The language of all candidates by the builder's settings; None for that of each mention."""
+    return "en" if settings.get("task") == "crosslingual" else None
 
 
 def check_rows(rows: CountedRows, accepted: str) -> None:

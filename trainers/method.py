@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from datasets import Dataset, IterableDataset
 from torch.utils.data import Dataset as TorchDataset
@@ -39,6 +39,18 @@ class EventCollator(Protocol):
     def __call__(self, rows: Any, /) -> dict[str, Any]: ...
 
 
+class Calibration(NamedTuple):
+    """What was chosen for a trained model on rows that it was not trained on.
+
+    Attributes:
+        values: what the log tells, by name.
+        told: what the card tells: titles and Markdown.
+    """
+
+    values: dict[str, float]
+    told: dict[str, str]
+
+
 @dataclass
 class TrainingData:
     """What a method prepares for its trainer.
@@ -49,6 +61,8 @@ class TrainingData:
         collator: turns rows into the head's inputs.
         description: what the card tells of the data: name, fingerprint, counts, sources, licences.
         unseen: mentions of unseen types, by which a checkpoint can be chosen; None where a method has none.
+        calibrate: what is chosen for the trained head once a run ends, written to its configuration; None
+            where a method chooses nothing.
         least_rows: rows of a batch at least, over all processes, for the loss to tell a row from others.
     """
 
@@ -57,6 +71,7 @@ class TrainingData:
     collator: EventCollator
     description: dict[str, Any] = field(default_factory=dict)
     unseen: UnseenMentions | None = None
+    calibrate: Callable[[Any], Calibration] | None = None
     least_rows: int = 2
 
 

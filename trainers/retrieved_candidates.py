@@ -1,8 +1,8 @@
 """The candidate events that a trained bi-encoder retrieves for the mentions that a model trains on.
 
 They are retrieved once, before the training, and kept in the cache of `datasets`: a resumed run, and a run
-with the same retriever on the same data, read them from there. This is the one module of training that uses
-the encoders and the index of `eventformers.inference`, so that a model trains on what it will be given.
+with the same retriever on the same data, read them from there. This module and `null_threshold` use the
+encoders and the index of `eventformers.inference`, so that a model trains on what it will be given.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from transformers import PreTrainedTokenizerBase
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.errors import EventformersError
 from eventformers.files import replaced_file
-from eventformers.inference.candidate_index import CandidateIndex
+from eventformers.inference.candidate_index import CandidateIndex, Candidates
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.grounding_encoding import encode_events, encode_mentions
 from eventformers.models.grounding_tokens import MentionText
@@ -93,7 +93,20 @@ def _cache_file(encoder: EventEncoder, pairs: LinkingPairs, events: EventTexts, 
     return root / "candidates" / f"{digest}.safetensors"
 
 
-def _retrieve(encoder: EventEncoder, pairs: LinkingPairs, events: EventTexts, number: int) -> Codes:
+def search_candidates(
+    encoder: EventEncoder, pairs: LinkingPairs, events: EventTexts, number: int
+) -> Candidates:
+    """The best candidates of each mention among all events of its pool, with their scores.
+
+    Args:
+        encoder: as for `retrieve_candidates`, loaded.
+        pairs: as for `retrieve_candidates`.
+        events: the knowledge base.
+        number: candidates of a mention, where its pool has so many.
+
+    Returns:
+        Numbers of events, best first; mentions that make no pair have none.
+    """
     mentions = np.unique(pairs.mention_of)
     logger.info("retrieving %d candidates for %d mentions", number, len(mentions))
     # Only the pools of languages that mentions have candidates in.
@@ -108,19 +121,23 @@ def _retrieve(encoder: EventEncoder, pairs: LinkingPairs, events: EventTexts, nu
     # The last place is that of no event.
     numbers = np.array([*map(int, index.event_ids), PADDING])
     candidates = np.full((len(pairs.mentions), number), PADDING, dtype=np.int64)
+    scores = np.full(candidates.shape, -np.inf, dtype=np.float32)
     for start in range(0, len(mentions), BLOCK_MENTIONS):
         block = mentions[start : start + BLOCK_MENTIONS]
         read = pairs.mentions.select(block)
         texts = [MentionText.from_row(row) for row in read]
-        spoken = pairs.spoken[block]
         found = index.search(
             encode_mentions(encoder, texts).vectors,
             number,
-            languages=[str(language) for language in spoken.tolist()],
+            languages=[str(language) for language in pairs.spoken[block].tolist()],
         )
-        of_block = numbers[found.events]
-        candidates[block] = events.rows(of_block, np.broadcast_to(spoken[:, None], of_block.shape))
-    return candidates
+        candidates[block], scores[block] = numbers[found.events], found.scores
+    return Candidates(candidates, scores)
+
+
+def _retrieve(encoder: EventEncoder, pairs: LinkingPairs, events: EventTexts, number: int) -> Codes:
+    found = search_candidates(encoder, pairs, events, number).events
+    return events.rows(found, np.broadcast_to(pairs.spoken[:, None], found.shape))
 
 
 def _write(path: Path, candidates: Codes) -> None:

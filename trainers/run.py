@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,7 @@ class TrainingRun:
         validation_rows: rows of its validation loss.
         stages: how each stage went.
         is_main_process: False in all but one of several processes, which then leave writing to that one.
+        chosen: what the card tells of what was chosen for the trained model: titles and Markdown.
     """
 
     method: Method
@@ -69,6 +70,7 @@ class TrainingRun:
     validation_rows: int
     stages: list[FinishedStage]
     is_main_process: bool = True
+    chosen: dict[str, str] = field(default_factory=dict)
 
     @property
     def steps(self) -> int:
@@ -216,6 +218,11 @@ def train_head(
             if trained.is_main_process:
                 _keep_stage(trained, stage, record)
             PartialState().wait_for_everyone()
+    chosen: dict[str, str] = {}
+    if trained.is_main_process and trained.calibrate is not None:
+        values, chosen = trained.calibrate(trained.model)
+        if values:
+            trained.finished.history.append({"step": trained.finished.steps, **values})
     return TrainingRun(
         method=method,
         recipe=recipe,
@@ -228,6 +235,7 @@ def train_head(
         validation_rows=trained.validation_rows,
         stages=finished,
         is_main_process=trained.is_main_process,
+        chosen=chosen,
     )
 
 

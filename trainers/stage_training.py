@@ -27,7 +27,7 @@ from eventformers.trainers.early_stopping import stopping_callbacks
 from eventformers.trainers.encoder_cache import cache_encoder
 from eventformers.trainers.encoder_dropout import set_dropout
 from eventformers.trainers.lora import ADAPTER_FOLDER, Adapter, add_lora, average_with_start
-from eventformers.trainers.method import Method, TrainingData
+from eventformers.trainers.method import Calibration, Method, TrainingData
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.silhouette_stopping import (
     check_silhouette_settings,
@@ -79,6 +79,7 @@ class StageRun:
         validation_rows: rows of the validation loss.
         finished: how the stage went.
         is_main_process: False in all but one of several processes.
+        calibrate: as of `TrainingData`.
     """
 
     model: EventPreTrainedModel
@@ -89,6 +90,7 @@ class StageRun:
     validation_rows: int
     finished: FinishedStage
     is_main_process: bool
+    calibrate: Callable[[Any], Calibration] | None
 
 
 def check_settings(method: Method, stage: Stage, options: StageOptions) -> None:
@@ -228,6 +230,7 @@ def train_stage(
             history=trainer.state.log_history,
         ),
         is_main_process=trainer.is_world_process_zero(),
+        calibrate=prepared.calibrate,
     )
 
 

@@ -60,8 +60,8 @@ def ground(
     threshold: Annotated[
         float | None,
         typer.Option(
-            help="Least probability of the reranker to link an event, 0.5 without it; or least score of the "
-            "model, which without it links the first candidate."
+            help="Least probability of the reranker, or without one least score of the model, to link an "
+            "event; without it the one that was learned with the model."
         ),
     ] = None,
     candidates: Annotated[int, typer.Option(help="Events to find for each mention.")] = 8,
@@ -117,6 +117,8 @@ def ground(
         table.add_row(Text(title), f"{sum(linked for _, linked in places):,}", f"{len(places):,}")
     console.print(table)
     console.print(counts_text(found.counts))
+    if found.note:
+        console.print(Text(found.note), soft_wrap=True)
     for name, recall in found.recall.items():
         console.print(f"recall of the approximate search{f', {name}' if name else ''}: {100 * recall:.1f} %")
     if found.without_pool:

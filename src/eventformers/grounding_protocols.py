@@ -22,6 +22,7 @@ from eventformers.evaluate_metrics.hierarchy_recall.hierarchy_recall_impl import
 from eventformers.inference.candidate_index import Candidates, PooledIndex
 from eventformers.inference.encode import Positions, Vectors
 from eventformers.inference.grounding import (
+    CANDIDATES,
     ChosenThreshold,
     PairScorer,
     check_retriever_weight,
@@ -40,9 +41,6 @@ DEVELOPMENT_SPLIT = "validation"
 
 SETTINGS_OF_DATA = ("task", "domain", "hierarchies_only")
 """The settings that decide which mentions and events are read; they are those of the builder."""
-
-CANDIDATES = 8
-"""First candidates of a mention that are scored anew (Ou et al., 2023, section 6.1)."""
 
 
 @dataclass(frozen=True)

@@ -285,6 +285,6 @@ def _card(run: TrainingRun, name: str, encoder: str, results: list[TaskResult]) 
         history=run.history,
         results=results,
         results_note=recipe.note,
-        sections=_stages_section(run),
+        sections={**_stages_section(run), **run.chosen},
         parameters=sum(parameter.numel() for parameter in run.model.base_model.parameters()),
     )

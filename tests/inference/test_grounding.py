@@ -8,11 +8,13 @@ import pytest
 from eventformers.errors import EventformersError
 from eventformers.inference.candidate_index import Candidates
 from eventformers.inference.grounding import (
+    NULL,
     THRESHOLDS,
     check_retriever_weight,
     choose_threshold,
     link,
     link_best,
+    link_first,
     parts_by_language,
     rerank,
     softmax_logits,
@@ -149,6 +151,21 @@ def test_where_no_mention_is_right_as_a_whole_the_f1_scores_decide() -> None:
 def test_gold_that_was_no_candidate_counts_as_missed() -> None:
     scores = choose_threshold(candidates([[0]], [[3]]), EVENTS, [["landing", "war"]], [0.5]).scores
     assert scores["macro_recall"] == 50
+
+
+def test_null_is_right_where_it_is_the_gold() -> None:
+    """The first mention is of an event outside the index, the second of one in it."""
+    scored, gold = candidates([[0], [3]], [[0.4], [0.6]]), [[NULL], ["siege"]]
+    chosen = choose_threshold(scored, EVENTS, gold, [0.3, 0.5, 0.7], link_first)
+    assert chosen.threshold == 0.5
+    assert chosen.products == pytest.approx({0.3: 0.125, 0.5: 1, 0.7: 0.125})
+
+
+def test_the_first_candidate_is_linked_where_it_reaches_the_threshold() -> None:
+    scored = candidates([[2, 0], [3, 1], [-1, -1]], [[0.7, 0.6], [0.4, 0.3], [NOTHING] * 2])
+    assert link_first(scored, EVENTS, 0.5) == [["war"], [], []]
+    assert link_first(scored, EVENTS, 0.4) == [["war"], ["siege"], []]
+    assert link_first(scored, EVENTS, NOTHING) == [["war"], ["siege"], []]
 
 
 def test_a_threshold_needs_thresholds_and_gold() -> None:

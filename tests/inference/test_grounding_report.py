@@ -34,6 +34,7 @@ EVENTS = [
     ("unused", "en", "Unused", ""),
 ]
 EDGES = [("siege", "war"), ("siege", "treaty"), ("war", "age"), ("treaty", "age")]
+NOTE = "tiny <model> has no learned threshold"
 SETTINGS = {
     "model": "tiny <model>",
     "model_revision": None,
@@ -41,6 +42,7 @@ SETTINGS = {
     "retriever_weight": 0.0,
     "reranker_revision": None,
     "threshold": None,
+    "threshold_source": "none",
     "candidates": 2,
     "search": "exact",
     "candidate_language": None,
@@ -81,7 +83,7 @@ def grounding(known: KnowledgeBase) -> Grounding:
         FoundParent("siege", "Siege", "war", "The <b>war</b>", 1.0, 2, "parent"),
         FoundParent("war", "The <b>war</b>", "siege", "Siege", 0.5, 2, "below"),
     )
-    return Grounding(mentions, parents, known, SETTINGS, {"mentions": 5}, {"fi": 1}, {"en": 0.975})
+    return Grounding(mentions, parents, known, SETTINGS, {"mentions": 5}, {"fi": 1}, {"en": 0.975}, NOTE)
 
 
 def test_writes_tables_and_page(grounding: Grounding, tmp_path: Path) -> None:
@@ -101,6 +103,7 @@ def test_writes_tables_and_page(grounding: Grounding, tmp_path: Path) -> None:
         "counts": {"mentions": 5},
         "without_pool": {"fi": 1},
         "recall": {"en": 0.975},
+        "note": NOTE,
     }
     assert {path.name for path in (tmp_path / "out").iterdir()} == {path.name for path in files}
     with pytest.raises(EventformersError, match=r"holds mentions\.jsonl of a grounding; --overwrite"):
@@ -123,6 +126,31 @@ def test_page_is_self_contained_and_escapes_texts(grounding: Grounding) -> None:
     assert "that no event is described in: fi 1" in text
     assert text.count("NULL") == 2
     assert text.count("no event is described in its language") == 1
+
+
+def test_links_without_a_threshold_are_marked(grounding: Grounding) -> None:
+    text = report_page(grounding)
+    assert "tiny &lt;model&gt; has no learned threshold" in text
+    # The three mentions that are linked.
+    assert text.count("unchecked") == 3
+    assert [one.to_dict()["unchecked"] for one in grounding.mentions] == [True, True, False, True, False]
+
+
+def test_null_is_shown_with_its_best_candidate(grounding: Grounding) -> None:
+    candidate = CandidateEvent("siege", "<Siege>", 0.21, None, False)
+    mentions = tuple(
+        replace(one, threshold=0.5, candidates=one.candidates or ((candidate,) if one.has_pool else ()))
+        for one in grounding.mentions
+    )
+    settings = {**SETTINGS, "threshold": 0.5, "threshold_source": "learned"}
+    text = report_page(replace(grounding, mentions=mentions, settings=settings, note=""))
+    assert "the best candidate, <bdi>&lt;Siege&gt;</bdi>, has 0.21, below 0.5" in text
+    assert "at least 0.5, the threshold that was learned with the model" in text
+    assert "unchecked" not in text
+    assert "Siege</a> 1.00" in text
+    row = mentions[-1].to_dict()
+    assert (row["null"], row["linked"], row["threshold"]) == (True, [], 0.5)
+    assert row["candidates"][0] == candidate._asdict()
 
 
 def test_texts_choose_their_direction(grounding: Grounding) -> None:
@@ -229,8 +257,12 @@ def test_nothing_linked_has_a_page(grounding: Grounding) -> None:
 @pytest.mark.parametrize(
     ("changed", "text"),
     [
-        ({}, "The first one is linked."),
-        ({"threshold": -1.5}, "with a score of at least -1.5"),
+        ({}, "The first one is linked, whatever its score."),
+        ({"threshold": -1.5, "threshold_source": "given"}, "Linked are those with a score of at least -1.5."),
+        (
+            {"threshold": 0.71235, "threshold_source": "learned"},
+            "The first one is linked where its score is at least 0.7124, the threshold that was learned",
+        ),
         ({"reranker": "cross", "threshold": 0.3}, "with a probability of at least 0.3"),
         ({"reranker": "cross", "threshold": 0.3}, "for each mention, ranked anew by cross. Linked are"),
         (

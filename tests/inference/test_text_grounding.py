@@ -121,6 +121,66 @@ def test_a_threshold_of_scores_leaves_null(encoder: EventEncoder, known: Knowled
     assert all(not one.ancestors and one.to_dict()["null"] for one in nothing.mentions)
 
 
+def test_the_learned_threshold_leaves_null(known: KnowledgeBase, tiny_encoder: Path, tmp_path: Path) -> None:
+    """The first candidate of a mention is linked, or none; a threshold that is given overrides it."""
+    encoder = load_encoder(save_tiny_bi_encoder(tiny_encoder, tmp_path / "bi-encoder"), device="cpu")
+    always = ground(encoder, TEXTS, known)
+    assert (always.settings["threshold"], always.settings["threshold_source"]) == (None, "none")
+    assert always.note.startswith("bi-encoder has no learned threshold: the first candidate of each")
+    assert [one.is_unchecked for one in always.mentions] == [True, True, True, False, True]
+    first = sorted(one.candidates[0].score for one in always.mentions if one.candidates)
+    threshold = (first[1] + first[2]) / 2
+    encoder.model.config.null_threshold = threshold
+    found = ground(encoder, TEXTS, known)
+    assert (found.settings["threshold"], found.settings["threshold_source"]) == (threshold, "learned")
+    assert found.note == ""
+    assert found.counts["mentions_linked_to_nothing"] == 3
+    for one in found.mentions:
+        reaches = [event.score >= threshold for event in one.candidates]
+        assert [event.linked for event in one.candidates] == [
+            place == 0 and reaches[0] for place in range(len(reaches))
+        ]
+        row = one.to_dict()
+        assert (row["null"], row["unchecked"], row["threshold"]) == (not one.linked, False, threshold)
+        assert [event["event_id"] for event in row["candidates"]] == [
+            event.event_id for event in one.candidates
+        ]
+    given = ground(encoder, TEXTS, known, threshold=-100.0)
+    assert given.settings["threshold_source"] == "given"
+    assert all(event.linked for one in given.mentions for event in one.candidates)
+
+
+def test_a_learned_threshold_is_for_the_scores_it_was_learned_of(
+    encoder: EventEncoder, known: KnowledgeBase, tiny_encoder: Path, tmp_path: Path
+) -> None:
+    """Not for a sum with the retriever's scores, and of shares not for another number of candidates."""
+    folder = save_tiny_cross_encoder(
+        tiny_encoder, tmp_path / "cross", linking_objective="softmax", null_threshold=0.3
+    )
+    cross_encoder = load_cross_encoder(folder, device="cpu")
+    learned = ground(encoder, TEXTS, known, reranker=cross_encoder)
+    assert (learned.settings["threshold"], learned.settings["threshold_source"]) == (0.3, "learned")
+    assert learned.note == ""
+    assert all(
+        event.linked == ((event.probability or 0.0) >= 0.3)
+        for one in learned.mentions
+        for event in one.candidates
+    )
+    for settings, reason in (
+        ({"retriever_weight": 2.0}, "the threshold of cross is not for its sum with the score of encoder"),
+        ({"candidates": 3}, "the threshold of cross is for shares among 8 candidates"),
+    ):
+        found = ground(encoder, TEXTS, known, reranker=cross_encoder, **settings)  # type: ignore[arg-type]
+        assert (found.settings["threshold"], found.settings["threshold_source"]) == (0.5, "assumed")
+        assert found.note == f"{reason}: links need a probability of 0.5; --threshold sets another"
+    cross_encoder.encoder.model.config.linking_objective = "binary"
+    assert ground(encoder, TEXTS, known, reranker=cross_encoder, candidates=3).settings["threshold"] == 0.3
+    cross_encoder.encoder.model.config.null_threshold = None
+    assert ground(encoder, TEXTS, known, reranker=cross_encoder).note == (
+        "cross has no learned threshold: links need a probability of 0.5; --threshold sets another"
+    )
+
+
 @pytest.mark.parametrize("candidate_language", [None, "fr"])
 def test_a_reranker_orders_and_links(
     encoder: EventEncoder, known: KnowledgeBase, cross_folder: Path, candidate_language: str | None

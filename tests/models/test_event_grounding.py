@@ -42,6 +42,7 @@ class TestEventGrounding(MethodCase):
                 "hierarchy_weight": 0.3,
                 "full_complex": True,
                 "positive_weight": "balanced",
+                "null_threshold": 0.25,
             },
             (LINKING, HIERARCHY),
         ),
@@ -97,6 +98,8 @@ class TestEventGrounding(MethodCase):
         ("score_scale", 0),
         ("learnable_score_scale", 1),
         ("score_bias", "low"),
+        ("null_threshold", "low"),
+        ("null_threshold", float("nan")),
     )
 
     @pytest.fixture
@@ -244,6 +247,14 @@ class TestEventGrounding(MethodCase):
     def test_softmax_has_no_bias_and_no_weight(self, fields: dict[str, float]) -> None:
         with pytest.raises(Exception, match=r"linking_objective is 'softmax'.*accepted: (None|1)"):
             EventGroundingConfig(linking_objective="softmax", **fields)
+
+    def test_the_threshold_of_linking_has_no_part_in_the_loss(self, tiny_encoder: Path) -> None:
+        losses = []
+        for threshold in (None, 0.5):
+            torch.manual_seed(0)
+            head = _head(tiny_encoder, stage="joint", null_threshold=threshold).eval()
+            losses.append(head(**self.head_inputs(head)).loss)
+        assert torch.equal(*losses)
 
     def test_length_one_is_for_linking_alone(self, tiny_encoder: Path) -> None:
         """The hierarchy is learned from vectors of any length."""

@@ -29,7 +29,9 @@ class TestEventGroundingCross(MethodCase):
     head_auto_class = "AutoModelForSequenceClassification"
     modules_to_save = ("prediction_head",)
     variants = {  # noqa: RUF012
-        "everything": Variant({"pooling": "mean", "positive_weight": "balanced"}, (LOSS,)),
+        "everything": Variant(
+            {"pooling": "mean", "positive_weight": "balanced", "null_threshold": 0.25}, (LOSS,)
+        ),
         "paper": Variant({}, (LOSS,)),
         "linear": Variant({"head_hidden_layer": False, "head_dropout": 0}, (LOSS,)),
         "weighted": Variant({"positive_weight": 3.0}, (LOSS,)),
@@ -45,6 +47,8 @@ class TestEventGroundingCross(MethodCase):
         ("head_dropout", 1),
         ("head_dropout", -0.1),
         ("head_dropout", float("nan")),
+        ("null_threshold", 1.0),
+        ("null_threshold", float("nan")),
     )
 
     @pytest.fixture

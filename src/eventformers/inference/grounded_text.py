@@ -53,12 +53,20 @@ class GroundedMention:
         candidates: the events that were found for it, best first.
         ancestors: what its linked events are part of and it is not linked to itself, from below to the roots.
         has_pool: whether any event is described in its language.
+        threshold: the least probability, or without a reranker score, that a candidate needed to be linked;
+            None where the first one was linked whatever its score.
     """
 
     mention: TextMention
     candidates: tuple[CandidateEvent, ...]
     ancestors: tuple[Ancestor, ...]
     has_pool: bool
+    threshold: float | None = None
+
+    @property
+    def is_unchecked(self) -> bool:
+        """Whether it is linked without a threshold that its event had to reach."""
+        return self.threshold is None and bool(self.linked)
 
     @property
     def linked(self) -> tuple[CandidateEvent, ...]:
@@ -77,6 +85,8 @@ class GroundedMention:
             "linked": [{"event_id": one.event_id, "title": one.title} for one in self.linked],
             "ancestors": [{**one._asdict(), "of": list(one.of)} for one in self.ancestors],
             "null": not self.linked,
+            "unchecked": self.is_unchecked,
+            "threshold": self.threshold,
             "has_pool": self.has_pool,
             "candidates": [one._asdict() for one in self.candidates],
         }
@@ -118,6 +128,7 @@ class Grounding:
         without_pool: number of mentions by language that no event is described in.
         recall: share of the exact candidates that an approximate search found, by language; empty where the
             search was exact.
+        note: what the reader must know of the threshold; empty where it was given, or learned with the model.
     """
 
     mentions: tuple[GroundedMention, ...]
@@ -127,6 +138,7 @@ class Grounding:
     counts: dict[str, int]
     without_pool: dict[str, int]
     recall: dict[str, float]
+    note: str = ""
 
     @property
     def title_language(self) -> str:

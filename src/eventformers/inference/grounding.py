@@ -28,11 +28,20 @@ PairScorer: TypeAlias = Callable[[Positions, Positions], Vectors]
 THRESHOLDS = (0.001, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9)
 """Probabilities that the threshold is chosen from (Ou et al., 2023, appendix C.2)."""
 
+CANDIDATES = 8
+"""First candidates of a mention that are scored anew (Ou et al., 2023, section 6.1)."""
+
 PAIRS_AT_ONCE = 16_384
 """Pairs that a scorer is given at a time."""
 
 Linked: TypeAlias = list[list[str]]
 """The ids of the events that each mention is linked to, best first; empty for NULL."""
+
+Linking: TypeAlias = Callable[[Candidates, Sequence[str], float], Linked]
+"""Candidates, the ids of the index's events and a threshold, to what is linked."""
+
+NULL = "\0NULL"
+"""What stands for NULL among the gold events of a mention; no event has an id with this character."""
 
 
 class ChosenThreshold(NamedTuple):
@@ -149,6 +158,19 @@ def link(candidates: Candidates, event_ids: Sequence[str], threshold: float) -> 
     return _chosen(candidates, event_ids, linked)
 
 
+def link_first(candidates: Candidates, event_ids: Sequence[str], threshold: float) -> Linked:
+    """The first candidate of each mention, where its score is at least a threshold.
+
+    Args:
+        candidates: best first.
+        event_ids: the index's.
+        threshold: a score.
+    """
+    is_first = np.arange(candidates.events.shape[1]) == 0
+    reaches = (candidates.scores >= threshold) & (candidates.events >= 0)
+    return _chosen(candidates, event_ids, is_first & reaches)
+
+
 def link_best(candidates: Candidates, event_ids: Sequence[str], numbers: Sequence[int]) -> Linked:
     """The best candidates of each mention, as many as are asked for.
 
@@ -176,14 +198,16 @@ def choose_threshold(
     event_ids: Sequence[str],
     gold: Sequence[Sequence[str]],
     thresholds: Sequence[float] = THRESHOLDS,
+    linking: Linking = link,
 ) -> ChosenThreshold:
     """The threshold with the highest strict accuracy × macro F1 × micro F1 (Ou et al., 2023, appendix C.2).
 
     Args:
-        candidates: those of the mentions of a development split, with logits as scores.
+        candidates: those of the mentions of a development split, with scores as `linking` compares them.
         event_ids: the index's.
-        gold: the ids of the gold events of each mention.
+        gold: the ids of the gold events of each mention; `NULL` alone for one without any.
         thresholds: those to choose from.
+        linking: links the candidates by a threshold; `link` compares probabilities.
 
     Raises:
         EventformersError: there is none to choose from, one is outside (0, 1), or the mentions have no gold
@@ -193,8 +217,9 @@ def choose_threshold(
         raise EventformersError("no threshold to choose from; accepted: at least one")
     scores = {}
     for threshold in thresholds:
+        linked = [of_one or [NULL] for of_one in linking(candidates, event_ids, threshold)]
         try:
-            scores[threshold] = event_linking(link(candidates, event_ids, threshold), gold)
+            scores[threshold] = event_linking(linked, gold)
         except ValueError as error:
             raise EventformersError(f"event_linking: {error}") from error
     f1 = {

@@ -70,6 +70,7 @@ def write_grounding(grounding: Grounding, folder: str | Path, *, overwrite: bool
         "counts": grounding.counts,
         "without_pool": grounding.without_pool,
         "recall": grounding.recall,
+        "note": grounding.note,
     }
     try:
         with staged_folder(folder, last=(SUMMARY_FILE,)) as staging:
@@ -174,6 +175,9 @@ def _shown(grounded: GroundedMention) -> dict[str, Any]:
         "linked": grounded.linked,
         "ancestors": grounded.ancestors,
         "has_pool": grounded.has_pool,
+        "is_unchecked": grounded.is_unchecked,
+        "best": grounded.candidates[0] if grounded.candidates else None,
+        "threshold": grounded.threshold,
     }
 
 

@@ -35,25 +35,17 @@ from eventformers.inference.grounded_text import (
     Grounding,
     Relation,
 )
-from eventformers.inference.grounding import (
-    Linked,
-    check_retriever_weight,
-    link,
-    link_best,
-    rerank,
-)
+from eventformers.inference.grounding import CANDIDATES, check_retriever_weight, rerank
 from eventformers.inference.grounding_encoding import encode_events, encode_mentions
 from eventformers.inference.grounding_files import TextMention, Texts, load_text_mentions
 from eventformers.inference.hierarchy_discovery import DEPTH, discover_hierarchy
 from eventformers.inference.index_files import IndexedModel, holds_index
 from eventformers.inference.knowledge_base import FALLBACK_LANGUAGE, KnowledgeBase, load_knowledge_base
+from eventformers.inference.link_threshold import find_threshold
 from eventformers.inference.pair_scoring import CrossEncoder, PairScores, load_cross_encoder
 from eventformers.models.grounding_tokens import EventText
 
 BatchSize: TypeAlias = int | Literal["auto"]
-
-THRESHOLD = 0.5
-"""Probability from which the cross-encoder's candidates are linked, where none is given."""
 
 LOWEST_PARENT = 0.5
 """Share of an event's mentions that it must share with another for that one to be told as its parent."""
@@ -71,7 +63,7 @@ def ground(
     reranker: str | Path | CrossEncoder | None = None,
     retriever_weight: float = 0.0,
     threshold: float | None = None,
-    candidates: int = 8,
+    candidates: int = CANDIDATES,
     search: SearchKind = "auto",
     language: str | None = None,
     candidate_language: str | None = None,
@@ -94,8 +86,10 @@ def ground(
             one that is loaded; None leaves the order and links by the scores of `model`.
         retriever_weight: weight of the score of `model` beside that of the reranker, of which a candidate
             then has the sum.
-        threshold: what a candidate needs to be linked: with a reranker a probability, 0.5 where none is
-            given; without one a score of the model, and where none is given the first candidate is linked.
+        threshold: what all candidates that are linked need at least: with a reranker a probability, without
+            one a score of the model. None takes the threshold that was learned with the reranker, or with
+            the model, by which the first candidate is linked or none; where none was learned, a probability
+            of 0.5, or the first candidate whatever its score, as `note` says.
         candidates: events to find for each mention.
         search: `auto`, exactly up to `EXACT_UP_TO` events of a pool and approximately beyond; `exact`;
             `hnsw` or `ivf`, approximately.
@@ -141,9 +135,10 @@ def ground(
     found = reading.retrieve(mentions, candidate_index, candidates)
     event_ids = candidate_index.event_ids
     ranked = reading.rerank(mentions, found, known, event_ids, candidate_language, retriever_weight)
-    linked = _linked(ranked, event_ids, threshold, with_reranker=cross_encoder is not None)
+    used = find_threshold(threshold, encoder, cross_encoder, retriever_weight, candidates)
+    linked = used.link(ranked, event_ids)
     grounded = tuple(
-        _grounded(mention, rows, set(of_mention), known)
+        _grounded(mention, rows, set(of_mention), used.value, known)
         for mention, rows, of_mention in zip(
             mentions,
             _candidate_rows(found, ranked, event_ids, with_reranker=cross_encoder is not None),
@@ -170,7 +165,8 @@ def ground(
             "reranker": None if cross_encoder is None else cross_encoder.encoder.name,
             "reranker_revision": None if cross_encoder is None else cross_encoder.encoder.revision,
             "retriever_weight": retriever_weight,
-            "threshold": THRESHOLD if cross_encoder is not None and threshold is None else threshold,
+            "threshold": used.value,
+            "threshold_source": used.source,
             "candidates": candidates,
             "search": search,
             "candidate_language": candidate_language,
@@ -178,6 +174,7 @@ def ground(
         counts={name: count for name, count in told.items() if count},
         without_pool=found.without_pool,
         recall=found.recall,
+        note=used.note,
     )
 
 
@@ -388,17 +385,6 @@ def _pooled_events(
     return known.in_languages(wanted)
 
 
-def _linked(
-    ranked: Candidates, event_ids: Sequence[str], threshold: float | None, *, with_reranker: bool
-) -> Linked:
-    if with_reranker:
-        return link(ranked, event_ids, THRESHOLD if threshold is None else threshold)
-    if threshold is None:
-        return link_best(ranked, event_ids, [1] * len(ranked.events))
-    numbers = ((ranked.scores >= threshold) & (ranked.events >= 0)).sum(axis=1)
-    return link_best(ranked, event_ids, numbers.tolist())
-
-
 def _candidate_rows(
     found: Candidates, ranked: Candidates, event_ids: Sequence[str], *, with_reranker: bool
 ) -> Iterator[list[tuple[str, float, float | None]]]:
@@ -417,6 +403,7 @@ def _grounded(
     mention: TextMention,
     rows: Sequence[tuple[str, float, float | None]],
     linked: set[str],
+    threshold: float | None,
     known: KnowledgeBase,
 ) -> GroundedMention:
     above: dict[str, list[str]] = {}
@@ -438,6 +425,7 @@ def _grounded(
             for event_id, of in above.items()
         ),
         has_pool=bool(rows),
+        threshold=threshold,
     )
 
 
