@@ -117,6 +117,9 @@ def ground(
         table.add_row(Text(title), f"{sum(linked for _, linked in places):,}", f"{len(places):,}")
     console.print(table)
     console.print(counts_text(found.counts))
+    threshold, source = found.settings["threshold"], found.settings["threshold_source"]
+    if threshold is not None:
+        console.print(f"threshold of linking: {threshold:.4g}, {source}")
     if found.note:
         console.print(Text(found.note), soft_wrap=True)
     for name, recall in found.recall.items():
