@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from datasets import DatasetDict
+from numpy.typing import NDArray
 from scipy.special import expit
 from transformers import PreTrainedTokenizerBase
 
@@ -189,7 +190,9 @@ def choose_null_threshold(
     rows = np.concatenate([right, right + mentions])
     chosen_on = replace(halves, events=halves.events[rows], scores=halves.scores[rows])
     best = chosen_on.scores[:, 0].astype(np.float64)
-    thresholds = _between(best if rescore is None else expit(best), is_probability=rescore is not None)
+    thresholds = _between(
+        best if rescore is None else np.asarray(expit(best)), is_probability=rescore is not None
+    )
     if not thresholds:
         return None
     wanted = [
@@ -262,7 +265,7 @@ def _without(found: Candidates, gold: Codes) -> Candidates:
     return Candidates(np.take_along_axis(events, order, axis=1), np.take_along_axis(scores, order, axis=1))
 
 
-def _between(scores: Vectors, *, is_probability: bool) -> Sequence[float]:
+def _between(scores: NDArray[np.float64], *, is_probability: bool) -> Sequence[float]:
     """Numbers between neighbouring scores, of many some that are spread evenly over them."""
     distinct = np.unique(scores[np.isfinite(scores)])
     middles = (distinct[:-1] + distinct[1:]) / 2 if len(distinct) > 1 else distinct
