@@ -198,6 +198,23 @@ def test_reading_that_was_stopped_begins_anew(
     assert len(rows_of(finished.folder / "chains.jsonl")) == 2
 
 
+def test_malformed_texts_are_left_out_and_listed_in_the_report(tiny_parser: Path, tmp_path: Path) -> None:
+    texts, output = texts_in(tmp_path / "stories"), tmp_path / "out"
+    (texts / "bad.jsonl").write_text('{"txt": "Anna called Police."}\n', encoding="utf-8")
+    with pytest.raises(EventformersError, match=r"did you mean 'text'\?.*--malformed skip"):
+        eventformers.extract(texts, output, pipeline=tiny_parser)
+    # What was refused is nothing to resume or to replace.
+    with pytest.warns(UserWarning, match=r"1 malformed part left out: bad\.jsonl, line 1"):
+        eventformers.extract(texts, output, pipeline=tiny_parser, malformed="skip")
+    report = json.loads((output / "report.json").read_text(encoding="utf-8"))
+    assert report["skipped"]["malformed_document"] == 1
+    assert [(part["file"], part["line"]) for part in report["malformed"]["parts"]] == [("bad.jsonl", 1)]
+    with pytest.raises(EventformersError, match="extracted with other malformed"):
+        eventformers.extract(texts, output, pipeline=tiny_parser, resume=True)
+    finished = eventformers.extract(texts, output, pipeline=tiny_parser, resume=True, malformed="skip")
+    assert finished.counts.to_dict()["malformed"] == report["malformed"]
+
+
 def dying(doc: Any) -> list[Any]:
     os._exit(1)
 

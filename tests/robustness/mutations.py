@@ -24,6 +24,7 @@ _VALUES: tuple[str, ...] = (
 _REPETITIONS = (
     *("<", "&lt;ex&gt;", "<ex>", "will x ", "why did ", "what kind of person ", " ", "\t", "|", "[[", "]]"),
     *('"', "\\", "{", "(", "a ", "a.", "''", "\u0301", "&amp;", "<!--", "<TUP>", "[W] ", "'s "),
+    *("a", "ab ", "\n"),
 )
 """What a pattern may read in quadratic time when it stands many times."""
 

@@ -136,7 +136,12 @@ def extract(
             remove_folder(work)
             documents = read_texts(files, counts.read, counts.skipped, types, source, license_name)
             shown = datasets.utils.tqdm(documents, desc="Reading texts", unit=" documents")
-            number = write_texts(shown, work / "texts")
+            try:
+                number = write_texts(shown, work / "texts")
+            except BaseException:
+                # Texts that are read in part are read again: they are nothing to resume.
+                remove_folder(work)
+                raise
             read = {"made_of": made_of, "shards": number, "counts": counts.to_dict()}
             write_text(work / "read.json", json.dumps(read))
         read = json.loads((work / "read.json").read_text(encoding="utf-8"))
