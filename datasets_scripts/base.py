@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import datasets
 import pyarrow as pa
@@ -154,7 +154,7 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
         config_name: str | None = None,
         data_dir: DataDir | None = None,
         cache_dir: str | Path | None = None,
-        **settings: object,
+        **settings: Any,
     ) -> None:
         config_name = config_name or str(self.DEFAULT_CONFIG_NAME)
         check_config(type(self), config_name)

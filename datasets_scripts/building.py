@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal, TypedDict, cast, overload
+from typing import Any, Literal, TypedDict, cast, overload
 
 import datasets
 from datasets import Dataset, DatasetDict, IterableDatasetDict, load_dataset
@@ -377,7 +377,7 @@ def _report(builder: EventDatasetBuilder, ready: Path, seconds: float, cache: Pa
 
 
 def _locate(
-    data: DataDir | None, config: str, builder: str | None, settings: Mapping[str, object]
+    data: DataDir | None, config: str, builder: str | None, settings: Mapping[str, Any]
 ) -> Path | str:
     """The built folder of the data, building it if need be, or the id of a repository on the Hub."""
     if isinstance(data, (str, Path)):

@@ -213,3 +213,24 @@ def test_what_is_no_regular_file_is_never_replaced(tmp_path: Path) -> None:
                 write(path)
     assert (tmp_path / "pipe").is_fifo()
     assert Path(os.devnull).is_char_device()
+
+
+@pytest.mark.parametrize(
+    ("plan", "found"),
+    [
+        ('{"going": ["../kept.txt"], "coming": []}', "outside of its folder"),
+        ('{"going": ["/etc/hostname"], "coming": []}', "outside of its folder"),
+        ('{"going": []}', "found no plan"),
+        ("[", "found no plan"),
+        ('{"going": [1], "coming": []}', "found no plan"),
+    ],
+)
+def test_a_plan_of_somebody_else_does_nothing_outside(plan: str, found: str, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.txt"
+    kept.write_text("kept")
+    staging = tmp_path / "folder" / ".staging"
+    staging.mkdir(parents=True)
+    (staging / "plan.json").write_text(plan)
+    with pytest.raises(EventformersError, match=found), output_folder(tmp_path / "folder"):
+        pass
+    assert kept.read_text() == "kept"

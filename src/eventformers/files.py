@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from eventformers.errors import EventformersError, causes
+from eventformers.errors import EventformersError, causes, shown
 from eventformers.locks import one_writer
 
 _STAGING = ".staging"
@@ -249,7 +249,7 @@ def _finish(folder: Path) -> None:
     staging = folder / _STAGING
     plan = staging / _PLAN
     if plan.is_file():
-        names = json.loads(plan.read_text(encoding="utf-8"))
+        names = _read_plan(plan)
         coming = set(names["coming"])
         for name in names["going"]:
             # A file that has come already has left the staging folder.
@@ -265,6 +265,27 @@ def _finish(folder: Path) -> None:
                 _move(staging / _NEW / name, folder / name)
         plan.unlink()
     shutil.rmtree(staging, ignore_errors=True)
+
+
+def _read_plan(plan: Path) -> dict[str, list[str]]:
+    """The names of a plan; a folder may have come from somebody else, and then its plan, too.
+
+    Raises:
+        EventformersError: it is damaged, or a name leads out of the folder.
+    """
+    try:
+        names = json.loads(plan.read_text(encoding="utf-8"))
+        inside = [
+            not Path(name).is_absolute() and ".." not in Path(name).parts
+            for name in [*names["going"], *names["coming"]]
+        ]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise EventformersError(
+            f"{plan}: found no plan of an interrupted command ({shown(str(error))}); remove {plan.parent}"
+        ) from error
+    if not all(inside):
+        raise EventformersError(f"{plan}: names a file outside of its folder; remove {plan.parent}")
+    return names
 
 
 def _move(source: Path, target: Path) -> None:
