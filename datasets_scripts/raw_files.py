@@ -26,6 +26,9 @@ DEFAULT_MAX_LINE_BYTES = 64 * 2**20
 
 ACCEPTED_EVENT = "a subject, a predicate and an object, at least one of them with a word"
 
+_SURROGATE = re.compile(r"\\u[dD][89A-Fa-f]")
+"""The escape of half of a surrogate pair in JSON."""
+
 DataDir = str | Path | Sequence[str | Path]
 """One folder or file, several of them, or a string that joins several by `os.pathsep`."""
 
@@ -150,7 +153,7 @@ def parse_json(
     """
     try:
         value = json.loads(text, object_pairs_hook=_unique_keys)
-        if whole_characters and "\\u" in text:
+        if whole_characters and _SURROGATE.search(text):
             # Half of a surrogate pair has an escape in JSON, and none in UTF-8.
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError as error:
