@@ -17,7 +17,7 @@ from eventformers.datasets_scripts.raw_files import (
     read_lines,
 )
 from eventformers.datasets_scripts.xml_files import XmlElement, elements, read_xml
-from eventformers.errors import DataFormatError, shown
+from eventformers.errors import SHOWN_CHARACTERS, DataFormatError, shown
 
 
 class Question(TypedDict):
@@ -305,9 +305,15 @@ def _checked_alternatives(alternatives: list[str], least: int, path: Path, line:
     return alternatives
 
 
+def _listed(names: tuple[str, ...]) -> str:
+    """The labels that are accepted, truncated as `shown` truncates a value."""
+    text = ", ".join(names)
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
+
+
 def _index(value: object, names: tuple[str, ...], what: str, path: Path, line: int) -> int:
     if value in (None, ""):
-        raise DataFormatError(path, line, f"no label in {what}", f"{', '.join(names)}; {_NO_LABELS}")
+        raise DataFormatError(path, line, f"no label in {what}", f"{_listed(names)}; {_NO_LABELS}")
     if not isinstance(value, (str, int)) or isinstance(value, bool) or str(value) not in names:
-        raise DataFormatError(path, line, f"{shown(value)} in {what}", ", ".join(names))
+        raise DataFormatError(path, line, f"{shown(value)} in {what}", _listed(names))
     return names.index(str(value))

@@ -284,3 +284,10 @@ def test_a_row_whose_label_is_left_out_is_counted(tmp_path: Path) -> None:
     skipped = SkippedRows("skip")
     assert [row["label"] for row in read_siqa_with_labels(path, skipped)] == [2]
     assert skipped == {"malformed_line": 1, "row_whose_label_was_left_out": 1}
+
+
+def test_long_labels_do_not_fill_the_message(tmp_path: Path) -> None:
+    choices = [{"label": name * 50_000, "text": name} for name in "CD"]
+    with pytest.raises(DataFormatError, match="'B' in answerKey") as caught:
+        list(read_csqa(write(tmp_path / "questions", csqa(choices=choices)), SkippedRows()))
+    assert len(str(caught.value)) < 1_000
