@@ -74,9 +74,8 @@ class MethodCard:
         paper_settings: the values that the paper states, by the name of a configuration field, a setting of
             the collator or a training argument.
         citation: BibTeX.
-        published_rows: rows of the published test sets by task, so that a score on fewer rows is never taken
-            for one on all.
-        training_rows: rows of the published training sets by the dataset's config, likewise.
+        training_rows: rows of the published training sets by the dataset's config, so that a model trained on
+            fewer is never taken for one trained on all.
         published_note: what the published scores were reached with.
         normalises: whether the vectors have length 1.
         compared_by: what vectors are compared by; empty where they are not.
@@ -95,7 +94,6 @@ class MethodCard:
     limits: Callable[[Settings], list[str]]
     paper_settings: Settings
     citation: str
-    published_rows: Mapping[str, int] = field(default_factory=dict)
     training_rows: Mapping[str, int] = field(default_factory=dict)
     published_note: str = ""
     normalises: bool = False

@@ -81,8 +81,7 @@ def score_table(results: Sequence[TaskResult], name: str, published: bool = True
     Args:
         results: results of the model, one per task.
         name: how the model is called.
-        published: whether published scores are set beside these. They are left out on the bundled samples
-            whatever is asked for, since these are other rows.
+        published: whether published scores are set beside these, where they were measured on the same rows.
 
     Returns:
         The table; empty text without results.
@@ -105,21 +104,22 @@ def score_table(results: Sequence[TaskResult], name: str, published: bool = True
         rows.append([f"{cell(', '.join(starts))}, untrained, same pooling and texts", *untrained])
     systems: dict[str, list[str]] = {}
     for index, (task, result) in enumerate(zip(tasks, results, strict=True)):
-        if task is None or not published or result.dataset.origin == "samples":
+        if task is None or not published:
             continue
-        for system, value in task.published_scores.items():
+        scored = result.dataset
+        known = task.published_scores_on(scored.split, scored.rows, scored.origin)
+        for system, value in known.items():
             row = systems.setdefault(system, ["–"] * len(results))
             row[index] = score_text(value, result.main_score, published=True)
     rows += [[cell(system), *values] for system, values in reversed(systems.items())]
     return table(header, rows)
 
 
-def task_table(results: Sequence[TaskResult], published_rows: Mapping[str, int]) -> str:
+def task_table(results: Sequence[TaskResult]) -> str:
     """What each score was measured on, and how far it can be trusted.
 
     Args:
         results: results of the model, one per task.
-        published_rows: rows of the published test sets by task.
     """
     rows = []
     for result in results:
@@ -132,7 +132,7 @@ def task_table(results: Sequence[TaskResult], published_rows: Mapping[str, int])
                 cell(_METRIC_NAMES.get(result.main_score, result.main_score)),
                 " to ".join(written) or "–",
                 cell(result.dataset.split),
-                _rows_text(result, published_rows),
+                _rows_text(result),
                 cell(result.dataset.hub_id or _ORIGINS.get(result.dataset.origin, result.dataset.origin)),
                 code(result.dataset.fingerprint[:12]),
                 cell(task.paper_reference) if task and result.dataset.origin != "samples" else "–",
@@ -208,8 +208,9 @@ def _baseline_scores(result: TaskResult) -> Mapping[str, object]:
     return result.baseline.scores if result.baseline else {}
 
 
-def _rows_text(result: TaskResult, published_rows: Mapping[str, int]) -> str:
-    whole = published_rows.get(result.task)
+def _rows_text(result: TaskResult) -> str:
+    task = _task(result)
+    whole = task.published_rows if task else None
     if result.dataset.origin == "samples" or whole is None or whole == result.dataset.rows:
         return number(result.dataset.rows)
     return f"{number(result.dataset.rows)} (the published set has {number(whole)})"

@@ -104,7 +104,7 @@ def template_values(card: ModelCard) -> dict[str, object]:
         "facts": _facts(card, method),
         "snippets": [_snippet_context(snippet, card.name) for snippet in usage_snippets(card)],
         "score_table": scores.score_table(card.results, card.name),
-        "task_table": scores.task_table(card.results, method.published_rows),
+        "task_table": scores.task_table(card.results),
         "score_notes": _score_notes(card, method),
         "data_facts": _data_facts(data, method) if data else [],
         "raw_files": _raw_files(data) if data else "",

@@ -135,12 +135,20 @@ def test_a_variant_that_changes_nothing_about_the_untrained_encoder_is_not_repea
     assert [row.variant for row in rows_of(found, "baseline")] == ["context", ""]
 
 
-def test_published_scores_of_another_split_say_so_and_samples_have_none():
-    found = build_leaderboard([measured("conceptnet_completion", split="validation")])
-    published = {row.model: row.cells[0] for row in rows_of(found, "published")}
-    assert {cell.split for cell in published.values()} == {"test"}
-    samples = build_leaderboard([measured(origin="samples")])
-    assert not rows_of(samples, "published")
+@pytest.mark.parametrize(
+    ("task", "changed"),
+    [
+        ("conceptnet_completion", {"split": "validation", "rows": 19_592}),
+        ("hard_similarity", {"origin": "samples"}),
+        ("hard_similarity", {"rows": 114}),
+        ("hard_similarity", {"rows": None}),
+        # Chains of others, as many as the paper's.
+        ("mcnc", {"rows": 2_000}),
+    ],
+)
+def test_published_scores_stand_beside_no_other_rows(task, changed):
+    assert rows_of(build_leaderboard([measured()]), "published")
+    assert not rows_of(build_leaderboard([measured(task, **changed)]), "published")
 
 
 OTHER = {"fingerprint": "0" * 64, "model": "other"}

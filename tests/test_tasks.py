@@ -71,6 +71,8 @@ def test_a_split_that_is_not_there_is_said():
 @pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 def test_published_scores_are_of_a_split_that_is_scored(task):
     assert task.published_split in task.splits
+    assert bool(task.published_scores) == (task.published_rows is not None)
+    assert not task.published_scores_on(task.published_split, 7, "local")
 
 
 def test_settings_of_chains_are_for_tasks_that_use_them():

@@ -44,6 +44,8 @@ def _steps_task(name: str, title: str, decoder: Decoder, description: str) -> Ta
         description=description,
         paper_reference="Lee and Goldwasser, AAAI 2018",
         published_scores=_published(name),
+        published_rows=2_000,
+        published_data=False,
         chain_settings=ChainSettings(),
     )
 
@@ -62,6 +64,8 @@ CHAIN_TASKS: tuple[Task, ...] = (
         "an argument of the chain.",
         paper_reference="Granroth-Wilding and Clark, AAAI 2016",
         published_scores=_published("mcnc"),
+        published_rows=2_000,
+        published_data=False,
         chain_settings=ChainSettings(),
     ),
     _steps_task(

@@ -387,7 +387,10 @@ def reproduce(
     ] = None,
     data: RawData = None,
     malformed: Malformed = "error",
-    evaluation_data: EvaluationData = None,
+    evaluation_data: Annotated[
+        str | None,
+        typer.Option(help="Raw files of the evaluation tasks; without it the bundled samples."),
+    ] = None,
     encoder: Encoder = None,
     settings: Settings = None,
     seed: Seed = None,
@@ -428,7 +431,8 @@ def _show_run(finished: FinishedRun) -> None:
         f"Trained {run.method.title} with recipe {run.recipe.name}, seed {run.seed}: "
         f"{run.steps} steps in {run.seconds:.0f} s."
     )
-    _show_results(finished.results)
+    if finished.results:
+        _show_results(finished.results)
     console.print(
         f"Wrote {finished.folder}. Load it with AutoModel.from_pretrained({str(finished.folder)!r})."
     )
@@ -441,16 +445,14 @@ def _show_results(results: Iterable[TaskResult]) -> None:
     from eventformers.tasks import TASKS
 
     # A name that is cut cannot be asked for.
-    table = Table(Column("task", no_wrap=True), "score", "model", "untrained", "paper", "rows")
+    table = Table(Column("task", no_wrap=True), "score", "model", "untrained", "published", "rows")
     for result in results:
         task = TASKS[result.task]
-        # On our samples a published score would compare nothing.
-        published = {} if result.dataset.origin == "samples" else task.published_scores
+        scored = result.dataset
+        published = task.published_scores_on(scored.split, scored.rows, scored.origin)
         best = "-"
         if published:
             best = score_text(max(published.values()), result.main_score, published=True)
-            if task.published_split != result.dataset.split:
-                best += f" ({task.published_split})"
         table.add_row(
             result.task,
             result.main_score,

@@ -30,7 +30,10 @@ Malformed = Annotated[
 ]
 EvaluationData = Annotated[
     str | None,
-    typer.Option("--evaluation-data", help="Raw files of the evaluation tasks; without it the samples."),
+    typer.Option(
+        "--evaluation-data",
+        help="Raw files of the evaluation tasks, or samples; without it the held-out splits of --data.",
+    ),
 ]
 Encoder = Annotated[
     str | None, typer.Option("--encoder", help="Hub id or folder; without it the packaged all-MiniLM-L6-v2.")

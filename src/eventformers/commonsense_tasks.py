@@ -21,6 +21,7 @@ COMMONSENSE_TASKS: tuple[Task, ...] = (
         description="Mean reciprocal rank, in percent, of the right alternative of a premise among all "
         "alternatives of the graph, other known ones left out, over both directions.",
         paper_reference="Wang et al., IJCNN 2021",
+        published_rows=19_592,
         published_scores={
             "ConvE, test (Su et al. 2022)": 0.21,
             "RotatE, test (Su et al. 2022)": 0.32,
@@ -45,6 +46,7 @@ COMMONSENSE_TASKS: tuple[Task, ...] = (
         description="The question of conceptnet_completion on ATOMIC, whose alternatives are what an "
         "event leads to, and events without their subject.",
         paper_reference="Wang et al., IJCNN 2021",
+        published_rows=48_972,
         published_scores={
             "ConvE, test (Su et al. 2022)": 0.08,
             "RotatE, test (Su et al. 2022)": 0.10,
@@ -69,6 +71,7 @@ COMMONSENSE_TASKS: tuple[Task, ...] = (
         description="Percentage of questions with two choices whose right cause or effect is nearest to "
         "the sentence, without training on questions.",
         paper_reference="Roemmele et al., AAAI Spring Symposium 2011",
+        published_rows=500,
         published_scores={
             "RoBERTa-large, language model, dev (Su et al. 2022)": 54.8,
             "GPT2-large, language model, dev (Su et al. 2022)": 62.4,
@@ -91,6 +94,7 @@ COMMONSENSE_TASKS: tuple[Task, ...] = (
         description="Percentage of questions with three answers whose right one is nearest to the social "
         "situation, without training on questions.",
         paper_reference="Sap et al., EMNLP 2019",
+        published_rows=1_954,
         published_scores={
             "RoBERTa-large, language model, dev (Su et al. 2022)": 39.8,
             "GPT2-large, language model, dev (Su et al. 2022)": 42.8,
@@ -114,6 +118,7 @@ COMMONSENSE_TASKS: tuple[Task, ...] = (
         description="Percentage of questions with five answers whose right one is nearest to the "
         "question, without training on questions.",
         paper_reference="Talmor et al., NAACL 2019",
+        published_rows=1_221,
         published_scores={
             "RoBERTa-large, language model, dev (Su et al. 2022)": 31.3,
             "GPT2-large, language model, dev (Su et al. 2022)": 40.4,

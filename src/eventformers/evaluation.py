@@ -103,7 +103,7 @@ class Scored:
 @takes_malformed
 def evaluate(
     model: str | Path | EventEncoder | None,
-    task: str,
+    task: str | Task,
     *,
     data: str | Path | None = None,
     split: str | None = None,
@@ -131,7 +131,7 @@ def evaluate(
     Args:
         model: folder or Hub id of a model of ours or of any plain encoder, None for the packaged
             all-MiniLM-L6-v2, or an encoder that is loaded.
-        task: a name in `TASKS`.
+        task: a name in `TASKS`, or a variant of a task.
         data: folder of raw files, built folder or Hub id of the task's dataset; None takes the bundled
             samples, which are no benchmark.
         split: the split to score; None takes the test split where the data has one.

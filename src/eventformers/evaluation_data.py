@@ -115,7 +115,7 @@ def load_task_data(task: Task, data: str | Path | None) -> TaskData:
             missing = missing or error
             continue
         names = (*task.companions, *task.companions_by_split)
-        chosen = _chosen_settings(task)
+        chosen = {**({} if data is None else task.build_settings), **_chosen_settings(task)}
         companions = {name: load_built(data, name, builder=task.dataset, **chosen) for name in names}
         return TaskData(config, splits, companions)
     raise cast(EventformersError, missing)
@@ -192,8 +192,8 @@ def _num_malformed(report: Mapping[str, object]) -> int:
 
 
 def _settings(task: Task, data: str | Path | None) -> Mapping[str, Any]:
-    """The builder's settings: its defaults, but for the samples and what is chosen."""
-    return {**(task.sample_settings if data is None else {}), **_chosen_settings(task)}
+    """The builder's settings: its defaults, but for those of the task and what is chosen."""
+    return {**(task.sample_settings if data is None else task.build_settings), **_chosen_settings(task)}
 
 
 def _chosen_settings(task: Task) -> Mapping[str, Any]:

@@ -45,6 +45,8 @@ def _task(
             f"{model}, ACE 2005 (Edwards and Ji 2023)": score for model, score in published.items()
         },
         published_split="train",
+        # Mentions of the 23 unseen types of ACE 2005.
+        published_rows=1_300,
         induction_settings=_DEFAULT,
         other_configs=("ace2005",),
         companions=companions,

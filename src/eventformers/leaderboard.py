@@ -70,7 +70,6 @@ class Cell:
         count: how many these are; 0 for a published score.
         undefined: for how many the metric is not defined.
         rank: the place among the models; equal scores share one. None for all other rows.
-        split: the split of a published score, where it is not the column's.
     """
 
     value: float | None
@@ -78,7 +77,6 @@ class Cell:
     count: int = 0
     undefined: int = 0
     rank: int | None = None
-    split: str | None = None
 
 
 @dataclass(frozen=True)
@@ -422,16 +420,15 @@ def _distinct(rows: Sequence[Row]) -> list[Row]:
 
 
 def _published(columns: Sequence[ScoreColumn]) -> list[Row]:
-    """What papers published, each task in one column; on our samples it would compare nothing."""
+    """What papers published, in the columns of the rows that it was measured on."""
     systems: dict[str, list[Cell | None]] = {}
     for task in dict.fromkeys(column.task for column in columns):
         places = [place for place, column in enumerate(columns) if column.task == task]
-        published = TASKS[task].published_split
-        place = next((one for one in places if columns[one].split == published), places[0])
-        column = columns[place]
-        if column.origin == "samples" or column.metric != TASKS[task].main_score:
-            continue
-        for system, value in TASKS[task].published_scores.items():
-            cells = systems.setdefault(system, [None] * len(columns))
-            cells[place] = Cell(value, split=None if column.split == published else published)
+        for place in places:
+            column = columns[place]
+            if column.metric != TASKS[task].main_score:
+                continue
+            known = TASKS[task].published_scores_on(column.split, column.rows, column.origin)
+            for system, value in known.items():
+                systems.setdefault(system, [None] * len(columns))[place] = Cell(value)
     return [Row("published", system, "", tuple(cells)) for system, cells in systems.items()]

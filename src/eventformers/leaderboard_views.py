@@ -38,8 +38,6 @@ def cell_text(cell: Cell | None, row: Row, column: ScoreColumn) -> str:
         remarks.append(f"{cell.undefined} not defined")
     if not is_published and cell.count + cell.undefined != row.runs:
         remarks.append(f"n = {cell.count + cell.undefined}")
-    if cell.split is not None:
-        remarks.append(cell.split)
     return f"{told} ({', '.join(remarks)})" if remarks else told
 
 
@@ -173,7 +171,6 @@ def _row(row: Row, board: Board) -> dict[str, JsonValue]:
                 "runs": cell.count or None,
                 "not_defined": cell.undefined or None,
                 "rank": cell.rank,
-                "split": cell.split,
             }
         )
         for cell, column in zip(row.cells, board.columns, strict=True)

@@ -41,6 +41,7 @@ from eventformers.trainers.checkpoints import (
 )
 from eventformers.trainers.run import resolve_recipe
 from eventformers.training import train
+from eventformers.training_evaluation import SAMPLES
 
 ROW_FILE = "reproduction.json"
 """Written into a row's folder when its model is trained, scored and whole; a folder without it is redone."""
@@ -168,7 +169,7 @@ def train_run(
         seed=training.seed,
         device=call.device,
         dtype=call.dtype,
-        evaluation_data=call.evaluation_data,
+        evaluation_data=call.evaluation_data or SAMPLES,
         tasks=tasks,
     )
     record = {

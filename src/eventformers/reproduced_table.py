@@ -18,7 +18,6 @@ from eventformers.grounding_protocols import GroundingSettings
 from eventformers.induction_models import MentionMemory
 from eventformers.model_cards.markdown import cell, code
 from eventformers.model_cards.markdown import table as markdown_table
-from eventformers.model_cards.method import load_method_card
 from eventformers.model_cards.scores import score_text
 from eventformers.protocols import JsonValue
 from eventformers.provenance import git_commit, library_versions
@@ -355,7 +354,6 @@ def _markdown(
 
 def _measured(call: Reproduction, rows: Sequence[ReproducedRow]) -> str:
     """The rows that our scores were measured on, beside the number of the paper's."""
-    whole = load_method_card(call.table.method).published_rows
     results = {measurement: result for row in rows for measurement, result in row.results.items()}
     lines = []
     for name, task in TASKS.items():
@@ -363,8 +361,8 @@ def _measured(call: Reproduction, rows: Sequence[ReproducedRow]) -> str:
             (one for one in results if one.task == name), key=lambda one: one.split != task.published_split
         ):
             dataset = results[measurement].dataset
-            known = name in whole and not measurement.settings
-            paper = f"{whole[name]:,}" if known else "–"
+            known = task.published_rows is not None and not measurement.settings
+            paper = f"{task.published_rows:,}" if known else "–"
             if known and dataset.split != task.published_split:
                 paper += f" ({task.published_split})"
             lines.append(

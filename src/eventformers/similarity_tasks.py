@@ -18,6 +18,7 @@ SIMILARITY_TASKS: tuple[Task, ...] = (
         description="Percentage of rows in which the pair of events that means the same is closer than "
         "the pair that shares words; a tie is wrong.",
         paper_reference="Weber et al., AAAI 2018",
+        published_rows=115,
         published_scores={
             "BERT-base, margin loss (Gao et al. 2022)": 43.5,
             "BERT-base, InfoNCE (Gao et al. 2022)": 72.1,
@@ -38,6 +39,7 @@ SIMILARITY_TASKS: tuple[Task, ...] = (
         description="The question of hard_similarity on the extended set, where both pairs of a row "
         "share one event.",
         paper_reference="Ding et al., EMNLP 2019",
+        published_rows=1_000,
         published_scores={
             "BERT-base, margin loss (Gao et al. 2022)": 51.4,
             "BERT-base, InfoNCE (Gao et al. 2022)": 63.4,
@@ -58,6 +60,7 @@ SIMILARITY_TASKS: tuple[Task, ...] = (
         description="Spearman's rank correlation between the cosines of pairs of transitive sentences "
         "and their human ratings.",
         paper_reference="Kartsaklis and Sadrzadeh, QPL 2014",
+        published_rows=108,
         published_scores={
             "BERT-base, margin loss (Gao et al. 2022)": 0.67,
             "BERT-base, InfoNCE (Gao et al. 2022)": 0.75,

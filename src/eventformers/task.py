@@ -27,6 +27,7 @@ class Task:
         development_split: the split that the protocol chooses a threshold on; empty for none.
         sample_settings: settings of the builder for the bundled samples, which are smaller than the data that
             its defaults are for.
+        build_settings: settings of the builder for other data, such as those that a run trained under.
         splits: the splits that can be scored; of those that the data has, the first is the usual one.
         protocol: makes the metric's inputs from rows and vectors.
         metric: a name that `load_metric` takes.
@@ -35,6 +36,8 @@ class Task:
         paper_reference: where the task was published.
         published_scores: main scores from papers, by model.
         published_split: the split that the published scores were measured on.
+        published_rows: how many rows that split has as it was published.
+        published_data: whether the rows of the published scores can be had; where not, no data are the same.
         max_length: tokens of a text at most; None leaves it to the encoder.
         ranks_in_graph: whether the protocol looks at the dataset's other splits, too.
         chain_settings: how chains are read, for a protocol that takes a scorer of chains; None for one that
@@ -57,6 +60,8 @@ class Task:
     paper_reference: str
     published_scores: Mapping[str, float] = field(default_factory=dict)
     published_split: str = "test"
+    published_rows: int | None = None
+    published_data: bool = True
     max_length: int | None = None
     ranks_in_graph: bool = False
     chain_settings: ChainSettings | None = None
@@ -67,11 +72,23 @@ class Task:
     companions_by_split: tuple[str, ...] = ()
     development_split: str = ""
     sample_settings: Mapping[str, object] = field(default_factory=dict)
+    build_settings: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def reads_chains(self) -> bool:
         """Whether the protocol takes a scorer of chains."""
         return self.chain_settings is not None
+
+    def published_scores_on(self, split: str, rows: int | None, origin: str | None) -> Mapping[str, float]:
+        """The published scores, where a score was measured on the rows that they were; otherwise none.
+
+        Args:
+            split: the split that was scored.
+            rows: how many rows it has; None where that is not known.
+            origin: `samples`, `local` or `hub`, as `DatasetRecord` has it; None where that is not known.
+        """
+        is_same = (split, rows) == (self.published_split, self.published_rows)
+        return self.published_scores if is_same and self.published_data and origin != "samples" else {}
 
     def choose_split(self, found: Iterable[str], wanted: str | None = None) -> str:
         """The split to score: the one that is wanted, or else the usual one.

@@ -139,12 +139,14 @@ def check_compares_events(task: Task) -> None:
         raise EventformersError(f"{task.name} compares no events; accepted with contexts: {able}")
 
 
-def get_task(name: str) -> Task:
-    """The task of that name.
+def get_task(name: str | Task) -> Task:
+    """The task of that name; a task itself, which may be a variant, is returned as it is.
 
     Raises:
         UnknownNameError: there is no such task.
     """
+    if isinstance(name, Task):
+        return name
     if name not in TASKS:
         raise UnknownNameError("task", name, TASKS)
     return TASKS[name]

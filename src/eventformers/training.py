@@ -10,10 +10,9 @@ from pathlib import Path
 
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.encoders import PACKAGED_ENCODER, resolve_encoder
-from eventformers.errors import DataFormatError, EventformersError
+from eventformers.errors import EventformersError
 from eventformers.evaluated_model import SharedEncoders
 from eventformers.evaluation import evaluate
-from eventformers.evaluation_data import load_task_data
 from eventformers.files import full_disk, output_folder, remove_folder, staged_folder
 from eventformers.hub import push
 from eventformers.induction_models import MentionMemory
@@ -27,12 +26,12 @@ from eventformers.sentence_transformers_files import (
     SENTENCE_TRANSFORMERS_FILES,
     write_sentence_transformers_files,
 )
-from eventformers.tasks import TASKS
 from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER, can_resume, recorded_seed
 from eventformers.trainers.lora import ADAPTER_FOLDER
 from eventformers.trainers.method import load_method
 from eventformers.trainers.run import TrainingRun, resolve_recipe, save_run, train_head
 from eventformers.trainers.stages import write_log
+from eventformers.training_evaluation import ScoredTasks, plan_evaluation
 from eventformers.training_record import write_training_record
 
 FILES_OF_A_MODEL = (
@@ -97,8 +96,9 @@ def train(
         seed: seed of the run; None takes the recipe's, and draws one where it has none.
         device: `cpu` or `cuda`; None takes an accelerator where there is one.
         dtype: `bfloat16` or `float16` for mixed precision; None for float32.
-        evaluation_data: raw files of the evaluation tasks; None takes the bundled samples.
-        tasks: the evaluation tasks; None takes those of the recipe.
+        evaluation_data: raw files of the evaluation tasks, or `samples` for the bundled samples; None takes
+            the held-out splits of `data`, as the recipe's settings make them.
+        tasks: the evaluation tasks; None takes those of the recipe that the evaluation data have rows for.
         create_model_card: write the model card.
         malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
             the first one; None takes the policy in force, `error` where nothing else was set.
@@ -124,11 +124,7 @@ def train(
         if find_device(device).type == "cpu" and device is None and dtype in ("bfloat16", "float16"):
             logger.warning("found no accelerator: %s is computed on the CPU, as with --device cpu", dtype)
         # Now, not after the training.
-        if tasks is None:
-            scored_tasks = _tasks_with_rows(load_method(resolved.method).tasks_of(resolved), evaluation_data)
-        else:
-            scored_tasks = tasks
-            _check_evaluation_data(scored_tasks, evaluation_data)
+        scored = plan_evaluation(resolved, data, evaluation_data, tasks)
         run = train_head(
             resolved,
             encoder=encoder_path,
@@ -150,7 +146,7 @@ def train(
             write_log(run.stages, staging)
             write_training_record(_trained_on(run), staging)
             trained = load_encoder(str(staging), device=device)
-            results = _score(run, trained, scored_tasks, folder, encoder, evaluation_data, device, staging)
+            results = _score(run, trained, scored, folder, encoder, device, staging)
             write_eval_results(results, staging)
             if create_model_card:
                 card = _card(run, folder.name, encoder or PACKAGED_ENCODER, results)
@@ -164,34 +160,6 @@ def _push(run: TrainingRun, folder: Path) -> str:
     asked = run.arguments
     private, revision = bool(asked.hub_private_repo), asked.hub_revision
     return push(folder, str(asked.hub_model_id), private=private, revision=revision).repositories[0].url
-
-
-def _tasks_with_rows(tasks: Sequence[str], data: str | Path | None) -> Sequence[str]:
-    """Those of a method's tasks that the evaluation data have rows for; says which are left out.
-
-    Raises:
-        DataFormatError: a raw file cannot be read.
-        EventformersError: there are rows for none of them.
-    """
-    missing: dict[str, EventformersError] = {}
-    for name in tasks:
-        try:
-            _check_evaluation_data([name], data)
-        except DataFormatError:
-            raise
-        except EventformersError as error:
-            missing[name] = error
-    if missing and len(missing) == len(tasks):
-        raise next(iter(missing.values()))
-    if missing:
-        logger.warning("not scored, without rows in the evaluation data: %s", ", ".join(missing))
-    return [name for name in tasks if name not in missing]
-
-
-def _check_evaluation_data(tasks: Sequence[str], data: str | Path | None) -> None:
-    """Raise what scoring would raise for the data."""
-    for name in tasks:
-        load_task_data(TASKS[name], data)
 
 
 @contextmanager
@@ -218,10 +186,9 @@ def _run_folder(folder: Path) -> Iterator[None]:
 def _score(
     run: TrainingRun,
     trained: EventEncoder,
-    tasks: Sequence[str],
+    scored: ScoredTasks,
     folder: Path,
     encoder: str | None,
-    data: str | Path | None,
     device: str | None,
     output: Path,
 ) -> list[TaskResult]:
@@ -238,7 +205,7 @@ def _score(
             evaluate(
                 trained,
                 task,
-                data=data,
+                data=scored.data,
                 output=output,
                 baseline_encoder=untrained,
                 seed=run.seed,
@@ -246,7 +213,7 @@ def _score(
                 overwrite=True,
                 shared=shared,
             )
-            for task in tasks
+            for task in scored.tasks
         ]
 
 

@@ -85,6 +85,7 @@ class MethodTrainingCase:
             tmp_path_factory.mktemp("runs") / "model",
             recipe=cls.recipe,
             data=raw,
+            evaluation_data="samples",
             encoder=str(tiny_encoder),
             device="cpu",
         )
@@ -248,6 +249,7 @@ class MethodTrainingCase:
             tmp_path / "model",
             recipe=self.recipe,
             data=raw,
+            evaluation_data="samples",
             encoder=str(tiny_encoder),
             lora=True,
             device="cpu",

@@ -37,6 +37,7 @@ def main(folder: Path) -> None:
         folder / "run",
         recipe=request["recipe"],
         data=request["raw"],
+        evaluation_data="samples",
         settings=request["settings"],
         seed=5,
         create_model_card=False,

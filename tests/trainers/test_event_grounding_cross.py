@@ -168,6 +168,7 @@ class TestTraining:
             tmp_path / "cross",
             recipe=RECIPE,
             data=raw,
+            evaluation_data="samples",
             encoder=str(tiny_encoder),
             settings=[*SETTINGS, f"retriever={retriever}"],
             device="cpu",

@@ -1,0 +1,86 @@
+"""What a training run is scored on where nobody says: held-out rows of its own data, never others."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from eventformers.datasets_scripts.base import SAMPLES
+from eventformers.errors import EventformersError
+from eventformers.evaluation_data import load_data
+from eventformers.trainers.method import load_method
+from eventformers.trainers.recipes import Recipe
+from eventformers.trainers.run import resolve_recipe
+from eventformers.training import train
+from eventformers.training_evaluation import plan_evaluation
+
+STORIES = SAMPLES / "chains" / "stories.jsonl"
+
+
+def _recipe(method: str, *settings: str) -> Recipe:
+    return resolve_recipe(load_method(method), "demo", settings, 1)
+
+
+def _events(folder: Path) -> Path:
+    folder.mkdir()
+    words = ["police", "storm", "bank", "doctor", "court", "jury"]
+    rows = [{"events": [[word, "hit", "car"], [word, "saved", "road"]]} for word in words]
+    (folder / "e.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def test_samples_that_were_trained_on_or_asked_for() -> None:
+    tasks = load_method("swcc").tasks
+    plan = plan_evaluation(_recipe("swcc"), None, None)
+    assert ([task.name for task in plan.tasks], plan.data) == ([*tasks], None)
+    plan = plan_evaluation(_recipe("swcc"), STORIES, "samples")
+    assert ([task.name for task in plan.tasks], plan.data) == ([*tasks], None)
+
+
+def test_the_held_out_rows_are_those_of_the_settings_trained_under() -> None:
+    """Under the defaults other documents would be held out, which were trained on."""
+    recipe = _recipe("heterevent", "split_seed=3", "validation_share=0", "test_share=0.3")
+    plan = plan_evaluation(recipe, STORIES, None)
+    assert plan.data == STORIES
+    (mcnc,) = (task for task in plan.tasks if task.name == "mcnc")
+    assert mcnc.build_settings == {"split_seed": 3, "validation_share": 0, "test_share": 0.3}
+    assert load_data(mcnc, plan.data, None).split == "test"
+    assert "validation" not in load_data(mcnc, plan.data, None).splits
+    everything = _recipe("heterevent", "validation_share=0", "test_share=0")
+    assert not plan_evaluation(everything, STORIES, None).tasks
+
+
+def test_stages_with_different_data_leave_nothing_held_out() -> None:
+    recipe = _recipe("heterevent", "graph.split_seed=3")
+    with pytest.raises(EventformersError, match="no rows are held out of all; accepted: --evaluation-data"):
+        plan_evaluation(recipe, STORIES, None)
+    assert plan_evaluation(recipe, STORIES, "samples").tasks
+
+
+def test_data_without_rows_of_a_task_train_without_scores(
+    tiny_encoder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="eventformers"):
+        finished = train(
+            "swcc",
+            tmp_path / "model",
+            recipe="demo",
+            data=_events(tmp_path / "data"),
+            encoder=str(tiny_encoder),
+            settings=("max_steps=1", "shared_word_weight=0"),
+            device="cpu",
+        )
+    assert finished.results == []
+    (told,) = (line for line in caplog.messages if line.startswith("not scored"))
+    assert "data holds no held-out rows of hard_similarity, hard_similarity_extended, transitive" in told
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert "samples" not in card.split("## Results")[-1].split("\n## ")[0]
+    assert not (tmp_path / "model" / "results").exists()
+
+
+def test_data_that_are_asked_for_have_rows(tmp_path: Path) -> None:
+    with pytest.raises(EventformersError, match="no raw file for event_similarity"):
+        plan_evaluation(_recipe("swcc"), None, _events(tmp_path / "data"))
