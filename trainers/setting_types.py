@@ -98,7 +98,7 @@ _NAMES: dict[object, str] = {
 }
 
 
-def _is_of(value: object, annotation: Any) -> bool:
+def _is_of(value: Any, annotation: Any) -> bool:
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
         return any(_is_of(value, part) for part in parts)
