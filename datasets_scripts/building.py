@@ -387,7 +387,8 @@ def _locate(
             _warn_of_other_settings(folder, config, settings)
             return folder
         if not folder.exists() and os.pathsep not in str(data):
-            return _hub_id(str(data))
+            check_data(data)
+            return str(data)
     return build_dataset(builder or _builder_of_config(config), config, data, None, **settings)
 
 
@@ -434,12 +435,15 @@ def _load_parquet(
     return cast("DatasetDict | IterableDatasetDict", loaded)
 
 
-def _hub_id(text: str) -> str:
-    if re.fullmatch(r"[\w.-]+/[\w.-]+", text) and not text.startswith("."):
-        return text
-    raise EventformersError(
-        f"no dataset at {text}; accepted: an existing folder or a Hub id like name/dataset"
-    )
+def check_data(data: DataDir | None) -> None:
+    """Raise `EventformersError` for one place that is neither there nor named like a dataset of the Hub."""
+    if not isinstance(data, (str, Path)) or Path(data).expanduser().exists() or os.pathsep in str(data):
+        return
+    text = str(data)
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", text) or text.startswith("."):
+        raise EventformersError(
+            f"no dataset at {text}; accepted: an existing folder or a Hub id like name/dataset"
+        )
 
 
 def _load_hub(hub_id: str, config: str, streaming: bool) -> DatasetDict | IterableDatasetDict:

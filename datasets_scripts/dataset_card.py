@@ -10,6 +10,8 @@ import yaml
 
 from eventformers.datasets_scripts.base import EventDatasetBuilder, JsonValue, SourceCount, config_names
 from eventformers.datasets_scripts.licenses import hub_licenses
+from eventformers.datasets_scripts.raw_files import parse_yaml
+from eventformers.errors import DataFormatError
 
 Report = Mapping[str, JsonValue]
 
@@ -76,8 +78,8 @@ def read_front_matter(readme: Path) -> dict[str, JsonValue]:
         return {}
     parts = text.split("\n---", 1)
     try:
-        front = yaml.safe_load(parts[0].removeprefix("---"))
-    except yaml.YAMLError:
+        front = parse_yaml(parts[0].removeprefix("---"), readme, "the front matter of a dataset's card")
+    except DataFormatError:
         return {}
     return front if isinstance(front, dict) else {}
 

@@ -15,6 +15,8 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+import yaml
+
 from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.errors import DataFormatError, EventformersError, nearest_name, shown
@@ -165,6 +167,41 @@ def parse_json(
     except ValueError as error:
         raise DataFormatError(path, line, f"JSON that cannot be read ({error})", accepted) from error
     return value
+
+
+class _UniqueKeysLoader(yaml.SafeLoader):
+    """Refuses a key that a mapping has twice, of which YAML would keep the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        mapping = super().construct_mapping(node, deep)
+        if len(mapping) < len(node.value):
+            raise yaml.constructor.ConstructorError(None, None, "a key twice in one mapping", node.start_mark)
+        return mapping
+
+
+def parse_yaml(text: str | bytes, path: Path, accepted: str) -> Any:
+    """The value of a YAML text, in which no content can be lost.
+
+    Args:
+        text: the YAML.
+        path: its file, for errors.
+        accepted: what would be accepted, for errors.
+
+    Raises:
+        DataFormatError: it is no YAML or no UTF-8, is nested too deeply, has a key twice in one mapping, or a
+            date that no calendar has.
+    """
+    try:
+        if isinstance(text, bytes):
+            text = text.decode("utf-8")
+        return yaml.load(text, _UniqueKeysLoader)  # noqa: S506 - a SafeLoader
+    except RecursionError as error:
+        raise DataFormatError(path, None, "YAML that is nested too deeply", accepted) from error
+    except (yaml.YAMLError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        reason = getattr(error, "problem", None) or error
+        found = f"no YAML ({' '.join(str(reason).split())})"
+        raise DataFormatError(path, None if mark is None else mark.line + 1, found, accepted) from error
 
 
 def read_json_values(

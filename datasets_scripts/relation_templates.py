@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import yaml
-
+from eventformers.datasets_scripts.raw_files import parse_yaml
 from eventformers.errors import EventformersError, UnknownNameError, shown
 
 Direction = Literal["forward", "reverse"]
@@ -16,16 +15,6 @@ Direction = Literal["forward", "reverse"]
 DIRECTIONS: tuple[Direction, ...] = ("forward", "reverse")
 
 GRAPHS = ("conceptnet", "atomic")
-
-
-class _UniqueKeysLoader(yaml.SafeLoader):
-    """Refuses a key that a mapping has twice, of which YAML would keep the last."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        mapping = super().construct_mapping(node, deep)
-        if len(mapping) < len(node.value):
-            raise yaml.constructor.ConstructorError(None, None, "a key twice in one mapping", node.start_mark)
-        return mapping
 
 
 _SLOTS: dict[str, str] = {"forward": "{head}", "reverse": "{tail}"}
@@ -169,13 +158,9 @@ def _parts(pattern: str, direction: str) -> tuple[str, str]:
 def _read_templates(file: Path, graph: str) -> dict[str, dict[str, str]]:
     accepted = f"lines like {_EXAMPLE}"
     try:
-        content = yaml.load(file.read_text(encoding="utf-8"), _UniqueKeysLoader)  # noqa: S506 - a SafeLoader
+        content = parse_yaml(file.read_bytes(), file, accepted)
     except OSError as error:
         raise EventformersError(f"cannot read the templates {file}: {error.strerror or error}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        # ValueError: no UTF-8, or a date that no calendar has.
-        reason = " ".join(str(error).split())
-        raise EventformersError(f"{file} is no YAML file ({reason}); accepted: {accepted}") from error
     if not isinstance(content, dict) or not content:
         raise EventformersError(f"{file}: found no relations; accepted: {accepted}")
     templates: dict[str, dict[str, str]] = {}

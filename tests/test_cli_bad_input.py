@@ -74,8 +74,8 @@ MICO_SETTINGS = {
     "templates=missing.yaml": "missing.yaml",
 }
 RECIPES = {
-    "no YAML": (b"model: [1", "is not YAML"),
-    "no UTF-8": (b"\xff", "is not YAML"),
+    "no YAML": (b"model: [1", "found no YAML"),
+    "no UTF-8": (b"\xff", "found no YAML"),
     "unknown key": (b"modle: {}", "Did you mean 'model'"),
     "list": (b"- a", "accepted: a mapping"),
     "section": (b"model: 3", "section model: found 3; accepted: a mapping"),

@@ -20,10 +20,20 @@ def test_a_long_value_is_truncated() -> None:
 
 
 def test_a_value_that_cannot_be_printed_is_named_by_its_type() -> None:
+    assert shown(10**10_000) == "a int that cannot be printed"
+
+
+def test_of_a_container_parts_are_printed() -> None:
     deep: list[object] = []
     for _ in range(100_000):
         deep = [deep]
-    assert shown(deep) == "a list that cannot be printed"
+    assert shown(deep) == "[[[[[...]]]]]"
+    # As YAML's references build it: 2 to the power of 60 leaves.
+    wide: list[object] = ["leaf"]
+    for _ in range(60):
+        wide = [wide, wide]
+    assert len(shown(wide)) < SHOWN_CHARACTERS + 40
+    assert shown({"a": 1, "b": ["c"]}) == "{'a': 1, 'b': ['c']}"
 
 
 def test_half_of_a_surrogate_pair_can_be_written() -> None:

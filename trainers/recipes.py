@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from eventformers.errors import EventformersError, UnknownNameError, shown
+from eventformers.datasets_scripts.raw_files import parse_yaml
+from eventformers.errors import DataFormatError, EventformersError, UnknownNameError, shown
 
 RECIPES_FOLDER = Path(__file__).parent / "recipes"
 SECTIONS = ("model", "data", "views", "training")
@@ -66,10 +65,7 @@ def _read(method: str, name: str) -> dict[str, Any]:
     path = RECIPES_FOLDER / method / f"{name}.yaml" if not name.endswith((".yaml", ".yml")) else Path(name)
     if not path.is_file():
         raise UnknownNameError(f"recipe of {method}", name, list_recipes(method))
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise EventformersError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+    content = parse_yaml(path.read_bytes(), path, "a mapping of settings")
     if not isinstance(content, dict):
         raise EventformersError(f"{path}: found {type(content).__name__}; accepted: a mapping of settings")
     known = {entry.name for entry in fields(Recipe)} - {"name", "changed"} | {"extends"}
@@ -238,9 +234,9 @@ def _split(setting: str) -> tuple[str, str]:
 
 def _read_value(text: str) -> Any:
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise EventformersError(f"--set received the value {shown(text)}, which is not YAML") from error
+        value = parse_yaml(text, Path("--set"), "YAML")
+    except DataFormatError as error:
+        raise EventformersError(f"--set received the value {shown(text)}: {error.found}") from error
     # YAML 1.1 reads 1e-5, without a point, as text.
     if isinstance(value, str):
         try:

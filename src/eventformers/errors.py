@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import reprlib
 import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -23,15 +24,22 @@ def shown(value: object) -> str:
         value: any value; one that cannot be printed is named by its type.
     """
     try:
-        text = repr(value)
+        # Containers in parts: the whole of one that refers to its own parts many times fills the memory.
+        text = repr(value) if isinstance(value, (str, bytes, int, float)) else _PARTS.repr(value)
     except (RecursionError, ValueError):
-        # Values nested too deeply, and integers of more digits than Python prints.
+        # Integers of more digits than Python prints.
         return f"a {type(value).__name__} that cannot be printed"
     # Lone surrogates cannot be written to a terminal.
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     if len(text) <= SHOWN_CHARACTERS:
         return text
     return f"{text[:SHOWN_CHARACTERS]}… ({len(text):,} characters)"
+
+
+_PARTS = reprlib.Repr()
+_PARTS.maxlevel = 4
+_PARTS.maxdict = _PARTS.maxlist = _PARTS.maxtuple = _PARTS.maxset = 12
+_PARTS.maxstring = _PARTS.maxother = _PARTS.maxlong = SHOWN_CHARACTERS
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:

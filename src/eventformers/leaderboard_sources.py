@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-import yaml
 from huggingface_hub import EvalResult, EvalResultEntry, parse_eval_result_entries
 from huggingface_hub.repocard_data import model_index_to_eval_results
 
 from eventformers.datasets_scripts.dataset_card import read_front_matter
+from eventformers.datasets_scripts.raw_files import parse_yaml
 from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.results import NO_START, TaskResult, read_notes, read_result
 from eventformers.tasks import TASKS
@@ -262,13 +262,13 @@ def _reading(settings: Mapping[str, object]) -> str:
 
 
 def _entries(path: Path) -> list[EvalResultEntry]:
+    accepted = "a list of entries with dataset (id and task_id) and value, as the Hub has them"
     try:
-        return parse_eval_result_entries(yaml.safe_load(path.read_text(encoding="utf-8")))
+        return parse_eval_result_entries(parse_yaml(path.read_bytes(), path, accepted))
     except OSError as error:
         raise EventformersError(f"cannot read {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         found = f"{type(error).__name__}: {error}"
-        accepted = "a list of entries with dataset (id and task_id) and value, as the Hub has them"
         raise DataFormatError(path, None, found, accepted) from error
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from eventformers.datasets_scripts.building import check_data
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluation_data import load_data
 from eventformers.task import Task
@@ -54,6 +55,7 @@ def plan_evaluation(
         EventformersError: tasks or evaluation data are asked for, and there are no rows.
     """
     scored = data if evaluation_data is None else None if evaluation_data == SAMPLES else evaluation_data
+    check_data(scored)
     method = load_method(recipe.method)
     chosen = [get_task(name) for name in (method.tasks_of(recipe) if tasks is None else tasks)]
     if tasks is None and data is not None and str(scored) == str(data):
