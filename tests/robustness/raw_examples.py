@@ -91,7 +91,7 @@ EXAMPLES: dict[str, dict[str, bytes]] = {
     "extracted": {
         "news.jsonl.gz": gzip.compress(
             _json_lines(
-                {"id": "a", "events": [["s", 0, "dog", "bites", "man", "bite", False, False]] * 3},
+                {"id": "a", "events": [[0, 5, "dog", "bites", "man", "bite", False, False]] * 3},
                 {
                     "id": "b",
                     "protagonist": "man",

@@ -11,6 +11,8 @@ from tests.robustness.readers import Target, targets, try_target
 from eventformers.datasets_scripts.malformed import MALFORMED_POLICIES
 from eventformers.errors import EventformersError
 
+CASES = 6
+
 
 @pytest.mark.parametrize("target", targets(), ids=lambda target: target.name)
 def test_the_unchanged_files_are_read(target: Target, tmp_path: Path) -> None:
@@ -22,6 +24,13 @@ def test_the_unchanged_files_are_read(target: Target, tmp_path: Path) -> None:
         rows, lost = target.read(tmp_path, policy)
         assert rows > 0
         assert lost == 0
+
+
+@pytest.mark.parametrize("target", targets(), ids=lambda target: target.name)
+def test_mutated_files_are_read_or_refused(target: Target) -> None:
+    tally = try_target(target, CASES, seed=16)
+    assert tally.tries == CASES
+    assert tally.findings == []
 
 
 @pytest.mark.parametrize(
