@@ -58,7 +58,7 @@ def commands(inputs: Path, encoder: Path) -> list[Command]:
         inputs: an empty folder for what they read.
         encoder: a tiny encoder.
     """
-    _write_inputs(inputs, encoder)
+    _write_inputs(inputs)
     built = {"--model": str(encoder), "--device": "cpu"}
     model = [word for pair in built.items() for word in pair]
 
@@ -72,7 +72,7 @@ def commands(inputs: Path, encoder: Path) -> list[Command]:
         Command(
             "leaderboard --html",
             lambda place, number: [
-                *("leaderboard", str(inputs / f"results-{number}"), "--html", str(place / "board.html"))
+                *("leaderboard", str(_results(inputs, encoder, number)), "--html", str(place / "board.html"))
             ],
         ),
         Command(
@@ -214,7 +214,7 @@ def outcome(folder: Path) -> dict[str, str]:
     return found
 
 
-def _write_inputs(folder: Path, encoder: Path) -> None:
+def _write_inputs(folder: Path) -> None:
     words = product(("police", "company", "judge"), ("arrested", "bought"), ("thief", "house"))
     mentions = [f"the {who} {what} a {whom}" for who, what, whom in words]
     (folder / "mentions.txt").write_text("\n".join(mentions) + "\n")
@@ -233,9 +233,15 @@ def _write_inputs(folder: Path, encoder: Path) -> None:
         for path in raw.iterdir():
             lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
             path.write_text("".join(lines[number:]), encoding="utf-8")
+
+
+def _results(folder: Path, encoder: Path, number: int) -> Path:
+    """Results of a plain encoder, measured where they are first asked for."""
+    place = folder / f"results-{number}"
+    if not place.exists():
         pooling = ("mean", "cls")[number - 1]
-        results = str(folder / f"results-{number}")
-        run_command(["evaluate", str(encoder), *_TASK, "-o", results, "--pooling", pooling])
+        run_command(["evaluate", str(encoder), *_TASK, "-o", str(place), "--pooling", pooling])
+    return place
 
 
 def _parser(folder: Path) -> Path:

@@ -11,11 +11,20 @@ import gc
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from tests.robustness.commands import Command, commands, outcome, run_command, tiny_encoder, watched
+from tests.robustness.commands import (
+    Arguments,
+    Command,
+    commands,
+    outcome,
+    run_command,
+    tiny_encoder,
+    watched,
+)
 from tests.robustness.tally import Tally
 
 from eventformers.errors import EventformersError
@@ -60,43 +69,56 @@ class Trial:
     def __init__(self, command: Command, folder: Path) -> None:
         self.command, self.folder = command, folder
         self.place = folder / "out"
-        run_command(command.arguments(self.place, 1))
+        self.again = command.arguments(self.place, 2)
+        self.execute(command.arguments(self.place, 1))
         shutil.copytree(self.place, folder / "old", symlinks=True)
         self.old = outcome(self.place)
-        counting = Faults(None, "")
+        started, counting = time.monotonic(), Faults(None, "")
         with watched(self.place, counting):
-            run_command(command.arguments(self.place, 2))
-        self.changes, self.new = counting.changes, outcome(self.place)
+            self.execute(self.again)
+        self.seconds, self.changes = time.monotonic() - started, counting.changes
+        self.new = outcome(self.place)
         if self.new == self.old:
             raise ValueError(f"{command.name}: both generations are the same")
 
-    def run(self, at: int, way: str) -> tuple[bool, str | None]:
-        """Whether the command succeeded in spite of a fault, and what was wrong; None where nothing was."""
+    def execute(self, arguments: Arguments) -> None:
+        """Run a command to its end."""
+        run_command(arguments)
+
+    def reset(self) -> None:
+        """Put the output of the first generation in place."""
         shutil.rmtree(self.place)
         shutil.copytree(self.folder / "old", self.place, symlinks=True)
-        again = self.command.arguments(self.place, 2)
+
+    def run(self, at: int, way: str) -> tuple[bool, str | None]:
+        """Whether the command succeeded in spite of a fault, and what was wrong; None where nothing was."""
+        self.reset()
         worked = True
         try:
             with watched(self.place, Faults(at, way)):
-                run_command(again)
+                self.execute(self.again)
         except Killed:
             worked = False
         except Exception as error:
             worked = False
             if describe_fault(error) is None:
                 return False, f"{type(error).__name__}: {error}"
-        # Locks of the dead are released by the system; here with what holds them.
+        # The system releases the locks of the dead; here they go with what holds them.
         gc.collect()
+        return worked, self.after_fault()
+
+    def after_fault(self) -> str | None:
+        """What is wrong after a fault: with the output, or with the command run again; None where nothing."""
         if (found := self.found()) is not None:
-            return worked, found
+            return found
         try:
-            run_command(again)
+            self.execute(self.again)
         except BaseException as error:
-            return worked, f"the command run again: {type(error).__name__}: {error}"
+            return f"the command run again: {type(error).__name__}: {error}"
         if not self.is_new():
-            return worked, "the command run again left another output than a first run"
+            return "the command run again left another output than a first run"
         hidden = sorted(path.name for path in self.place.glob(".*") if path.name != ".eval_results")
-        return worked, f"left behind: {', '.join(hidden)}" if hidden else None
+        return f"left behind: {', '.join(hidden)}" if hidden else None
 
     def found(self) -> str | None:
         """What is wrong with the output as it is; None where it is whole or refused."""

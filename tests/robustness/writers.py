@@ -43,13 +43,12 @@ class Pause:
 
 def try_pair(trial: Trial, at: int) -> str | None:
     """Start a command while the same one waits before a change; what was wrong, None where nothing was."""
-    shutil.rmtree(trial.place)
-    shutil.copytree(trial.folder / "old", trial.place, symlinks=True)
+    trial.reset()
     pause, faults = Pause(at), list[BaseException]()
 
     def first() -> None:
         try:
-            run_command(trial.command.arguments(trial.place, 2))
+            run_command(trial.again)
         except BaseException as error:
             faults.append(error)
         finally:
@@ -61,7 +60,7 @@ def try_pair(trial: Trial, at: int) -> str | None:
         pause.thread.start()
         pause.reached.wait()
         try:
-            run_command(trial.command.arguments(trial.place, 1))
+            run_command(trial.again)
             finding = "the second wrote, too"
         except EventformersError as error:
             if f"is being written to by process {os.getpid()}, which started at" not in str(error):
