@@ -78,6 +78,10 @@ RECIPES = {
     "no UTF-8": (b"\xff", "found no YAML"),
     "unknown key": (b"modle: {}", "Did you mean 'model'"),
     "list": (b"- a", "accepted: a mapping"),
+    "extends another folder": (b"extends: ../mico/demo", "unknown recipe of swcc '../mico/demo'"),
+    "extends a list": (b"extends: [demo]", "unknown recipe of swcc"),
+    "extends a long name": (b"extends: " + b"a" * 5_000, "unknown recipe of swcc"),
+    "key twice": (b"model: {}\nmodel: {}", "found no YAML (a key twice"),
     "section": (b"model: 3", "section model: found 3; accepted: a mapping"),
 }
 

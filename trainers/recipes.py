@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
@@ -62,9 +63,11 @@ def list_recipes(method: str) -> list[str]:
 
 
 def _read(method: str, name: str) -> dict[str, Any]:
-    path = RECIPES_FOLDER / method / f"{name}.yaml" if not name.endswith((".yaml", ".yml")) else Path(name)
-    if not path.is_file():
-        raise UnknownNameError(f"recipe of {method}", name, list_recipes(method))
+    known_names = list_recipes(method)
+    is_file = isinstance(name, str) and name.endswith((".yaml", ".yml")) and os.path.isfile(name)
+    if not is_file and name not in known_names:
+        raise UnknownNameError(f"recipe of {method}", str(name), known_names)
+    path = Path(name) if is_file else RECIPES_FOLDER / method / f"{name}.yaml"
     content = parse_yaml(path.read_bytes(), path, "a mapping of settings")
     if not isinstance(content, dict):
         raise EventformersError(f"{path}: found {type(content).__name__}; accepted: a mapping of settings")
@@ -141,13 +144,13 @@ def load_recipe(method: str, name: str) -> Recipe:
     content = _read(method, name)
     seen = {name}
     while (base := content.pop("extends", None)) is not None:
-        if base in seen:
+        if isinstance(base, str) and base in seen:
             raise EventformersError(f"recipe {name} extends itself through {base}")
-        seen.add(base)
         # What a recipe expects is its own: another setting gives another score.
         inherited = {
             key: value for key, value in _read(method, base).items() if key not in ("expected", "note")
         }
+        seen.add(base)
         content = _merge(inherited, content)
     return Recipe(**{"method": method, **content, "name": Path(name).stem})
 
