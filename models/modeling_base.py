@@ -120,6 +120,21 @@ class EventPreTrainedModel(PreTrainedModel):
         """The pretrained encoders that the model is over; each has token embeddings of its own."""
         return [self.base_model.encoder]
 
+    def embed_text_alone(self, **inputs):
+        """Refuse to embed a text alone; sentence-transformers calls this if a model reads more than that.
+
+        Args:
+            **inputs: what is given of the text.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(
+            f"a {self.config.model_type} model reads more than a text, such as the roles of an event, its "
+            "trigger or a pair of texts, which sentence-transformers does not give it; accepted: "
+            "eventformers.encode, or the model's own pipeline"
+        )
+
     def save_pretrained(self, save_directory, **kwargs):
         """Save weights, code and a configuration that names the class of every Auto class and pipeline.
 

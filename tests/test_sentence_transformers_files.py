@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny import save_tiny_bi_encoder
-from transformers import AutoTokenizer
+from tiny import save_tiny_bi_encoder, save_tiny_cross_encoder
+from transformers import AutoModel, AutoTokenizer
 
 import eventformers
 from eventformers.files import staged_folder
@@ -128,20 +128,32 @@ def test_the_example_of_the_card(folders: dict[str, Path], name: str) -> None:
         np.testing.assert_allclose(scope["embeddings"], expected, rtol=0, atol=1e-5)
 
 
+def _refused(folder: Path) -> None:
+    """Check that sentence-transformers refuses the model; without files it would give other vectors."""
+    model, tokenizer = AutoModel.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    write_sentence_transformers_files(model, tokenizer, folder)
+    loaded = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+    with pytest.raises(ValueError, match=r"reads more than a text.*accepted: eventformers\.encode"):
+        loaded.encode(TEXTS)
+
+
 @pytest.mark.parametrize("trigger_input", ["marked", "span", "marked_span"])
-def test_a_model_that_reads_triggers_is_left_out(
+def test_a_model_that_reads_triggers_is_refused(
     tiny_encoder: Path, tmp_path: Path, trigger_input: str
 ) -> None:
     model = eventformers.EventTypeInductionModel.from_encoder(str(tiny_encoder), trigger_input=trigger_input)
     assert not loads_as_sentence_transformer(model.config.to_dict())
-    write_sentence_transformers_files(model, AutoTokenizer.from_pretrained(tiny_encoder), tmp_path)
-    assert not list(tmp_path.iterdir())
+    model.save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(tmp_path)
+    _refused(tmp_path)
 
 
-def test_a_model_of_chains_is_left_out(tiny_heterevent: Path, tmp_path: Path) -> None:
-    encoder = load_encoder(tiny_heterevent, device="cpu")
-    write_sentence_transformers_files(encoder.model, encoder.tokenizer, tmp_path)
-    assert not list(tmp_path.iterdir())
+def test_a_model_of_chains_is_refused(tiny_heterevent: Path, tmp_path: Path) -> None:
+    _refused(Path(shutil.copytree(tiny_heterevent, tmp_path / "chains")))
+
+
+def test_a_model_of_pairs_is_refused(tiny_encoder: Path, tmp_path: Path) -> None:
+    _refused(save_tiny_cross_encoder(tiny_encoder, tmp_path / "cross"))
 
 
 def test_nothing_of_an_earlier_model_stays(folders: dict[str, Path], tmp_path: Path) -> None:

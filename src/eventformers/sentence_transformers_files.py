@@ -55,16 +55,20 @@ def loads_as_sentence_transformer(config: Mapping[str, object]) -> bool:
 def write_sentence_transformers_files(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path
 ) -> None:
-    """Write what sentence-transformers reads; nothing for a model that it cannot read.
+    """Write what sentence-transformers reads; for a model that it cannot read, what refuses its texts.
+
+    Without any files it would pool the model's token vectors, which are not the vectors of `encode`.
 
     Args:
         model: the model under any head.
         tokenizer: its tokenizer.
         folder: where the model is saved.
     """
-    if not loads_as_sentence_transformer(model.config.to_dict()):
-        return
     limit = longest_input(tokenizer, model.config.encoder_config)
+    if not loads_as_sentence_transformer(model.config.to_dict()):
+        _write_modules(folder, {"": _TRANSFORMER}, similarity="cosine")
+        _write_transformer(folder, "embeddings", "sentence_embedding", limit, method="embed_text_alone")
+        return
     if isinstance(model, EventGroundingModel):
         _write_towers(model, tokenizer, limit, folder)
         return
@@ -169,11 +173,12 @@ def _write_transformer(
     feature: str,
     limit: int,
     model_settings: Mapping[str, bool] | None = None,
+    method: str = "forward",
 ) -> None:
-    """Write which field of the model's output becomes which feature, and the tokens of a text at most."""
+    """Write which field of a method's output becomes which feature, and the tokens of a text at most."""
     settings: dict[str, object] = {
         "transformer_task": "feature-extraction",
-        "modality_config": {"text": {"method": "forward", "method_output_name": field}},
+        "modality_config": {"text": {"method": method, "method_output_name": field}},
         "module_output_name": feature,
         "processor_kwargs": {"model_max_length": limit},
     }

@@ -24,7 +24,10 @@ from tiny import save_tiny_bi_encoder, save_tiny_cross_encoder
 from eventformers import build_dataset, encode
 from eventformers.loads import Published, published
 from eventformers.reference_tables import table
-from eventformers.sentence_transformers_files import write_sentence_transformers_files
+from eventformers.sentence_transformers_files import (
+    loads_as_sentence_transformer,
+    write_sentence_transformers_files,
+)
 
 REPOSITORY = Path(__file__).parents[2]
 PAGE = REPOSITORY / "docs" / "loading.md"
@@ -93,7 +96,7 @@ def save_model(name: str, encoder: Path, folder: Path) -> tuple[Asked, dict[str,
         expected[task] = {"task": task, "answer": answer}
     expected["pipeline"] = expected[case.config_class.pipeline_tasks[0]]
     write_sentence_transformers_files(head.base_model, tokenizer, folder)
-    if (folder / "modules.json").is_file():
+    if loads_as_sentence_transformer(head.config.to_dict()):
         expected["SentenceTransformer"] = encode(folder, SENTENCES, device="cpu").tolist()
     head.name_or_path = asked["repository"]
     torch.manual_seed(1)
