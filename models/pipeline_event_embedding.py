@@ -7,6 +7,7 @@ import torch
 from transformers.pipelines.base import Pipeline
 
 from .event_tokens import ROLES, longest_input, role_masks, text_of, word_index
+from .loaded_files import check_loaded
 
 
 class EventReader:
@@ -19,6 +20,10 @@ class EventReader:
     model: Any
     tokenizer: Any
     device: torch.device
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        check_loaded(self.model, self.tokenizer)
 
     @property
     def reads_roles(self) -> bool:

@@ -8,6 +8,7 @@ from transformers.pipelines.base import ChunkPipeline
 
 from .event_tokens import checked_list, checked_mapping, checked_text, longest_input, shown
 from .grounding_tokens import EventText, GroundingTokens, MentionText, pair_row
+from .loaded_files import check_loaded
 from .pipeline_event_embedding import in_order
 
 _ACCEPTED = (
@@ -27,6 +28,7 @@ class EventGroundingPipeline(ChunkPipeline):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
+        check_loaded(self.model, self.tokenizer)
         config = self.model.config
         if not hasattr(config, "mention_tokens"):
             raise ValueError(

@@ -7,6 +7,7 @@ import torch
 from transformers.pipelines.base import Pipeline
 
 from .event_tokens import checked_list, checked_text, longest_input, shown
+from .loaded_files import check_loaded
 from .mention_tokens import NO_TRIGGER, TRIGGER_MARKERS, Mention, mark_trigger
 
 try:
@@ -26,6 +27,7 @@ class EventTypeInductionPipeline(Pipeline):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
+        check_loaded(self.model, self.tokenizer)
         config = self.model.config
         if not hasattr(config, "trigger_input"):
             raise ValueError(f"found a model of the type {config.model_type}; accepted: event_type_induction")

@@ -175,7 +175,7 @@ def test_vectors_that_are_not_finite_are_said(run_folder, raw_folder, tmp_path):
     head = SwccForPreTraining.from_pretrained(run_folder)
     head.prototypes.weight.data[0, 0] = float("nan")
     head.save_pretrained(run_folder)
-    with pytest.raises(EventformersError, match="not finite"):
+    with pytest.raises(EventformersError, match=r"prototypes\.weight are NaN or infinite"):
         plot_prototypes(run_folder, tmp_path / "p.png", data=raw_folder)
 
 

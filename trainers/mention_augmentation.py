@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 import datasets
 import numpy as np
 import torch
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers import AutoModelForSeq2SeqLM
 
 from eventformers.errors import EventformersError, shown
 from eventformers.files import write_text
+from eventformers.inference.loading import faults_told, load_config, load_whole
+from eventformers.inference.tokenizer_loading import load_tokenizer
 from eventformers.locks import one_writer
 from eventformers.models.mention_tokens import NO_TRIGGER, Mention
 from eventformers.trainers.tokenising import tokenise
@@ -222,13 +224,14 @@ class Translator:
 
     def __init__(self, name: str) -> None:
         try:
-            self.tokenizer = AutoTokenizer.from_pretrained(name)
-            self.model: Any = AutoModelForSeq2SeqLM.from_pretrained(name, use_safetensors=True).eval()
-        except (OSError, ValueError, ImportError) as error:
+            with faults_told(name):
+                self.tokenizer = load_tokenizer(name, load_config(name))
+                self.model: Any = load_whole(AutoModelForSeq2SeqLM, name).eval()
+        except EventformersError as error:
             raise EventformersError(
                 f"cannot load the translation model {shown(name)}; accepted: id or folder of a "
                 "sequence-to-sequence model in safetensors; Marian's tokenizers need the package "
-                f"sentencepiece: {' '.join(str(error).split())[:300]}"
+                f"sentencepiece: {error}"
             ) from error
         self.model.to("cuda" if torch.cuda.is_available() else "cpu")
         self.max_tokens = min(int(self.tokenizer.model_max_length), _MAX_TOKENS)

@@ -12,13 +12,20 @@ from typing import Any, cast
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
-from safetensors import SafetensorError
 from torch import nn
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 from transformers.trainer_utils import set_seed
 
 from eventformers.datasets_scripts.licenses import UNSPECIFIED, is_open
-from eventformers.errors import EventformersError, UnknownNameError, shown
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.inference.loading import (
+    faults_told,
+    first_sentence,
+    load_config,
+    load_whole,
+    start_from_encoder,
+)
+from eventformers.inference.tokenizer_loading import load_tokenizer
 from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.base import EventTrainer
@@ -138,7 +145,8 @@ def train_stage(
     # Before the data, which may take minutes: a share that is not accepted is told at once.
     if (dropout := recipe.training.get("encoder_dropout")) is not None:
         set_dropout(model.text_encoders(), dropout)
-    tokenizer = AutoTokenizer.from_pretrained(options.encoder)
+    with faults_told(options.encoder):
+        tokenizer = load_tokenizer(options.encoder, load_config(options.encoder))
     prepared = method.prepare(recipe, options.data, tokenizer, model, options.seed)
     has_validation = prepared.validation is not None
     arguments = _make_arguments(recipe, stage.folder, options, has_validation)
@@ -211,7 +219,8 @@ def train_stage(
         average_with_start(trained, arguments.start_weight_share)
         adapter = Adapter.of(trained)
         if earlier is not None:
-            adapter = adapter.after(earlier / ADAPTER_FOLDER)
+            with faults_told(str(earlier / ADAPTER_FOLDER)):
+                adapter = adapter.after(earlier / ADAPTER_FOLDER)
         trained = trained.merge_and_unload()
     elif start is not None:
         start.average_into(_encoders(trained), arguments.start_weight_share)
@@ -266,38 +275,30 @@ def _accepted_fields() -> Iterator[None]:
 
 
 def _build_head(method: Method, encoder: str, recipe: Recipe) -> EventPreTrainedModel:
-    try:
+    with faults_told(encoder):
+        load_config(encoder)
         with _accepted_fields():
-            head = method.head_class.from_encoder(encoder, **recipe.model)
-    except (OSError, SafetensorError) as error:
-        raise EventformersError(
-            f"cannot load the encoder {shown(encoder)}: {' '.join(str(error).split())[:300]}"
-        ) from error
-    for name, weights in head.state_dict().items():
-        if count := int((~weights.isfinite()).sum()):
-            raise EventformersError(
-                f"the encoder {shown(encoder)} has {count} numbers in {name} that are NaN or infinite; "
-                "accepted: finite weights"
-            )
-    return head
+            return cast(EventPreTrainedModel, start_from_encoder(method.head_class, encoder, **recipe.model))
 
 
 def _continue_head(method: Method, folder: Path, recipe: Recipe) -> EventPreTrainedModel:
     """The head that a stage left, under the configuration of the next."""
-    with _accepted_fields():
-        config = method.config_class.from_pretrained(folder, **recipe.model)
+    with faults_told(str(folder)):
+        load_config(str(folder))
+        with _accepted_fields():
+            config = method.config_class.from_pretrained(folder, **recipe.model)
         try:
-            return method.head_class.from_pretrained(folder, config=config, dtype=torch.float32).train()
+            head = load_whole(method.head_class, str(folder), config=config, dtype=torch.float32)
         except RuntimeError as error:
             raise EventformersError(
                 f"{folder} holds weights of other sizes; accepted: the same sizes in every stage: "
                 f"{' '.join(str(error).split())[:300]}"
             ) from error
-        except (OSError, SafetensorError) as error:
-            reason = " ".join(str(error).split())[:300]
+        except (EventformersError, OSError, ValueError) as error:
             raise EventformersError(
-                f"{folder} is damaged ({reason}); remove it to train that stage again"
+                f"{folder} is damaged ({first_sentence(error)}); remove it to train that stage again"
             ) from error
+    return cast(EventPreTrainedModel, head).train()
 
 
 def _trains_on_cpu(device: str | None) -> bool:

@@ -117,20 +117,16 @@ def _environment(home: Path, endpoint: str, token: str | None, online: bool) -> 
 
 def _show_model(asked: Asked) -> Any:
     import torch
-    from transformers import AutoModel, AutoTokenizer
+    from transformers import AutoModel
 
-    from eventformers.inference.loading import faults_told, load_config
+    from eventformers.inference.loading import faults_told, load_config, load_whole
+    from eventformers.inference.tokenizer_loading import load_tokenizer
 
-    source = asked["source"]
-    where: dict[str, Any] = {"revision": asked["revision"]} if asked["revision"] else {}
+    source, revision = asked["source"], asked["revision"] or None
     with faults_told(source):
-        load_config(source, asked["revision"])
-        tokenizer = AutoTokenizer.from_pretrained(source, **where)
-        model, report = AutoModel.from_pretrained(
-            source, output_loading_info=True, use_safetensors=True, **where
-        )
-    if report["missing_keys"]:
-        raise ValueError(f"weights are missing, among them {', '.join(sorted(report['missing_keys'])[:3])}")
+        config = load_config(source, revision)
+        tokenizer = load_tokenizer(source, config, revision)
+        model = load_whole(AutoModel, source, revision=revision)
     inputs = tokenizer(PROBE_TEXT, return_tensors="pt")
     with torch.inference_mode():
         output = model.eval()(**{name: inputs[name] for name in ("input_ids", "attention_mask")})

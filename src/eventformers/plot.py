@@ -26,6 +26,7 @@ from eventformers.errors import EventformersError
 from eventformers.figures import check_suffix, one_picture, write_figure
 from eventformers.files import write_text
 from eventformers.inference.encode import load_encoder
+from eventformers.inference.loading import faults_told, load_whole
 from eventformers.model_cards.markdown import cell, table
 
 NEAREST = 5
@@ -101,7 +102,6 @@ def plot_prototypes(
                 f"{data or 'the samples'}: found {len(events)} distinct events; accepted: 3 or more"
             )
         vectors = encoder.encode(events, normalize=True)
-        _require_finite(vectors, encoder.name)
         texts = [event_text(event) for event in events]
         cosines = vectors @ prototypes.T
         members = cosines.argmax(axis=1)
@@ -182,18 +182,16 @@ def _events(documents: Dataset) -> Iterable[Event]:
 
 def _load_prototypes(run: str) -> Array:
     """The model's prototypes, scaled to length 1, `(M, d)`."""
-    try:
-        head, report = AutoModelForPreTraining.from_pretrained(
-            run, output_loading_info=True, use_safetensors=True
-        )
-    except (OSError, ValueError) as error:
-        raise EventformersError(_without_prototypes(run)) from error
+    with faults_told(run):
+        try:
+            head = load_whole(AutoModelForPreTraining, run)
+        except (OSError, ValueError) as error:
+            raise EventformersError(_without_prototypes(run)) from error
     layer = getattr(head, "prototypes", None)
-    if layer is None or any("prototypes" in key for key in report["missing_keys"]):
+    if layer is None:
         raise EventformersError(_without_prototypes(run))
     _warn_untrained(head, run)
     prototypes = layer.weight.detach().float().cpu().numpy()
-    _require_finite(prototypes, run)
     return prototypes / np.maximum(np.linalg.norm(prototypes, axis=1, keepdims=True), 1e-12)
 
 
@@ -208,14 +206,6 @@ def _warn_untrained(head: PreTrainedModel, run: str) -> None:
     if getattr(head.config, "cluster_weight", 1) == 0:
         warnings.warn(
             f"{run} was trained with cluster_weight=0: its prototypes are random directions", stacklevel=3
-        )
-
-
-def _require_finite(vectors: Array, name: str) -> None:
-    if not np.isfinite(vectors).all():
-        raise EventformersError(
-            f"{name}: gives vectors that are not finite, so its training failed; train it again with a lower "
-            "learning rate"
         )
 
 

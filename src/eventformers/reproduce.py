@@ -10,8 +10,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
-from transformers import AutoConfig
-
 from eventformers.baselines.chain_baselines import CHAIN_BASELINES, load_training_chains
 from eventformers.baselines.knowledge_graph_embeddings import METHODS as EMBEDDINGS
 from eventformers.datasets_scripts.building import built_report, load_built
@@ -19,9 +17,9 @@ from eventformers.datasets_scripts.chain_settings import CHAIN_SETTINGS
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint, joint_fingerprint
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.encoders import resolve_encoder
-from eventformers.errors import DataFormatError, EventformersError, shown
+from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluation_data import load_task_data
-from eventformers.inference.loading import folder_revision, model_revision
+from eventformers.inference.loading import faults_told, folder_revision, load_config, model_revision
 from eventformers.locks import one_writer
 from eventformers.paper_tables import get_table
 from eventformers.reproduced_comparison import compare_rows
@@ -472,12 +470,8 @@ def _encoder_identity(encoder: str | None) -> str:
     source = resolve_encoder(encoder)
     if Path(source).is_dir():
         return folder_revision(Path(source))
-    try:
-        AutoConfig.from_pretrained(source)
-    except (OSError, ValueError) as error:
-        raise EventformersError(
-            f"cannot load the encoder {shown(source)}: {' '.join(str(error).split())[:300]}"
-        ) from error
+    with faults_told(source):
+        load_config(source)
     return f"{source}@{model_revision(source)}"
 
 

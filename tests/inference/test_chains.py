@@ -95,7 +95,7 @@ def test_every_distinct_event_is_encoded_once(encoder, monkeypatch):
     def counting(self, rows, inputs, apply, **options):
         def counted(model, tensors, positions):
             sizes.append(len(tensors["input_ids"]))
-            apply(model, tensors, positions)
+            return apply(model, tensors, positions)
 
         pass_through(self, rows, inputs, counted, **options)
 

@@ -19,23 +19,25 @@ from typing import cast
 
 import numpy as np
 import torch
-from huggingface_hub.errors import HfHubHTTPError
 from rich.console import Console
 from rich.progress import Progress
-from safetensors import SafetensorError
-from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
 
 from eventformers.baselines.measuring import open_task
 from eventformers.encoders import resolve_encoder
 from eventformers.errors import EventformersError, shown
 from eventformers.inference.length_batches import equal_length_batches
 from eventformers.inference.loading import (
+    faults_told,
     find_device,
     find_dtype,
     first_sentence,
     folder_name,
+    load_config,
+    load_whole,
     model_revision,
 )
+from eventformers.inference.tokenizer_loading import load_tokenizer
 from eventformers.models.event_tokens import longest_input
 from eventformers.protocols import ProtocolOutput, Row, choices_output, read_question
 from eventformers.results import TaskResult
@@ -167,22 +169,16 @@ def load_masked_language_model(
     chosen_dtype, chosen_device = find_dtype(dtype), find_device(device)
     source = resolve_encoder(name_or_path)
     folder = Path(source) if Path(source).is_dir() else None
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(source)
-        model, report = AutoModelForMaskedLM.from_pretrained(
-            source, output_loading_info=True, use_safetensors=True
-        )
-    except (OSError, ValueError, HfHubHTTPError, SafetensorError) as error:
-        raise EventformersError(
-            f"cannot load {source} as a masked language model: {first_sentence(error)}"
-        ) from error
-    missing = sorted(report["missing_keys"])
-    if missing:
-        raise EventformersError(
-            f"{name_or_path} has no trained masked-language-model head: {', '.join(missing)} missing, and "
-            "random weights would score at random; accepted: a model that was saved with its head, such as "
-            "bert-base-uncased or roberta-large"
-        )
+    with faults_told(source):
+        tokenizer = load_tokenizer(source, load_config(source))
+        try:
+            model = load_whole(AutoModelForMaskedLM, source)
+        except ValueError as error:
+            raise EventformersError(
+                f"{name_or_path} has no trained masked-language-model head: {first_sentence(error)}; random "
+                "weights would score at random; accepted: a model that was saved with its head, such as "
+                "bert-base-uncased or roberta-large"
+            ) from error
     if tokenizer.mask_token_id is None or not tokenizer.is_fast:
         raise EventformersError(
             f"the tokenizer of {name_or_path} has no mask token or no offsets; accepted: a fast tokenizer "

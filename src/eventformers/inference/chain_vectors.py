@@ -12,7 +12,7 @@ from torch import nn
 
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError
-from eventformers.inference.encode import DistinctRows, EventEncoder, Positions, Vectors
+from eventformers.inference.encode import DistinctRows, EventEncoder, Positions, Vectors, require_finite
 from eventformers.inference.latest_answer import LatestAnswer, digest_of
 from eventformers.inference.packed_linear import inference_copy
 from eventformers.models.event_graph import build_event_graph
@@ -110,6 +110,7 @@ class EventStates:
                 states, padded, words.to(device), event_words.to(device), graph, num_layers=num_layers
             )
             of_events = nodes[graph.event_nodes[padded >= 0]].float().cpu().numpy()
+        require_finite(self.encoder.name, of_events)
         return np.split(of_events, np.cumsum(lengths.numpy())[:-1])
 
     def _padded_words(self, rows: Positions) -> tuple[torch.Tensor, torch.Tensor]:
@@ -156,7 +157,9 @@ def encode_states(
     words: list[torch.Tensor] = [torch.empty(0)] * len(events)
     numbers: list[torch.Tensor] = [torch.empty(0)] * len(events)
 
-    def apply(model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions) -> None:
+    def apply(
+        model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions
+    ) -> tuple[Vectors, Vectors, Vectors]:
         found = model.encode_events(**tensors)
         vectors[positions] = found.events.float().cpu()
         candidates[positions] = model.encode_candidates(found.events).float().cpu().numpy()
@@ -164,6 +167,7 @@ def encode_states(
         for place, position in enumerate(positions):
             is_word = their_numbers[place] >= 0
             words[position], numbers[position] = of_events[place, is_word], their_numbers[place, is_word]
+        return vectors[positions].numpy(), candidates[positions], of_events.numpy()
 
     encoder.pass_distinct(rows, inputs, apply, batch_size=batch_size)
     for position, first in rows.known:

@@ -22,7 +22,7 @@ from transformers import PreTrainedTokenizerBase
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import DistinctRows, EventEncoder, Positions, Vectors
 from eventformers.inference.event_inputs import TextInputs, TokenRow, tokenise_texts
-from eventformers.inference.loading import first_sentence, load_whole
+from eventformers.inference.loading import faults_told, first_sentence, load_whole
 from eventformers.inference.unit_vectors import unit_vectors
 from eventformers.models.configuration_event_grounding import EventGroundingCrossConfig
 from eventformers.models.grounding_tokens import EventText, MentionText, TokenisedTexts, share_context
@@ -122,8 +122,9 @@ def score_calibration(encoder: EventEncoder) -> tuple[float, float]:
     if not config.learnable_score_scale and config.score_bias is None:
         return float(config.score_scale), 0.0
     try:
-        head = load_whole(EventGroundingForPreTraining, config.name_or_path)
-    except (OSError, ValueError) as error:
+        with faults_told(config.name_or_path):
+            head = load_whole(EventGroundingForPreTraining, config.name_or_path)
+    except EventformersError as error:
         raise EventformersError(
             f"{encoder.name}: cannot read the learned scale and bias of scores: {first_sentence(error)}; "
             "accepted: a model with its training head, or reranker=FOLDER"
@@ -195,8 +196,10 @@ def _encode(
     vectors = np.empty((rows.number, encoder.dimension), dtype=np.float32)
     chosen = {"side": side} if grounds else {}
 
-    def apply(model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions) -> None:
-        rows.scatter(positions, model(**tensors, **chosen).embeddings.float().cpu().numpy(), vectors)
+    def apply(model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions) -> tuple[Vectors]:
+        encoded = cast("Vectors", model(**tensors, **chosen).embeddings.float().cpu().numpy())
+        rows.scatter(positions, encoded, vectors)
+        return (encoded,)
 
     limited.pass_distinct(rows, inputs, apply, batch_size=batch_size, show_progress=show_progress)
     rows.copy_known(vectors)

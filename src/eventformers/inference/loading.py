@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,19 +18,27 @@ from torch import nn
 from transformers import (
     AutoConfig,
     AutoModel,
-    AutoTokenizer,
     PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
-from transformers.utils import cached_file, resolve_revision
+from transformers.utils import resolve_revision
 
 from eventformers.datasets_scripts.events import EVENT_ORDERS
 from eventformers.encoders import resolve_encoder
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.files import refuse_unfinished
 from eventformers.hub_timeout import limit_requests
+from eventformers.inference.model_files import (
+    CONFIG_FILE,
+    check_config,
+    check_folder,
+    check_weights,
+    read_object,
+    read_weight_files,
+)
+from eventformers.inference.tokenizer_loading import load_tokenizer
 from eventformers.models.configuration_base import EventConfig
 from eventformers.models.event_tokens import longest_input
 from eventformers.models.modeling_swcc import SwccModel
@@ -91,23 +98,19 @@ def load_model_and_tokenizer(
     chosen_device = find_device(device)
     source = resolve_encoder(name_or_path)
     folder = Path(source) if Path(source).is_dir() else None
-    if folder is not None:
-        refuse_unfinished(folder)
-    if folder is not None and not any(folder.glob("*.safetensors")):
-        raise EventformersError(f"{source}: holds no weights; accepted: a folder with model.safetensors")
     given = {"pooling": pooling, "event_order": event_order}
     chosen_fields = {name: value for name, value in given.items() if value is not None}
-    revision = model_revision(source)
     with faults_told(source):
         config = load_config(source)
-        tokenizer = load_tokenizer(source)
+        revision = model_revision(source)
+        tokenizer = load_tokenizer(source, config)
         plain_settings = _SentenceTransformersSettings.read(source)
         if isinstance(config, EventConfig):
             model = _load_ours(source, chosen_fields)
             plain_settings = _SentenceTransformersSettings()
         else:
             chosen_fields.setdefault("pooling", plain_settings.pooling or "mean")
-            model = SwccModel.from_encoder(source, **chosen_fields)
+            model = start_from_encoder(SwccModel, source, **chosen_fields)
     nn.Module.to(model, device=chosen_device, dtype=chosen_dtype)
     model.eval()
     return LoadedEncoder(
@@ -132,20 +135,26 @@ def faults_told(source: str) -> Iterator[None]:
     limit_requests()
     try:
         yield
+    except EventformersError:
+        raise
     except SafetensorError as error:
         raise EventformersError(
             f"cannot load {source}: a file of weights is cut or damaged ({first_sentence(error)}); accepted: "
             "the file as it was saved; copy or download it again"
         ) from error
-    except RuntimeError as error:
-        if "ignore_mismatched_sizes" not in str(error):
-            raise
-        raise EventformersError(
-            f"cannot load {source}: its weights are of other sizes than its config.json says; accepted: both "
-            "as they were saved together"
-        ) from error
     except (OSError, ValueError, HfHubHTTPError, StrictDataclassError) as error:
         raise EventformersError(f"cannot load {source}: {first_sentence(error)}") from error
+    except Exception as error:
+        if isinstance(error, RuntimeError) and "ignore_mismatched_sizes" in str(error):
+            raise EventformersError(
+                f"cannot load {source}: its weights are of other sizes than its config.json says; accepted: "
+                "both as they were saved together"
+            ) from error
+        # A library that builds a model of damaged files ends in errors of every kind.
+        raise EventformersError(
+            f"cannot load {source}: its {CONFIG_FILE} and weights make no model ({type(error).__name__}: "
+            f"{first_sentence(error)}); accepted: both as they were saved together"
+        ) from error
 
 
 def load_config(source: str, revision: str | None = None) -> PreTrainedConfig:
@@ -162,10 +171,12 @@ def load_config(source: str, revision: str | None = None) -> PreTrainedConfig:
     """
     refuse_unfinished(Path(source))
     newer = "if a newer release of eventformers wrote it, update eventformers"
+    check_folder(source)
+    check_config(source, revision)
     try:
         config = AutoConfig.from_pretrained(source, revision=revision or "main", trust_remote_code=False)
     except ValueError as error:
-        model_type = _read_json(source, "config.json").get("model_type")
+        model_type = read_object(source, CONFIG_FILE, revision).get("model_type")
         if model_type is None or model_type in CONFIG_MAPPING:
             raise
         raise EventformersError(
@@ -181,25 +192,6 @@ def load_config(source: str, revision: str | None = None) -> PreTrainedConfig:
                 f"know and would not heed; {newer}"
             )
     return config
-
-
-def load_tokenizer(source: str) -> PreTrainedTokenizerBase:
-    """A model's tokenizer; no code of a repository is run.
-
-    Args:
-        source: folder or Hub id.
-
-    Raises:
-        EventformersError: its files cannot be read.
-    """
-    try:
-        return AutoTokenizer.from_pretrained(source, trust_remote_code=False)
-    except Exception as error:
-        # Files that are not whole end in errors of every kind, plain `Exception` among them.
-        raise EventformersError(
-            f"cannot load the tokenizer of {source}: {type(error).__name__}: {first_sentence(error)}; "
-            "accepted: its files as they were saved"
-        ) from error
 
 
 def model_revision(source: str) -> str | None:
@@ -228,8 +220,8 @@ class _SentenceTransformersSettings:
 
     @classmethod
     def read(cls, source: str) -> _SentenceTransformersSettings:
-        pooling = _read_json(source, "1_Pooling/config.json")
-        length = _read_json(source, "sentence_bert_config.json").get("max_seq_length")
+        pooling = read_object(source, "1_Pooling/config.json")
+        length = read_object(source, "sentence_bert_config.json").get("max_seq_length")
         return cls(_pooling_of(pooling), length if isinstance(length, int) else None)
 
 
@@ -257,38 +249,54 @@ def _pooling_of(settings: dict[str, object]) -> str | None:
     return None
 
 
-def _read_json(source: str, file: str) -> dict[str, object]:
-    """A JSON object beside a model; empty where there is none."""
-    path = cached_file(
-        source,
-        file,
-        _raise_exceptions_for_gated_repo=False,
-        _raise_exceptions_for_missing_entries=False,
-        _raise_exceptions_for_connection_errors=False,
-    )
-    if path is None:
-        return {}
-    content = json.loads(Path(path).read_text(encoding="utf-8"))
-    return content if isinstance(content, dict) else {}
-
-
-def load_whole(model_class: Any, source: str) -> PreTrainedModel:
-    """A model of this suite with all of its weights.
+def load_whole(
+    model_class: Any, source: str, *, revision: str | None = None, **settings: Any
+) -> PreTrainedModel:
+    """Load a model with all of its weights, which are finite numbers.
 
     Args:
         model_class: its class, or an Auto class.
         source: folder or Hub id.
+        revision: commit of a Hub id; None takes the newest.
+        **settings: passed on to `from_pretrained`.
 
     Raises:
+        EventformersError: a file of weights is damaged, or a weight is unusable or has no place.
         ValueError: a weight is missing.
     """
-    model, report = model_class.from_pretrained(source, output_loading_info=True, use_safetensors=True)
+    check_folder(source)
+    files = read_weight_files(source, revision)
+    if revision is not None:
+        settings["revision"] = revision
+    model, report = model_class.from_pretrained(
+        source, output_loading_info=True, use_safetensors=True, **settings
+    )
     if report["missing_keys"]:
         raise ValueError(
             f"weights are missing, among them {', '.join(sorted(report['missing_keys'])[:3])}; accepted: a "
             "model with all of its weights"
         )
+    check_weights(model, files, source)
     return cast("PreTrainedModel", model)
+
+
+def start_from_encoder(model_class: Any, source: str, **fields: Any) -> Any:
+    """Build a model of this suite over a pretrained encoder, whose weights are checked as those of any other.
+
+    Args:
+        model_class: the model's class.
+        source: folder or Hub id of the encoder.
+        **fields: fields of the model's configuration.
+
+    Raises:
+        EventformersError: a file of weights is damaged, or a weight is unusable or has no place.
+        OSError: there is no such encoder.
+        ValueError: a weight is missing, or a field is refused.
+    """
+    files = read_weight_files(source)
+    model = model_class.from_encoder(source, **fields)
+    check_weights(model, files, source, is_whole=False)
+    return model
 
 
 def _load_ours(source: str, fields: dict[str, str]) -> PreTrainedModel:

@@ -183,11 +183,13 @@ def _encode(
     if chosen == "found":
         vectors[_FOUND] = np.empty((len(keys), 1), dtype=np.float32)
 
-    def apply(model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions) -> None:
+    def apply(model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions) -> list[Vectors]:
         if chosen == "found":
             del tensors["trigger_mask"]
-        for part, encoded in zip(vectors.values(), _forward(model, tensors, induces), strict=True):
+        computed = _forward(model, tensors, induces)
+        for part, encoded in zip(vectors.values(), computed, strict=True):
             rows.scatter(positions, encoded, part)
+        return computed
 
     encoder.pass_distinct(rows, inputs, apply, batch_size=batch_size, show_progress=show_progress)
     for part in vectors.values():

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from eventformers.encoders import resolve_encoder
-from eventformers.errors import EventformersError, shown
+from eventformers.errors import EventformersError
 from eventformers.inference.encode import DistinctRows, EventEncoder, Positions, Vectors
 from eventformers.inference.event_inputs import TextInputs, TokenRow
 from eventformers.inference.loading import (
@@ -21,10 +21,10 @@ from eventformers.inference.loading import (
     find_dtype,
     folder_name,
     load_config,
-    load_tokenizer,
     load_whole,
     model_revision,
 )
+from eventformers.inference.tokenizer_loading import load_tokenizer
 from eventformers.models.configuration_event_grounding import EventGroundingCrossConfig
 from eventformers.models.grounding_tokens import EventText, MentionText, TokenisedTexts, pair_row
 from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification
@@ -89,7 +89,7 @@ def load_cross_encoder(
                 f"{name_or_path}: a model of the type {config.model_type}, which does not score pairs; "
                 f"accepted: one of the type {EventGroundingCrossConfig.model_type}"
             )
-        tokenizer = load_tokenizer(source)
+        tokenizer = load_tokenizer(source, config)
         model = load_whole(EventGroundingForSequenceClassification, source)
     nn.Module.to(model, device=chosen_device, dtype=chosen_dtype)
     tokeniser = GroundingTokeniser(
@@ -197,16 +197,13 @@ class PairScores:
         rows = DistinctRows(list(zip(mentions.tolist(), events.tolist(), strict=True)))
         scores = np.empty((rows.number, 1), dtype=np.float32)
 
-        def apply(model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions) -> None:
-            rows.scatter(positions, cast("Vectors", model(**tensors).logits.float().cpu().numpy()), scores)
+        def apply(model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions) -> tuple[Vectors]:
+            logits = cast("Vectors", model(**tensors).logits.float().cpu().numpy())
+            rows.scatter(positions, logits, scores)
+            return (logits,)
 
         self._encoder.pass_distinct(
             rows, self._inputs, apply, batch_size=self._batch_size, show_progress=self._show_progress
         )
         rows.copy_known(scores)
-        if not np.isfinite(scores).all():
-            raise EventformersError(
-                f"the model {shown(self._encoder.name)} gives scores that are not finite; accepted: another "
-                "model, or float32 as dtype"
-            )
         return scores[:, 0]

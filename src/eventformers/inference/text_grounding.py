@@ -253,7 +253,6 @@ class _Reading:
             show_progress=show_progress,
         )
         self.cut.update({_cut_name("event", part): number for part, number in encoded.cut.items()})
-        self._check_finite(encoded.vectors)
         return encoded.vectors
 
     def retrieve(
@@ -267,19 +266,11 @@ class _Reading:
             show_progress=self.show_progress,
         )
         self.cut.update({_cut_name("mention", part): count for part, count in encoded.cut.items()})
-        self._check_finite(encoded.vectors)
         # No pool has more, and room is made for all that are asked for.
         number = min(number, len(candidate_index.event_ids))
         return candidate_index.search(
             encoded.vectors, number, languages=[mention.language for mention in mentions]
         )
-
-    def _check_finite(self, vectors: Vectors) -> None:
-        if not np.isfinite(vectors).all():
-            raise EventformersError(
-                f"the model {shown(self.encoder.name)} gives vectors that are not finite; accepted: another "
-                "model, or float32 as dtype"
-            )
 
     def rerank(
         self,

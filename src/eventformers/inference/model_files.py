@@ -1,0 +1,313 @@
+"""Checks of a model's files before and after a library reads them.
+
+Transformers loads a damaged folder as far as it can: integers become weights, an index of weights may name a
+file outside its folder, a missing vocabulary reads every word as unknown. What this suite loads passes these
+checks first, in one place for all commands.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from torch import nn
+from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, cached_file
+
+from eventformers.datasets_scripts.raw_files import parse_json
+from eventformers.errors import EventformersError, shown
+from eventformers.models.loaded_files import check_finite_weights
+
+CONFIG_FILE = "config.json"
+ADAPTER_FILE = "adapter_config.json"
+
+_ACCEPTED_DTYPES = ("F64", "F32", "F16", "BF16")
+_CONFIG_DTYPES = ("float64", "float32", "float16", "bfloat16")
+_READ_BY_LIBRARIES = (".json", ".txt", ".model", ".safetensors", ".jinja")
+_POSITIVE = ("hidden_size", "num_hidden_layers", "num_attention_heads")
+_SIZE = re.compile(r"(?:^|_)(?:size|dim|layers|heads|embeddings|rank|positions|prototypes)$")
+_SIZE_LIMIT = 100
+"""Times the largest dimension of the weights that a size in a configuration may be: far beyond what any model
+has, and far below what fills the memory."""
+_OLDER_NAMES = ("gamma", "beta")
+"""What checkpoints of older releases call the weight and the bias of a normalisation."""
+
+
+@dataclass(frozen=True)
+class WeightFiles:
+    """The tensors of a model's weights, as the headers of its files describe them.
+
+    Attributes:
+        file: the file of weights, or their index, by which errors name them.
+        shapes: shape of each tensor.
+        dtypes: dtype of each tensor, as safetensors names it.
+    """
+
+    file: str
+    shapes: Mapping[str, tuple[int, ...]]
+    dtypes: Mapping[str, str]
+
+
+def check_folder(source: str) -> None:
+    """Refuse a folder with an entry that a library would read and that is no readable file.
+
+    A folder or a FIFO that has the name of a file would end in a traceback or be read for ever.
+
+    Args:
+        source: folder or Hub id; nothing is checked for the latter.
+
+    Raises:
+        EventformersError: names the entry.
+    """
+    folder = Path(source)
+    if not folder.is_dir():
+        return
+    for path in sorted(folder.iterdir()):
+        if not path.name.endswith(_READ_BY_LIBRARIES):
+            continue
+        if not path.is_file():
+            kind = "a folder" if path.is_dir() else "a link to nothing" if path.is_symlink() else "a device"
+            raise EventformersError(f"{path}: found {kind}; accepted: a regular file")
+        if not os.access(path, os.R_OK):
+            raise EventformersError(f"{path}: cannot be read; accepted: a file with permission to read it")
+    if (folder / ADAPTER_FILE).is_file():
+        raise EventformersError(
+            f"{folder / ADAPTER_FILE}: found adapters, which name the folder of their base model; "
+            "accepted: a whole model, such as the folder above the adapters, which has them merged"
+        )
+
+
+def read_object(source: str, file: str, revision: str | None = None) -> dict[str, Any]:
+    """Read a JSON object beside a model; empty if there is no such file.
+
+    Args:
+        source: folder or Hub id.
+        file: name of the file.
+        revision: commit of a Hub id; None takes the newest.
+
+    Raises:
+        EventformersError: the file is no JSON object.
+    """
+    path = find_file(source, file, revision)
+    if path is None:
+        return {}
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise EventformersError(f"{path}: cannot be read: {error}; accepted: JSON in UTF-8") from error
+    value = parse_json(text, path, None, "a JSON object", whole_characters=False)
+    if not isinstance(value, dict):
+        raise EventformersError(f"{path}: found {shown(value)}; accepted: a JSON object")
+    return value
+
+
+def check_config(source: str, revision: str | None = None) -> None:
+    """Refuse a configuration with an entry of a wrong type that a library would stumble over, or ignore.
+
+    Args:
+        source: folder or Hub id.
+        revision: commit of a Hub id; None takes the newest.
+
+    Raises:
+        EventformersError: names the entry, what it holds and what is accepted.
+    """
+    content = read_object(source, CONFIG_FILE, revision)
+    for place, settings in (("", content), ("text_config.", content.get("text_config"))):
+        if settings is None:
+            continue
+        if not isinstance(settings, dict):
+            raise _refused(source, "text_config", settings, "an object")
+        for name, kind, accepted in (
+            ("model_type", str, "a string"),
+            ("auto_map", dict, "an object"),
+            ("custom_pipelines", dict, "an object"),
+        ):
+            if name in settings and not isinstance(settings[name], kind):
+                raise _refused(source, f"{place}{name}", settings[name], accepted)
+        for name in ("dtype", "torch_dtype"):
+            value = settings.get(name)
+            if value is not None and str(value).removeprefix("torch.") not in _CONFIG_DTYPES:
+                raise _refused(source, f"{place}{name}", value, f"one of {', '.join(_CONFIG_DTYPES)}")
+        for name in _POSITIVE:
+            value = settings.get(name)
+            if isinstance(value, int) and value < 1:
+                raise _refused(source, f"{place}{name}", value, "a positive integer")
+
+
+def read_weight_files(source: str, revision: str | None = None) -> WeightFiles | None:
+    """Read which tensors a model's files of weights hold, by their headers alone.
+
+    Args:
+        source: folder or Hub id.
+        revision: commit of a Hub id; None takes the newest.
+
+    Returns:
+        The tensors; None for a Hub id without safetensors.
+
+    Raises:
+        EventformersError: a file is missing, truncated, no safetensors or outside the folder, or a size in
+            the configuration is out of all proportion to the tensors.
+    """
+    paths = list(_weight_paths(source, revision))
+    if not paths:
+        if Path(source).is_dir():
+            raise EventformersError(
+                f"{source}: holds no weights; accepted: a folder with {SAFE_WEIGHTS_NAME}"
+            )
+        return None
+    shapes: dict[str, tuple[int, ...]] = {}
+    dtypes: dict[str, str] = {}
+    for path in paths:
+        try:
+            with safe_open(path, framework="pt") as file:
+                for name in file.keys():  # noqa: SIM118, it is no mapping
+                    tensor = file.get_slice(name)
+                    shapes[name], dtypes[name] = tuple(tensor.get_shape()), tensor.get_dtype()
+        except (SafetensorError, OSError, ValueError) as error:
+            raise EventformersError(
+                f"cannot load {source}: {path.name} is cut or damaged ({first_line(error)}); accepted: the "
+                "file as it was saved; copy or download it again"
+            ) from error
+    if not shapes:
+        raise EventformersError(f"{paths[0]}: holds no weights; accepted: the file as it was saved")
+    files = WeightFiles(str(paths[0]), shapes, dtypes)
+    _check_sizes(source, read_object(source, CONFIG_FILE, revision), files)
+    return files
+
+
+def check_weights(model: nn.Module, files: WeightFiles | None, source: str, *, is_whole: bool = True) -> None:
+    """Refuse weights that are no numbers or not finite, or that the configuration has no place for.
+
+    Args:
+        model: the loaded model.
+        files: the tensors of its files; None checks the loaded weights alone.
+        source: folder or Hub id, by which errors name it.
+        is_whole: False if the model takes only the encoder from the files.
+
+    Raises:
+        EventformersError: names a weight.
+    """
+    state = model.state_dict()
+    if files is not None:
+        kinds = {name.rpartition(".")[2] for name, _ in model.named_parameters()} | {*_OLDER_NAMES}
+        for name, dtype in files.dtypes.items():
+            if dtype not in _ACCEPTED_DTYPES and name.rpartition(".")[2] in kinds:
+                raise EventformersError(
+                    f"{files.file}: {name} is of the dtype {dtype}; accepted: weights of one of "
+                    f"{', '.join(_ACCEPTED_DTYPES)}"
+                )
+        if surplus := _weights_without_place(model, files, state, is_whole):
+            raise EventformersError(
+                f"{files.file}: holds {surplus[0]} and {len(surplus) - 1} more weights for which the "
+                f"{CONFIG_FILE} has no place; accepted: both as they were saved together"
+            )
+    try:
+        check_finite_weights(model)
+    except ValueError as error:
+        raise EventformersError(f"cannot load {source}: {error}") from error
+
+
+def _weights_without_place(
+    model: nn.Module, files: WeightFiles, state: Mapping[str, Any], is_whole: bool
+) -> list[str]:
+    """The weights that belong to the loaded part of a model, and that it has not taken.
+
+    Heads that a class leaves out are none of them: of a model of this suite those are the weights beside its
+    base model, of any other whatever is no layer of a number.
+    """
+    # Portable code of a repository is no subclass of the installed one.
+    prefix = f"{getattr(model, 'base_model_prefix', '')}."
+    if is_whole and hasattr(model, "text_encoders") and any(name.startswith(prefix) for name in files.shapes):
+        own = {name.removeprefix(prefix) for name in state}
+        return [
+            name for name in files.shapes if name.startswith(prefix) and name.removeprefix(prefix) not in own
+        ]
+    endings = {ending for name in state for ending in _endings(name)}
+    patterns = {_LAYER.sub(".#.", ending) for ending in endings if _LAYER.search(ending)}
+    return [
+        name
+        for name in files.shapes
+        if not endings.intersection(_endings(name)) and patterns.intersection(map(_layerless, _endings(name)))
+    ]
+
+
+_LAYER = re.compile(r"\.\d+\.")
+
+
+def _layerless(name: str) -> str:
+    return _LAYER.sub(".#.", name)
+
+
+def _endings(name: str) -> Iterator[str]:
+    """A name without its first parts, up to the part before a number: heads and towers prefix it."""
+    parts = name.split(".")
+    last = next((place for place, part in enumerate(parts) if part.isdigit()), 1)
+    return (".".join(parts[place:]) for place in range(max(last, 1)))
+
+
+def _check_sizes(source: str, config: Mapping[str, Any], files: WeightFiles) -> None:
+    """Refuse sizes for which a model would be built that fills memory or takes for ever."""
+    limit = _SIZE_LIMIT * max((*(size for shape in files.shapes.values() for size in shape), 1))
+    for place, settings in (("", config), ("text_config.", config.get("text_config"))):
+        for name, value in settings.items() if isinstance(settings, dict) else ():
+            if not isinstance(value, int) or isinstance(value, bool) or not _SIZE.search(name):
+                continue
+            most = len(files.shapes) if name.endswith("layers") else limit
+            if value > most:
+                raise _refused(source, f"{place}{name}", value, f"at most {most:,} with {files.file}")
+
+
+def _weight_paths(source: str, revision: str | None) -> Iterator[Path]:
+    """The files of weights that transformers reads: one, or those that an index names."""
+    single = find_file(source, SAFE_WEIGHTS_NAME, revision)
+    if single is not None:
+        yield single
+        return
+    index = read_object(source, SAFE_WEIGHTS_INDEX_NAME, revision)
+    if not index:
+        return
+    where = f"{source}/{SAFE_WEIGHTS_INDEX_NAME}"
+    names = index.get("weight_map")
+    if not isinstance(index.get("metadata"), dict):
+        raise EventformersError(f"{where}: found no metadata; accepted: the index as it was saved")
+    if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
+        raise EventformersError(
+            f"{where}: found the weight_map {shown(names)}; accepted: names of files by weight"
+        )
+    for name in sorted(set(names.values())):
+        if Path(name).name != name or "\\" in name or not name.endswith(".safetensors"):
+            raise EventformersError(
+                f"{where}: found the file {shown(name)}; accepted: a file of safetensors in the same folder"
+            )
+        path = find_file(source, name, revision)
+        if path is None:
+            raise EventformersError(f"{where}: names {shown(name)}, which is not there; accepted: all files")
+        yield path
+
+
+def find_file(source: str, file: str, revision: str | None) -> Path | None:
+    """The path of a file beside a model; None if there is none."""
+    if Path(source).is_dir():
+        path = Path(source) / file
+        return path if path.is_file() else None
+    found = cached_file(
+        source,
+        file,
+        revision=revision,
+        _raise_exceptions_for_gated_repo=False,
+        _raise_exceptions_for_missing_entries=False,
+        _raise_exceptions_for_connection_errors=False,
+    )
+    return None if found is None else Path(found)
+
+
+def _refused(source: str, name: str, value: object, accepted: str) -> EventformersError:
+    return EventformersError(f"{source}/{CONFIG_FILE}: found {name} {shown(value)}; accepted: {accepted}")
+
+
+def first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
