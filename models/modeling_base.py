@@ -86,12 +86,15 @@ class EventPreTrainedModel(PreTrainedModel):
         encoder, report = AutoModel.from_pretrained(
             name_or_path, dtype=torch.float32, output_loading_info=True
         )
+        missing = set(report["missing_keys"]) - {"pooler.dense.weight", "pooler.dense.bias"}
         if isinstance(encoder.config, EventConfig):
+            # Of a model of this suite only the encoder is taken.
+            missing = {name for name in missing if name.startswith("encoder.")}
             encoder = encoder.encoder
-        elif report["missing_keys"] - {"pooler.dense.weight", "pooler.dense.bias"}:
+        if missing:
             raise ValueError(
                 f"{name_or_path} does not hold all weights of {type(encoder).__name__}; "
-                f"missing: {', '.join(sorted(report['missing_keys'])[:5])}"
+                f"missing: {', '.join(sorted(missing)[:5])}"
             )
         if getattr(encoder.config, "is_encoder_decoder", False):
             raise ValueError(f"{name_or_path} has a decoder; accepted: an encoder that reads one text")

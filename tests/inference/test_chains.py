@@ -152,7 +152,7 @@ def test_equal_events_and_chains_of_one_are_defined(encoder):
 
 
 def test_an_event_without_a_word_and_a_model_without_chains_are_refused(encoder, tiny_encoder):
-    with pytest.raises(EventformersError, match="a text without any word"):
+    with pytest.raises(EventformersError, match="without any word"):
         ModelChainScorer(encoder).score_choices([[event("- - -")]], [CHOICES[0]])
     with pytest.raises(EventformersError, match="question 0 has 4 events before it and 0 choices"):
         ModelChainScorer(encoder).score_choices(CONTEXTS[:1], [[]])

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
 from tiny import save_tiny_encoder
 
@@ -217,6 +218,20 @@ def test_weights_of_a_tower_without_place_are_refused(trained: Path) -> None:
 def test_a_trained_model_is_a_start_of_another(trained: Path) -> None:
     """Only its encoder is taken: the other weights need no place."""
     assert start_from_encoder(SwccForPreTraining, str(trained)).swcc.projection is None
+
+
+def test_a_start_without_all_weights_of_its_encoder_is_refused(trained: Path) -> None:
+    reweigh(lambda weights: weights.pop(table(weights)))(trained)
+    with pytest.raises(ValueError, match=r"does not hold all weights.*word_embeddings\.weight"):
+        start_from_encoder(SwccForPreTraining, str(trained))
+
+
+@pytest.mark.parametrize("damage", ["NaN", "infinity", "no vocabulary", "few words", "no words"])
+def test_a_pipeline_refuses_what_transformers_loads(trained: Path, damage: str) -> None:
+    assert len(transformers.pipeline("event-embedding", model=str(trained), device="cpu")("storm")) == 16
+    DAMAGES[damage][0](trained)
+    with pytest.raises(ValueError, match=r"are NaN or infinite|has no vocabulary|is not the model's"):
+        transformers.pipeline("event-embedding", model=str(trained), device="cpu")
 
 
 def test_integers_beside_weights_are_no_weights(encoder: Path) -> None:
