@@ -10,7 +10,7 @@ import pytest
 from tests.robustness import writers
 from tests.robustness.commands import Command, commands
 from tests.robustness.kills import Trial
-from tests.robustness.writers import try_pair
+from tests.robustness.writers import changes_under_lock, try_pair
 
 from eventformers import locks
 from eventformers.errors import EventformersError
@@ -29,7 +29,9 @@ def test_the_second_is_refused_and_the_first_is_whole(
     quick: dict[str, Command], name: str, tmp_path: Path
 ) -> None:
     trial = Trial(quick[name], tmp_path)
-    for at in {0, trial.changes // 2, trial.changes - 1}:
+    changes = changes_under_lock(trial)
+    assert changes
+    for at in {0, changes // 2, changes - 1}:
         assert try_pair(trial, at) is None
 
 

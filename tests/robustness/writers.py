@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from random import Random
 
@@ -15,25 +16,28 @@ from tests.robustness.kills import Trial
 from tests.robustness.tally import Tally
 
 from eventformers.errors import EventformersError
+from eventformers.locks import LOCK_SUFFIX
 
 WITHOUT_LOCK = ("leaderboard --html",)
 """They write one file in one moment: the last one wins, whole."""
 
 
 class Pause:
-    """Stops one thread before one of its changes until it is told to go on.
+    """Stops one thread before one of the changes that it makes under its lock, until it is told to go on.
 
     Args:
-        at: number of the change, from 0.
+        place: the output.
+        at: number of the change, from 0; None counts alone.
     """
 
-    def __init__(self, at: int) -> None:
-        self.at, self.changes = at, 0
-        self.thread: threading.Thread | None = None
+    def __init__(self, place: Path, at: int | None) -> None:
+        self.place, self.at, self.changes = place, at, 0
+        self.thread = threading.current_thread()
         self.reached, self.goes_on = threading.Event(), threading.Event()
 
     def __call__(self) -> None:
-        if threading.current_thread() is not self.thread:
+        locks = (self.place.parent.glob(f".*{LOCK_SUFFIX}"), self.place.rglob(f".*{LOCK_SUFFIX}"))
+        if threading.current_thread() is not self.thread or not any(chain(*locks)):
             return
         if self.changes == self.at:
             self.reached.set()
@@ -41,10 +45,19 @@ class Pause:
         self.changes += 1
 
 
+def changes_under_lock(trial: Trial) -> int:
+    """The number of changes that a command makes while it holds its lock."""
+    trial.reset()
+    count = Pause(trial.place, None)
+    with watched(trial.place, count):
+        run_command(trial.again)
+    return count.changes
+
+
 def try_pair(trial: Trial, at: int) -> str | None:
     """Start a command while the same one waits before a change; what was wrong, None where nothing was."""
     trial.reset()
-    pause, faults = Pause(at), list[BaseException]()
+    pause, faults = Pause(trial.place, at), list[BaseException]()
 
     def first() -> None:
         try:
@@ -86,10 +99,11 @@ def run(cases: int, seed: int) -> Iterator[Tally]:
             place = folder / str(number)
             place.mkdir()
             trial = Trial(command, place)
+            changes = changes_under_lock(trial)
             tally = Tally(command.name)
             draw = Random(seed)  # noqa: S311, no secret
             for _ in range(cases):
-                at = draw.randrange(trial.changes)
+                at = draw.randrange(changes)
                 tally.tries += 1
                 if (finding := try_pair(trial, at)) is None:
                     tally.refused += 1
