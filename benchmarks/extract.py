@@ -28,6 +28,7 @@ from tempfile import TemporaryDirectory
 
 import spacy
 
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.extraction.counts import ExtractionCounts
 from eventformers.extraction.extractor import EventExtractor, ExtractionSettings
 from eventformers.extraction.shards import chain_lines, event_lines
@@ -105,7 +106,7 @@ def compare(sides: dict[str, Callable[[], None]], rounds: int) -> dict[str, dict
 
 def sample(options: argparse.Namespace) -> list[TextDocument]:
     """Every n-th document, so that each kind of text has its share."""
-    skipped: Counter[str] = Counter()
+    skipped = SkippedRows()
     documents = list(read_texts(find_text_files(options.texts, skipped), Counter(), skipped, ()))
     if not documents:
         raise SystemExit("no document with text")

@@ -21,7 +21,6 @@ import platform
 import random
 import statistics
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from transformers import AutoTokenizer
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.datasets_scripts.chain_readers import read_documents
 from eventformers.datasets_scripts.events import Event
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.encoders import resolve_encoder
 from eventformers.models.modeling_swcc import SwccForPreTraining
 from eventformers.trainers.swcc import SwccCollator
@@ -198,7 +198,7 @@ def make_batches(options: argparse.Namespace, folder: str, device: torch.device)
 
 def pairs_of_documents(path: Path | None, draw: random.Random) -> Iterator[Pair]:
     """Every event of every document, with another one that stands near it."""
-    for document in read_documents([path or SAMPLES / "chains" / "events.jsonl"], Counter()):
+    for document in read_documents([path or SAMPLES / "chains" / "events.jsonl"], SkippedRows()):
         events = [raw.event for raw in document.events]
         for place, event in enumerate(events):
             others = range(max(0, place - WINDOW), min(len(events), place + WINDOW + 1))
