@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -85,7 +86,10 @@ class EventTrainingArguments(TrainingArguments):
         Raises:
             EventformersError: a value has another type, or is outside of its range.
         """
-        check_types({entry.name: getattr(self, entry.name) for entry in fields(self)}, TRAINING_TYPES)
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        # The base class takes a path, too, where it says text.
+        texts = {name: os.fspath(value) for name, value in values.items() if isinstance(value, os.PathLike)}
+        check_types({**values, **texts}, TRAINING_TYPES)
         super().__post_init__()
 
 

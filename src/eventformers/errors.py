@@ -39,7 +39,7 @@ def shown(value: object) -> str:
 _PARTS = reprlib.Repr()
 _PARTS.maxlevel = 4
 _PARTS.maxdict = _PARTS.maxlist = _PARTS.maxtuple = _PARTS.maxset = 12
-_PARTS.maxstring = _PARTS.maxother = _PARTS.maxlong = SHOWN_CHARACTERS
+_PARTS.maxstring = _PARTS.maxother = _PARTS.maxlong = SHOWN_CHARACTERS // 2
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
