@@ -173,6 +173,13 @@ def test_a_removed_folder_is_never_seen_half_removed(tmp_path: Path, monkeypatch
     assert not folder.exists()
 
 
+def test_what_a_dead_process_of_the_same_number_left_goes_with_the_next_command(tmp_path: Path) -> None:
+    (tmp_path / f".checkpoint-1.{os.getpid()}.tmp" / "deep").mkdir(parents=True)
+    (tmp_path / f".other.{os.getppid()}.tmp").touch()
+    with output_folder(tmp_path):
+        assert [path.name for path in tmp_path.iterdir()] == [f".other.{os.getppid()}.tmp"]
+
+
 def test_a_new_folder_that_stays_empty_goes_away(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), output_folder(tmp_path / "deep" / "run"):
         raise RuntimeError

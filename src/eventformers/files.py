@@ -70,10 +70,14 @@ def temporary_beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 
-def _remove_left_overs(folder: Path, name: str) -> None:
+def _remove_left_overs(folder: Path, name: str, *, alone: bool = False) -> None:
+    """Remove temporary files of dead processes; of this one, too, where nothing else in it writes there.
+
+    In a container every process has the same number.
+    """
     for left_over in folder.glob(f".{name}.*.tmp"):
         process = left_over.name.removesuffix(".tmp").rpartition(".")[2]
-        if not process.isdigit() or _runs(int(process)):
+        if not process.isdigit() or (_runs(int(process)) and not (alone and int(process) == os.getpid())):
             continue
         if left_over.is_dir():
             shutil.rmtree(left_over, ignore_errors=True)
@@ -161,7 +165,7 @@ def output_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
         if not os.access(folder, os.W_OK | os.X_OK):
             raise EventformersError(f"{folder} cannot be written to; accepted: a folder that can")
         _finish(folder)
-        _remove_left_overs(folder, "*")
+        _remove_left_overs(folder, "*", alone=True)
         yield
 
 
