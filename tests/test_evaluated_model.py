@@ -61,7 +61,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Counter[object]]]
 
         def counted(model, tensors, positions):
             passed.update(rows.distinct[position] for position in positions)
-            apply(model, tensors, positions)
+            return apply(model, tensors, positions)
 
         pass_distinct(self, rows, inputs, counted, **settings)
 

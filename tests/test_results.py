@@ -129,7 +129,7 @@ def test_a_failed_write_leaves_the_earlier_result(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pathlib.Path.replace", full)
+    monkeypatch.setattr("os.replace", full)
     with pytest.raises(EventformersError, match="No space left on device"):
         write_result(make_result(main_value=1.0), tmp_path)
     assert read_result(path) == make_result()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import logging
 import subprocess
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict
@@ -45,13 +47,24 @@ def run_command_line(line: Sequence[str]) -> Outcome:
     # A wide terminal, so that no message is broken into lines; consoles write where the streams point to now.
     output, errors = io.StringIO(), io.StringIO()
     cli.console.file, cli.errors.file = output, errors
-    sys.argv = ["eventformers", *line]
+    arguments, sys.argv = sys.argv, ["eventformers", *line]
+    logger = logging.getLogger("eventformers")
+    # The command adds one that writes to this call's standard error.
+    handlers, logger.handlers = logger.handlers, []
     code = 0
-    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
-        try:
+    try:
+        with (
+            contextlib.redirect_stdout(output),
+            contextlib.redirect_stderr(errors),
+            warnings.catch_warnings(),
+        ):
             cli.main()
-        except SystemExit as stop:
-            code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    finally:
+        # Consoles without a file write to the standard streams.
+        cli.console.file = cli.errors.file = None
+        logger.handlers, sys.argv = handlers, arguments
     heavy = [name for name in HEAVY if name in sys.modules]
     return {"code": code, "output": output.getvalue(), "errors": errors.getvalue(), "heavy": heavy}
 

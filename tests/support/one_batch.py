@@ -12,8 +12,7 @@ from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.base import EventTrainer
 
 FITTED = 0.1
-"""The loss of a batch that is fitted. Over 20 seeds and 1, 2 and 4 threads, every head is ten times the
-spread of its loss below this; at the start each is above 0.6."""
+"""The loss of a batch that is fitted; at the start each is above 0.6."""
 
 
 def loss_after_training(head: PreTrainedModel, batch: dict[str, torch.Tensor], folder: Path) -> float:
