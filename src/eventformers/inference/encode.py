@@ -352,7 +352,7 @@ def encode(
 
 
 def require_finite(name: str, *computed: Vectors) -> None:
-    """Refuse what a model computed if it is not finite; one pass over it, 0.1 ms for 1,000 vectors of 384.
+    """Refuse what a model computed if it is not finite, in one pass over it.
 
     Args:
         name: the model's name.
