@@ -335,7 +335,7 @@ def _build_config(builder: EventDatasetBuilder, staging: Path) -> None:
 
 
 def _warn_of_malformed(folder: Path, configs: list[str]) -> None:
-    """Tell of malformed parts that a build left out, also where its rows come from the cache."""
+    """Warn about malformed parts that a build left out, including builds read from the cache."""
     for config, report in build_reports(folder).items():
         listed = report.get("malformed")
         if config in configs and isinstance(listed, dict):

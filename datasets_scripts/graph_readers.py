@@ -165,7 +165,7 @@ def _csv_files(by_name: Mapping[str, Path]) -> dict[str, list[Path]]:
 def _splits_of_csv(path: Path, size: int, changed: int) -> tuple[str, ...]:
     """The splits that the rows of a csv name; all where it cannot be read, which reading tells."""
     try:
-        # Rows that cannot be read name no split; whoever reads the file tells of them.
+        # Rows that cannot be read name no split; the reader of the file reports them.
         names = {cells[-1] for _, cells in _csv_rows(path, SkippedRows("skip"))}
     except EventformersError:
         return SPLITS

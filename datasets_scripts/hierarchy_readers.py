@@ -183,9 +183,9 @@ def read_linked_mentions(path: Path, skipped: SkippedRows) -> Iterator[LinkedMen
     XLEL-WD's fields are `context_left`, `mention`, `context_right`, `context_lang` and `label_id`, for
     Wikinews also `context_title` and `context_date`. Further ones are `gold_label_ids` (the event, then its
     ancestors), `id` or `mention_id`, `source` and `license`. The names of built rows serve as well:
-    `language`, `title`, `date` and `event_ids`. Texts stay as they are, white space included. Ignored are
-    what is told of the event (`label_title`, `label_desc`, `label_description`) and `cased`, `category`,
-    `closure_label_ids`, `mention_type`, `page_path` and `sources`.
+    `language`, `title`, `date` and `event_ids`. Texts stay as they are, white space included. These keys
+    are ignored: the texts of the event (`label_title`, `label_desc`, `label_description`), `cased`,
+    `category`, `closure_label_ids`, `mention_type`, `page_path` and `sources`.
 
     Args:
         path: the file.

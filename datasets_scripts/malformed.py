@@ -255,5 +255,5 @@ def warn_of_malformed(listed: Mapping[str, Any], what: str = "the raw data") -> 
         what: where they were left out.
     """
     if listed["count"]:
-        # The warning's place is this line whoever calls, which is why it is not repeated.
+        # Python repeats no warning of one text and line, and this line is the same for every caller.
         warnings.warn(f"{what}: {malformed_text(listed)}", stacklevel=1)

@@ -170,7 +170,7 @@ def parse_json(
 
 
 class _UniqueKeysLoader(yaml.SafeLoader):
-    """Refuses a key that a mapping has twice, of which YAML would keep the last."""
+    """`yaml.safe_load`, but a key that a mapping has twice is an error; YAML would keep the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         mapping = super().construct_mapping(node, deep)
@@ -194,7 +194,11 @@ def parse_yaml(text: str | bytes, path: Path, accepted: str) -> Any:
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8")
-        return yaml.load(text, _UniqueKeysLoader)  # noqa: S506 - a SafeLoader
+        loader = _UniqueKeysLoader(text)
+        try:
+            return loader.get_single_data()
+        finally:
+            loader.dispose()
     except RecursionError as error:
         raise DataFormatError(path, None, "YAML that is nested too deeply", accepted) from error
     except (yaml.YAMLError, ValueError) as error:
