@@ -167,13 +167,6 @@ class SkippedRows(Counter[str]):
         """Return an empty one of the same policy, for a second pass over rows that are counted already."""
         return SkippedRows(self.malformed)
 
-    def copy(self) -> SkippedRows:
-        """Return an independent copy."""
-        return _restored(dict(self), self.malformed, list(self.parts))
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _restored, (dict(self), self.malformed, self.parts)
-
     def parsed(
         self, items: Iterable[Item], parse: Callable[[Item], Row], whole: str = "row"
     ) -> Iterator[Row]:
@@ -216,13 +209,6 @@ class HeldFaults(SkippedRows):
         first = next(iter(self.faults), None)
         self.faults = []
         return first
-
-
-def _restored(counts: dict[str, int], malformed: str, parts: list[MalformedPart]) -> SkippedRows:
-    skipped = SkippedRows(malformed)
-    skipped.update(counts)
-    skipped.parts = parts
-    return skipped
 
 
 def place_text(part: Mapping[str, object]) -> str:

@@ -318,13 +318,24 @@ def text_field(record: Mapping[str, object], name: str, path: Path, line: int) -
         return value
     if not isinstance(value, (str, int)) or isinstance(value, bool):
         raise DataFormatError(path, line, f'"{name}" that is {type(value).__name__}', "a text")
-    text = str(value)
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise DataFormatError(
-            path, line, f'half of a surrogate pair in "{name}"', "whole characters"
-        ) from error
+    return check_characters(str(value), f'"{name}"', path, line)
+
+
+def check_characters(text: str, where: str, path: Path, line: int | None) -> str:
+    """Return a text, or raise `DataFormatError` if it has half of a surrogate pair, which UTF-8 cannot hold.
+
+    Args:
+        text: the text.
+        where: what holds it, for the error.
+        path: the file, for the error.
+        line: the line, for the error.
+    """
+    if not text.isascii():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            found = f"half of a surrogate pair in {where}"
+            raise DataFormatError(path, line, found, "whole characters") from error
     return text
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 
 import pytest
@@ -43,13 +42,11 @@ def test_an_unknown_policy_is_refused() -> None:
         SkippedRows("skp")
 
 
-def test_copies_and_pickles_keep_all() -> None:
+def test_a_second_pass_has_the_policy_and_no_counts() -> None:
     skipped = SkippedRows("skip")
     skipped.leave_out(DataFormatError("a.txt", 3, "nothing", "something"), "row")
-    for other in (skipped.copy(), pickle.loads(pickle.dumps(skipped))):  # noqa: S301, made above
-        assert other == skipped
-        assert (other.parts, other.malformed) == (skipped.parts, "skip")
     assert skipped.uncounted() == {}
+    assert skipped.uncounted().parts == []
     assert skipped.uncounted().malformed == "skip"
 
 

@@ -13,7 +13,13 @@ import pyarrow.parquet as pq
 
 from eventformers.datasets_scripts.events import EVENT_ORDERS, Event
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.raw_files import check_keys, is_blank, parse_json, read_lines
+from eventformers.datasets_scripts.raw_files import (
+    check_characters,
+    check_keys,
+    is_blank,
+    parse_json,
+    read_lines,
+)
 from eventformers.errors import DataFormatError, EventformersError, lookalike, shown
 from eventformers.inference.containers import ACCEPTED_CONTAINERS, listed, rows_of, values_in
 
@@ -237,14 +243,7 @@ def _text(value: object, name: str, path: Path, line: int | None) -> str:
 def _encodable(value: object, name: str, path: Path, line: int | None) -> str:
     if not isinstance(value, str):
         raise DataFormatError(path, line, f"the {name} {shown(value)}", "a string")
-    if not value.isascii():
-        try:
-            value.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise DataFormatError(
-                path, line, f"half of a surrogate pair in the {name}", "whole characters"
-            ) from error
-    return value
+    return check_characters(value, f"the {name}", path, line)
 
 
 def _starts_a_list(path: Path) -> bool:
