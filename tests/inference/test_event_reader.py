@@ -139,7 +139,8 @@ def test_encode_reads_rows_and_not_names(tiny_encoder):
     expected = encoder.encode(TEXTS)
     for items in (pd.DataFrame(TEXT_ROWS), pl.DataFrame(TEXT_ROWS)["text"], pa.table(TEXT_ROWS), iter(TEXTS)):
         np.testing.assert_array_equal(encoder.encode(items), expected)
-    np.testing.assert_array_equal(encoder.encode(TRIPLES[0]), expected[0])
+    # A batch of another size may round otherwise.
+    np.testing.assert_array_equal(encoder.encode(TRIPLES[0]), encoder.encode(TEXTS[0]))
     assert encoder.encode(["police", "arrested", "man"]).shape == (3, encoder.dimension)
     assert encoder.texts(pd.DataFrame(ROLE_ROWS)) == ["police arrested man", "closed road"]
 
