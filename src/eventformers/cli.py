@@ -445,7 +445,9 @@ def _show_results(results: Iterable[TaskResult]) -> None:
     from eventformers.tasks import TASKS
 
     # A name that is cut cannot be asked for.
-    table = Table(Column("task", no_wrap=True), "score", "model", "untrained", "published", "rows")
+    # Within 80 columns, the narrow padding leaves room for every name.
+    names = [Column(name, no_wrap=True) for name in ("task", "score", "model", "untrained", "published")]
+    table = Table(*names, "rows", pad_edge=False, collapse_padding=True)
     for result in results:
         task = TASKS[result.task]
         scored = result.dataset
