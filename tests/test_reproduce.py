@@ -124,10 +124,10 @@ def test_a_table_stands_beside_the_paper_and_the_untrained_encoder(call, trained
     table = call()
     assert table.path == tmp_path / "out" / "swcc" / "table2.md"
     assert table.header[0] == "model"
-    assert table.header[2::2] == ["paper"] * 3
+    assert table.header[2::2] == ["published"] * 3
     assert [row[0] for row in table.rows][:2] == ["SWCC", "without prototype-based clustering"]
     assert table.rows[-1][0] == "untrained encoder (encoder)"
-    assert table.rows[0][2:7:2] == ["80.9", "72.1", "0.82"]
+    assert table.rows[0][2:7:2] == ["–"] * 3
     assert all(len(row) == len(table.header) for row in table.rows)
     written = table.path.read_text(encoding="utf-8")
     assert "SWCC (Gao et al., 2022), Table 2" in written
@@ -143,6 +143,13 @@ def test_a_table_stands_beside_the_paper_and_the_untrained_encoder(call, trained
     assert first["scores"]["hard_similarity"] == result["main_value"]
     assert content["untrained"]["hard_similarity"] == result["baseline"]["main_value"]
     assert str(tmp_path) not in table.path.with_suffix(".json").read_text()
+
+
+def test_published_scores_stand_beside_ours_on_the_same_rows(call, trained, monkeypatch):
+    monkeypatch.setitem(TASKS, "hard_similarity", replace(TASKS["hard_similarity"], published_rows=3))
+    table = call()
+    assert table.rows[0][2:7:2] == ["80.9", "–", "–"]
+    assert "other rows than the paper's" in table.path.read_text(encoding="utf-8")
 
 
 def test_each_row_trains_with_its_own_settings_over_the_users(call, trained):

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -250,9 +250,10 @@ def write_table(
     """
     header = ["model"]
     for column in call.table.columns:
-        header += [column.title, "paper"]
+        header += [column.title, "published"]
     header.append("run")
-    cells = [_cells(call, row, _twin(rows, row)) for row in rows]
+    others = _on_other_rows(call, rows)
+    cells = [_cells(call, row, _twin(rows, row), others) for row in rows]
     untrained = _untrained(call, rows)
     has_own_row = any(row.paper.baseline == UNTRAINED for row in rows)
     if not has_own_row and any(score is not None for score in untrained.values()):
@@ -270,9 +271,36 @@ def write_table(
 Scores = Mapping[Column, float | None]
 
 
-def _cells(call: Reproduction, row: ReproducedRow, twin: ReproducedRow | None) -> list[str]:
+def _cells(
+    call: Reproduction, row: ReproducedRow, twin: ReproducedRow | None, others: Collection[Column]
+) -> list[str]:
     state = row.state if twin is None else f"the run of {twin.paper.label}"
-    return _line(row.paper.label, _scores(call, row), row.paper.published, state)
+    pairs = zip(call.table.columns, row.paper.published, strict=True)
+    published = [None if column in others else score for column, score in pairs]
+    return _line(row.paper.label, _scores(call, row), published, state)
+
+
+def _on_other_rows(call: Reproduction, rows: Sequence[ReproducedRow]) -> list[Column]:
+    """The columns that are measured on other rows than the paper's, which its scores never stand beside."""
+    return [
+        column
+        for column in call.table.columns
+        if any(
+            not _is_published_data(column, measurement, row.results[measurement])
+            for row in rows
+            for measurement in call.columns_of(row).get(column, ())
+            if measurement in row.results
+        )
+    ]
+
+
+def _is_published_data(column: Column, measurement: Measurement, result: TaskResult) -> bool:
+    task, dataset = TASKS[measurement.task], result.dataset
+    has_own_split = dataset.split in column.splits and dataset.split != task.published_split
+    if measurement.settings or has_own_split:
+        # The number of published rows is known of one split, without settings.
+        return task.published_data and dataset.origin != "samples"
+    return task.is_published_data(dataset.split, dataset.rows, dataset.origin)
 
 
 def _line(label: str, scores: Scores, published: Sequence[float | None], state: str) -> list[str]:
@@ -343,9 +371,15 @@ def _markdown(
         about += f", {' '.join(code(setting) for setting in call.settings)}"
     parts = [
         f"# {cell(finished.title)}",
-        f"{about}. Our scores stand before the paper's.",
+        f"{about}. Our scores stand before the published ones.",
         markdown_table(finished.header, [[cell(text) for text in line] for line in finished.rows]),
     ]
+    if others := _on_other_rows(call, rows):
+        names = ", ".join(column.title for column in others)
+        parts.append(
+            "Without published scores, since ours are measured on other rows than the paper's: "
+            f"{cell(names)}."
+        )
     parts += [finding.section for finding in findings]
     if measured := _measured(call, rows):
         parts += ["## Measured on", measured]

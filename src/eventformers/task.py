@@ -79,8 +79,8 @@ class Task:
         """Whether the protocol takes a scorer of chains."""
         return self.chain_settings is not None
 
-    def published_scores_on(self, split: str, rows: int | None, origin: str | None) -> Mapping[str, float]:
-        """The published scores, where a score was measured on the rows that they were; otherwise none.
+    def is_published_data(self, split: str, rows: int | None, origin: str | None) -> bool:
+        """Whether a score was measured on the rows that the published scores were measured on.
 
         Args:
             split: the split that was scored.
@@ -88,7 +88,11 @@ class Task:
             origin: `samples`, `local` or `hub`, as `DatasetRecord` has it; None where that is not known.
         """
         is_same = (split, rows) == (self.published_split, self.published_rows)
-        return self.published_scores if is_same and self.published_data and origin != "samples" else {}
+        return is_same and self.published_data and origin != "samples"
+
+    def published_scores_on(self, split: str, rows: int | None, origin: str | None) -> Mapping[str, float]:
+        """The published scores where `is_published_data` holds for the same arguments; otherwise none."""
+        return self.published_scores if self.is_published_data(split, rows, origin) else {}
 
     def choose_split(self, found: Iterable[str], wanted: str | None = None) -> str:
         """The split to score: the one that is wanted, or else the usual one.
