@@ -7,12 +7,10 @@ from random import Random
 
 import numpy as np
 import pytest
+from tests.robustness.folder_damages import DAMAGES, DAMAGES_OF_LOADING, Damage
 from tests.robustness.folders import (
-    DAMAGES,
-    DAMAGES_OF_LOADING,
     KINDS,
     LOADED_BY_TRANSFORMERS,
-    Damage,
     damaged,
     expected_numbers,
     try_way,
