@@ -7,9 +7,9 @@ import logging
 import os
 import socket
 import tempfile
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -52,18 +52,13 @@ def _no_network():
     socket.socket.connect = connect  # type: ignore[method-assign]
 
 
-@pytest.fixture
-def kept_process_settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Settings of the process, which a command changes, as they were."""
-    for name in ("TRANSFORMERS_VERBOSITY", "DATASETS_VERBOSITY", "HF_HUB_VERBOSITY"):
-        monkeypatch.setenv(name, "error")
-    monkeypatch.setenv("TQDM_DELAY", "3")
+@pytest.fixture(autouse=True)
+def _kept_process_settings() -> Iterator[None]:
+    """Settings of the process, which a command changes, as they were; pytest keeps those of warnings."""
     logger = logging.getLogger("eventformers")
     handlers, level = list(logger.handlers), logger.level
-    with warnings.catch_warnings():
-        show = warnings.showwarning
+    with mock.patch.dict(os.environ):
         yield
-        warnings.showwarning = show
     logger.handlers, logger.level = handlers, level
 
 

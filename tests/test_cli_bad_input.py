@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import io
 import logging
 import warnings
 from pathlib import Path
@@ -98,8 +100,8 @@ GROUNDING = {
 
 
 @pytest.fixture(autouse=True)
-def _surroundings(kept_process_settings: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An empty working directory, and settings of the process as they were."""
+def _surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An empty working directory."""
     monkeypatch.chdir(tmp_path)
 
 
@@ -268,6 +270,17 @@ def test_only_our_warnings_are_shown_each_in_one_line(capsys, monkeypatch: pytes
     code, lines = _run(capsys, "data", "list")
     assert code == 0
     assert lines == ["warning: 3 texts were cut", "warning: from eventformers.somewhere here"]
+
+
+def test_warnings_go_to_the_standard_error_of_the_moment(capsys) -> None:
+    first, second = io.StringIO(), io.StringIO()
+    for stream in (first, second):
+        with contextlib.redirect_stderr(stream), pytest.raises(SystemExit):
+            cli.main(["--version"])
+        with contextlib.redirect_stderr(stream):
+            logging.getLogger("eventformers.somewhere").warning("3 texts were cut")
+    assert first.getvalue() == second.getvalue() == "warning: 3 texts were cut\n"
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

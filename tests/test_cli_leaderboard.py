@@ -16,7 +16,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(autouse=True)
-def _surroundings(kept_process_settings: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A working directory with results of three seeds, and a terminal that breaks no line."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cli.console, "width", 300)

@@ -114,7 +114,6 @@ def test_one_line_names_file_and_line(
     command: str,
     content: str,
     model: None,
-    kept_process_settings: None,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,

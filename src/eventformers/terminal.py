@@ -53,7 +53,7 @@ def quiet_libraries() -> None:
         warnings.showwarning = _show_warning
     ours = logging.getLogger("eventformers")
     if not ours.handlers:
-        handler = logging.StreamHandler()
+        handler = _StandardError()
         handler.setFormatter(_LineFormatter())
         ours.addHandler(handler)
         ours.setLevel(logging.INFO)
@@ -90,6 +90,17 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     print(f"warning: {one_line(str(message))}", file=file or sys.stderr)
+
+
+class _StandardError(logging.StreamHandler[TextIO]):
+    """Writes to the standard error of the moment, which a program may redirect between commands."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]
+        return sys.stderr
 
 
 class _LineFormatter(logging.Formatter):

@@ -327,7 +327,6 @@ COMMANDS = {
 }
 
 
-@pytest.mark.usefixtures("kept_process_settings")
 @pytest.mark.parametrize("name", COMMANDS)
 def test_commands_that_are_wrong(
     name: str,
@@ -352,7 +351,6 @@ def test_commands_that_are_wrong(
     assert not Path("out").exists()
 
 
-@pytest.mark.usefixtures("kept_process_settings")
 def test_command(tiny_parser: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     texts_in(tmp_path / "stories")
     line = ["extract", str(tmp_path / "stories"), "-o", str(tmp_path / "out"), "--pipeline", str(tiny_parser)]

@@ -171,7 +171,6 @@ def test_a_release_is_pushed_loaded_back_and_not_sent_twice(
     assert not hub.count("*", "/resolve/").requests
 
 
-@pytest.mark.usefixtures("kept_process_settings")
 def test_a_dry_run_tells_all_and_sends_nothing(
     hub: LoopbackHub, push: PushTo, model: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

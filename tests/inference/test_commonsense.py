@@ -19,8 +19,6 @@ from eventformers.inference.commonsense import Query, answer, complete, graph_te
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.neighbour_votes import VoteSettings, voted_ranking
 
-pytestmark = pytest.mark.usefixtures("kept_process_settings")
-
 CONCEPTNET = graph_templates("conceptnet_inductive")
 ATOMIC = graph_templates("atomic")
 

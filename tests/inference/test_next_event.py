@@ -143,7 +143,7 @@ def test_what_cannot_be_continued_is_told(tiny_encoder, arguments, message):
         next_event(tiny_encoder, **arguments)
 
 
-def test_the_command_prints_candidates_and_json(tiny_heterevent, tmp_path, capsys, kept_process_settings):
+def test_the_command_prints_candidates_and_json(tiny_heterevent, tmp_path, capsys):
     (tmp_path / "candidates.txt").write_text("thief | escaped |\nteam | won |\n", encoding="utf-8")
     options = ["--candidates", str(tmp_path / "candidates.txt"), "--device", "cpu"]
     chain = ["police | arrested | thief", "thief | left | city"]

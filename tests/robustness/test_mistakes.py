@@ -16,7 +16,6 @@ def test_every_command_is_tried() -> None:
     assert set(options_by_command()) - without == set(COMMANDS)
 
 
-@pytest.mark.usefixtures("kept_process_settings")
 def test_good_lines_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prepare(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -24,7 +23,6 @@ def test_good_lines_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert {name: outcome["code"] for name, outcome in outcomes.items()} == dict.fromkeys(WORKING, 0)
 
 
-@pytest.mark.usefixtures("kept_process_settings")
 def test_mistakes_are_refused_in_one_line() -> None:
     tallies = list(run(len(COMMANDS), seed=16))
     assert sum(tally.tries for tally in tallies) == len(COMMANDS)

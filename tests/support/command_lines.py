@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import logging
 import subprocess
 import sys
 import warnings
@@ -48,9 +47,6 @@ def run_command_line(line: Sequence[str]) -> Outcome:
     output, errors = io.StringIO(), io.StringIO()
     cli.console.file, cli.errors.file = output, errors
     arguments, sys.argv = sys.argv, ["eventformers", *line]
-    logger = logging.getLogger("eventformers")
-    # The command adds one that writes to this call's standard error.
-    handlers, logger.handlers = logger.handlers, []
     code = 0
     try:
         with (
@@ -64,7 +60,7 @@ def run_command_line(line: Sequence[str]) -> Outcome:
     finally:
         # Consoles without a file write to the standard streams.
         cli.console.file = cli.errors.file = None
-        logger.handlers, sys.argv = handlers, arguments
+        sys.argv = arguments
     heavy = [name for name in HEAVY if name in sys.modules]
     return {"code": code, "output": output.getvalue(), "errors": errors.getvalue(), "heavy": heavy}
 
