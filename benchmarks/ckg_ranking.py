@@ -29,7 +29,7 @@ import torch
 
 from eventformers.datasets_scripts.building import load_built
 from eventformers.inference.encode import load_encoder
-from eventformers.inference.ranking import (
+from eventformers.inference.search.ranking import (
     BLOCK_MEBIBYTES,
     FilteredRanks,
     RankingQueries,

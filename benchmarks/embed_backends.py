@@ -28,8 +28,8 @@ from torch import nn
 
 from eventformers.inference import encode as encoding
 from eventformers.inference.encode import EventEncoder, load_encoder
-from eventformers.inference.onnx_runtime import load_onnx_encoder
-from eventformers.inference.packed_linear import can_pack
+from eventformers.inference.encoding.onnx_runtime import load_onnx_encoder
+from eventformers.inference.encoding.packed_linear import can_pack
 
 Vectors = np.ndarray
 

@@ -25,9 +25,9 @@ import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer, __version__
 
-from eventformers.encoders import resolve_encoder
 from eventformers.inference.encode import load_encoder
-from eventformers.inference.packed_linear import can_pack
+from eventformers.inference.encoding.packed_linear import can_pack
+from eventformers.loading.encoders import resolve_encoder
 
 Vectors = np.ndarray
 

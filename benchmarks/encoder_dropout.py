@@ -22,7 +22,7 @@ from collections.abc import Sequence
 import torch
 from transformers import AutoTokenizer
 
-from eventformers.encoders import resolve_encoder
+from eventformers.loading.encoders import resolve_encoder
 from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining
 from eventformers.trainers.encoder_dropout import set_dropout
 from eventformers.trainers.event_grounding import METHOD

@@ -33,7 +33,7 @@ from server import Count, LoopbackHub
 from transformers import AutoTokenizer
 
 from eventformers import SwccModel
-from eventformers.encoders import resolve_encoder
+from eventformers.loading.encoders import resolve_encoder
 
 TOKEN = "hf_benchmark"  # noqa: S105, of a server that lives as long as this process
 PLAIN, OURS = "alice/encoder", "alice/swcc"

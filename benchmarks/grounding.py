@@ -31,9 +31,14 @@ import faiss
 import numpy as np
 import torch
 
-from eventformers.inference.candidate_index import CandidateIndex
-from eventformers.inference.exact_search import low_precision
-from eventformers.inference.hierarchy_discovery import DEPTH, DiscoveredHierarchy, Parents, discover_hierarchy
+from eventformers.inference.grounding.hierarchy_discovery import (
+    DEPTH,
+    DiscoveredHierarchy,
+    Parents,
+    discover_hierarchy,
+)
+from eventformers.inference.search.candidate_index import CandidateIndex
+from eventformers.inference.search.exact import low_precision
 
 Vectors = np.ndarray
 Side = tuple[Callable[[], Any], float]

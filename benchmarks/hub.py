@@ -28,8 +28,8 @@ from server import Count, LoopbackHub
 
 from eventformers.errors import EventformersError
 from eventformers.hub import push
-from eventformers.hub_folders import LocalRepository, read_folder
-from eventformers.hub_plan import STAGING
+from eventformers.publishing.folders import LocalRepository, read_folder
+from eventformers.publishing.plan import STAGING
 
 TOKEN = "hf_benchmark"  # noqa: S105, of a server that lives as long as this process
 

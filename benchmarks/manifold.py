@@ -28,10 +28,10 @@ import torch
 from numpy.typing import NDArray
 
 from eventformers.inference.encode import load_encoder
-from eventformers.inference.manifold import manifold_weights
-from eventformers.inference.mention_distances import Matrix, MentionVectors, distances
-from eventformers.inference.mention_encoding import encode_mentions
-from eventformers.inference.mention_files import load_mentions
+from eventformers.inference.induction.manifold import manifold_weights
+from eventformers.inference.induction.mention_distances import Matrix, MentionVectors, distances
+from eventformers.inference.induction.mention_encoding import encode_mentions
+from eventformers.inference.induction.mention_files import load_mentions
 
 OURS = "eventformers"
 UMAP = "umap-learn"

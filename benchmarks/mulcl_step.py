@@ -26,7 +26,7 @@ from swcc_step import describe, timed
 from transformers import AutoTokenizer
 
 from eventformers.datasets_scripts.building import load_built
-from eventformers.encoders import resolve_encoder
+from eventformers.loading.encoders import resolve_encoder
 from eventformers.models.event_graph import build_event_graph, draw_kept_edges, draw_kept_features
 from eventformers.models.heterevent_outputs import EventVectors
 from eventformers.models.losses import corrupted_corrupted_contrast, normal_corrupted_contrast

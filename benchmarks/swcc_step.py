@@ -31,7 +31,7 @@ from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.datasets_scripts.chain_readers import read_documents
 from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.encoders import resolve_encoder
+from eventformers.loading.encoders import resolve_encoder
 from eventformers.models.modeling_swcc import SwccForPreTraining
 from eventformers.trainers.swcc import SwccCollator
 

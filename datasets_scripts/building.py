@@ -38,11 +38,11 @@ from eventformers.datasets_scripts.event_hierarchies import EventHierarchies
 from eventformers.datasets_scripts.event_similarity import EventSimilarity
 from eventformers.datasets_scripts.event_types import EventTypes
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint, joint_fingerprint
+from eventformers.datasets_scripts.hub_timeout import limit_requests
 from eventformers.datasets_scripts.malformed import warn_of_malformed
 from eventformers.datasets_scripts.raw_files import DataDir, raw_paths
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.files import output_folder, refuse_unfinished, staged_folder
-from eventformers.hub_timeout import limit_requests
 
 BUILDERS: dict[str, type[EventDatasetBuilder]] = {
     builder.NAME: builder

@@ -14,11 +14,11 @@ from typing import Any, Literal
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
 from eventformers.datasets_scripts.licenses import is_open
+from eventformers.evaluation.results import TaskResult
 from eventformers.files import write_text
 from eventformers.model_cards.method import Snippet
 from eventformers.model_cards.sections import template_values, usage_snippets
 from eventformers.model_cards.usage import run_snippet
-from eventformers.results import TaskResult
 
 logger = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 from eventformers.errors import UnknownNameError
+from eventformers.evaluation.results import TaskResult
+from eventformers.evaluation.tasks import Task, get_task
 from eventformers.model_cards.markdown import cell, code, number, table
-from eventformers.results import TaskResult
-from eventformers.tasks import Task, get_task
 
 CORRELATIONS = frozenset({"spearman", "pearson"})
 """Main scores that run from -1 to 1; the others are percentages."""

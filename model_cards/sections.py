@@ -12,12 +12,12 @@ from huggingface_hub.utils import validate_repo_id
 from transformers import PreTrainedConfig
 
 from eventformers.datasets_scripts.licenses import hub_licenses
+from eventformers.evaluation.results import eval_results
 from eventformers.model_cards import markdown, scores
 from eventformers.model_cards.method import MethodCard, Reading, Snippet, load_method_card
 from eventformers.model_cards.usage import snippet_code
 from eventformers.provenance import git_commit, library_versions
 from eventformers.registration import configuration_classes
-from eventformers.results import eval_results
 
 if TYPE_CHECKING:
     from eventformers.model_cards.card import ModelCard, TrainedOn

@@ -9,13 +9,13 @@ import pytest
 from transformers import AutoTokenizer
 
 from eventformers import SwccModel
-from eventformers.chain_protocols import ChainSettings
 from eventformers.datasets_scripts.building import load_built
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate, score
+from eventformers.evaluation.results import load_results
+from eventformers.evaluation.tasks import TASKS, get_task
+from eventformers.evaluation.tasks.chain_protocols import ChainSettings
 from eventformers.inference.encode import load_encoder
-from eventformers.results import load_results
-from eventformers.tasks import TASKS, get_task
 
 CHAIN_TASKS = [name for name, task in TASKS.items() if task.reads_chains]
 

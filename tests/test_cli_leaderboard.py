@@ -10,7 +10,7 @@ import pytest
 from leaderboard_inputs import make_result, write_seeds
 
 from eventformers import cli
-from eventformers.results import write_result
+from eventformers.evaluation.results import write_result
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 

@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 import eventformers
-from eventformers.dataset_building import benchmark_file
 from eventformers.datasets_scripts import BUILDERS, build_reports
 from eventformers.datasets_scripts.building import Reports
-from eventformers.tasks import TASKS
+from eventformers.evaluation.tasks import TASKS
+from eventformers.publishing.dataset_building import benchmark_file
 
 HARD = "army | attack | city | troops | storm | town | army | attack | idea | city | love | troops\n"
 TRANSITIVE = "army | attack | city | troops | storm | town | 6.5\n"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from eventformers import encoders
-from eventformers.encoders import file_sha256, resolve_encoder
 from eventformers.errors import EventformersError
+from eventformers.loading import encoders
+from eventformers.loading.encoders import file_sha256, resolve_encoder
 
 
 @pytest.fixture

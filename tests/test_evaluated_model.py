@@ -12,14 +12,15 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from eventformers import SwccModel, cli, evaluated_model, training
+from eventformers import SwccModel, cli, training
 from eventformers.errors import EventformersError
-from eventformers.evaluated_model import SharedEncoders
 from eventformers.evaluation import evaluate
-from eventformers.inference import chain_vectors
+from eventformers.evaluation import models as evaluated_model
+from eventformers.evaluation.models import SharedEncoders
+from eventformers.evaluation.results import TaskResult, load_results
+from eventformers.evaluation.tasks import TASKS
+from eventformers.inference.chains import vectors as chain_vectors
 from eventformers.inference.encode import EventEncoder, load_encoder
-from eventformers.results import TaskResult, load_results
-from eventformers.tasks import TASKS
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*were cut there")
 

@@ -9,16 +9,18 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
-from eventformers import SwccModel, evaluation, evaluation_data
+from eventformers import SwccModel
 from eventformers.datasets_scripts.building import build_dataset, load_built
-from eventformers.encoders import PACKAGED_ENCODER
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
+from eventformers.evaluation import core as evaluation
+from eventformers.evaluation import data as evaluation_data
 from eventformers.evaluation import evaluate, score
-from eventformers.evaluation_data import tasks_of_data
+from eventformers.evaluation.data import tasks_of_data
+from eventformers.evaluation.results import UNDEFINED, load_results, read_result
+from eventformers.evaluation.tasks import TASKS
+from eventformers.inference.commonsense.neighbour_votes import VoteSettings
 from eventformers.inference.encode import load_encoder
-from eventformers.inference.neighbour_votes import VoteSettings
-from eventformers.results import UNDEFINED, load_results, read_result
-from eventformers.tasks import TASKS
+from eventformers.loading.encoders import PACKAGED_ENCODER
 
 HARD_ROWS = [
     "court | hear | case | judge | consider | suit | court | hear | noise | judge | eat | case",

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from eventformers.chain_protocols import ChainSettings
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.evaluation_options import Ways, ways_of_reading
-from eventformers.grounding_protocols import GroundingSettings
-from eventformers.induction_protocols import InductionSettings
-from eventformers.inference.virtual_context import VirtualContext
+from eventformers.evaluation.options import Ways, ways_of_reading
+from eventformers.evaluation.tasks.chain_protocols import ChainSettings
+from eventformers.evaluation.tasks.grounding_protocols import GroundingSettings
+from eventformers.evaluation.tasks.induction_protocols import InductionSettings
+from eventformers.inference.chains.virtual_context import VirtualContext
 
 
 def test_settings_go_to_chains_contexts_and_mentions():

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from eventformers.errors import EventformersError
-from eventformers.grounding_models import embedded_grounding_model
-from eventformers.grounding_protocols import (
+from eventformers.evaluation.grounding_models import embedded_grounding_model
+from eventformers.evaluation.tasks.grounding_protocols import (
     GroundingData,
     GroundingModel,
     GroundingSettings,
@@ -18,7 +18,7 @@ from eventformers.grounding_protocols import (
     link_events,
     retrieve_events,
 )
-from eventformers.inference.candidate_index import CandidateIndex
+from eventformers.inference.search.candidate_index import CandidateIndex
 
 AXES = ("siege", "war", "landing", "campaign", "fair", "olympics", "vote", "flood")
 PARENTS = {"siege": "war", "landing": "campaign"}

@@ -15,14 +15,14 @@ from eventformers.baselines.bm25 import Bm25Settings
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate, score
-from eventformers.evaluation_data import load_data
-from eventformers.grounding_models import grounding_model
-from eventformers.grounding_protocols import GroundingSettings
-from eventformers.induction_models import MentionMemory
+from eventformers.evaluation.data import load_data
+from eventformers.evaluation.grounding_models import grounding_model
+from eventformers.evaluation.induction_models import MentionMemory
+from eventformers.evaluation.results import load_results
+from eventformers.evaluation.tasks import get_task, with_grounding_settings
+from eventformers.evaluation.tasks.grounding_protocols import GroundingSettings
 from eventformers.inference.encode import load_encoder
-from eventformers.inference.pair_scoring import load_cross_encoder
-from eventformers.results import load_results
-from eventformers.tasks import get_task, with_grounding_settings
+from eventformers.inference.grounding.pair_scoring import load_cross_encoder
 
 TASKS = ("event_retrieval", "event_linking", "parent_discovery")
 
@@ -64,13 +64,15 @@ def test_a_trained_model_stands_beside_its_untrained_encoder(
 def test_each_text_is_encoded_once_for_all_tasks(bi_encoder, monkeypatch):
     calls = []
     for side in ("mentions", "events"):
-        encode = getattr(__import__("eventformers.grounding_models", fromlist=["_"]), f"encode_{side}")
+        encode = getattr(
+            __import__("eventformers.evaluation.grounding_models", fromlist=["_"]), f"encode_{side}"
+        )
 
         def counted(encoder, texts, *arguments, encode=encode, side=side, **settings):
             calls.append((encoder.name, side, len(texts)))
             return encode(encoder, texts, *arguments, **settings)
 
-        monkeypatch.setattr(f"eventformers.grounding_models.encode_{side}", counted)
+        monkeypatch.setattr(f"eventformers.evaluation.grounding_models.encode_{side}", counted)
     memory = MentionMemory()
     truncated = {
         evaluate(bi_encoder, name, mentions=memory, baseline_encoder=False).truncated

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.induction_protocols import (
+from eventformers.evaluation.tasks.induction_protocols import (
     InductionSettings,
     MentionModel,
     induce_types,
     link_types,
     name_types,
 )
-from eventformers.inference.mention_distances import MentionVectors
+from eventformers.inference.induction.mention_distances import MentionVectors
 
 TYPES = ("Justice:Sue", "Life:Marry", "Contact:Phone_Write")
 AXIS = {"Sue": 0, "Marry": 1, "Phone Write": 2}

@@ -14,13 +14,13 @@ from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.datasets_scripts.building import load_built
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate, score
-from eventformers.evaluation_data import load_data, load_task_data
-from eventformers.induction_models import MentionMemory, mention_model
-from eventformers.induction_protocols import InductionSettings
-from eventformers.inference import mention_encoding
+from eventformers.evaluation.data import load_data, load_task_data
+from eventformers.evaluation.induction_models import MentionMemory, mention_model
+from eventformers.evaluation.results import load_results
+from eventformers.evaluation.tasks import get_task, with_induction_settings
+from eventformers.evaluation.tasks.induction_protocols import InductionSettings
 from eventformers.inference.encode import load_encoder
-from eventformers.results import load_results
-from eventformers.tasks import get_task, with_induction_settings
+from eventformers.inference.induction import mention_encoding
 
 TASKS = ("type_induction", "type_naming", "frame_linking")
 
@@ -81,7 +81,7 @@ def test_each_mention_is_encoded_once_for_all_tasks(run_folders, monkeypatch):
         calls.append(encoder.name)
         return encode(encoder, *arguments, **settings)
 
-    monkeypatch.setattr("eventformers.induction_models.encode_mentions", counted)
+    monkeypatch.setattr("eventformers.evaluation.induction_models.encode_mentions", counted)
     memory = MentionMemory()
     for name in TASKS:
         evaluate(run_folders[0], name, mentions=memory)

@@ -9,7 +9,7 @@ from leaderboard_inputs import measured, write_seeds
 
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.leaderboard import Leaderboard, Row, build_leaderboard, leaderboard
-from eventformers.leaderboard_sources import BaselineScore
+from eventformers.leaderboard.sources import BaselineScore
 
 
 def rows_of(found: Leaderboard, kind: str = "model", board: int = 0) -> list[Row]:

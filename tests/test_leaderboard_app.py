@@ -13,12 +13,12 @@ import pytest
 import yaml
 from leaderboard_inputs import make_result, measured
 
-from eventformers import leaderboard_app
 from eventformers.errors import EventformersError
+from eventformers.evaluation.results import write_result
+from eventformers.leaderboard import app as leaderboard_app
 from eventformers.leaderboard import build_leaderboard
-from eventformers.results import write_result
 
-SPACE = Path(leaderboard_app.__file__).with_name("leaderboard_space")
+SPACE = Path(leaderboard_app.__file__).with_name("space")
 
 
 def frames(app: object) -> list[str]:

@@ -18,8 +18,8 @@ from leaderboard_inputs import measured
 
 from eventformers.errors import EventformersError
 from eventformers.leaderboard import build_leaderboard
-from eventformers.leaderboard_page import leaderboard_page, write_page
-from eventformers.leaderboard_views import cell_text, markdown, to_json
+from eventformers.leaderboard.page import leaderboard_page, write_page
+from eventformers.leaderboard.views import cell_text, markdown, to_json
 
 BAD_NAME = "<script>document.title='run'</script> | & \"quoted\""
 

@@ -13,8 +13,7 @@ from huggingface_hub import ModelCard, ModelCardData
 from leaderboard_inputs import SETTINGS, make_result
 
 from eventformers.errors import DataFormatError, EventformersError
-from eventformers.leaderboard_sources import BaselineScore, read_folder, read_model_files
-from eventformers.results import (
+from eventformers.evaluation.results import (
     NO_START,
     BaselineRecord,
     TaskResult,
@@ -24,6 +23,7 @@ from eventformers.results import (
     write_eval_results,
     write_result,
 )
+from eventformers.leaderboard.sources import BaselineScore, read_folder, read_model_files
 
 
 def write_repository(folder: Path, result: TaskResult) -> Path:

@@ -11,14 +11,14 @@ from eventformers.datasets_scripts import build_dataset
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
 from eventformers.inference.encode import load_encoder
-from eventformers.sentence_transformers_files import write_sentence_transformers_files
+from eventformers.publishing.sentence_transformers_files import write_sentence_transformers_files
 
 
 def test_without_mteb_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mteb.abstasks", None)
-    monkeypatch.delitem(sys.modules, "eventformers.mteb_tasks", raising=False)
+    monkeypatch.delitem(sys.modules, "eventformers.evaluation.mteb_tasks", raising=False)
     with pytest.raises(EventformersError, match=r'pip install "eventformers\[mteb\]"'):
-        __import__("eventformers.mteb_tasks")
+        __import__("eventformers.evaluation.mteb_tasks")
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def test_scores_equal_those_of_evaluate(model: Path, tmp_path: Path) -> None:
     mteb = pytest.importorskip("mteb", reason="mteb is not installed: it brings 270 MB")
     from sentence_transformers import SentenceTransformer
 
-    from eventformers import mteb_tasks
+    from eventformers.evaluation import mteb_tasks
 
     cloze = build_dataset("event_chains", "mcnc", None, tmp_path / "chains")
     tasks = [
@@ -68,7 +68,7 @@ def test_scores_equal_those_of_evaluate(model: Path, tmp_path: Path) -> None:
 
 def test_unloaded_tasks_load_again() -> None:
     pytest.importorskip("mteb", reason="mteb is not installed: it brings 270 MB")
-    from eventformers.mteb_tasks import HardSimilarity
+    from eventformers.evaluation.mteb_tasks import HardSimilarity
 
     task = HardSimilarity()
     revision, rows = task.metadata.dataset["revision"], len(task.dataset["default"]["test"])

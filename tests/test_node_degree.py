@@ -11,9 +11,14 @@ import pytest
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
-from eventformers.node_degree import BIN_EDGES, accuracy_by_degree, average_degrees, question_chains
-from eventformers.results import TaskResult
-from eventformers.tasks import TASKS
+from eventformers.evaluation.node_degree import (
+    BIN_EDGES,
+    accuracy_by_degree,
+    average_degrees,
+    question_chains,
+)
+from eventformers.evaluation.results import TaskResult
+from eventformers.evaluation.tasks import TASKS
 
 
 def _event(text: str) -> Event:

@@ -10,10 +10,11 @@ import torch
 from datasets import Dataset
 from transformers import AutoTokenizer
 
-from eventformers import MicoForPreTraining, SwccForPreTraining, SwccModel, plot
+from eventformers import MicoForPreTraining, SwccForPreTraining, SwccModel
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import load_encoder
-from eventformers.plot import describe_prototypes, plot_prototypes, sample_events
+from eventformers.plots import prototypes as plot
+from eventformers.plots.prototypes import describe_prototypes, plot_prototypes, sample_events
 
 
 def _event(subject: str, predicate: str, object_: str = "") -> dict[str, str]:

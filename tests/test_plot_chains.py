@@ -11,8 +11,14 @@ import pytest
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
-from eventformers.node_degree import DegreeBin
-from eventformers.plot_chains import draw_degrees, draw_hops, draw_training, plot_chain_training, reads_chains
+from eventformers.evaluation.node_degree import DegreeBin
+from eventformers.plots.chains import (
+    draw_degrees,
+    draw_hops,
+    draw_training,
+    plot_chain_training,
+    reads_chains,
+)
 from eventformers.trainers.stages import FinishedStage, write_log
 
 SEQUENCE = [

@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 
 from eventformers.errors import EventformersError
-from eventformers.inference.neighbour_votes import VoteSettings
-from eventformers.protocols import choose_alternatives, compare_pairs, grade_pairs, rank_alternatives
+from eventformers.evaluation.tasks.protocols import (
+    choose_alternatives,
+    compare_pairs,
+    grade_pairs,
+    rank_alternatives,
+)
+from eventformers.inference.commonsense.neighbour_votes import VoteSettings
 
 
 def event(words: str) -> dict[str, str]:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import eventformers
-from eventformers import readme
 from eventformers.errors import UnknownNameError
 from eventformers.evaluate_metrics import METRICS
-from eventformers.reference_tables import TABLES_OF, docstring_entries, results_table, table
+from eventformers.evaluation.tasks import TASKS
+from eventformers.reference import pages as readme
+from eventformers.reference.tables import TABLES_OF, docstring_entries, results_table, table
 from eventformers.registration import configuration_classes
-from eventformers.tasks import TASKS
 from eventformers.trainers.method import METHODS
 from eventformers.trainers.recipes import list_recipes
 
@@ -30,7 +30,7 @@ def generated_parts(path: Path) -> str:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_tables_are_fresh(path: Path) -> None:
     text, wanted = readme.generate(path, REPOSITORY)
-    assert text == wanted, "stale: run `python -m eventformers.readme`"
+    assert text == wanted, "stale: run `python -m eventformers.reference`"
 
 
 def names_to_mention() -> list[str]:
@@ -107,7 +107,7 @@ def page(tmp_path: Path) -> Path:
 def test_command_checks_then_writes(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = page.read_text(encoding="utf-8")
     assert readme.main(["--check", str(page)]) == 1
-    assert capsys.readouterr().err == f"stale: {page}; run `python -m eventformers.readme`\n"
+    assert capsys.readouterr().err == f"stale: {page}; run `python -m eventformers.reference`\n"
     assert page.read_text(encoding="utf-8") == before
     assert readme.main([str(page)]) == 0
     after = page.read_text(encoding="utf-8")

@@ -9,17 +9,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from eventformers import reproduced_rows
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.evaluated_model import SharedEncoders
 from eventformers.evaluation import evaluate
+from eventformers.evaluation.models import SharedEncoders
+from eventformers.evaluation.results import TaskResult, write_result
+from eventformers.evaluation.tasks import TASKS
 from eventformers.inference.encode import load_encoder
-from eventformers.paper_tables import PAPERS, get_table
-from eventformers.reproduce import reproduce_table
-from eventformers.reproduced_rows import ROW_FILE
-from eventformers.results import TaskResult, write_result
-from eventformers.swcc_tables import SIMILARITY_TASKS
-from eventformers.tasks import TASKS
+from eventformers.reproduction import rows as reproduced_rows
+from eventformers.reproduction.papers import PAPERS, get_table
+from eventformers.reproduction.papers.swcc import SIMILARITY_TASKS
+from eventformers.reproduction.planner import reproduce_table
+from eventformers.reproduction.rows import ROW_FILE
 from eventformers.trainers.method import load_method
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.run import resolve_recipe

@@ -13,15 +13,15 @@ from grounding_files import grounding_events, grounding_mentions, write_groundin
 from safetensors.torch import load_file, save_file
 from tiny import save_tiny_bi_encoder, save_tiny_cross_encoder
 
-from eventformers import reproduced_rows
 from eventformers.datasets_scripts.building import build_dataset
 from eventformers.errors import EventformersError
-from eventformers.grounding_languages import PUBLISHED_LANGUAGES
-from eventformers.paper_tables import PAPERS, get_table
-from eventformers.reproduce import reproduce_table
-from eventformers.results import load_results
-from eventformers.table_layout import PaperRow
-from eventformers.tasks import TASKS
+from eventformers.evaluation.results import load_results
+from eventformers.evaluation.tasks import TASKS
+from eventformers.reproduction import rows as reproduced_rows
+from eventformers.reproduction.layout import PaperRow
+from eventformers.reproduction.papers import PAPERS, get_table
+from eventformers.reproduction.papers.grounding_languages import PUBLISHED_LANGUAGES
+from eventformers.reproduction.planner import reproduce_table
 from eventformers.trainers.method import load_method
 from eventformers.trainers.recipes import list_recipes
 from eventformers.trainers.run import resolve_recipe

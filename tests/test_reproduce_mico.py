@@ -10,14 +10,14 @@ from types import SimpleNamespace
 import pytest
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
-from eventformers import reproduced_rows
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluation import evaluate
+from eventformers.evaluation.tasks import TASKS
 from eventformers.models.modeling_mico import MicoForPreTraining
-from eventformers.paper_tables import PAPERS, get_table
-from eventformers.reproduce import reproduce_table
-from eventformers.tasks import TASKS
+from eventformers.reproduction import rows as reproduced_rows
+from eventformers.reproduction.papers import PAPERS, get_table
+from eventformers.reproduction.planner import reproduce_table
 from eventformers.trainers.method import load_method
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.run import resolve_recipe

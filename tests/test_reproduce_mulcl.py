@@ -12,14 +12,14 @@ from typing import cast
 import matplotlib.image
 import pytest
 
-from eventformers import reproduced_rows
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
-from eventformers.inference.virtual_context import VirtualContext
-from eventformers.paper_tables import PAPERS, get_table
-from eventformers.reproduce import reproduce_table
-from eventformers.results import TaskResult, write_result
-from eventformers.tasks import TASKS
+from eventformers.evaluation.results import TaskResult, write_result
+from eventformers.evaluation.tasks import TASKS
+from eventformers.inference.chains.virtual_context import VirtualContext
+from eventformers.reproduction import rows as reproduced_rows
+from eventformers.reproduction.papers import PAPERS, get_table
+from eventformers.reproduction.planner import reproduce_table
 from eventformers.trainers.method import load_method
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.run import resolve_recipe

@@ -11,15 +11,16 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
-from eventformers import EventTypeInductionModel, reproduced_rows
+from eventformers import EventTypeInductionModel
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
-from eventformers.paper_tables import PAPERS, get_table
-from eventformers.reproduce import reproduce_table
-from eventformers.reproduced_runs import clusters_by_purity, mean_result
-from eventformers.reproduced_table import ReproducedRow
-from eventformers.table_layout import PaperRow
+from eventformers.reproduction import rows as reproduced_rows
+from eventformers.reproduction.layout import PaperRow
+from eventformers.reproduction.papers import PAPERS, get_table
+from eventformers.reproduction.planner import reproduce_table
+from eventformers.reproduction.runs import clusters_by_purity, mean_result
+from eventformers.reproduction.table import ReproducedRow
 from eventformers.trainers.method import load_method
 from eventformers.trainers.run import resolve_recipe
 

@@ -9,7 +9,7 @@ import yaml
 from huggingface_hub import ModelCardData, parse_eval_result_entries
 
 from eventformers.errors import DataFormatError, EventformersError
-from eventformers.results import (
+from eventformers.evaluation.results import (
     UNDEFINED,
     BaselineRecord,
     DatasetRecord,

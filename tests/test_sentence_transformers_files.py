@@ -15,10 +15,10 @@ from transformers import AutoModel, AutoTokenizer
 import eventformers
 from eventformers.files import staged_folder
 from eventformers.inference.encode import load_encoder
-from eventformers.inference.grounding_encoding import EventText, encode_events
+from eventformers.inference.grounding.encoding import EventText, encode_events
 from eventformers.model_cards.method import load_method_card
 from eventformers.model_cards.usage import run_snippet, snippet_code
-from eventformers.sentence_transformers_files import (
+from eventformers.publishing.sentence_transformers_files import (
     loads_as_sentence_transformer,
     write_sentence_transformers_files,
 )

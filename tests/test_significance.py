@@ -12,8 +12,8 @@ from scipy.stats import norm
 from eventformers.baselines import get_baseline
 from eventformers.cli import main
 from eventformers.errors import EventformersError
-from eventformers.results import DatasetRecord, TaskResult
-from eventformers.significance import compare_results, document_clusters, paired_bootstrap
+from eventformers.evaluation.results import DatasetRecord, TaskResult
+from eventformers.evaluation.significance import compare_results, document_clusters, paired_bootstrap
 
 
 def result(predictions: list[dict[str, object]], model: str = "a", fingerprint: str = "f") -> TaskResult:
@@ -111,7 +111,7 @@ def test_blocks_do_not_change_the_resamples(monkeypatch: pytest.MonkeyPatch) -> 
     generator = np.random.default_rng(0)
     answers = generator.random((2, 100)) < 0.5
     whole = paired_bootstrap(*answers, num_resamples=500, seed=2)
-    monkeypatch.setattr("eventformers.significance._BLOCK_NUMBERS", 1000)
+    monkeypatch.setattr("eventformers.evaluation.significance._BLOCK_NUMBERS", 1000)
     assert paired_bootstrap(*answers, num_resamples=500, seed=2) == whole
     assert paired_bootstrap(*answers, num_resamples=500, seed=3) != whole
 

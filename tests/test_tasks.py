@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from eventformers.chain_protocols import ChainSettings
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluate_metrics import METRICS
-from eventformers.induction_protocols import InductionSettings
-from eventformers.tasks import TASKS, get_task, with_chain_settings, with_induction_settings
+from eventformers.evaluation.tasks import TASKS, get_task, with_chain_settings, with_induction_settings
+from eventformers.evaluation.tasks.chain_protocols import ChainSettings
+from eventformers.evaluation.tasks.induction_protocols import InductionSettings
 
 ONLY_DEVELOPMENT_ROWS = ("variable_mcnc", "coherent_mcnc")
 """Of these sets half of the development rows are public, and papers report the test rows."""

@@ -10,12 +10,12 @@ import pytest
 
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.errors import EventformersError
-from eventformers.evaluation_data import load_data
+from eventformers.evaluation.data import load_data
+from eventformers.evaluation.training_runs import plan_evaluation
 from eventformers.trainers.method import load_method
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.run import resolve_recipe
 from eventformers.training import train
-from eventformers.training_evaluation import plan_evaluation
 
 STORIES = SAMPLES / "chains" / "stories.jsonl"
 

@@ -24,8 +24,8 @@ from transformers.trainer import OPTIMIZER_NAME, SCALER_NAME, SCHEDULER_NAME, TR
 from transformers.trainer_utils import EvalLoopOutput, HubStrategy, has_length
 
 from eventformers import __version__
+from eventformers.datasets_scripts.hub_timeout import limit_requests
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.hub_timeout import limit_requests
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.checkpoints import read_state, readable
 from eventformers.trainers.gradient_cache import backward_in_chunks

@@ -18,8 +18,8 @@ from transformers import AutoModelForSeq2SeqLM
 
 from eventformers.errors import EventformersError, shown
 from eventformers.files import write_text
-from eventformers.inference.loading import faults_told, load_config, load_whole
-from eventformers.inference.tokenizer_loading import load_tokenizer
+from eventformers.loading.models import faults_told, load_config, load_whole
+from eventformers.loading.tokenizers import load_tokenizer
 from eventformers.locks import one_writer
 from eventformers.models.mention_tokens import NO_TRIGGER, Mention
 from eventformers.trainers.tokenising import tokenise

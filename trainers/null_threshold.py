@@ -20,9 +20,8 @@ from scipy.special import expit
 from transformers import PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts.building import load_built
-from eventformers.inference.candidate_index import Candidates
 from eventformers.inference.encode import EventEncoder, Positions, Vectors
-from eventformers.inference.grounding import (
+from eventformers.inference.grounding.linking import (
     CANDIDATES,
     NULL,
     Linking,
@@ -31,7 +30,8 @@ from eventformers.inference.grounding import (
     link_first,
     rerank,
 )
-from eventformers.inference.pair_scoring import CrossEncoder, PairScores
+from eventformers.inference.grounding.pair_scoring import CrossEncoder, PairScores
+from eventformers.inference.search.candidate_index import Candidates
 from eventformers.models.grounding_tokens import MentionText
 from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.trainers.codes import PADDING, Codes

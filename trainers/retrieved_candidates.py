@@ -22,9 +22,9 @@ from transformers import PreTrainedTokenizerBase
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.errors import EventformersError
 from eventformers.files import replaced_file
-from eventformers.inference.candidate_index import CandidateIndex, Candidates
 from eventformers.inference.encode import EventEncoder, load_encoder
-from eventformers.inference.grounding_encoding import encode_events, encode_mentions
+from eventformers.inference.grounding.encoding import encode_events, encode_mentions
+from eventformers.inference.search.candidate_index import CandidateIndex, Candidates
 from eventformers.models.grounding_tokens import MentionText
 from eventformers.models.modeling_event_grounding import EventGroundingModel
 from eventformers.trainers.codes import PADDING, Codes

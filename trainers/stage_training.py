@@ -18,14 +18,14 @@ from transformers.trainer_utils import set_seed
 
 from eventformers.datasets_scripts.licenses import UNSPECIFIED, is_open
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.inference.loading import (
+from eventformers.loading.models import (
     faults_told,
     first_sentence,
     load_config,
     load_whole,
     start_from_encoder,
 )
-from eventformers.inference.tokenizer_loading import load_tokenizer
+from eventformers.loading.tokenizers import load_tokenizer
 from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.base import EventTrainer

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING
 from eventformers.registration import register
 
 if TYPE_CHECKING:
-    from eventformers.dataset_building import build_dataset
     from eventformers.evaluate_metrics import load_metric
-    from eventformers.evaluation import evaluate
+    from eventformers.evaluation.core import evaluate
     from eventformers.extraction.pipeline import extract
-    from eventformers.inference.commonsense import complete
+    from eventformers.inference.chains.next_event import next_event
+    from eventformers.inference.commonsense.complete import complete
     from eventformers.inference.encode import encode
-    from eventformers.inference.induction import induce
-    from eventformers.inference.next_event import next_event
-    from eventformers.inference.text_grounding import ground
+    from eventformers.inference.grounding.ground import ground
+    from eventformers.inference.induction.induce import induce
     from eventformers.models.configuration_event_grounding import (
         EventGroundingConfig,
         EventGroundingCrossConfig,
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     )
     from eventformers.models.modeling_mico import MicoForMultipleChoice, MicoForPreTraining, MicoModel
     from eventformers.models.modeling_swcc import SwccForPreTraining, SwccModel
+    from eventformers.publishing.dataset_building import build_dataset
     from eventformers.training import train
 
 __version__ = "0.1.0"
@@ -73,15 +73,15 @@ _HOMES = {
     "SwccConfig": "eventformers.models.configuration_swcc",
     "SwccForPreTraining": "eventformers.models.modeling_swcc",
     "SwccModel": "eventformers.models.modeling_swcc",
-    "build_dataset": "eventformers.dataset_building",
-    "complete": "eventformers.inference.commonsense",
+    "build_dataset": "eventformers.publishing.dataset_building",
+    "complete": "eventformers.inference.commonsense.complete",
     "encode": "eventformers.inference.encode",
-    "evaluate": "eventformers.evaluation",
+    "evaluate": "eventformers.evaluation.core",
     "extract": "eventformers.extraction.pipeline",
-    "ground": "eventformers.inference.text_grounding",
-    "induce": "eventformers.inference.induction",
+    "ground": "eventformers.inference.grounding.ground",
+    "induce": "eventformers.inference.induction.induce",
     "load_metric": "eventformers.evaluate_metrics",
-    "next_event": "eventformers.inference.next_event",
+    "next_event": "eventformers.inference.chains.next_event",
     "train": "eventformers.training",
 }
 

@@ -12,13 +12,13 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from eventformers import __version__
-from eventformers.cli_chains import add_commands as add_chain_commands
-from eventformers.cli_embedding import add_commands as add_embedding_commands
-from eventformers.cli_grounding import add_commands as add_grounding_commands
-from eventformers.cli_hub import add_commands as add_hub_commands
-from eventformers.cli_induction import add_commands as add_induction_commands
-from eventformers.cli_leaderboard import add_commands as add_leaderboard_commands
-from eventformers.command_options import (
+from eventformers.commands.chains import add_commands as add_chain_commands
+from eventformers.commands.embedding import add_commands as add_embedding_commands
+from eventformers.commands.grounding import add_commands as add_grounding_commands
+from eventformers.commands.hub import add_commands as add_hub_commands
+from eventformers.commands.induction import add_commands as add_induction_commands
+from eventformers.commands.leaderboard import add_commands as add_leaderboard_commands
+from eventformers.commands.options import (
     BatchSize,
     Device,
     Dtype,
@@ -41,7 +41,7 @@ from eventformers.process_group import leaving_process_group
 from eventformers.terminal import describe_fault, one_line, quiet_libraries
 
 if TYPE_CHECKING:
-    from eventformers.results import TaskResult
+    from eventformers.evaluation.results import TaskResult
     from eventformers.training import FinishedRun
 
 app = typer.Typer(
@@ -118,8 +118,8 @@ def data_build(
     exclude_source: ExcludeSource = None,
 ) -> None:
     """Build a dataset: Parquet and a README that `load_dataset` reads."""
-    from eventformers.dataset_building import build_dataset
     from eventformers.datasets_scripts import build_reports
+    from eventformers.publishing.dataset_building import build_dataset
     from eventformers.trainers.recipes import read_settings
 
     chosen = {"malformed": malformed, **read_settings(settings or [])}
@@ -228,12 +228,12 @@ def evaluate(
     overwrite: Overwrite = False,
 ) -> None:
     """Score a model on tasks, beside its untrained encoder."""
-    from eventformers.evaluated_model import SharedEncoders
-    from eventformers.evaluation import evaluate as run_evaluation
-    from eventformers.evaluation_data import tasks_of_data
-    from eventformers.evaluation_options import ways_of_reading
-    from eventformers.induction_models import MentionMemory
-    from eventformers.tasks import TASKS
+    from eventformers.evaluation.core import evaluate as run_evaluation
+    from eventformers.evaluation.data import tasks_of_data
+    from eventformers.evaluation.induction_models import MentionMemory
+    from eventformers.evaluation.models import SharedEncoders
+    from eventformers.evaluation.options import ways_of_reading
+    from eventformers.evaluation.tasks import TASKS
     from eventformers.trainers.recipes import read_settings
 
     ways = ways_of_reading(read_settings(settings or []), virtual_context)
@@ -311,7 +311,7 @@ def complete(
     """Complete a head and a relation, or a free question, by the nearest alternatives of a graph."""
     import json
 
-    from eventformers.inference.commonsense import complete as run_completion
+    from eventformers.inference.commonsense.complete import complete as run_completion
 
     found = run_completion(
         model,
@@ -360,8 +360,8 @@ def plot(
     device: Device = None,
 ) -> None:
     """Draw a model's events by prototype; of a training in stages, its course and accuracies by degree."""
-    from eventformers.plot import plot_prototypes
-    from eventformers.plot_chains import plot_chain_training, reads_chains
+    from eventformers.plots.chains import plot_chain_training, reads_chains
+    from eventformers.plots.prototypes import plot_prototypes
 
     if reads_chains(run):
         plot_chain_training(run, output, data=data, malformed=malformed)
@@ -401,7 +401,7 @@ def reproduce(
     dtype: Dtype = None,
 ) -> None:
     """Fill a table of a paper with our rows; what was run before is read from its results."""
-    from eventformers.reproduce import reproduce_table
+    from eventformers.reproduction.planner import reproduce_table
 
     finished = reproduce_table(
         paper,
@@ -441,8 +441,8 @@ def _show_run(finished: FinishedRun) -> None:
 
 
 def _show_results(results: Iterable[TaskResult]) -> None:
+    from eventformers.evaluation.tasks import TASKS
     from eventformers.model_cards.scores import score_text
-    from eventformers.tasks import TASKS
 
     # A name that is cut cannot be asked for.
     # Within 80 columns, the narrow padding leaves room for every name.

@@ -17,9 +17,9 @@ from huggingface_hub.errors import HfHubHTTPError, RevisionNotFoundError
 
 from eventformers import __version__
 from eventformers.errors import EventformersError, shown
-from eventformers.hub_errors import LOG_IN, RERUN, hub_faults
-from eventformers.hub_folders import LocalRepository, find_release, read_folder
-from eventformers.hub_plan import (
+from eventformers.publishing.errors import LOG_IN, RERUN, hub_faults
+from eventformers.publishing.folders import LocalRepository, find_release, read_folder
+from eventformers.publishing.plan import (
     MAIN,
     STAGING,
     PushPlan,
@@ -27,7 +27,7 @@ from eventformers.hub_plan import (
     check_revision,
     plan_push,
 )
-from eventformers.hub_verification import Asked, probe, same
+from eventformers.publishing.verification import Asked, probe, same
 from eventformers.trainers.base import PUSH_SIGNATURE
 
 logger = logging.getLogger(__name__)

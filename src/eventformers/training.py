@@ -9,20 +9,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eventformers.datasets_scripts.malformed import takes_malformed
-from eventformers.encoders import PACKAGED_ENCODER, resolve_encoder
 from eventformers.errors import EventformersError
-from eventformers.evaluated_model import SharedEncoders
-from eventformers.evaluation import evaluate
+from eventformers.evaluation.core import evaluate
+from eventformers.evaluation.induction_models import MentionMemory
+from eventformers.evaluation.models import SharedEncoders
+from eventformers.evaluation.results import TaskResult, write_eval_results
+from eventformers.evaluation.training_runs import ScoredTasks, plan_evaluation
 from eventformers.files import full_disk, output_folder, remove_folder, staged_folder
 from eventformers.hub import push
-from eventformers.induction_models import MentionMemory
 from eventformers.inference.encode import EventEncoder, load_encoder
-from eventformers.inference.loading import find_device
+from eventformers.loading.encoders import PACKAGED_ENCODER, resolve_encoder
+from eventformers.loading.models import find_device
 from eventformers.model_cards import ModelCard, TrainedOn, write_card
 from eventformers.model_cards.markdown import code, duration, number, table
+from eventformers.model_cards.training_record import write_training_record
 from eventformers.process_group import is_main_process
-from eventformers.results import TaskResult, write_eval_results
-from eventformers.sentence_transformers_files import (
+from eventformers.publishing.sentence_transformers_files import (
     SENTENCE_TRANSFORMERS_FILES,
     write_sentence_transformers_files,
 )
@@ -31,8 +33,6 @@ from eventformers.trainers.lora import ADAPTER_FOLDER
 from eventformers.trainers.method import load_method
 from eventformers.trainers.run import TrainingRun, resolve_recipe, save_run, train_head
 from eventformers.trainers.stages import write_log
-from eventformers.training_evaluation import ScoredTasks, plan_evaluation
-from eventformers.training_record import write_training_record
 
 FILES_OF_A_MODEL = (
     *("*.safetensors", "*.safetensors.index.json", "generation_config.json", "tokenizer*", "vocab.*"),

@@ -21,8 +21,8 @@ from eventformers.baselines.event_network_training import NetworkSettings
 from eventformers.baselines.word_vectors import WordVectorSettings
 from eventformers.datasets_scripts.building import build_dataset
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.results import read_result
-from eventformers.significance import compare_results
+from eventformers.evaluation.results import read_result
+from eventformers.evaluation.significance import compare_results
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from eventformers.baselines.graph_completion import (
 )
 from eventformers.datasets_scripts.relation_templates import DIRECTIONS, relation_templates
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.results import read_result
+from eventformers.evaluation.results import read_result
 
 # RelatedTo reads alike in both directions, so premises of two directions have one text.
 CONCEPTNET = {

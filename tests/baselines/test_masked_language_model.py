@@ -16,7 +16,7 @@ from eventformers.baselines.masked_language_model import (
     load_masked_language_model,
 )
 from eventformers.errors import EventformersError
-from eventformers.results import read_result
+from eventformers.evaluation.results import read_result
 
 ROWS = [
     {

@@ -9,7 +9,7 @@ import pytest
 import torch
 from benchmark_scripts import load_benchmark
 
-from eventformers.inference.ranking import FilteredRanks
+from eventformers.inference.search.ranking import FilteredRanks
 
 
 @pytest.fixture

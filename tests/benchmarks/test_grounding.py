@@ -10,7 +10,7 @@ import pytest
 import torch
 from benchmark_scripts import load_benchmark
 
-from eventformers.inference.candidate_index import Candidates
+from eventformers.inference.search.candidate_index import Candidates
 
 SMALL_RUN = [
     *("--mentions=60", "--events", "150", "300", "--dimension=16", "--sample=20", "--checked=10"),

@@ -14,9 +14,9 @@ from eventformers.datasets_scripts import BUILDERS, build_dataset, build_reports
 from eventformers.datasets_scripts.base import SAMPLES, EventDatasetConfig, NoRowsError, setting_names
 from eventformers.datasets_scripts.malformed import malformed_parts, takes_malformed
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
-from eventformers.evaluation_data import describe_data, load_data
-from eventformers.results import require_same_data
-from eventformers.tasks import TASKS
+from eventformers.evaluation.data import describe_data, load_data
+from eventformers.evaluation.results import require_same_data
+from eventformers.evaluation.tasks import TASKS
 
 GOOD = '{"document_id": "a", "events": [["dog", "bites", "man"], ["man", "cries", ""]]}\n'
 BAD = "no JSON\n"

@@ -19,7 +19,7 @@ from server import LoopbackHub
 from swcc_inputs import swcc_inputs
 from transformers import AutoTokenizer
 
-from eventformers.reference_snippets import lora_snippet
+from eventformers.reference.snippets import lora_snippet
 from eventformers.trainers.method import FURTHER_MODELS, METHODS, load_method
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.stages import stage_recipes

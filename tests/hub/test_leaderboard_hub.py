@@ -12,9 +12,9 @@ from leaderboard_inputs import make_result
 from server import LoopbackHub
 
 from eventformers.errors import EventformersError
+from eventformers.evaluation.results import write_eval_results
 from eventformers.leaderboard import build_leaderboard
-from eventformers.leaderboard_hub import read_author, read_collection, read_repository
-from eventformers.results import write_eval_results
+from eventformers.leaderboard.hub import read_author, read_collection, read_repository
 
 
 @pytest.fixture

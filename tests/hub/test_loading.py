@@ -22,12 +22,12 @@ from server import LoopbackHub
 from tiny import save_tiny_bi_encoder, save_tiny_cross_encoder
 
 from eventformers import build_dataset, encode
-from eventformers.loads import Published, published
-from eventformers.reference_tables import table
-from eventformers.sentence_transformers_files import (
+from eventformers.publishing.sentence_transformers_files import (
     loads_as_sentence_transformer,
     write_sentence_transformers_files,
 )
+from eventformers.reference.loads import Published, published
+from eventformers.reference.tables import table
 
 REPOSITORY = Path(__file__).parents[2]
 PAGE = REPOSITORY / "docs" / "loading.md"

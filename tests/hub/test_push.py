@@ -17,17 +17,18 @@ from huggingface_hub import CommitOperationAdd, HfApi, constants
 from server import LoopbackHub
 from transformers import AutoTokenizer
 
-from eventformers import build_dataset, hub_folders
+from eventformers import build_dataset
 from eventformers import hub as publishing
 from eventformers.cli import main
 from eventformers.errors import EventformersError
 from eventformers.hub import Push
-from eventformers.hub_plan import STAGING
-from eventformers.hub_verification import Told
 from eventformers.model_cards import TrainedOn
+from eventformers.model_cards.training_record import write_training_record
 from eventformers.models.modeling_swcc import SwccModel
+from eventformers.publishing import folders as hub_folders
+from eventformers.publishing.plan import STAGING
+from eventformers.publishing.verification import Told
 from eventformers.trainers.base import PUSH_SIGNATURE
-from eventformers.training_record import write_training_record
 
 REPO = "storms/model"
 PushTo = Callable[..., Push]

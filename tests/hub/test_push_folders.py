@@ -13,14 +13,18 @@ from transformers import AutoTokenizer
 from eventformers import build_dataset
 from eventformers.errors import EventformersError
 from eventformers.evaluate_metrics import METRICS
-from eventformers.hub_folders import find_release, read_folder
-from eventformers.hub_verification import Asked, _told, probe, same
-from eventformers.inference.loading import folder_revision
+from eventformers.evaluation.results import DatasetRecord, TaskResult, write_result
+from eventformers.loading.models import folder_revision
 from eventformers.model_cards import TrainedOn
+from eventformers.model_cards.training_record import (
+    TRAINING_DATA_FILE,
+    read_training_record,
+    write_training_record,
+)
 from eventformers.models.modeling_swcc import SwccModel
-from eventformers.results import DatasetRecord, TaskResult, write_result
+from eventformers.publishing.folders import find_release, read_folder
+from eventformers.publishing.verification import Asked, _told, probe, same
 from eventformers.trainers.method import FURTHER_MODELS, METHODS, load_method
-from eventformers.training_record import TRAINING_DATA_FILE, read_training_record, write_training_record
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from graphs import TRIPLES, pairs_of
 from tiny import save_tiny_encoder
 
 from eventformers.errors import EventformersError
-from eventformers.inference import alternative_index
-from eventformers.inference.alternative_index import (
+from eventformers.inference.commonsense import alternative_index
+from eventformers.inference.commonsense.alternative_index import (
     AlternativeIndex,
     build_alternative_index,
     graph_fingerprint,

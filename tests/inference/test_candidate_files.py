@@ -14,17 +14,17 @@ import pytest
 from datasets import Dataset
 
 from eventformers.errors import EventformersError
-from eventformers.inference import candidate_files
-from eventformers.inference.candidate_files import (
+from eventformers.inference.encode import Vectors
+from eventformers.inference.grounding import candidate_files
+from eventformers.inference.grounding.candidate_files import (
     EventRow,
     StoredCandidates,
     build_candidate_files,
     events_fingerprint,
     load_candidate_files,
 )
-from eventformers.inference.candidate_index import CandidateIndex
-from eventformers.inference.encode import Vectors
-from eventformers.inference.index_files import IndexedModel, write_table
+from eventformers.inference.search.candidate_index import CandidateIndex
+from eventformers.inference.search.index_files import IndexedModel, write_table
 
 MODEL = IndexedModel("tiny", "0123456789abcdef", "cls")
 ROWS = [

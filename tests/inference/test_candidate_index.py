@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.inference import candidate_index
-from eventformers.inference.candidate_index import CandidateIndex
 from eventformers.inference.encode import Vectors
+from eventformers.inference.search import candidate_index
+from eventformers.inference.search.candidate_index import CandidateIndex
 
 EVENTS = ["landing", "war", "landing", "siege", "war"]
 LANGUAGES = ["en", "en", "de", "de", "de"]

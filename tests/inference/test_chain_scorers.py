@@ -5,7 +5,7 @@ import pytest
 from chain_rows import event, events
 
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.inference.chain_scorers import EncoderChainScorer
+from eventformers.inference.chains.scorers import EncoderChainScorer
 
 
 class Embedding:

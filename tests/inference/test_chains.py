@@ -10,14 +10,15 @@ import torch
 from chain_rows import event, events
 
 from eventformers import HeterEventForMultipleChoice
-from eventformers.chain_protocols import choose_next_event
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.inference import chain_vectors, encode
-from eventformers.inference.chain_scorers import EncoderChainScorer
-from eventformers.inference.chain_vectors import encode_states
-from eventformers.inference.chains import ModelChainScorer, chain_scorer
+from eventformers.evaluation.tasks.chain_protocols import choose_next_event
+from eventformers.inference import encode
+from eventformers.inference.chains import vectors as chain_vectors
+from eventformers.inference.chains.model_scorer import ModelChainScorer, chain_scorer
+from eventformers.inference.chains.scorers import EncoderChainScorer
+from eventformers.inference.chains.vectors import encode_states
 from eventformers.inference.encode import EventEncoder, load_encoder
-from eventformers.inference.latest_answer import LatestAnswer
+from eventformers.inference.encoding.latest_answer import LatestAnswer
 from eventformers.trainers.event_tokenising import tokenise_events
 
 CONTEXTS = [

@@ -8,8 +8,8 @@ from sklearn.cluster import AgglomerativeClustering
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 
 from eventformers.errors import EventformersError
-from eventformers.inference import clustering
-from eventformers.inference.clustering import (
+from eventformers.inference.induction import clustering
+from eventformers.inference.induction.clustering import (
     AverageLinkage,
     by_size,
     candidate_numbers,
@@ -19,8 +19,8 @@ from eventformers.inference.clustering import (
     distances_to_cluster,
     silhouette,
 )
-from eventformers.inference.manifold import manifold_distances
-from eventformers.inference.mention_distances import MentionVectors, distances
+from eventformers.inference.induction.manifold import manifold_distances
+from eventformers.inference.induction.mention_distances import MentionVectors, distances
 
 GROUPS = np.repeat([0, 1, 2, 3], [18, 14, 9, 5])
 

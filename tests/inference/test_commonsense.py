@@ -14,10 +14,10 @@ from graphs import pairs_of
 import eventformers
 from eventformers import cli
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.inference.alternative_index import AlternativeIndex, build_alternative_index
-from eventformers.inference.commonsense import Query, answer, complete, graph_templates, read_query
+from eventformers.inference.commonsense.alternative_index import AlternativeIndex, build_alternative_index
+from eventformers.inference.commonsense.complete import Query, answer, complete, graph_templates, read_query
+from eventformers.inference.commonsense.neighbour_votes import VoteSettings, voted_ranking
 from eventformers.inference.encode import EventEncoder, load_encoder
-from eventformers.inference.neighbour_votes import VoteSettings, voted_ranking
 
 CONCEPTNET = graph_templates("conceptnet_inductive")
 ATOMIC = graph_templates("atomic")

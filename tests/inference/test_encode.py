@@ -246,6 +246,6 @@ def test_vectors_equal_those_of_sentence_transformers(
 
 
 def encoder_folder() -> str:
-    from eventformers.encoders import resolve_encoder
+    from eventformers.loading.encoders import resolve_encoder
 
     return resolve_encoder(None)

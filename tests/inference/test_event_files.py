@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from eventformers.errors import DataFormatError, EventformersError
-from eventformers.inference import event_files
 from eventformers.inference.encode import EventEncoder, load_encoder
-from eventformers.inference.event_files import embed_file, read_event_rows
+from eventformers.inference.encoding import event_files
+from eventformers.inference.encoding.event_files import embed_file, read_event_rows
 
 EVENTS = [
     {"id": "a", "subject": "police", "predicate": "arrested", "object": "man"},

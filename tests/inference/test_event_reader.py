@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from eventformers.errors import EventformersError
+from eventformers.inference.chains.next_event import read_events
 from eventformers.inference.encode import load_encoder
-from eventformers.inference.event_reader import read_items, values_of
-from eventformers.inference.next_event import read_events
+from eventformers.inference.encoding.event_reader import read_items, values_of
 
 TEXTS = ["police arrested man", "storm closed road"]
 TRIPLES = [("police", "arrested", "man"), ("", "closed", "road")]

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from eventformers.errors import EventformersError
-from eventformers.inference import exact_search
-from eventformers.inference.exact_search import ExactSearch, low_precision
+from eventformers.inference.search import exact as exact_search
+from eventformers.inference.search.exact import ExactSearch, low_precision
 
 BOTH = pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=str)
 

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from eventformers.errors import EventformersError
-from eventformers.inference.frame_linking import Frames, frame_ranks, link_frames, load_frames, valid_frames
+from eventformers.inference.induction.frame_linking import (
+    Frames,
+    frame_ranks,
+    link_frames,
+    load_frames,
+    valid_frames,
+)
 
 NAMES = ["Attack", "Besieging", "Birth"]
 FRAMES = Frames(NAMES, [f"about {name}" for name in NAMES], {"Attack": {"Besieging"}, "Act": {*NAMES[:2]}}, 0)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from eventformers.errors import EventformersError
-from eventformers.inference.candidate_index import Candidates
-from eventformers.inference.grounding import (
+from eventformers.inference.grounding.linking import (
     NULL,
     THRESHOLDS,
     check_retriever_weight,
@@ -19,6 +18,7 @@ from eventformers.inference.grounding import (
     rerank,
     softmax_logits,
 )
+from eventformers.inference.search.candidate_index import Candidates
 
 EVENTS = ["landing", "campaign", "war", "siege"]
 NOTHING = -np.inf

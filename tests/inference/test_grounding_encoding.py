@@ -12,7 +12,7 @@ from tiny import save_tiny_bi_encoder
 
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import EventEncoder, load_encoder
-from eventformers.inference.grounding_encoding import (
+from eventformers.inference.grounding.encoding import (
     encode_events,
     encode_mentions,
     event_text,

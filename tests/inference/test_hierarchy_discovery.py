@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eventformers.errors import EventformersError
-from eventformers.inference.hierarchy_discovery import DiscoveredHierarchy, discover_hierarchy
+from eventformers.inference.grounding.hierarchy_discovery import DiscoveredHierarchy, discover_hierarchy
 
 WAR = ["landing", "siege", "war", "strike", "lone"]
 LANDING, SIEGE, WAR_ITSELF, STRIKE, _ = range(5)

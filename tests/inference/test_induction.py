@@ -15,9 +15,9 @@ from transformers import AutoTokenizer
 
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
 from eventformers.inference.encode import EventEncoder
-from eventformers.inference.induction import Induction, induce
-from eventformers.inference.mention_encoding import encode_mentions
-from eventformers.inference.mention_files import load_mentions
+from eventformers.inference.induction.induce import Induction, induce
+from eventformers.inference.induction.mention_encoding import encode_mentions
+from eventformers.inference.induction.mention_files import load_mentions
 from eventformers.models.modeling_event_type_induction import EventTypeInductionModel
 
 SENTENCES = {

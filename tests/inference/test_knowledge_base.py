@@ -11,7 +11,7 @@ from event_files import write_edges, write_events
 
 from eventformers.datasets_scripts.building import build_dataset
 from eventformers.errors import DataFormatError, EventformersError
-from eventformers.inference.knowledge_base import load_knowledge_base
+from eventformers.inference.grounding.knowledge_base import load_knowledge_base
 from eventformers.models.grounding_tokens import EventText
 
 EVENTS = [

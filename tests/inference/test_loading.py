@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from eventformers import SwccForPreTraining, SwccModel
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.encode import load_encoder
-from eventformers.inference.loading import folder_revision
+from eventformers.loading.models import folder_revision
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.inference import manifold
-from eventformers.inference.manifold import manifold_distances, manifold_weights
-from eventformers.inference.mention_distances import MentionVectors, distances
+from eventformers.inference.induction import manifold
+from eventformers.inference.induction.manifold import manifold_distances, manifold_weights
+from eventformers.inference.induction.mention_distances import MentionVectors, distances
 
 
 def by_bisection(row: np.ndarray, place: int, neighbours: int) -> np.ndarray:

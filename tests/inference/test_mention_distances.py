@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.inference import mention_distances
-from eventformers.inference.mention_distances import MentionVectors, average_distances, distances
+from eventformers.inference.induction import mention_distances
+from eventformers.inference.induction.mention_distances import MentionVectors, average_distances, distances
 
 
 @pytest.fixture

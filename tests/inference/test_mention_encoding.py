@@ -12,7 +12,7 @@ from transformers import AutoModel, AutoTokenizer, BertTokenizerFast
 
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.encode import EventEncoder, load_encoder
-from eventformers.inference.mention_encoding import encode_labels, encode_mentions, has_trigger
+from eventformers.inference.induction.mention_encoding import encode_labels, encode_mentions, has_trigger
 from eventformers.models.mention_tokens import TRIGGER_MARKERS
 from eventformers.models.mention_tokens import Mention as TokenisedMention
 from eventformers.models.modeling_event_type_induction import EventTypeInductionModel

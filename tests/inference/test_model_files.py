@@ -18,7 +18,7 @@ from tiny import save_tiny_encoder
 from eventformers import SwccForPreTraining
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import load_encoder
-from eventformers.inference.loading import start_from_encoder
+from eventformers.loading.models import start_from_encoder
 
 Damage = Callable[[Path], object]
 

@@ -9,8 +9,13 @@ import pytest
 import torch
 
 from eventformers.errors import EventformersError
-from eventformers.inference import neighbour_votes as module
-from eventformers.inference.neighbour_votes import VoteSettings, expanded, neighbour_votes, voted_ranking
+from eventformers.inference.commonsense import neighbour_votes as module
+from eventformers.inference.commonsense.neighbour_votes import (
+    VoteSettings,
+    expanded,
+    neighbour_votes,
+    voted_ranking,
+)
 
 LISTS = [[0, 3], [1], [], [2, 3, 4], [0]]
 OFFSETS = np.cumsum([0, *map(len, LISTS)])

@@ -12,10 +12,10 @@ import eventformers
 from eventformers import cli
 from eventformers.datasets_scripts.building import build_dataset, load_built
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.inference import next_event as module
-from eventformers.inference.chains import chain_scorer
+from eventformers.inference.chains import next_event as module
+from eventformers.inference.chains.model_scorer import chain_scorer
+from eventformers.inference.chains.next_event import next_event, read_events
 from eventformers.inference.encode import load_encoder
-from eventformers.inference.next_event import next_event, read_events
 
 CHAIN = events("police arrested thief", "judge sentenced thief", "thief left city")
 CANDIDATES = events("thief escaped -", "storm flooded city", "team won -", "mayor visited city", "team won -")

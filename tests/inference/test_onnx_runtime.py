@@ -15,12 +15,12 @@ from huggingface_hub import constants
 from transformers import AutoTokenizer
 
 import eventformers
-from eventformers.encoders import file_sha256
 from eventformers.errors import EventformersError
-from eventformers.inference import onnx_runtime
 from eventformers.inference.encode import load_encoder
-from eventformers.inference.event_files import embed_file
-from eventformers.inference.onnx_runtime import OnnxModel, export_onnx, load_onnx_encoder
+from eventformers.inference.encoding import onnx_runtime
+from eventformers.inference.encoding.event_files import embed_file
+from eventformers.inference.encoding.onnx_runtime import OnnxModel, export_onnx, load_onnx_encoder
+from eventformers.loading.encoders import file_sha256
 
 for package in ("onnx", "onnxruntime", "onnxscript"):
     pytest.importorskip(package, reason=f"{package} is not installed")

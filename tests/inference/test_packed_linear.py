@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from eventformers.inference import packed_linear
-from eventformers.inference.packed_linear import PackedLinear, can_pack, inference_copy
+from eventformers.inference.encoding import packed_linear
+from eventformers.inference.encoding.packed_linear import PackedLinear, can_pack, inference_copy
 
 needs_packing = pytest.mark.skipif(not can_pack(), reason="this processor or build does not pack weights")
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from eventformers.errors import EventformersError
-from eventformers.inference import ranking
-from eventformers.inference.ranking import (
+from eventformers.inference.search import ranking
+from eventformers.inference.search.ranking import (
     FilteredRanks,
     RankingQueries,
     filtered_ranks,

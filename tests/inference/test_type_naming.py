@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eventformers.errors import EventformersError
-from eventformers.inference.type_naming import (
+from eventformers.inference.induction.type_naming import (
     central_triggers,
     cluster_centroids,
     label_cosines,

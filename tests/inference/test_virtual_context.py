@@ -9,17 +9,17 @@ from chain_rows import event, events
 from eventformers.datasets_scripts.building import build_dataset
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
-from eventformers.inference import virtual_context
-from eventformers.inference.chain_vectors import encode_states
-from eventformers.inference.encode import load_encoder
-from eventformers.inference.virtual_context import (
+from eventformers.evaluation.results import load_results
+from eventformers.inference.chains import virtual_context
+from eventformers.inference.chains.vectors import encode_states
+from eventformers.inference.chains.virtual_context import (
     ChainIndex,
     ContextEncoder,
     VirtualContext,
     context_encoder,
     words_of,
 )
-from eventformers.results import load_results
+from eventformers.inference.encode import load_encoder
 
 CHAINS = [
     events("police arrested thief", "judge sentenced thief", "thief - bank"),

@@ -7,10 +7,10 @@ import pytest
 from huggingface_hub import ModelCard as HubCard
 
 from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.evaluation.results import BaselineRecord, DatasetRecord, TaskResult
 from eventformers.model_cards import ModelCard, Snippet, TrainedOn, card_state, write_card
 from eventformers.models.configuration_mico import MicoConfig
 from eventformers.models.configuration_swcc import SwccConfig
-from eventformers.results import BaselineRecord, DatasetRecord, TaskResult
 
 REPORT = {
     "builder": "event_chains",

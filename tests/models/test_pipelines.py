@@ -15,10 +15,10 @@ from transformers import AutoModel, AutoTokenizer, pipeline
 import eventformers
 from eventformers.datasets_scripts.events import EVENT_ORDERS, event_text
 from eventformers.datasets_scripts.relation_templates import relation_templates
-from eventformers.inference.commonsense import answer
+from eventformers.inference.commonsense.complete import answer
 from eventformers.inference.encode import load_encoder
-from eventformers.inference.grounding_encoding import encode_events, encode_mentions
-from eventformers.inference.pair_scoring import PairScores, load_cross_encoder
+from eventformers.inference.grounding.encoding import encode_events, encode_mentions
+from eventformers.inference.grounding.pair_scoring import PairScores, load_cross_encoder
 from eventformers.models.configuration_base import PIPELINES
 from eventformers.models.event_tokens import ORDERS, text_of
 from eventformers.models.grounding_tokens import EventText, MentionText

@@ -33,13 +33,13 @@ from tiny import save_tiny_bi_encoder, save_tiny_cross_encoder, save_tiny_encode
 
 import eventformers
 from eventformers.errors import EventformersError
-from eventformers.hub_verification import _SHOW
-from eventformers.inference.event_files import embed_file
-from eventformers.inference.loading import load_config
-from eventformers.inference.pair_scoring import PairScores, load_cross_encoder
-from eventformers.inference.tokenizer_loading import load_tokenizer
+from eventformers.inference.encoding.event_files import embed_file
+from eventformers.inference.grounding.pair_scoring import PairScores, load_cross_encoder
+from eventformers.loading.models import load_config
+from eventformers.loading.tokenizers import load_tokenizer
 from eventformers.models.grounding_tokens import EventText, MentionText
-from eventformers.plot import _load_prototypes
+from eventformers.plots.prototypes import _load_prototypes
+from eventformers.publishing.verification import _SHOW
 from eventformers.trainers.method import load_method
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.stage_training import _build_head, _continue_head

@@ -22,7 +22,7 @@ _ROOT = Path(__file__).parents[2]
 _PROCESS = """
 import json, sys
 from tests.robustness.commands import run_command
-import eventformers.dataset_building, eventformers.training
+import eventformers.publishing.dataset_building, eventformers.training
 
 print(flush=True)
 run_command(json.loads(sys.argv[1]))

@@ -23,11 +23,11 @@ from eventformers.datasets_scripts.malformed import SkippedRows, malformed_parts
 from eventformers.datasets_scripts.relation_templates import relation_templates
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.extraction.texts import find_text_files, read_texts
-from eventformers.inference.event_files import read_event_rows
-from eventformers.inference.grounding_files import load_text_mentions
-from eventformers.inference.knowledge_base import load_knowledge_base
-from eventformers.inference.mention_files import load_mentions
-from eventformers.inference.next_event import read_events
+from eventformers.inference.chains.next_event import read_events
+from eventformers.inference.encoding.event_files import read_event_rows
+from eventformers.inference.grounding.knowledge_base import load_knowledge_base
+from eventformers.inference.grounding.mention_files import load_text_mentions
+from eventformers.inference.induction.mention_files import load_mentions
 from eventformers.trainers.recipes import load_recipe, read_settings
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"

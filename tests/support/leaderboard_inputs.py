@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from eventformers.leaderboard_sources import BaselineScore, Measurement
-from eventformers.results import BaselineRecord, DatasetRecord, TaskResult, write_result
-from eventformers.tasks import TASKS
+from eventformers.evaluation.results import BaselineRecord, DatasetRecord, TaskResult, write_result
+from eventformers.evaluation.tasks import TASKS
+from eventformers.leaderboard.sources import BaselineScore, Measurement
 
 SETTINGS: dict[str, Any] = {"pooling": "mean", "event_order": "subject_predicate_object", "device": "cpu"}
 

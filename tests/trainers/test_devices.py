@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from eventformers.errors import EventformersError
-from eventformers.inference.loading import find_device
+from eventformers.loading.models import find_device
 from eventformers.trainers.method import load_method
 from eventformers.trainers.run import resolve_recipe
 from eventformers.trainers.stage_training import StageOptions, check_settings

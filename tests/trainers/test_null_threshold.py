@@ -15,10 +15,10 @@ from scipy.special import expit
 
 from eventformers.datasets_scripts import samples
 from eventformers.evaluate_metrics.event_linking.event_linking_impl import event_linking
-from eventformers.inference.candidate_index import Candidates
 from eventformers.inference.encode import load_encoder
-from eventformers.inference.grounding import link, link_first
-from eventformers.inference.text_grounding import ground
+from eventformers.inference.grounding.ground import ground
+from eventformers.inference.grounding.linking import link, link_first
+from eventformers.inference.search.candidate_index import Candidates
 from eventformers.trainers.null_threshold import THRESHOLDS, choose_null_threshold
 from eventformers.trainers.stages import read_log
 from eventformers.training import FinishedRun, _card, train

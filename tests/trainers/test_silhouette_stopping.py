@@ -7,8 +7,8 @@ import pytest
 from transformers import TrainerState
 
 from eventformers.errors import EventformersError
-from eventformers.inference.clustering import cluster_agglomerative, silhouette
-from eventformers.inference.mention_distances import MentionVectors, distances
+from eventformers.inference.induction.clustering import cluster_agglomerative, silhouette
+from eventformers.inference.induction.mention_distances import MentionVectors, distances
 from eventformers.trainers.silhouette_stopping import (
     UnseenMentions,
     attention_silhouette,

@@ -10,8 +10,8 @@ from torch import nn
 from transformers import AutoModel
 
 from eventformers import SwccForPreTraining
-from eventformers.encoders import resolve_encoder
 from eventformers.errors import EventformersError
+from eventformers.loading.encoders import resolve_encoder
 from eventformers.trainers.lora import add_lora, average_with_start
 from eventformers.trainers.method import load_method
 from eventformers.trainers.run import TrainingRun, resolve_recipe, train_head

@@ -26,7 +26,7 @@ from eventformers.baselines.graph_completion import evaluate_embeddings
 from eventformers.baselines.knowledge_graph_embeddings import METHODS, EmbeddingSettings
 from eventformers.baselines.masked_language_model import evaluate_masked_language_model
 from eventformers.errors import UnknownNameError
-from eventformers.results import TaskResult
+from eventformers.evaluation.results import TaskResult
 
 __all__ = ["BASELINES", "Baseline", "EmbeddingSettings", "get_baseline"]
 

@@ -19,8 +19,8 @@ from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import CountVectorizer
 
 from eventformers.errors import EventformersError
-from eventformers.inference.candidate_index import Candidates, PooledIndex
-from eventformers.inference.exact_search import BLOCK_MEBIBYTES, Found
+from eventformers.inference.search.candidate_index import Candidates, PooledIndex
+from eventformers.inference.search.exact import BLOCK_MEBIBYTES, Found
 
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"

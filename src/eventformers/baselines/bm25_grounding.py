@@ -11,13 +11,17 @@ from typing import cast
 from eventformers.baselines.bm25 import Bm25Index, Bm25Settings
 from eventformers.baselines.measuring import open_task, settings_revision
 from eventformers.errors import EventformersError
-from eventformers.grounding_models import grounding_data, grounding_record
-from eventformers.grounding_protocols import GroundingModel, GroundingProtocol, GroundingSettings
-from eventformers.grounding_tasks import GROUNDING_TASKS
-from eventformers.inference.grounding_encoding import event_text, mention_text
+from eventformers.evaluation.grounding_models import grounding_data, grounding_record
+from eventformers.evaluation.results import TaskResult
+from eventformers.evaluation.tasks import get_task, with_grounding_settings
+from eventformers.evaluation.tasks.grounding import GROUNDING_TASKS
+from eventformers.evaluation.tasks.grounding_protocols import (
+    GroundingModel,
+    GroundingProtocol,
+    GroundingSettings,
+)
+from eventformers.inference.grounding.encoding import event_text, mention_text
 from eventformers.models.grounding_tokens import EventText
-from eventformers.results import TaskResult
-from eventformers.tasks import get_task, with_grounding_settings
 
 NAME = "bm25"
 

@@ -15,17 +15,17 @@ from eventformers.baselines.chain_counts import BigramScorer, CountSettings, Ppm
 from eventformers.baselines.event_network_training import DEFAULTS, NetworkSettings, train_network
 from eventformers.baselines.measuring import open_task, settings_revision
 from eventformers.baselines.word_vectors import WordVectorSettings, require_gensim, train_word_vectors
-from eventformers.chain_protocols import ChainProtocol
 from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.errors import EventformersError, UnknownNameError, shown
-from eventformers.inference.chain_scorers import ChainScorer
+from eventformers.evaluation.results import TaskResult
+from eventformers.evaluation.tasks import TASKS, get_task
+from eventformers.evaluation.tasks.chain_protocols import ChainProtocol
+from eventformers.evaluation.tasks.pairs import SIMILARITY_TASKS
+from eventformers.evaluation.tasks.protocols import Embed, JsonValue, Protocol
+from eventformers.inference.chains.scorers import ChainScorer
 from eventformers.inference.encode import Vectors
-from eventformers.protocols import Embed, JsonValue, Protocol
-from eventformers.results import TaskResult
-from eventformers.similarity_tasks import SIMILARITY_TASKS
-from eventformers.tasks import TASKS, get_task
 
 TRAINING_CONFIG = "chains"
 TRAINING_SPLIT = "train"

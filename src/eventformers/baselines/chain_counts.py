@@ -20,7 +20,7 @@ import numpy as np
 from eventformers.datasets_scripts.chain_readers import PRONOUNS
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError, shown
-from eventformers.inference.chain_scorers import Scores, check_questions
+from eventformers.inference.chains.scorers import Scores, check_questions
 
 Role: TypeAlias = Literal["subject", "object", ""]
 Key: TypeAlias = tuple[str, ...]

@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 
 from eventformers.baselines.measuring import open_task
-from eventformers.chain_protocols import read_chain_question, read_steps
 from eventformers.errors import EventformersError
-from eventformers.evaluation import Scored, make_result
-from eventformers.protocols import JsonValue, ProtocolOutput, Row, read_question
-from eventformers.results import NO_START, TaskResult, write_result
-from eventformers.tasks import TASKS, Task, get_task
+from eventformers.evaluation.core import Scored, make_result
+from eventformers.evaluation.results import NO_START, TaskResult, write_result
+from eventformers.evaluation.tasks import TASKS, Task, get_task
+from eventformers.evaluation.tasks.chain_protocols import read_chain_question, read_steps
+from eventformers.evaluation.tasks.protocols import JsonValue, ProtocolOutput, Row, read_question
 
 _METRICS = ("mcnc", "multistep_inference")
 

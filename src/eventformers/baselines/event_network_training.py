@@ -21,7 +21,7 @@ from eventformers.baselines.event_networks import (
 from eventformers.baselines.word_vectors import WordVectors, role_words
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError, UnknownNameError, shown
-from eventformers.inference.chain_scorers import (
+from eventformers.inference.chains.scorers import (
     ChainScorer,
     DistinctEvents,
     EncoderChainScorer,

@@ -1,8 +1,8 @@
 """Graph completion by entities: the filtered ranks of knowledge graph embeddings under the common protocol.
 
 The protocol ranks texts: candidates are the distinct alternatives of all splits, and the known answers of a
-premise are those of its text (`eventformers.inference.ranking`). An embedding knows entities. So each query
-is brought back to its entity and relation, and each candidate to the entities that it stands for.
+premise are those of its text (`eventformers.inference.search.ranking`). An embedding knows entities. So each
+query is brought back to its entity and relation, and each candidate to the entities that it stands for.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from eventformers.baselines.measuring import open_task, settings_revision
 from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.relation_templates import DIRECTIONS
 from eventformers.errors import EventformersError, UnknownNameError, shown
-from eventformers.inference.loading import find_device
-from eventformers.inference.ranking import (
+from eventformers.evaluation.results import TaskResult
+from eventformers.evaluation.tasks import TASKS, get_task
+from eventformers.evaluation.tasks.protocols import JsonValue, MetricInputs, ProtocolOutput, ranks_output
+from eventformers.inference.search.ranking import (
     FilteredRanks,
     RankingQueries,
     Scorer,
     filtered_ranks,
     ranking_queries,
 )
-from eventformers.protocols import JsonValue, MetricInputs, ProtocolOutput, ranks_output
-from eventformers.results import TaskResult
-from eventformers.tasks import TASKS, get_task
+from eventformers.loading.models import find_device
 
 TRAINING_SPLIT = "train"
 _PAIRS = "_pairs"

@@ -24,10 +24,13 @@ from rich.progress import Progress
 from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
 
 from eventformers.baselines.measuring import open_task
-from eventformers.encoders import resolve_encoder
 from eventformers.errors import EventformersError, shown
-from eventformers.inference.length_batches import equal_length_batches
-from eventformers.inference.loading import (
+from eventformers.evaluation.results import TaskResult
+from eventformers.evaluation.tasks import TASKS, get_task
+from eventformers.evaluation.tasks.protocols import ProtocolOutput, Row, choices_output, read_question
+from eventformers.inference.encoding.length_batches import equal_length_batches
+from eventformers.loading.encoders import resolve_encoder
+from eventformers.loading.models import (
     faults_told,
     find_device,
     find_dtype,
@@ -37,11 +40,8 @@ from eventformers.inference.loading import (
     load_whole,
     model_revision,
 )
-from eventformers.inference.tokenizer_loading import load_tokenizer
+from eventformers.loading.tokenizers import load_tokenizer
 from eventformers.models.event_tokens import longest_input
-from eventformers.protocols import ProtocolOutput, Row, choices_output, read_question
-from eventformers.results import TaskResult
-from eventformers.tasks import TASKS, get_task
 
 _METRIC = "mcnc"
 _LOGIT_BYTES = 2**28

@@ -7,10 +7,9 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from eventformers.evaluation import make_result, measure
-from eventformers.evaluation_data import ScoredData, describe_data, load_data
-from eventformers.protocols import JsonValue, ProtocolOutput
-from eventformers.results import (
+from eventformers.evaluation.core import make_result, measure
+from eventformers.evaluation.data import ScoredData, describe_data, load_data
+from eventformers.evaluation.results import (
     NO_START,
     DatasetRecord,
     TaskResult,
@@ -18,7 +17,8 @@ from eventformers.results import (
     result_path,
     write_result,
 )
-from eventformers.tasks import Task
+from eventformers.evaluation.tasks import Task
+from eventformers.evaluation.tasks.protocols import JsonValue, ProtocolOutput
 
 
 @dataclass(frozen=True)

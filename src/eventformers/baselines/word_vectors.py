@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError, shown
-from eventformers.inference.chain_scorers import EncoderChainScorer
+from eventformers.inference.chains.scorers import EncoderChainScorer
 
 ROLES = ("subject", "predicate", "object")
 

@@ -22,12 +22,12 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts.events import EventOrder
 from eventformers.errors import EventformersError, shown
-from eventformers.inference.event_inputs import EventInputs, RoleInputs, TextInputs, TokenRow
-from eventformers.inference.event_reader import EventLike, values_of
-from eventformers.inference.latest_answer import LatestAnswer, digest_of
-from eventformers.inference.length_batches import equal_length_batches
-from eventformers.inference.loading import load_model_and_tokenizer
-from eventformers.inference.packed_linear import inference_copy
+from eventformers.inference.encoding.event_inputs import EventInputs, RoleInputs, TextInputs, TokenRow
+from eventformers.inference.encoding.event_reader import EventLike, values_of
+from eventformers.inference.encoding.latest_answer import LatestAnswer, digest_of
+from eventformers.inference.encoding.length_batches import equal_length_batches
+from eventformers.inference.encoding.packed_linear import inference_copy
+from eventformers.loading.models import load_model_and_tokenizer
 
 Vectors = npt.NDArray[np.float32]
 Positions = npt.NDArray[np.int64]

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, StrictUndefined
 
 from eventformers.errors import EventformersError
 
-_FOLDER = Path(__file__).parent
 _ENVIRONMENT = Environment(
-    loader=FileSystemLoader([_FOLDER, _FOLDER.parent]),
     undefined=StrictUndefined,
     autoescape=True,
     trim_blocks=True,
@@ -20,14 +18,14 @@ _ENVIRONMENT = Environment(
 )
 
 
-def render_page(template: str, **values: object) -> str:
-    """A page from a template beside this module, or in the folder above it; texts are escaped.
+def render_page(template: Path, **values: object) -> str:
+    """Render a page from a template; texts are escaped.
 
     Args:
-        template: name of its file.
-        **values: what it names.
+        template: the template's file.
+        **values: values of the names in it.
     """
-    return _ENVIRONMENT.get_template(template).render(**values)
+    return _ENVIRONMENT.from_string(template.read_text(encoding="utf-8")).render(**values)
 
 
 def check_results_free(folder: Path, names: Sequence[str], what: str, *, overwrite: bool) -> None:

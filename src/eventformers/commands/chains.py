@@ -1,0 +1,184 @@
+"""The commands about chains of events. They only call the Python API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from eventformers.commands.options import (
+    BatchSize,
+    Device,
+    Dtype,
+    Malformed,
+    Output,
+    Overwrite,
+    batch_size_of,
+    console,
+    counts_text,
+)
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands of this module to the program."""
+    app.command()(extract)
+    app.command()(next_event)
+    app.command()(compare)
+
+
+def extract(
+    texts: Annotated[
+        list[Path], typer.Argument(metavar="TEXT...", help="Files or folders: SGML, JSON lines, plain text.")
+    ],
+    output: Output,
+    pipeline: Annotated[
+        str | None, typer.Option(help="Name or folder of a spaCy pipeline, such as en_core_web_sm.")
+    ] = None,
+    processes: Annotated[int, typer.Option(help="Processes that parse.")] = 1,
+    coreference: Annotated[
+        str, typer.Option(help="auto, heads, spacy, fastcoref, coreferee or module:function.")
+    ] = "auto",
+    arguments: Annotated[str, typer.Option(help="heads: head words; spans: whole mentions.")] = "heads",
+    exclude_predicate: Annotated[
+        list[str] | None,
+        typer.Option(help="Leave events out by predicate; repeatable; reporting: verbs of reporting."),
+    ] = None,
+    drop_pronoun_only: Annotated[
+        bool, typer.Option("--drop-pronoun-only", help="Leave out events whose arguments are all pronouns.")
+    ] = False,
+    min_chain_length: Annotated[int, typer.Option(help="Fewest distinct events of a chain.")] = 5,
+    document_type: Annotated[
+        list[str] | None,
+        typer.Option(help="Type of SGML documents to read; repeatable; all; without it story."),
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option(help="Source of texts that state none; without it the file's or folder's.")
+    ] = None,
+    license_name: Annotated[
+        str | None, typer.Option("--license", help="Licence of texts that state none.")
+    ] = None,
+    malformed: Malformed = "error",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with what was not finished there.")] = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Extract events, and chains of one protagonist, from raw text."""
+    from eventformers.extraction.pipeline import extract as run_extraction
+
+    types = document_type or ["story"]
+    finished = run_extraction(
+        texts,
+        output,
+        pipeline=pipeline,
+        coreference=coreference,
+        arguments=arguments,
+        exclude_predicates=exclude_predicate or [],
+        drop_pronoun_only=drop_pronoun_only,
+        min_chain_length=min_chain_length,
+        document_types=[] if "all" in types else types,
+        source=source,
+        license_name=license_name,
+        processes=processes,
+        resume=resume,
+        overwrite=overwrite,
+        malformed=malformed,
+    )
+    table = Table("read", "skipped", "written")
+    counts = finished.counts.to_dict()
+    table.add_row(*(counts_text(counts[part]) for part in ("read", "skipped", "written")))
+    console.print(table)
+    console.print(f"Wrote {', '.join(map(str, finished.files))}.", soft_wrap=True)
+    console.print(
+        f"Build datasets with: eventformers data build event_chains --data-dir {finished.folder} -o DIR",
+        soft_wrap=True,
+    )
+
+
+def next_event(
+    model: Annotated[str, typer.Argument(help="Folder or Hub id of a model, or of any plain encoder.")],
+    chain: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CHAIN...",
+            help="A file of events, one a line, or the events: 'subject | predicate | object' or JSON.",
+        ),
+    ],
+    candidates: Annotated[Path | None, typer.Option(help="File of events that may come next.")] = None,
+    corpus: Annotated[
+        str | None,
+        typer.Option(
+            help="Raw or built chains whose events may come next; without it and candidates, the samples."
+        ),
+    ] = None,
+    malformed: Malformed = "error",
+    top: Annotated[int, typer.Option(help="Candidates to show.")] = 10,
+    max_events: Annotated[int, typer.Option(help="Events of the chain to read, the latest.")] = 8,
+    aggregation: Annotated[
+        str, typer.Option(help="A candidate's cosines with the chain: mean, or that with the last event.")
+    ] = "mean",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")] = False,
+    device: Device = None,
+    dtype: Dtype = None,
+    batch_size: BatchSize = "auto",
+) -> None:
+    """Tell what happens next in a chain of events."""
+    import json
+
+    from eventformers.inference.chains.next_event import next_event as run_prediction
+
+    found = run_prediction(
+        model,
+        chain[0] if len(chain) == 1 else chain,
+        candidates=candidates,
+        corpus=corpus,
+        top=top,
+        max_events=max_events,
+        aggregation=aggregation,  # type: ignore[arg-type]
+        batch_size=batch_size_of(batch_size),
+        device=device,
+        dtype=dtype,
+        show_progress=True,
+        malformed=malformed,
+    )
+    if as_json:
+        console.print(
+            json.dumps(found.to_dict(), ensure_ascii=False), soft_wrap=True, markup=False, highlight=False
+        )
+        return
+    table = Table("next event", "score", title=f"of {found.considered:,} candidates")
+    for candidate in found.candidates:
+        table.add_row(Text(candidate.text), f"{candidate.score:.3f}")
+    console.print(table)
+    if candidates is None and corpus is None:
+        console.print("The candidates are the events of the bundled samples; --corpus names others.")
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="FIRST", help="Result file of the model to be ahead.")],
+    second: Annotated[Path, typer.Argument(metavar="SECOND", help="Result file of the other one.")],
+    data: Annotated[
+        str | None,
+        typer.Option(help="What both were measured on: resample whole documents, not questions."),
+    ] = None,
+    malformed: Malformed = "error",
+    resamples: Annotated[int, typer.Option(help="Resamples with replacement.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Decides the resamples.")] = 0,
+) -> None:
+    """Compare two results on the same rows by the paired bootstrap."""
+    from eventformers.evaluation.results import read_result
+    from eventformers.evaluation.significance import compare_results, document_clusters
+
+    results = read_result(first), read_result(second)
+    clusters = None if data is None else document_clusters(results[0], data, malformed=malformed)
+    compared = compare_results(*results, num_resamples=resamples, seed=seed, clusters=clusters)
+    models = f"{results[0].model} - {results[1].model} on {results[0].task}"
+    console.print(
+        Text(
+            f"{models}: {compared.difference:+.2f} points, 95 % interval {compared.low:+.2f} to "
+            f"{compared.high:+.2f}, one-sided p = {compared.p_value:.4f} ({compared.questions:,} questions, "
+            f"{compared.resamples:,} resamples of {compared.clusters:,} clusters)"
+        ),
+        soft_wrap=True,
+    )

@@ -1,0 +1,130 @@
+"""The command about events in a text. It only calls the Python API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from eventformers.commands.options import (
+    BatchSize,
+    Device,
+    Dtype,
+    Malformed,
+    Output,
+    Overwrite,
+    batch_size_of,
+    console,
+    counts_text,
+    errors,
+)
+
+_SHOWN_EVENTS = 10
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands of this module to the program."""
+    app.command()(ground)
+
+
+def ground(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Mentions: JSON lines (context_left, mention, context_right, or text, start_char, end_char; "
+            "language), plain text with [[mentions]] a line, or a built dataset."
+        ),
+    ],
+    knowledge_base: Annotated[
+        str,
+        typer.Option(
+            help="Events and hierarchy: label_dict.jsonl, hierarchy.jsonl or edges.csv, a folder of them, a "
+            "built dataset or a Hub id."
+        ),
+    ],
+    output: Output,
+    malformed: Malformed = "error",
+    model: Annotated[
+        str | None, typer.Option(help="Folder or Hub id; without it the packaged all-MiniLM-L6-v2.")
+    ] = None,
+    reranker: Annotated[
+        str | None, typer.Option(help="Folder or Hub id of a cross-encoder that ranks the candidates anew.")
+    ] = None,
+    retriever_weight: Annotated[
+        float,
+        typer.Option(help="Weight of the model's score beside the reranker's; 0 ranks by the latter alone."),
+    ] = 0.0,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            help="Least probability of the reranker, or without one least score of the model, to link an "
+            "event; without it the one that was learned with the model."
+        ),
+    ] = None,
+    candidates: Annotated[int, typer.Option(help="Events to find for each mention.")] = 8,
+    search: Annotated[
+        str, typer.Option(help="exact; hnsw or ivf, approximately; auto, so beyond two million events alone.")
+    ] = "auto",
+    language: Annotated[
+        str | None, typer.Option(help="Language of mentions that state none, such as en.")
+    ] = None,
+    candidate_language: Annotated[
+        str | None, typer.Option(help="Language of all candidates; without it that of each mention.")
+    ] = None,
+    index: Annotated[
+        Path | None, typer.Option(help="Folder that keeps the events' vectors; built where it is absent.")
+    ] = None,
+    device: Device = None,
+    dtype: Dtype = None,
+    batch_size: BatchSize = "auto",
+    overwrite: Overwrite = False,
+) -> None:
+    """Link mentions to events of a knowledge base and to all these are part of; write tables and a page."""
+    from eventformers.files import output_folder
+    from eventformers.inference.grounding.ground import ground as run_grounding
+    from eventformers.inference.grounding.report import check_free, write_grounding
+
+    with output_folder(output):
+        check_free(output, overwrite=overwrite)
+        found = run_grounding(
+            model,
+            file,
+            knowledge_base,
+            reranker=reranker,
+            retriever_weight=retriever_weight,
+            threshold=threshold,
+            candidates=candidates,
+            search=search,  # type: ignore[arg-type]
+            language=language,
+            candidate_language=candidate_language,
+            index=index,
+            batch_size=batch_size_of(batch_size),
+            device=device,
+            dtype=dtype,
+            overwrite=overwrite,
+            show_progress=True,
+            malformed=malformed,
+        )
+        with errors.status("writing"):
+            files = write_grounding(found, output, overwrite=overwrite)
+    table = Table("event", "mentions", "with its parts")
+    by_event = sorted(found.mentions_by_event().items(), key=lambda one: -len(one[1]))
+    for event_id, places in by_event[:_SHOWN_EVENTS]:
+        title = found.knowledge_base.title(event_id, found.title_language)
+        table.add_row(Text(title), f"{sum(linked for _, linked in places):,}", f"{len(places):,}")
+    console.print(table)
+    console.print(counts_text(found.counts))
+    threshold, source = found.settings["threshold"], found.settings["threshold_source"]
+    if threshold is not None:
+        console.print(f"threshold of linking: {threshold:.4g}, {source}")
+    if found.note:
+        console.print(Text(found.note), soft_wrap=True)
+    for name, recall in found.recall.items():
+        console.print(f"recall of the approximate search{f', {name}' if name else ''}: {100 * recall:.1f} %")
+    if found.without_pool:
+        told = ", ".join(f"{count:,} {language}" for language, count in found.without_pool.items())
+        console.print(f"no event is described in the language of: {told}")
+    console.print(f"Wrote {', '.join(map(str, files))}.", soft_wrap=True)

@@ -1,0 +1,192 @@
+"""The commands that publish. They only call the Python API."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eventformers.commands.options import console, errors
+
+if TYPE_CHECKING:
+    from eventformers.hub import Push
+    from eventformers.publishing.plan import PushPlan
+
+RepositoryId = Annotated[
+    str, typer.Option("--repo-id", metavar="ORG/NAME", help="Repository; with --everything ORG alone.")
+]
+Private = Annotated[bool, typer.Option("--private", help="Make new repositories private.")]
+Revision = Annotated[
+    str | None, typer.Option(metavar="BRANCH", help="Branch to change, made where absent; without it main.")
+]
+Tag = Annotated[str | None, typer.Option(help="A name for the commit, such as v1.")]
+Message = Annotated[str | None, typer.Option(help="Title of the commit.")]
+Collection = Annotated[
+    str | None, typer.Option(metavar="TITLE", help="Collection to add to, made where absent.")
+]
+AcceptLicenses = Annotated[
+    bool, typer.Option("--accept-licenses", help="Publish though licences of the rows are not open.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be sent, and send nothing.")]
+Replace = Annotated[
+    bool, typer.Option("--overwrite", help="Replace files that others wrote, or another model.")
+]
+
+_UNITS = ("bytes", "kB", "MB", "GB", "TB")
+
+
+def add_commands(app: typer.Typer, data_app: typer.Typer) -> None:
+    """Add the commands of this module to the program."""
+    app.command("push")(push)
+    data_app.command("push")(data_push)
+
+
+def push(
+    target: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help="Folder of a run, of a built dataset or of a metric, or the name of a metric of ours.",
+        ),
+    ],
+    repo_id: RepositoryId,
+    private: Private = False,
+    revision: Revision = None,
+    tag: Tag = None,
+    message: Message = None,
+    collection: Collection = None,
+    everything: Annotated[
+        bool,
+        typer.Option("--everything", help="RUN is a folder of runs and built datasets; metrics go along."),
+    ] = False,
+    accept_licenses: AcceptLicenses = False,
+    overwrite: Replace = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Publish a model, a dataset or a metric on the Hub, and load it back from there."""
+    _push(
+        target,
+        repo_id,
+        private,
+        revision,
+        tag,
+        message,
+        collection,
+        accept_licenses,
+        overwrite,
+        dry_run,
+        everything=everything,
+    )
+
+
+def data_push(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a built dataset.")],
+    repo_id: Annotated[str, typer.Option("--repo-id", metavar="ORG/NAME", help="Repository.")],
+    private: Private = False,
+    revision: Revision = None,
+    tag: Tag = None,
+    message: Message = None,
+    collection: Collection = None,
+    accept_licenses: AcceptLicenses = False,
+    overwrite: Replace = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Publish a built dataset on the Hub, and load it back from there."""
+    _push(folder, repo_id, private, revision, tag, message, collection, accept_licenses, overwrite, dry_run)
+
+
+def _push(
+    target: Path,
+    repo_id: str,
+    private: bool,
+    revision: str | None,
+    tag: str | None,
+    message: str | None,
+    collection: str | None,
+    accept_licenses: bool,
+    overwrite: bool,
+    dry_run: bool,
+    *,
+    everything: bool = False,
+) -> None:
+    from eventformers.hub import push as run_push
+
+    with errors.status("reading") as status:
+        done = run_push(
+            target,
+            repo_id,
+            everything=everything,
+            private=private,
+            revision=revision,
+            tag=tag,
+            message=message,
+            collection=collection,
+            accept_licenses=accept_licenses,
+            overwrite=overwrite,
+            dry_run=dry_run,
+            tell=status.update,
+        )
+    _show(done, collection)
+
+
+def _show(done: Push, collection: str | None) -> None:
+    for pushed in done.repositories:
+        plan = pushed.plan
+        if done.is_dry_run:
+            _show_files(plan)
+        elif plan.is_done:
+            console.print(f"{pushed.url} holds all of it already; nothing was sent.", soft_wrap=True)
+        else:
+            console.print(
+                f"Pushed {_amount(plan)} to {pushed.url}, commit {pushed.commit}, and loaded it from there.",
+                soft_wrap=True,
+            )
+    if done.is_dry_run:
+        console.print("A dry run: nothing was sent." + (f" Collection: {collection}." if collection else ""))
+    elif done.collection is not None:
+        console.print(f"Collection: {done.collection}", soft_wrap=True)
+
+
+def _show_files(plan: PushPlan) -> None:
+    """One line a file, the path last, so that none is cut."""
+    state = "is new" if plan.head is None else "is there"
+    shown_to = "private" if plan.private else "public"
+    lines = [f"{plan.address}, branch {plan.branch} ({state}, {shown_to})"]
+    for each in plan.files:
+        kept_as = "LFS" if each.large else "plain"
+        lines.append(f"  {each.state:8}{each.size:>15,} bytes  {kept_as:7}{each.path}")
+    lines += [f"  {'goes':8}{path}" for path in plan.deleted]
+    lines += [f"  {'stays':8}{path}" for path in plan.kept]
+    # Of a folder with many files that stay behind, one line is enough.
+    kept_back: Counter[tuple[str, str]] = Counter()
+    for path, reason in plan.local.left_out.items():
+        top, slash, _ = path.partition("/")
+        kept_back[f"{top}{slash}", reason] += 1
+    for (place, reason), number in kept_back.items():
+        told = f"{place} ({_files(number)})" if place.endswith("/") else place
+        lines.append(f"  {'never':8}{told}: {reason}")
+    for line in lines:
+        console.print(line, soft_wrap=True, highlight=False)
+    console.print(f"Would send {_amount(plan)}." if not plan.is_done else "Nothing to send.")
+
+
+def _amount(plan: PushPlan) -> str:
+    number = len(plan.to_send)
+    there = len(plan.files) - number
+    told = f"{_files(number)} ({_size(plan.bytes_to_send)})"
+    return told + (f", {there} there already" if there else "")
+
+
+def _files(number: int) -> str:
+    return f"{number:,} file{'' if number == 1 else 's'}"
+
+
+def _size(count: float) -> str:
+    """A number of bytes for people."""
+    for unit in _UNITS[:-1]:
+        if count < 1000:
+            return f"{count:.3g} {unit}" if unit != "bytes" else f"{count} bytes"
+        count /= 1000
+    return f"{count:.3g} {_UNITS[-1]}"

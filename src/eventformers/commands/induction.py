@@ -1,0 +1,115 @@
+"""The command about event types. It only calls the Python API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from eventformers.commands.options import (
+    BatchSize,
+    Device,
+    Dtype,
+    Malformed,
+    Output,
+    Overwrite,
+    batch_size_of,
+    console,
+    counts_text,
+    errors,
+)
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands of this module to the program."""
+    app.command()(induce)
+
+
+def induce(
+    file: Annotated[
+        Path,
+        typer.Argument(help="Mentions: JSON lines, plain text with a sentence a line, or a built dataset."),
+    ],
+    output: Output,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Folder or Hub id; repeat it for an ensemble; without it the packaged all-MiniLM-L6-v2."
+        ),
+    ] = None,
+    num_clusters: Annotated[
+        int | None, typer.Option(help="How many types; without it the number with the best silhouette.")
+    ] = None,
+    names: Annotated[
+        Path | None,
+        typer.Option(help="File with a name a line to choose from; without it triggers name the types."),
+    ] = None,
+    frames: Annotated[
+        str | None,
+        typer.Option(help="Frames to link to: JSON lines, FrameNet's folder, a built dataset or a Hub id."),
+    ] = None,
+    malformed: Malformed = "error",
+    method: Annotated[
+        str, typer.Option(help="agglomerative, or affinity, which finds the number of types itself.")
+    ] = "agglomerative",
+    distance: Annotated[
+        str, typer.Option(help="encoder; or cosine or dot of a trained model's queries and keys.")
+    ] = "encoder",
+    manifold: Annotated[
+        bool | None,
+        typer.Option(
+            "--manifold/--no-manifold", help="Cluster by manifold weights, or by the distances themselves."
+        ),
+    ] = None,
+    trigger_input: Annotated[
+        str | None, typer.Option(help="What a plain encoder reads: span, the trigger's tokens, or none.")
+    ] = None,
+    top: Annotated[int, typer.Option(help="Names and frames for each type.")] = 5,
+    examples: Annotated[int, typer.Option(help="Examples for each type.")] = 5,
+    device: Device = None,
+    dtype: Dtype = None,
+    batch_size: BatchSize = "auto",
+    overwrite: Overwrite = False,
+) -> None:
+    """Find event types among mentions, name them, link them to frames; write tables and an HTML report."""
+    from eventformers.files import output_folder
+    from eventformers.inference.induction.induce import induce as run_induction
+    from eventformers.inference.induction.report import check_free, write_induction
+
+    with output_folder(output):
+        check_free(output, overwrite=overwrite)
+        found = run_induction(
+            list(model) if model else None,
+            file,
+            num_clusters=num_clusters,
+            method=method,  # type: ignore[arg-type]
+            distance=distance,  # type: ignore[arg-type]
+            manifold=manifold,
+            names=names,
+            frames=frames,
+            trigger_input=trigger_input,  # type: ignore[arg-type]
+            top=top,
+            examples=examples,
+            batch_size=batch_size_of(batch_size),
+            device=device,
+            dtype=dtype,
+            show_progress=True,
+            malformed=malformed,
+        )
+        with errors.status("drawing the map and writing"):
+            files = write_induction(found, output, overwrite=overwrite)
+    table = Table("type", "mentions", "nearest frame", "majority type", "purity")
+    for induced in found.types:
+        table.add_row(
+            Text(induced.name),
+            f"{induced.size:,}",
+            Text(induced.frames[0].label if induced.frames else "-"),
+            Text(induced.majority_type or "-"),
+            "-" if induced.purity is None else f"{induced.purity:.1f}",
+        )
+    console.print(table)
+    console.print(counts_text(found.counts))
+    console.print(f"Wrote {', '.join(map(str, files))}.", soft_wrap=True)

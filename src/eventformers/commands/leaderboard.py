@@ -1,0 +1,153 @@
+"""The command that sets results beside each other. It only calls the Python API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Column, Table
+from rich.text import Text
+
+from eventformers.commands.options import console, errors
+
+if TYPE_CHECKING:
+    from eventformers.leaderboard.board import Board
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands of this module to the program."""
+    app.command()(leaderboard)
+
+
+def leaderboard(
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[DIR]...",
+            help="Folders of runs and evaluations, or copies of model repositories; without any, and without "
+            "a repository, this folder.",
+        ),
+    ] = None,
+    repo: Annotated[
+        list[str] | None, typer.Option(help="Model repository of the Hub, ORG/NAME; repeatable.")
+    ] = None,
+    author: Annotated[
+        str | None, typer.Option(help="User or organization of the Hub: all of its model repositories.")
+    ] = None,
+    collection: Annotated[
+        str | None, typer.Option(help="Collection of the Hub: all of its model repositories.")
+    ] = None,
+    task: Annotated[list[str] | None, typer.Option(help="Task to show; repeatable.")] = None,
+    sort: Annotated[
+        str | None, typer.Option(help="Task to order rows by, or model, parameters, speed.")
+    ] = None,
+    fingerprint: Annotated[
+        list[str] | None,
+        typer.Option(help="First digits of the fingerprint of the data to show; repeatable."),
+    ] = None,
+    dataset_revision: Annotated[
+        list[str] | None,
+        typer.Option(help="First digits of the commit of the dataset to show; repeatable."),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write one page that sorts and filters; - prints it.")
+    ] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write Markdown; - prints it.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")] = False,
+) -> None:
+    """Set results beside each other: models, baselines and published scores on the same data."""
+    from eventformers.errors import EventformersError
+    from eventformers.files import is_standard_output, output_file
+    from eventformers.leaderboard.board import leaderboard as read_leaderboard
+    from eventformers.leaderboard.page import leaderboard_page, write_page
+    from eventformers.leaderboard.views import markdown as markdown_of
+    from eventformers.leaderboard.views import to_json
+
+    outputs = [path for path in (html, markdown) if path is not None]
+    printed = [path for path in outputs if is_standard_output(path)]
+    if len(printed) + json > 1:
+        raise EventformersError("--html -, --markdown - and --json exclude each other; accepted: one of them")
+    for path in outputs:
+        if path not in printed:
+            output_file(path)
+    given = folders or ([] if repo or author or collection else [Path()])
+    with errors.status("reading"):
+        found = read_leaderboard(
+            given,
+            repositories=repo or [],
+            author=author,
+            collection=collection,
+            tasks=task or [],
+            fingerprints=fingerprint or [],
+            dataset_revisions=dataset_revision or [],
+            sort=sort,
+        )
+    written = []
+    if html is not None:
+        written.append(write_page(leaderboard_page(found, html.parent), html))
+    if markdown is not None:
+        written.append(write_page(markdown_of(found), markdown))
+    if printed:
+        return
+    if json:
+        typer.echo(to_json(found), nl=False)
+        return
+    for board in found.boards:
+        console.print(_table(board))
+    for sentence in found.left_out:
+        console.print(sentence, soft_wrap=True)
+    if written:
+        console.print(f"Wrote {', '.join(map(str, written))}.", soft_wrap=True)
+
+
+def _table(board: Board) -> Table:
+    from eventformers.leaderboard.board import KINDS
+    from eventformers.leaderboard.views import (
+        HEADINGS,
+        cell_text,
+        column_facts,
+        count_text,
+        rank_text,
+        speed_text,
+    )
+
+    # The name, by which a task can be asked for.
+    titles = [
+        Column(Text(f"{column.task}\n{column_facts(column)}"), justify="right") for column in board.columns
+    ]
+    # A column in which nothing is known only takes the place of others.
+    has_variant = any(row.variant for row in board.rows)
+    has_parameters = any(row.parameters for row in board.rows)
+    shown = Table(
+        Column("", justify="right"),
+        Column("model", overflow="fold"),
+        *(["variant"] if has_variant else []),
+        Column("runs", justify="right"),
+        *titles,
+        *([Column("parameters", justify="right")] if has_parameters else []),
+        Column("texts/s", justify="right"),
+        title=Text(board.title),
+        title_justify="left",
+    )
+    for kind in KINDS:
+        rows = [row for row in board.rows if row.kind == kind]
+        if not rows:
+            continue
+        if kind != "model":
+            shown.add_row("", Text(HEADINGS[kind], style="italic"), end_section=False)
+        for row in rows:
+            shown.add_row(
+                rank_text(board, row),
+                Text(row.model),
+                *([Text(row.variant)] if has_variant else []),
+                str(row.runs or ""),
+                *(
+                    Text(cell_text(cell, row, column))
+                    for cell, column in zip(row.cells, board.columns, strict=True)
+                ),
+                *([count_text(row.parameters)] if has_parameters else []),
+                speed_text(row),
+            )
+        shown.add_section()
+    return shown

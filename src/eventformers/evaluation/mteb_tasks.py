@@ -1,0 +1,197 @@
+"""Tasks of this suite for MTEB: what `mteb.evaluate` takes is scored on our data, offline.
+
+```python
+import mteb
+from sentence_transformers import SentenceTransformer
+from eventformers.evaluation.mteb_tasks import HardSimilarity, NarrativeCloze, TransitiveSimilarity
+
+model = SentenceTransformer("my-events")
+results = mteb.evaluate(model, [HardSimilarity(), TransitiveSimilarity(), NarrativeCloze()], cache=None)
+```
+
+Scores are those of `eventformers evaluate` for the same model, on the same scale: percentages, and for graded
+pairs the correlation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import torch
+from datasets import Dataset, DatasetDict
+from torch.utils.data import DataLoader
+
+from eventformers.datasets_scripts.events import EVENT_ORDERS, Event, EventOrder, event_text
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.evaluation.core import score
+from eventformers.evaluation.data import load_data
+from eventformers.evaluation.tasks import TASKS
+from eventformers.inference.encode import Vectors
+
+try:
+    from mteb.abstasks import AbsTask
+    from mteb.abstasks.task_metadata import TaskMetadata
+except ModuleNotFoundError as error:
+    raise EventformersError(
+        f'the tasks for MTEB need the package mteb ({error}); run `pip install "eventformers[mteb]"`'
+    ) from error
+
+_BATCH_SIZE = 32
+_SUBSET = "default"
+
+
+def _metadata(task: str, name: str, kind: str) -> TaskMetadata:
+    """What MTEB tells of a task, from what this suite knows of it."""
+    known = TASKS[task]
+    return TaskMetadata(
+        name=name,
+        description=known.description,
+        dataset={"path": f"eventformers/{known.dataset}", "name": known.config, "revision": "samples"},
+        type=kind,
+        category="t2t",
+        eval_splits=list(known.splits[:1]),
+        eval_langs=["eng-Latn"],
+        main_score=known.main_score,
+        license="not specified",
+        bibtex_citation="",
+    )
+
+
+class EventTask(AbsTask):
+    """A task of this suite whose model is any encoder of texts.
+
+    Args:
+        data: folder of raw files, built folder or Hub id of the task's dataset; None takes the bundled
+            samples, which are no benchmark.
+        split: the split to score; None takes the test split where the data has one.
+        event_order: the order in which an event's roles become text; a model of ours has its own.
+        seed: MTEB's; nothing is drawn here.
+
+    Raises:
+        EventformersError: the data cannot be loaded, or lack the split.
+    """
+
+    task: ClassVar[str]
+    """A name in `TASKS`."""
+    metadata: TaskMetadata
+    data_loaded: bool
+
+    def __init__(
+        self,
+        data: str | Path | None = None,
+        *,
+        split: str | None = None,
+        event_order: EventOrder = "subject_predicate_object",
+        seed: int = 42,
+    ) -> None:
+        if event_order not in EVENT_ORDERS:
+            raise UnknownNameError("event order", event_order, EVENT_ORDERS)
+        super().__init__(seed=seed)
+        self.data = data
+        self.split = split
+        self.event_order: EventOrder = event_order
+        self.load_data()
+
+    def load_data(self, *arguments: Any, **settings: Any) -> None:
+        """Load the rows of the scored split; the fingerprint of the data is the dataset's revision.
+
+        Args:
+            *arguments: of MTEB, without effect.
+            **settings: of MTEB, without effect.
+        """
+        if self.data_loaded:
+            return
+        task = TASKS[self.task]
+        held = load_data(task, self.data, self.split)
+        self.dataset = {_SUBSET: DatasetDict({held.split: held.rows})}
+        revision = held.held.fingerprint(task, held.split)
+        # Scores on other rows must not pass for the same dataset.
+        dataset = {**type(self).metadata.dataset, "revision": revision}
+        self.metadata = type(self).metadata.model_copy(
+            update={"dataset": dataset, "eval_splits": [held.split]}
+        )
+        self.data_loaded = True
+
+    def _evaluate_subset(
+        self,
+        model: Any,
+        data_split: Dataset,
+        *,
+        hf_split: str,
+        hf_subset: str,
+        encode_kwargs: Mapping[str, Any],
+        prediction_folder: Path | None = None,
+        timer: Any,
+        **settings: Any,
+    ) -> dict[str, Any]:
+        def embed(items: Sequence[str | Event]) -> Vectors:
+            texts = [item if isinstance(item, str) else event_text(item, self.event_order) for item in items]
+            batch_size = encode_kwargs.get("batch_size", _BATCH_SIZE)
+            batches = DataLoader(Dataset.from_dict({"text": texts}), batch_size=batch_size)
+            with timer("Encoding events", split=hf_split, subset=hf_subset):
+                vectors = model.encode(
+                    batches,
+                    task_metadata=self.metadata,
+                    hf_split=hf_split,
+                    hf_subset=hf_subset,
+                    **encode_kwargs,
+                )
+            if isinstance(vectors, torch.Tensor):
+                vectors = vectors.float().cpu().numpy()
+            return np.asarray(vectors, dtype=np.float32)
+
+        scored = score(TASKS[self.task], embed, cast(Any, data_split))
+        if prediction_folder is not None:
+            self._save_task_predictions(
+                scored.output.predictions, model, prediction_folder, hf_split=hf_split, hf_subset=hf_subset
+            )
+        return {name: math.nan if value is None else value for name, value in scored.scores.items()}
+
+    def _calculate_descriptive_statistics_from_split(
+        self, split: str, *, hf_subset: str | None = None, **settings: Any
+    ) -> dict[str, int]:
+        return {"num_samples": len(self.dataset[hf_subset or _SUBSET][split])}
+
+
+class HardSimilarity(EventTask):
+    """Whether two events of like meaning are closer than two that share their words; task `hard_similarity`.
+
+    Arguments and errors as of `EventTask`.
+    """
+
+    task = "hard_similarity"
+    metadata = _metadata(task, "EventHardSimilarity", "STS")
+
+
+class HardSimilarityExtended(EventTask):
+    """The extended set of that question; task `hard_similarity_extended`.
+
+    Arguments and errors as of `EventTask`.
+    """
+
+    task = "hard_similarity_extended"
+    metadata = _metadata(task, "EventHardSimilarityExtended", "STS")
+
+
+class TransitiveSimilarity(EventTask):
+    """How people rate the likeness of transitive sentences; task `transitive_similarity`.
+
+    Arguments and errors as of `EventTask`.
+    """
+
+    task = "transitive_similarity"
+    metadata = _metadata(task, "EventTransitiveSimilarity", "STS")
+
+
+class NarrativeCloze(EventTask):
+    """Which of five events ends a chain, by its mean cosine with the events before; task `mcnc`.
+
+    Arguments and errors as of `EventTask`.
+    """
+
+    task = "mcnc"
+    metadata = _metadata(task, "MultipleChoiceNarrativeCloze", "Reranking")

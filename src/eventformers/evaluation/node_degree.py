@@ -1,0 +1,130 @@
+"""The average node degree of a question's graph, and accuracy by it (Zheng et al., TNNLS 2022, Fig. 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from eventformers.datasets_scripts.events import Event
+from eventformers.errors import EventformersError
+from eventformers.evaluation.results import TaskResult
+from eventformers.evaluation.significance import answers_of
+from eventformers.evaluation.tasks.base import Task
+from eventformers.evaluation.tasks.chain_protocols import read_chain_question, read_steps
+from eventformers.evaluation.tasks.protocols import Row
+from eventformers.inference.chains.virtual_context import words_of
+from eventformers.models.event_graph import NO_NODE, SELF_LOOP, build_event_graph
+
+BIN_EDGES = tuple(4 + step / 4 for step in range(9))
+"""Bounds of the intervals of degrees; the first and the last one are open. The paper's are twice as wide."""
+
+_BLOCK_CHAINS = 4_096
+
+
+@dataclass(frozen=True)
+class DegreeBin:
+    """The questions whose graphs have an average node degree in an interval.
+
+    Attributes:
+        low: least degree.
+        high: the degree from which on the next interval is; infinite for the last one.
+        questions: number of questions.
+        accuracy: percentage of right decisions.
+    """
+
+    low: float
+    high: float
+    questions: int
+    accuracy: float
+
+    @property
+    def name(self) -> str:
+        """The interval, as in a table."""
+        if self.low == 0:
+            return f"below {self.high:g}"
+        return f"{self.low:g} and more" if np.isinf(self.high) else f"{self.low:g} to {self.high:g}"
+
+
+def average_degrees(chains: Sequence[Sequence[Event]]) -> npt.NDArray[np.float64]:
+    """The average degree of the nodes of each chain's graph, without self-loops.
+
+    All nodes count alike, events and words; words are told as the model's tokens are, by blanks and without
+    case.
+
+    Args:
+        chains: the events of each chain, at least one.
+
+    Returns:
+        `(chains,)`.
+    """
+    parts = [
+        _degrees_of_block(chains[start : start + _BLOCK_CHAINS])
+        for start in range(0, len(chains), _BLOCK_CHAINS)
+    ]
+    return np.concatenate(parts) if parts else np.empty(0)
+
+
+def _degrees_of_block(chains: Sequence[Sequence[Event]]) -> npt.NDArray[np.float64]:
+    numbers: dict[str, int] = {}
+    words = [
+        [numbers.setdefault(word, len(numbers)) for word in words_of(event)]
+        for chain in chains
+        for event in chain
+    ]
+    rows = iter(range(len(words)))
+    graph = build_event_graph(_padded([[next(rows) for _ in chain] for chain in chains]), _padded(words))
+    ends = graph.node_chain[graph.edge_index[0, graph.edge_type != SELF_LOOP]]
+    degrees = torch.bincount(ends, minlength=len(chains))
+    return (degrees / graph.nodes_of_chain).double().numpy()
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> torch.Tensor:
+    width = max(map(len, rows), default=0)
+    return torch.tensor([[*row, *[NO_NODE] * (width - len(row))] for row in rows])
+
+
+def question_chains(task: Task, rows: Iterable[Row]) -> list[list[Event]]:
+    """The chain of each question: the context of a cloze, the start and the right events of several steps.
+
+    Raises:
+        EventformersError: the task asks no such questions, or a row cannot be asked.
+    """
+    if not task.reads_chains:
+        raise EventformersError(f"{task.name} reads no chains; accepted: a task on narrative chains")
+    if task.metric == "mcnc":
+        return [read_chain_question(row, number)[0] for number, row in enumerate(rows)]
+    chains = []
+    for number, row in enumerate(rows):
+        states, labels = read_steps(row, number)
+        chains.append([state[label] for state, label in zip(states, [0, *labels], strict=True)])
+    return chains
+
+
+def accuracy_by_degree(result: TaskResult, degrees: npt.NDArray[np.float64]) -> list[DegreeBin]:
+    """The accuracy of a result in each interval of degrees that has a question.
+
+    Args:
+        result: the result, which says of every question whether it is right.
+        degrees: the average degree of each question's graph, in the order of the rows.
+
+    Raises:
+        EventformersError: there are not as many degrees as questions, or predictions are not right or wrong.
+    """
+    answers = answers_of(result)
+    if len(answers) != len(degrees):
+        raise EventformersError(
+            f"found {len(degrees):,} graphs for {len(answers):,} questions; accepted: one for each question"
+        )
+    places = np.searchsorted(BIN_EDGES, degrees, side="right")
+    bounds = (0.0, *BIN_EDGES, np.inf)
+    bins = []
+    for place in range(len(bounds) - 1):
+        right = [one for row in np.flatnonzero(places == place) for one in answers[row]]
+        if right:
+            questions = int((places == place).sum())
+            bins.append(DegreeBin(bounds[place], bounds[place + 1], questions, 100 * float(np.mean(right))))
+    return bins

@@ -1,0 +1,505 @@
+"""Evaluation protocols of event grounding: mentions, events and their hierarchy become a metric's inputs.
+
+Candidates of a mention are all events of its pool: those that are described in its language, or, where the
+knowledge base has one language alone as in the crosslingual task, all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from scipy.special import expit
+
+from eventformers.datasets_scripts.hierarchy_files import DOMAINS
+from eventformers.datasets_scripts.hierarchy_files import TASKS as DATA_TASKS
+from eventformers.errors import EventformersError, UnknownNameError, shown
+from eventformers.evaluate_metrics.hierarchy_recall.hierarchy_recall_impl import RECALL_AT
+from eventformers.evaluation.tasks.protocols import (
+    ChosenSettings,
+    JsonValue,
+    MetricInputs,
+    ProtocolOutput,
+    Row,
+)
+from eventformers.inference.encode import Positions, Vectors
+from eventformers.inference.grounding.hierarchy_discovery import DEPTH, ParentRanks, discover_hierarchy
+from eventformers.inference.grounding.linking import (
+    CANDIDATES,
+    ChosenThreshold,
+    PairScorer,
+    check_retriever_weight,
+    choose_threshold,
+    link,
+    link_best,
+    parts_by_language,
+    rerank,
+)
+from eventformers.inference.search.candidate_index import Candidates, PooledIndex
+from eventformers.models.grounding_tokens import EventText, MentionText
+
+DEVELOPMENT_SPLIT = "validation"
+"""The split that the threshold is chosen on."""
+
+SETTINGS_OF_DATA = ("task", "domain", "hierarchies_only")
+"""The settings that decide which mentions and events are read; they are those of the builder."""
+
+
+@dataclass(frozen=True)
+class GroundingSettings(ChosenSettings):
+    """Which mentions and events are read, and how mentions are linked; what is chosen is told.
+
+    Attributes:
+        task: `multilingual`, where the text of an event is in the language of the mention, or `crosslingual`,
+            where it is English. Like `domain` a setting of the builder, for raw files.
+        domain: the mentions of `wikipedia` or of `wikinews`.
+        hierarchies_only: whether mentions of events without any parent or child are left out, as in the
+            paper. A setting of the builder, too.
+        reranker: folder or Hub id of a cross-encoder that scores candidates anew, for linking; None takes the
+            scores that they were found by.
+        retriever_weight: weight of the score that a candidate was found by beside that of the re-ranker, of
+            which it then has the sum.
+        candidates: first candidates of a mention that are scored anew and linked, for linking.
+        threshold: the probability from which a candidate is linked; None takes the one of `THRESHOLDS` that
+            is best on the validation split.
+        depth: first candidates of a mention that count as linked to it, for parents.
+    """
+
+    task: str = "multilingual"
+    domain: str = "wikipedia"
+    hierarchies_only: bool = False
+    reranker: str | None = None
+    retriever_weight: float = 0.0
+    candidates: int = CANDIDATES
+    threshold: float | None = None
+    depth: int = DEPTH
+
+    def __post_init__(self) -> None:
+        """Refuse a way that there is not.
+
+        Raises:
+            UnknownNameError: an unknown task or domain.
+            EventformersError: `hierarchies_only` is no truth value, `reranker` no name, a weight not 0 or
+                more, a number of candidates none from 1, or the threshold no probability.
+        """
+        for name, known in (("task", DATA_TASKS), ("domain", DOMAINS)):
+            if getattr(self, name) not in known:
+                raise UnknownNameError(name, str(getattr(self, name)), known)
+        if not isinstance(self.hierarchies_only, bool):
+            raise EventformersError(
+                f"hierarchies_only: found {shown(self.hierarchies_only)}; accepted: true or false"
+            )
+        if self.reranker is not None and not (isinstance(self.reranker, str) and self.reranker):
+            raise EventformersError(f"reranker: found {shown(self.reranker)}; accepted: a folder or a Hub id")
+        check_retriever_weight(self.retriever_weight)
+        # 30 and 30.0 are one setting, which results name alike.
+        object.__setattr__(self, "retriever_weight", float(self.retriever_weight))
+        for name in ("candidates", "depth"):
+            number = getattr(self, name)
+            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+                raise EventformersError(f"{name}: found {shown(number)}; accepted: 1 or more")
+        threshold = self.threshold
+        if threshold is None:
+            return
+        if isinstance(threshold, bool) or not isinstance(threshold, (int, float)) or not 0 < threshold < 1:
+            raise EventformersError(
+                f"threshold: found {shown(threshold)}; accepted: a probability between 0 and 1"
+            )
+
+    @property
+    def name(self) -> str:
+        """As of `ChosenSettings`, without the re-ranker, whose place on a disk is no name."""
+        return super().name if self.reranker is None else replace(self, reranker=None).name
+
+    @property
+    def of_data(self) -> dict[str, JsonValue]:
+        """The settings of the builder that are not its defaults."""
+        return {name: value for name, value in self.chosen.items() if name in SETTINGS_OF_DATA}
+
+
+@dataclass(frozen=True)
+class GroundingModel:
+    """What is scored on event grounding.
+
+    Attributes:
+        index: texts of events, their ids and languages (None for one pool) to an index of them.
+        read: mentions to what the index searches for.
+        score_pairs: mentions and texts of events to a scorer of pairs of their positions; None leaves
+            candidates in the order in which they were found.
+        logits: the scores of the index to logits; None brings the scores to mean 0 and deviation 1 over the
+            candidates of a split and takes these for logits.
+        pairs_by_softmax: whether the scorer of pairs learned by a softmax over the candidates of a mention.
+        cut: tells the number of texts so far that lost tokens, by what they are and lost.
+    """
+
+    index: Callable[[Sequence[EventText], Sequence[str], Sequence[str] | None], PooledIndex]
+    read: Callable[[Sequence[MentionText]], Any]
+    score_pairs: Callable[[Sequence[MentionText], Sequence[EventText]], PairScorer] | None = None
+    logits: Callable[[Vectors], Vectors] | None = None
+    pairs_by_softmax: bool = False
+    cut: Callable[[], Mapping[str, int]] = dict
+
+
+@dataclass(frozen=True)
+class GroundingData:
+    """The rows of `EventHierarchies` that a protocol reads.
+
+    Attributes:
+        mentions: those of the scored split.
+        events: the knowledge base.
+        hierarchy: the edges of the scored split.
+        development: the mentions that a threshold is chosen on; None where there are none.
+        split: the scored split.
+    """
+
+    mentions: Iterable[Row]
+    events: Iterable[Row]
+    hierarchy: Iterable[Row] = ()
+    development: Iterable[Row] | None = None
+    split: str = ""
+
+
+GroundingProtocol: TypeAlias = Callable[[GroundingModel, GroundingData], ProtocolOutput]
+"""A protocol that takes a model of mentions and events, and their rows."""
+
+
+def retrieve_events(
+    model: GroundingModel, data: GroundingData, *, settings: GroundingSettings
+) -> ProtocolOutput:
+    """The first candidates of each mention beside its gold events (Ou et al., 2023, section 6.1).
+
+    Args:
+        model: the model.
+        data: the mentions and the knowledge base.
+        settings: not read.
+
+    Returns:
+        Inputs `predictions` (candidates, best first) and `references` (gold events, the atomic one first);
+        per mention both with its id and language. Parts by language. Details: numbers of mentions, of events
+        in each pool, of gold events that their mention's pool lacks and of mentions with none in it or
+        without any pool, and what was cut.
+
+    Raises:
+        EventformersError: no mention or no event, a column is missing, a mention without a gold event, or no
+            gold event of any mention in its pool.
+    """
+    knowledge = _Knowledge(model, data.events)
+    mentions = _Mentions(data.mentions, knowledge)
+    number = max(*RECALL_AT, *map(len, mentions.gold))
+    candidates = knowledge.search(mentions, number)
+    inputs = {"predictions": candidates.ids(knowledge.ids), "references": mentions.gold}
+    return ProtocolOutput(
+        inputs=inputs,
+        predictions=[
+            {**told, "candidates": cast("list[JsonValue]", found[: RECALL_AT[-1]])}
+            for told, found in zip(mentions.told, inputs["predictions"], strict=True)
+        ],
+        texts=len(mentions.texts) + len(knowledge.texts),
+        distinct_texts=len(set(mentions.texts)) + len(set(knowledge.texts)),
+        parts=_parts(inputs, mentions),
+        details=knowledge.details(mentions, candidates),
+    )
+
+
+def link_events(model: GroundingModel, data: GroundingData, *, settings: GroundingSettings) -> ProtocolOutput:
+    """The events that each mention is linked to (Ou et al., 2023, section 6.1 and appendix C.2).
+
+    The first candidates, scored anew where the model does so, are linked where their probability reaches the
+    threshold; a mention without such a candidate is linked to nothing.
+
+    Args:
+        model: the model.
+        data: the mentions and the knowledge base, and the mentions that the threshold is chosen on; where the
+            scored split is that of development, it is chosen on the scored mentions, which details say.
+        settings: the number of candidates, and the threshold where it is not to be chosen.
+
+    Returns:
+        Inputs `predictions` (linked events) and `references` (gold ones); per mention both with its id,
+        language, candidates and their probabilities. Parts by language, and `top_min`, alone and by language:
+        as many of the best candidates as the mention has gold events. Details: as of `retrieve_events`; the
+        threshold, what it was chosen on and the product of scores that each has there; and the percentage of
+        mentions all of whose gold events are candidates, which strict accuracy cannot exceed.
+
+    Raises:
+        EventformersError: as `retrieve_events`, or there are no mentions to choose a threshold on.
+    """
+    knowledge = _Knowledge(model, data.events)
+    mentions = _Mentions(data.mentions, knowledge)
+    held: _Mentions | None = None
+    if settings.threshold is not None:
+        chosen_on = "given"
+    elif data.split == DEVELOPMENT_SPLIT:
+        chosen_on, held = f"{DEVELOPMENT_SPLIT}, the scored split itself", mentions
+    elif data.development is not None:
+        chosen_on, held = DEVELOPMENT_SPLIT, _Mentions(data.development, knowledge)
+    else:
+        raise EventformersError(
+            f"found no split {shown(DEVELOPMENT_SPLIT)} to choose a threshold on; accepted: data with it, or "
+            "threshold=NUMBER"
+        )
+    found = knowledge.scored(mentions, settings)
+    chosen: ChosenThreshold | None = None
+    if held is not None:
+        of_held = found if held is mentions else knowledge.scored(held, settings)
+        chosen = choose_threshold(of_held, knowledge.ids, held.gold)
+    threshold = cast(float, settings.threshold) if chosen is None else chosen.threshold
+    candidates = found.ids(knowledge.ids)
+    inputs = {"predictions": link(found, knowledge.ids, threshold), "references": mentions.gold}
+    best = {**inputs, "predictions": link_best(found, knowledge.ids, [*map(len, mentions.gold)])}
+    reached = [set(gold) <= set(of_one) for gold, of_one in zip(mentions.gold, candidates, strict=True)]
+    details = knowledge.details(mentions, found) | {
+        "threshold": threshold,
+        "threshold_chosen_on": chosen_on,
+        "mentions_with_all_gold_events_among_candidates": 100 * sum(reached) / len(reached),
+    }
+    if chosen is not None:
+        details["products"] = {str(one): product for one, product in chosen.products.items()}
+    probabilities = np.round(expit(found.scores.astype(np.float64)), 6).tolist()
+    return ProtocolOutput(
+        inputs=inputs,
+        predictions=[
+            {
+                **told,
+                "linked": cast("list[JsonValue]", linked),
+                "candidates": cast("list[JsonValue]", of_one),
+                "probabilities": chances[: len(of_one)],
+            }
+            for told, linked, of_one, chances in zip(
+                mentions.told, inputs["predictions"], candidates, probabilities, strict=True
+            )
+        ],
+        texts=len(mentions.texts) + len(knowledge.texts),
+        distinct_texts=len(set(mentions.texts)) + len(set(knowledge.texts)),
+        parts={
+            **_parts(inputs, mentions),
+            "top_min": best,
+            **{f"top_min, {name}": part for name, part in _parts(best, mentions).items()},
+        },
+        details=details,
+    )
+
+
+def discover_parents(
+    model: GroundingModel, data: GroundingData, *, settings: GroundingSettings
+) -> ProtocolOutput:
+    """The rank of each event's gold parent by the mentions that both share (Ou et al., 2023, section 6.1).
+
+    Ranked are all other events of the knowledge base. A child is an event with a parent in the scored split;
+    one that no mention has among its first candidates is a miss at every depth.
+
+    Args:
+        model: the model.
+        data: the mentions, the knowledge base and the hierarchy.
+        settings: how many candidates count.
+
+    Returns:
+        Input `predictions` (ranks); per child its rank, its pessimistic one where it differs, its gold
+        parents, and the event that comes first. Parts: `pessimistic`; `mentioned`, the children that are gold
+        events of a scored mention; and of these, for each language, those of a mention in it, with the
+        mentions in it alone. Details: as of `retrieve_events`; the number of children, of those that no
+        mention is linked to, that tie, or whose parents are not in the knowledge base.
+
+    Raises:
+        EventformersError: as `retrieve_events`, or there is no edge.
+    """
+    knowledge = _Knowledge(model, data.events)
+    mentions = _Mentions(data.mentions, knowledge)
+    parents: defaultdict[str, list[str]] = defaultdict(list)
+    for edge in data.hierarchy:
+        parents[_text(edge, "child_id")].append(_text(edge, "parent_id"))
+    if not parents:
+        raise EventformersError(
+            "found no edge of a child and its parent in the scored split; accepted: at least one"
+        )
+    candidates = knowledge.search(mentions, settings.depth)
+    hierarchy = discover_hierarchy(knowledge.ids, candidates.events)
+    found = hierarchy.ranks(parents)
+    best = hierarchy.parents(1)
+    first = {knowledge.ids[child]: knowledge.ids[parent] for child, parent in zip(*best[:2], strict=True)}
+    parts: dict[str, MetricInputs] = {"pessimistic": {"predictions": found.pessimistic.tolist()}}
+    languages = np.asarray(mentions.languages)
+    for name in ("mentioned", *sorted(set(mentions.languages))):
+        rows = np.arange(len(languages)) if name == "mentioned" else np.flatnonzero(languages == name)
+        gold = {event for row in rows for event in mentions.gold[row]}
+        if children := {child: parents[child] for child in parents if child in gold}:
+            of_part = discover_hierarchy(knowledge.ids, candidates.events[rows]).ranks(children)
+            parts[name] = {"predictions": of_part.ranks.tolist()}
+    return ProtocolOutput(
+        inputs={"predictions": found.ranks.tolist()},
+        predictions=_told_parents(parents, found, first),
+        texts=len(mentions.texts) + len(knowledge.texts),
+        distinct_texts=len(set(mentions.texts)) + len(set(knowledge.texts)),
+        parts=parts,
+        details={
+            **knowledge.details(mentions, candidates),
+            "children": len(parents),
+            "children_unlinked": found.unlinked,
+            "children_without_known_parent": found.unknown_parents,
+            "children_tied": found.tied,
+            "children_mentioned": len(parts.get("mentioned", {}).get("predictions", ())),
+        },
+    )
+
+
+def _told_parents(
+    parents: Mapping[str, Sequence[str]], found: ParentRanks, first: Mapping[str, str]
+) -> list[dict[str, JsonValue]]:
+    """One record for each child; JSON has no infinity."""
+    told: list[dict[str, JsonValue]] = []
+    for (child, gold), rank, worst in zip(
+        parents.items(), found.ranks.tolist(), found.pessimistic.tolist(), strict=True
+    ):
+        record: dict[str, JsonValue] = {
+            "event_id": child,
+            "parents": list(gold),
+            "rank": rank if np.isfinite(rank) else None,
+            "first": first.get(child),
+        }
+        told.append(record | ({"pessimistic_rank": worst} if worst != rank else {}))
+    return told
+
+
+class _Knowledge:
+    """The events, in pools by language where they are described in several, and the index of them."""
+
+    def __init__(self, model: GroundingModel, rows: Iterable[Row]) -> None:
+        held = list(rows)
+        if not held:
+            raise EventformersError("the knowledge base is empty; accepted: at least one event")
+        self.model = model
+        self.texts = [EventText(_text(row, "title"), str(row.get("description") or "")) for row in held]
+        self._row_ids = [_text(row, "event_id") for row in held]
+        self._languages = [_text(row, "language") for row in held]
+        self.in_one_pool = len(set(self._languages)) == 1
+        self._place = {
+            (self._pool(language), event): place
+            for place, (language, event) in enumerate(zip(self._languages, self._row_ids, strict=True))
+        }
+
+    @cached_property
+    def _index(self) -> PooledIndex:
+        # Late: what is wrong with the mentions is told before the events are encoded.
+        return self.model.index(self.texts, self._row_ids, None if self.in_one_pool else self._languages)
+
+    @property
+    def ids(self) -> list[str]:
+        """The distinct events."""
+        return self._index.event_ids
+
+    def _pool(self, language: str) -> str:
+        return "" if self.in_one_pool else language
+
+    def has(self, event: str, language: str) -> bool:
+        """Whether an event is a candidate of mentions in a language."""
+        return (self._pool(language), event) in self._place
+
+    def place(self, event: int, language: str) -> int:
+        """Which of `texts` is that of a candidate, by its position in `ids`."""
+        return self._place[self._pool(language), self.ids[event]]
+
+    def search(self, mentions: _Mentions, number: int) -> Candidates:
+        """The first candidates of mentions."""
+        return self._index.search(
+            self.model.read(mentions.texts),
+            # No pool has more, and room is made for all that are asked for.
+            min(number, len(self.ids)),
+            languages=None if self.in_one_pool else mentions.languages,
+        )
+
+    def scored(self, mentions: _Mentions, settings: GroundingSettings) -> Candidates:
+        """The first candidates of mentions with logits as scores, best first."""
+        found = self.search(mentions, settings.candidates)
+        if self.model.score_pairs is not None:
+            score_texts = self.model.score_pairs(mentions.texts, self.texts)
+
+            def score(rows: Positions, events: Positions) -> Vectors:
+                places = [
+                    self.place(event, mentions.languages[row])
+                    for row, event in zip(rows.tolist(), events.tolist(), strict=True)
+                ]
+                return score_texts(rows, np.array(places, dtype=np.int64))
+
+            return rerank(
+                found,
+                score,
+                softmax=self.model.pairs_by_softmax,
+                retriever_weight=settings.retriever_weight,
+            )
+        if self.model.logits is not None:
+            return replace(found, scores=self.model.logits(found.scores))
+        there = found.scores[found.events >= 0]
+        scores = (found.scores - there.mean()) / (there.std() or 1.0)
+        return replace(found, scores=scores.astype(np.float32))
+
+    def details(self, mentions: _Mentions, candidates: Candidates) -> dict[str, JsonValue]:
+        """What all protocols tell; what there is none of is left out."""
+        told: dict[str, JsonValue] = {
+            "mentions": len(mentions.texts),
+            "events": len(self.ids),
+            "pools": dict(Counter(self._languages)),
+            "approximate_recall": dict(candidates.recall),
+            "mentions_without_pool": dict(candidates.without_pool),
+            "mentions_without_gold_event_in_pool": sum(not known for known in mentions.known),
+            "gold_events_outside_pool": sum(map(len, mentions.gold)) - sum(mentions.known),
+            "cut": dict(self.model.cut()),
+        }
+        return {name: value for name, value in told.items() if value}
+
+
+class _Mentions:
+    """Mentions: their texts, languages and gold events, and how many of these their pools have."""
+
+    def __init__(self, rows: Iterable[Row], knowledge: _Knowledge) -> None:
+        self.texts: list[MentionText] = []
+        self.languages: list[str] = []
+        self.gold: list[list[str]] = []
+        self.told: list[dict[str, JsonValue]] = []
+        for row in rows:
+            gold = row.get("event_ids")
+            if isinstance(gold, str) or not isinstance(gold, Sequence) or not gold:
+                raise EventformersError(
+                    f"mention {row.get('mention_id', len(self.texts))} has the gold events {shown(gold)}; "
+                    "accepted: at least one id, the atomic event first"
+                )
+            parts = [_text(row, name) for name in ("context_left", "mention", "context_right")]
+            headings = [str(row.get(name) or "") for name in ("title", "date")]
+            self.texts.append(MentionText(*parts, *headings))
+            self.languages.append(_text(row, "language"))
+            self.gold.append([*gold])
+            self.told.append(
+                {
+                    "mention_id": str(row.get("mention_id")),
+                    "language": self.languages[-1],
+                    "event_ids": [*gold],
+                }
+            )
+        if not self.texts:
+            raise EventformersError("found no mention; accepted: at least one")
+        self.known = [
+            sum(knowledge.has(event, language) for event in gold)
+            for gold, language in zip(self.gold, self.languages, strict=True)
+        ]
+        if not any(self.known):
+            raise EventformersError(
+                f"none of the {len(self.gold):,} mentions has a gold event among the events of its language "
+                f"({', '.join(sorted(set(self.languages)))}); accepted: mentions and the knowledge base that "
+                "they are linked to"
+            )
+
+
+def _parts(inputs: Mapping[str, Sequence[Sequence[str]]], mentions: _Mentions) -> dict[str, MetricInputs]:
+    """A metric's inputs for each language."""
+    return dict(parts_by_language(inputs, mentions.languages))
+
+
+def _text(row: Row, column: str) -> str:
+    value = row.get(column)
+    if not isinstance(value, str):
+        raise EventformersError(
+            f"found columns {', '.join(map(str, row))}; accepted: a text in the column {shown(column)}"
+        )
+    return value

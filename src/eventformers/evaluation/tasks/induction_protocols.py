@@ -1,0 +1,367 @@
+"""Evaluation protocols of event type induction: mentions and a model become a metric's inputs.
+
+The labels of unseen types are read for scoring alone: clusters are made without them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, cast, get_args
+
+import numpy as np
+
+from eventformers.errors import EventformersError, UnknownNameError, shown
+from eventformers.evaluation.tasks.protocols import ChosenSettings, Embed, JsonValue, ProtocolOutput, Row
+from eventformers.inference.induction.clustering import (
+    by_size,
+    cluster_affinity,
+    cluster_agglomerative,
+    distances_to_cluster,
+)
+from eventformers.inference.induction.frame_linking import defined_frames, valid_frames
+from eventformers.inference.induction.induce import CLUSTER_METHODS, ClusterMethod
+from eventformers.inference.induction.mention_distances import (
+    DISTANCE_KINDS,
+    DistanceKind,
+    Labels,
+    MentionVectors,
+)
+from eventformers.inference.induction.mention_encoding import TriggerInput
+from eventformers.inference.induction.type_naming import (
+    cluster_centroids,
+    label_cosines,
+    label_ranks,
+    majority_type,
+)
+from eventformers.trainers.event_type_induction import type_name
+
+EncodeMentions: TypeAlias = Callable[[Sequence[Row]], MentionVectors]
+"""Mentions to their vectors, in their order."""
+
+Clusters = Literal["true", "predicted"]
+CLUSTERS: tuple[Clusters, ...] = get_args(Clusters)
+"""Which clusters are named or linked: those of the true types, or those that the model makes."""
+
+ValidFrames = Literal["descendants", "children"]
+VALID_FRAMES: tuple[ValidFrames, ...] = get_args(ValidFrames)
+
+
+@dataclass(frozen=True)
+class InductionSettings(ChosenSettings):
+    """How mentions are read and clustered; what is chosen against the default is told.
+
+    Attributes:
+        distance: `encoder`, or `cosine` or `dot` of queries and keys; see `mention_distances.distances`.
+        manifold: cluster by manifold weights; None does so with average linkage.
+        method: `agglomerative`, average linkage, or `affinity`, affinity propagation.
+        num_clusters: how many clusters; None takes as many as there are unseen types.
+        trigger_input: what is read of a trigger, as for `encode_mentions`; None takes the model's own, for a
+            plain encoder `none`.
+        clusters: a member of `CLUSTERS`, for naming and linking.
+        valid_frames: which frames are right beside those of a type, for linking: their `descendants`, as the
+            released code has it, or their `children` alone, as the paper says.
+    """
+
+    distance: DistanceKind = "encoder"
+    manifold: bool | None = None
+    method: ClusterMethod = "agglomerative"
+    num_clusters: int | None = None
+    trigger_input: TriggerInput | None = None
+    clusters: Clusters = "true"
+    valid_frames: ValidFrames = "descendants"
+
+    def __post_init__(self) -> None:
+        """Refuse a way that there is not.
+
+        Raises:
+            UnknownNameError: an unknown distance, method, way to read triggers, or kind of clusters.
+            EventformersError: `manifold` is not true or false, `num_clusters` is no number from 1, or it is
+                given with `affinity`.
+        """
+        for kind, value, known in (
+            ("distance", self.distance, DISTANCE_KINDS),
+            ("way to cluster", self.method, CLUSTER_METHODS),
+            ("trigger_input", self.trigger_input, (None, *get_args(TriggerInput))),
+            ("clusters", self.clusters, CLUSTERS),
+            ("valid_frames", self.valid_frames, VALID_FRAMES),
+        ):
+            if value not in known:
+                raise UnknownNameError(kind, str(value), [name for name in known if name is not None])
+        if self.manifold is not None and not isinstance(self.manifold, bool):
+            raise EventformersError(f"manifold: found {shown(self.manifold)}; accepted: true or false")
+        number = self.num_clusters
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+            raise EventformersError(f"num_clusters: found {shown(number)}; accepted: 1 or more")
+        if number is not None and self.method == "affinity":
+            raise EventformersError(
+                "num_clusters with method affinity, which finds the number itself; accepted: one of them"
+            )
+
+    @property
+    def on_manifold(self) -> bool:
+        """Whether mentions are clustered by manifold weights."""
+        return self.method == "agglomerative" if self.manifold is None else self.manifold
+
+
+@dataclass(frozen=True)
+class MentionModel:
+    """What is scored on event type induction.
+
+    Attributes:
+        embed: texts to vectors, for names and definitions of frames.
+        encode: mentions to vectors.
+        clustered_by: the runs of an ensemble, by the mean of whose distances mentions are clustered; empty
+            for the model's own distances.
+    """
+
+    embed: Embed
+    encode: EncodeMentions
+    clustered_by: tuple[EncodeMentions, ...] = ()
+
+
+InductionProtocol: TypeAlias = Callable[[MentionModel, Iterable[Row], Iterable[Row]], ProtocolOutput]
+"""A protocol that takes a model of mentions, the rows of mentions, and rows of frames where it reads them."""
+
+
+def induce_types(
+    model: MentionModel, rows: Iterable[Row], frames: Iterable[Row] = (), *, settings: InductionSettings
+) -> ProtocolOutput:
+    """Cluster the mentions of unseen types (Edwards and Ji, section 4).
+
+    Args:
+        model: the model.
+        rows: rows of `EventTypes`, config `mentions` or `ace2005`.
+        frames: not read.
+        settings: how mentions are clustered.
+
+    Returns:
+        Inputs `predictions` (clusters) and `references` (types); per clustered mention both with its id.
+        Details: the numbers of mentions, types and distinct sentences, and of mentions without a type, which
+        are left out.
+
+    Raises:
+        EventformersError: no mention of an unseen type, fewer mentions than clusters, or vectors that cannot
+            be clustered this way.
+    """
+    unseen = _unseen_mentions(rows)
+    clusters = _predicted(model, unseen.rows, model.encode(unseen.rows), settings, len(unseen.names))
+    return ProtocolOutput(
+        inputs={"predictions": clusters.tolist(), "references": unseen.types},
+        predictions=[
+            {"mention_id": str(row.get("mention_id")), "cluster": cluster, "event_type": name}
+            for row, cluster, name in zip(unseen.rows, clusters.tolist(), unseen.types, strict=True)
+        ],
+        texts=len(unseen.rows),
+        distinct_texts=len({row["text"] for row in unseen.rows}),
+        details=unseen.details,
+    )
+
+
+def name_types(
+    model: MentionModel, rows: Iterable[Row], frames: Iterable[Row] = (), *, settings: InductionSettings
+) -> ProtocolOutput:
+    """Rank the names of the unseen types for each cluster (Edwards and Ji, section 2.2.1).
+
+    The right name of a cluster is that of its most frequent type. A centroid is the mean of the mentions'
+    encoder vectors.
+
+    Args:
+        model: the model.
+        rows: rows of `EventTypes`, config `mentions` or `ace2005`.
+        frames: not read.
+        settings: which clusters are named, and how they are made where the model makes them.
+
+    Returns:
+        Input `predictions` (ranks); per cluster its type, size, purity and rank, and the name that comes
+        first. Details: as of `induce_types`; the mean purity of the clusters and the share of the types that
+        are one's most frequent, in percent; and the number of candidates.
+
+    Raises:
+        EventformersError: as `induce_types`.
+    """
+    found = _clusters_with_types(model, _unseen_mentions(rows), settings)
+    names = found.unseen.names
+    texts = [type_name(name) for name in names]
+    cosines = label_cosines(found.centroids, np.asarray(model.embed(texts), dtype=np.float32), names)
+    ranks = label_ranks(cosines, names, [{name} for name in found.types])
+    firsts = [names[place] for place in cosines.argmax(axis=1)]
+    return _ranked(found, range(len(ranks)), ranks, firsts, candidates=len(names), texts=len(texts))
+
+
+def link_types(
+    model: MentionModel, rows: Iterable[Row], frames: Iterable[Row], *, settings: InductionSettings
+) -> ProtocolOutput:
+    """Rank frames for each cluster by their definitions (Edwards and Ji, section 2.2.2).
+
+    Right for a cluster are the frames of its most frequent type, that is those that its mentions state, and
+    those that inherit from them; the best of their ranks counts. A cluster whose type states no frame is left
+    out. Where none of a type's frames is among those that can be linked, the rank is infinite.
+
+    Args:
+        model: the model.
+        rows: rows of `EventTypes`, config `mentions` or `ace2005`.
+        frames: rows of its config `frames`.
+        settings: which clusters are linked, and how they are made where the model makes them.
+
+    Returns:
+        As `name_types`, with frames for names. Details also tell the frames without a definition, and the
+        clusters that are left out.
+
+    Raises:
+        EventformersError: as `induce_types`; or there is no frame with a definition, or none of a type.
+    """
+    known = list(frames)
+    linked = defined_frames(known)
+    found = _clusters_with_types(model, _unseen_mentions(rows), settings)
+    mapped: defaultdict[str, set[str]] = defaultdict(set)
+    for row, name in zip(found.unseen.rows, found.unseen.types, strict=True):
+        mapped[name].update(cast("Sequence[str]", row.get("frames") or ()))
+    judged = [place for place, name in enumerate(found.types) if mapped[name]]
+    if not judged:
+        raise EventformersError("no unseen type states a frame; accepted: mentions with frames of their type")
+    vectors = np.asarray(model.embed(linked.definitions), dtype=np.float32)
+    cosines = label_cosines(found.centroids[judged], vectors, linked.names)
+    inheriting = linked.descendants if settings.valid_frames == "descendants" else _children(known)
+    valid = [valid_frames(mapped[found.types[place]], inheriting) for place in judged]
+    ranks = label_ranks(cosines, linked.names, valid)
+    firsts = [linked.names[place] for place in cosines.argmax(axis=1)]
+    output = _ranked(found, judged, ranks, firsts, candidates=len(linked.names), texts=len(linked.names))
+    output.details["frames_without_definition"] = linked.left_out
+    output.details["clusters_without_frames"] = len(found.types) - len(judged)
+    return output
+
+
+def _children(frames: Iterable[Row]) -> dict[str, set[str]]:
+    """The frames that inherit from each frame directly."""
+    children: defaultdict[str, set[str]] = defaultdict(set)
+    for row in frames:
+        for parent in cast("Sequence[str]", row["parents"]):
+            children[parent].add(str(row["name"]))
+    return children
+
+
+@dataclass(frozen=True)
+class _Unseen:
+    """The mentions of unseen types, with the types of each and all of them in alphabetical order."""
+
+    rows: list[Row]
+    types: list[str]
+    names: list[str]
+    details: dict[str, JsonValue]
+
+
+@dataclass(frozen=True)
+class _TypedClusters:
+    """Clusters with their centroids, `(clusters, d)`, most frequent types, sizes and purities in percent."""
+
+    unseen: _Unseen
+    centroids: Any
+    types: list[str]
+    sizes: list[int]
+    purities: list[float]
+
+
+def unseen_rows(rows: Iterable[Row]) -> list[Row]:
+    """The mentions that are scored: those of unseen types, whose type is known."""
+    return [row for row in rows if not row["seen"] and row["event_type"]]
+
+
+def _unseen_mentions(rows: Iterable[Row]) -> _Unseen:
+    held = list(rows)
+    for column in ("text", "event_type", "seen"):
+        if held and column not in held[0]:
+            raise EventformersError(
+                f"found columns {', '.join(map(str, held[0]))}; accepted: mentions with the column "
+                f"{shown(column)}"
+            )
+    typed = unseen_rows(held)
+    if not typed:
+        raise EventformersError(
+            f"found no mention of an unseen type among {len(held):,}; accepted: at least one, with num_seen "
+            "or seen_types below the number of types"
+        )
+    types = [str(row["event_type"]) for row in typed]
+    names = sorted(set(types))
+    details: dict[str, JsonValue] = {
+        "mentions": len(typed),
+        "unseen_types": len(names),
+        "distinct_sentences": len({row["text"] for row in typed}),
+        "mentions_without_type": sum(not row["seen"] for row in held) - len(typed),
+    }
+    return _Unseen(typed, types, names, details)
+
+
+def _predicted(
+    model: MentionModel,
+    mentions: Sequence[Row],
+    vectors: MentionVectors,
+    settings: InductionSettings,
+    num_types: int,
+) -> Labels:
+    """The clusters that the model, or its ensemble, makes."""
+    # One after the other, so that no more than two matrices are held.
+    runs = (encode(mentions) for encode in model.clustered_by) if model.clustered_by else iter([vectors])
+    matrix = distances_to_cluster(runs, settings.distance, manifold=settings.on_manifold)
+    if settings.method == "affinity":
+        return cluster_affinity(-matrix)
+    return cluster_agglomerative(matrix, settings.num_clusters or num_types)
+
+
+def _clusters_with_types(model: MentionModel, unseen: _Unseen, settings: InductionSettings) -> _TypedClusters:
+    vectors = model.encode(unseen.rows)
+    if settings.clusters == "true":
+        clusters = by_size(np.searchsorted(unseen.names, unseen.types))
+    else:
+        clusters = _predicted(model, unseen.rows, vectors, settings, len(unseen.names))
+    members: list[list[str]] = [[] for _ in range(int(clusters.max()) + 1)]
+    for cluster, name in zip(clusters, unseen.types, strict=True):
+        members[cluster].append(name)
+    majorities = [majority_type(of_cluster) for of_cluster in members]
+    return _TypedClusters(
+        unseen=unseen,
+        centroids=cluster_centroids(vectors.embeddings, clusters),
+        types=[name for name, _ in majorities],
+        sizes=[len(of_cluster) for of_cluster in members],
+        purities=[
+            100 * count / len(of_cluster) for (_, count), of_cluster in zip(majorities, members, strict=True)
+        ],
+    )
+
+
+def _ranked(
+    found: _TypedClusters,
+    places: Sequence[int],
+    ranks: Sequence[float],
+    firsts: Sequence[str],
+    *,
+    candidates: int,
+    texts: int,
+) -> ProtocolOutput:
+    """What a protocol of ranked labels gives, for the clusters at some places."""
+    details = {
+        **found.unseen.details,
+        "clusters": len(found.types),
+        "purity": float(np.mean(found.purities)),
+        "type_representation": 100 * len(set(found.types)) / len(found.unseen.names),
+        "candidates": candidates,
+    }
+    return ProtocolOutput(
+        inputs={"predictions": list(ranks)},
+        predictions=[
+            {
+                "cluster": place,
+                "event_type": found.types[place],
+                "size": found.sizes[place],
+                "purity": round(found.purities[place], 2),
+                # JSON has no infinity.
+                "rank": rank if np.isfinite(rank) else None,
+                "first": first,
+            }
+            for place, rank, first in zip(places, ranks, firsts, strict=True)
+        ],
+        texts=len(found.unseen.rows) + texts,
+        distinct_texts=cast(int, found.unseen.details["distinct_sentences"]) + texts,
+        details=details,
+    )

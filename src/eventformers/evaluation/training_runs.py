@@ -1,0 +1,106 @@
+"""Which rows a training run is scored on: never those that it trains on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from eventformers.datasets_scripts.building import check_data
+from eventformers.errors import DataFormatError, EventformersError
+from eventformers.evaluation.data import load_data
+from eventformers.evaluation.tasks import get_task
+from eventformers.evaluation.tasks.base import Task
+from eventformers.trainers.method import load_method
+from eventformers.trainers.recipes import Recipe
+from eventformers.trainers.stages import stage_recipes
+
+SAMPLES = "samples"
+"""What `evaluation_data` is called where it is the bundled samples."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ScoredTasks:
+    """What a finished run is scored on.
+
+    Attributes:
+        tasks: the tasks; empty where the data have rows for none.
+        data: their data; None for the bundled samples.
+    """
+
+    tasks: Sequence[Task]
+    data: str | Path | None
+
+
+def plan_evaluation(
+    recipe: Recipe,
+    data: str | Path | None,
+    evaluation_data: str | Path | None,
+    tasks: Sequence[str] | None = None,
+) -> ScoredTasks:
+    """Choose what a run is scored on, and load it, so that a fault shows before the training.
+
+    Args:
+        recipe: the recipe of the run.
+        data: what it trains on; None for the bundled samples.
+        evaluation_data: what it is scored on: raw files, a built folder, a Hub id or `samples`; None takes
+            the held-out splits of `data`.
+        tasks: the tasks; None takes those of the recipe that have rows, and logs which have none.
+
+    Raises:
+        DataFormatError: a raw file cannot be read.
+        EventformersError: tasks or evaluation data are asked for, and there are no rows.
+    """
+    scored = data if evaluation_data is None else None if evaluation_data == SAMPLES else evaluation_data
+    check_data(scored)
+    method = load_method(recipe.method)
+    chosen = [get_task(name) for name in (method.tasks_of(recipe) if tasks is None else tasks)]
+    if tasks is None and data is not None and str(scored) == str(data):
+        # With other settings rows of the training split could stand in a scored one.
+        chosen = [replace(task, build_settings=_training_settings(recipe, task)) for task in chosen]
+    missing: dict[str, EventformersError] = {}
+    for task in chosen:
+        try:
+            load_data(task, scored, None)
+        except DataFormatError:
+            raise
+        except EventformersError as error:
+            if tasks is not None:
+                raise
+            missing[task.name] = error
+    with_rows = [task for task in chosen if task.name not in missing]
+    if not with_rows and missing and evaluation_data is not None:
+        raise next(iter(missing.values()))
+    if not with_rows and missing:
+        logger.warning(
+            "not scored: %s holds no held-out rows of %s; --evaluation-data takes other data, or samples",
+            *(data, ", ".join(missing)),
+        )
+    elif missing:
+        logger.warning("not scored, without rows in the evaluation data: %s", ", ".join(missing))
+    return ScoredTasks(with_rows, scored)
+
+
+def _training_settings(recipe: Recipe, task: Task) -> Mapping[str, object]:
+    """The settings under which a run builds its data, for a task on the same dataset.
+
+    Raises:
+        EventformersError: the stages build them in several ways, so that no row is held out of all.
+    """
+    method = load_method(recipe.method)
+    if method.dataset[0] != task.dataset:
+        return {}
+    found: list[Mapping[str, object]] = []
+    for stage in stage_recipes(recipe):
+        _, _, settings = method.training_dataset(stage)
+        if settings not in found:
+            found.append(settings)
+    if len(found) > 1:
+        raise EventformersError(
+            "the stages of the recipe have different data settings, so that no rows are held out of all; "
+            "accepted: --evaluation-data with other data, or samples"
+        )
+    return found[0]

@@ -1,0 +1,1 @@
+"""Chains of events: scores of what comes next."""

@@ -1,0 +1,132 @@
+"""Scoring chains by a model: the nodes of a chain's graph against candidates, and the scorer of any model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from eventformers.datasets_scripts.events import Event
+from eventformers.inference.chains.scorers import (
+    Aggregation,
+    ChainScorer,
+    DistinctEvents,
+    EncoderChainScorer,
+    Positions,
+    Scores,
+    aggregated,
+    check_aggregation,
+    check_questions,
+    transition_similarities,
+)
+from eventformers.inference.chains.vectors import encode_states
+from eventformers.inference.encode import EventEncoder, Vectors
+from eventformers.inference.encoding.unit_vectors import unit_vectors
+
+
+@dataclass(frozen=True)
+class ModelChainScorer:
+    """Chains by a model that reads them as a whole (HeterEvent).
+
+    The score of a candidate is the mean cosine of its vector, which the encoder alone gives, with the nodes
+    of the context's events in the graph of the context. A transition from a to b is (cos(a, b) + 1) / 2, with
+    a as the node of a graph of its own and b as a candidate.
+
+    Attributes:
+        encoder: the model; its `truncated` counts the events that the latest call cut.
+        aggregation: `mean` over the events of the context, or the `last` one alone.
+        batch_size: events of a batch at most, or `auto`.
+    """
+
+    encoder: EventEncoder
+    aggregation: Aggregation = "mean"
+    batch_size: int | Literal["auto"] = "auto"
+
+    def __post_init__(self) -> None:
+        """Refuse an aggregation that is not there.
+
+        Raises:
+            UnknownNameError: it is none of `AGGREGATIONS`.
+        """
+        check_aggregation(self.aggregation)
+
+    @property
+    def name(self) -> str:
+        """What results call it."""
+        return self.encoder.name
+
+    def score_choices(
+        self, contexts: Sequence[Sequence[Event]], choices: Sequence[Sequence[Event]]
+    ) -> list[Scores]:
+        """Score the choices of each question; see `ChainScorer`. A context of one event is a chain of one.
+
+        Raises:
+            EventformersError: a question without a context event or a choice, an event without a word, or a
+                vector without a cosine.
+        """
+        check_questions(contexts, choices, "choices")
+        return [
+            aggregated(cosines, self.aggregation) for cosines in self._cosines(contexts, choices, alone=False)
+        ]
+
+    def similarities(
+        self, sources: Sequence[Sequence[Event]], targets: Sequence[Sequence[Event]]
+    ) -> list[Scores]:
+        """How well each target follows each source, 0 to 1; see `ChainScorer`.
+
+        Raises:
+            EventformersError: a question without a source or a target, an event without a word, or a vector
+                without a cosine.
+        """
+        check_questions(sources, targets, "targets")
+        return [transition_similarities(cosines) for cosines in self._cosines(sources, targets, alone=True)]
+
+    def _cosines(
+        self, left: Sequence[Sequence[Event]], right: Sequence[Sequence[Event]], *, alone: bool
+    ) -> list[Scores]:
+        """Cosines of nodes and candidates; the events on the left make one chain, or each its own."""
+        distinct = DistinctEvents()
+        left_rows = [distinct.rows(events) for events in left]
+        right_rows = [distinct.rows(events) for events in right]
+        if not left_rows:
+            return []
+        states = encode_states(self.encoder, distinct.events, batch_size=self.batch_size)
+        chains: dict[tuple[int, ...], int] = {}
+        asked: list[list[int]] = []
+        for rows in left_rows:
+            keys = [(row,) for row in rows.tolist()] if alone else [tuple(rows.tolist())]
+            asked.append([chains.setdefault(key, len(chains)) for key in keys])
+        nodes = states.nodes([np.asarray(chain, dtype=np.int64) for chain in chains])
+        return [
+            self._units(np.concatenate([nodes[chain] for chain in of_question]), rows, distinct)
+            @ self._units(states.candidates[candidates], candidates, distinct).T
+            for of_question, rows, candidates in zip(asked, left_rows, right_rows, strict=True)
+        ]
+
+    @staticmethod
+    def _units(vectors: Vectors, rows: Positions, distinct: DistinctEvents) -> Scores:
+        return unit_vectors(vectors, distinct.texts(rows))
+
+
+def chain_scorer(
+    encoder: EventEncoder,
+    *,
+    aggregation: Aggregation = "mean",
+    batch_size: int | Literal["auto"] = "auto",
+) -> ChainScorer:
+    """The scorer that goes with a model.
+
+    Args:
+        encoder: a model of this suite or a plain encoder.
+        aggregation: `mean` over the events of the context, or the `last` one alone.
+        batch_size: events of a batch at most, or `auto`.
+    """
+    if encoder.reads_chains:
+        return ModelChainScorer(encoder, aggregation, batch_size)
+
+    def embed(events: Sequence[Event]) -> Vectors:
+        return encoder.encode(events, batch_size=batch_size)
+
+    return EncoderChainScorer(embed, encoder.name, aggregation)

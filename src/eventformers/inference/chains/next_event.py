@@ -1,0 +1,258 @@
+"""What happens next in a user's own chain: candidates, or the events of a corpus, ranked by a model."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import torch
+from rich.console import Console
+from rich.progress import track
+
+from eventformers.datasets_scripts.building import load_built
+from eventformers.datasets_scripts.events import Event, event_text
+from eventformers.datasets_scripts.malformed import SkippedRows, takes_malformed
+from eventformers.datasets_scripts.protagonist_chains import event_key
+from eventformers.datasets_scripts.raw_files import has_word, parse_json, read_lines
+from eventformers.errors import DataFormatError, EventformersError
+from eventformers.inference.chains.model_scorer import chain_scorer
+from eventformers.inference.chains.scorers import Aggregation, DistinctEvents
+from eventformers.inference.encode import EventEncoder, as_encoder
+from eventformers.inference.encoding.event_reader import EventLike, file_values, read_item, values_of
+
+MAX_EVENTS = 8
+"""Events of a chain that are read: as many as stand before the asked one in the chains of the benchmarks."""
+
+BLOCK_CANDIDATES = 16_384
+"""Candidates that are encoded and scored at a time: bounds the memory for their vectors."""
+
+ACCEPTED_EVENT = (
+    '"subject | predicate | object" with nothing between the bars for an absent role, a predicate alone, or '
+    'JSON such as {"subject": "police", "predicate": "arrested", "object": "man"}'
+)
+TABLE_SUFFIXES = (".json", ".csv", ".tsv", ".parquet")
+"""Files that `file_values` reads; those of other suffixes have an event a line, as a user writes it."""
+FILE_SUFFIXES = (".txt", ".jsonl", *TABLE_SUFFIXES)
+
+Events: TypeAlias = EventLike
+"""A file of events; or events as `eventformers.encode` reads them, texts as lines of such a file; or a line.
+
+A tuple of three strings is three lines: a chain has several events.
+"""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An event that may come next.
+
+    Attributes:
+        event: its roles.
+        text: its text.
+        score: mean cosine with the events of the chain, or the cosine with the last one; higher is likelier.
+    """
+
+    event: Event
+    text: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What `next_event` found.
+
+    Attributes:
+        chain: the events that were read, in their order.
+        left_out: events at the start of the chain that were not read, since it was too long.
+        candidates: the best candidates, best first; of equal ones the first.
+        considered: number of distinct candidates.
+        model: name of the model.
+    """
+
+    chain: tuple[Event, ...]
+    left_out: int
+    candidates: tuple[Candidate, ...]
+    considered: int
+    model: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The prediction as JSON can hold it."""
+        return asdict(self)
+
+
+@takes_malformed
+def next_event(
+    model: str | Path | EventEncoder | None,
+    chain: Events,
+    *,
+    candidates: Events | None = None,
+    corpus: str | Path | None = None,
+    top: int = 10,
+    max_events: int = MAX_EVENTS,
+    aggregation: Aggregation = "mean",
+    batch_size: int | Literal["auto"] = "auto",
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+    show_progress: bool = False,
+    malformed: str | None = None,
+) -> Prediction:
+    """Rank events by how well they continue a chain.
+
+    A chain of one event is read like any other, and one candidate gets a score like any other.
+
+    Args:
+        model: folder or Hub id of a model of this suite or of any plain encoder, None for the packaged
+            all-MiniLM-L6-v2, or an encoder that is loaded.
+        chain: a file of events: one a line, a JSON list, or a CSV or Parquet file with the columns that
+            `embed_file` reads; or events in any form that `encode` reads, with their roles, or as lines of
+            such a file (`"police | arrested | man"`). What comes last is the latest.
+        candidates: a file of events, or events, as for the chain. Events of the chain may be among them.
+        corpus: raw files, a built folder or a Hub id of `EventChains`, all of whose distinct events are
+            candidates but for those that read like one of the chain, whatever their case; None, without
+            candidates, takes the bundled samples.
+        top: number of candidates to give back.
+        max_events: events of the chain that are read at most: the latest. The others are told in a warning.
+        aggregation: what becomes of a candidate's cosines with the events of the chain: their `mean`, or the
+            one with the `last` event.
+        batch_size: events of a batch at most, or `auto`.
+        device: a torch device; None takes an accelerator where there is one.
+        dtype: `float32`, `bfloat16` or `float16`; None takes the one of the saved weights.
+        show_progress: draw a progress bar on standard error.
+        malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
+            the first one; None takes the policy in force, `error` where nothing else was set.
+
+    Raises:
+        DataFormatError: a line of a file is no event.
+        EventformersError: a chain or a list of candidates without an event, an event without a word, both
+            candidates and a corpus, a number below 1, or the model or the corpus cannot be loaded.
+        UnknownNameError: an unknown aggregation.
+    """
+    for name, value in (("top", top), ("max_events", max_events)):
+        if value < 1:
+            raise EventformersError(f"{name} is {value}; accepted: 1 or more")
+    if candidates is not None and corpus is not None:
+        raise EventformersError("received candidates and a corpus; accepted: one of them")
+    whole = read_events(chain, "the chain")
+    read = whole[-max_events:]
+    if len(read) < len(whole):
+        warnings.warn(
+            f"the chain has {len(whole)} events; the latest {len(read)} are read, and the first "
+            f"{len(whole) - len(read)} are left out",
+            stacklevel=2,
+        )
+    asked = _corpus_events(corpus, whole) if candidates is None else read_events(candidates, "the candidates")
+    distinct = DistinctEvents()
+    distinct.rows(asked)
+    encoder = as_encoder(model, device=device, dtype=dtype)
+    scorer = chain_scorer(encoder, aggregation=aggregation, batch_size=batch_size)
+    best: list[tuple[float, int]] = []
+    blocks = range(0, len(distinct.events), BLOCK_CANDIDATES)
+    for start in track(blocks, "scoring", console=Console(stderr=True), disable=not show_progress):
+        (scores,) = scorer.score_choices([read], [distinct.events[start : start + BLOCK_CANDIDATES]])
+        best += [(-score, start + place) for place, score in enumerate(scores.tolist())]
+        best = sorted(best)[:top]
+    return Prediction(
+        chain=tuple(read),
+        left_out=len(whole) - len(read),
+        candidates=tuple(
+            Candidate(distinct.events[place], event_text(distinct.events[place]), -score)
+            for score, place in best
+        ),
+        considered=len(distinct.events),
+        model=encoder.name,
+    )
+
+
+def read_events(events: Events, what: str) -> list[Event]:
+    """Events from a file, or from a list of events and lines.
+
+    Args:
+        events: a file with an event a line, a JSON list of events, a CSV or a Parquet file; or the events.
+        what: what they are, for an error.
+
+    Raises:
+        DataFormatError: a line of the file is no event.
+        EventformersError: there is no such file, an item is no event, or there is none.
+    """
+    if isinstance(events, str):
+        events = _named_file(events) or [events]
+    if isinstance(events, Path):
+        skipped = SkippedRows()
+        found = list(_events_of_file(events, skipped))
+        skipped.warn()
+        what = f"{what} of {events}"
+    else:
+        values, _ = values_of(list(events) if isinstance(events, tuple) else events)
+        found = [_event_of_item(value, place, what) for place, value in enumerate(values)]
+    if not found:
+        raise EventformersError(f"{what}: found no event; accepted: at least one")
+    return found
+
+
+def _named_file(text: str) -> Path | None:
+    """The file that a text names; None where it is an event.
+
+    Raises:
+        EventformersError: it looks like a file, and there is none.
+    """
+    if "|" in text or text.lstrip().startswith("{"):
+        return None
+    path = Path(text).expanduser()
+    if path.is_file():
+        return path
+    if path.suffix.lower() in FILE_SUFFIXES or len(path.parts) > 1:
+        raise EventformersError(f"{path}: no such file; accepted: a file of events, or events themselves")
+    return None
+
+
+def _events_of_file(path: Path, skipped: SkippedRows) -> Iterator[Event]:
+    if not path.is_file():
+        raise EventformersError(f"{path}: no such file; accepted: a file of events, or events themselves")
+    if path.name.lower().removesuffix(".gz").endswith(TABLE_SUFFIXES):
+        yield from skipped.parsed(file_values(path, skipped), lambda one: _event_of(one[2], one[0], one[1]))
+        return
+    lines = (one for one in read_lines(path, skipped) if one[1].strip())
+    yield from skipped.parsed(lines, lambda one: _event_of(one[1], path, one[0]), "line")
+
+
+def _event_of_item(item: object, place: int, what: str) -> Event:
+    try:
+        return _event_of(item, Path(f"{what}, event {place + 1}"), None)
+    except DataFormatError as error:
+        raise EventformersError(str(error)) from error
+
+
+def _event_of(value: object, path: Path, number: int | None) -> Event:
+    """Read an event, or a text that holds one as a line of a file does."""
+    item = value if isinstance(value, str) else read_item(value, path, number)
+    if isinstance(item, str) and item.lstrip().startswith("{"):
+        item = read_item(parse_json(item, path, number, ACCEPTED_EVENT), path, number)
+    if not isinstance(item, str):
+        return _with_word(item["subject"], item["predicate"], item["object"], path, number)
+    fields = item.split("|")
+    if len(fields) not in (1, 3):
+        raise DataFormatError(path, number, f"{len(fields)} fields", ACCEPTED_EVENT)
+    subject, predicate, object_ = ("", *fields, "") if len(fields) == 1 else fields
+    return _with_word(subject, predicate, object_, path, number)
+
+
+def _with_word(subject: str, predicate: str, object_: str, path: Path, number: int | None) -> Event:
+    event: Event = {
+        "subject": " ".join(subject.split()),
+        "predicate": " ".join(predicate.split()),
+        "object": " ".join(object_.split()),
+    }
+    if not has_word(event):
+        raise DataFormatError(path, number, "an event without any word", ACCEPTED_EVENT)
+    return event
+
+
+def _corpus_events(corpus: str | Path | None, chain: Iterable[Event]) -> Iterator[Event]:
+    """The events of all chains of a corpus, without those that read like one of the user's chain."""
+    known = {event_key(event) for event in chain}
+    splits = load_built(corpus, "chains", builder="event_chains")
+    for rows in splits.values():
+        for events in rows["events"]:
+            yield from (event for event in events if event_key(event) not in known)

@@ -1,0 +1,186 @@
+"""Vectors of events within chains, by a model that reads chains: each distinct event is encoded once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import nn
+
+from eventformers.datasets_scripts.events import Event
+from eventformers.errors import EventformersError
+from eventformers.inference.encode import DistinctRows, EventEncoder, Positions, Vectors, require_finite
+from eventformers.inference.encoding.latest_answer import LatestAnswer, digest_of
+from eventformers.inference.encoding.packed_linear import inference_copy
+from eventformers.models.event_graph import build_event_graph
+
+BLOCK_EVENTS = 4_096
+"""Events of the chains whose graphs are made at a time: bounds the memory for nodes and edges."""
+
+
+@dataclass(frozen=True)
+class EventStates:
+    """Distinct events as a model that reads chains holds them before any chain is read.
+
+    Attributes:
+        encoder: the model.
+        events: vectors of the events, (E, d).
+        candidates: each event as a chain of its own, without a graph, (E, D).
+        word_vectors: vectors of the distinct words of all events, event by event, (occurrences, D).
+        words: the number of the word of each, (occurrences,); equal numbers for equal words.
+        word_starts: where the words of each event start, (E + 1,).
+        latest_nodes: keeps the nodes of the latest chains; None keeps nothing.
+    """
+
+    encoder: EventEncoder
+    events: torch.Tensor
+    candidates: Vectors
+    word_vectors: torch.Tensor
+    words: torch.Tensor
+    word_starts: Positions
+    latest_nodes: LatestAnswer[list[Vectors]] | None = field(default=None, repr=False, compare=False)
+
+    def nodes(self, chains: Sequence[Positions], *, num_layers: int | None = None) -> list[Vectors]:
+        """The node of each event of each chain after the graph's layers.
+
+        Args:
+            chains: the events of each chain by their place in `events`; one or more.
+            num_layers: layers to run; None takes all of the model's.
+
+        Returns:
+            One array for each chain, (events, D).
+
+        Raises:
+            EventformersError: a chain has no event, or the model has fewer layers.
+        """
+        depth = int(self.encoder.model.config.num_graph_layers)
+        if num_layers is not None and not 1 <= num_layers <= depth:
+            raise EventformersError(
+                f"{num_layers} graph layers were asked for; accepted: 1 to {depth}, those of this model"
+            )
+        lengths = np.asarray([len(chain) for chain in chains], dtype=np.int64)
+        if not lengths.all():
+            raise EventformersError(f"chain {int(np.argmin(lengths))} has no event; accepted: at least one")
+        if self.latest_nodes is None:
+            return self._find_nodes(chains, lengths, num_layers)
+        known = self.latest_nodes.ask((num_layers, digest_of(chain.tolist() for chain in chains)))
+        if known is None:
+            known = self._find_nodes(chains, lengths, num_layers)
+            self.latest_nodes.keep(known)
+        return known
+
+    def _find_nodes(
+        self, chains: Sequence[Positions], lengths: Positions, num_layers: int | None
+    ) -> list[Vectors]:
+        model = inference_copy(self.encoder.model, pack=False)
+        found: list[Vectors] = [np.empty((0, 0), dtype=np.float32)] * len(chains)
+        # Chains of like length make a block, so that little is padded.
+        order = np.argsort(lengths, kind="stable")
+        start = 0
+        while start < len(order):
+            # The longest of a block is its last, and no block is larger than rows of that length allow.
+            stop = start + 1
+            while stop < len(order) and (stop + 1 - start) * lengths[order[stop]] <= BLOCK_EVENTS:
+                stop += 1
+            block = order[start:stop]
+            nodes = self._block_nodes(model, [chains[place] for place in block], num_layers)
+            for place, of_chain in zip(block, nodes, strict=True):
+                found[place] = of_chain
+            start = stop
+        return found
+
+    def _block_nodes(
+        self, model: nn.Module, chains: Sequence[Positions], num_layers: int | None
+    ) -> list[Vectors]:
+        device = self.encoder.model.device
+        rows, local = np.unique(np.concatenate(chains), return_inverse=True)
+        lengths = torch.tensor([len(chain) for chain in chains])
+        padded = torch.full((len(chains), int(lengths.max())), -1)
+        is_event = torch.arange(padded.shape[1]) < lengths[:, None]
+        padded[is_event] = torch.from_numpy(local.reshape(-1))
+        padded = padded.to(device)
+        words, event_words = self._padded_words(rows)
+        with torch.inference_mode():
+            states, _ = model.encode_chains(self.events[rows].to(device), padded)
+            graph = build_event_graph(padded, event_words.to(device))
+            nodes = model.encode_graphs(
+                states, padded, words.to(device), event_words.to(device), graph, num_layers=num_layers
+            )
+            of_events = nodes[graph.event_nodes[padded >= 0]].float().cpu().numpy()
+        require_finite(self.encoder.name, of_events)
+        return np.split(of_events, np.cumsum(lengths.numpy())[:-1])
+
+    def _padded_words(self, rows: Positions) -> tuple[torch.Tensor, torch.Tensor]:
+        """Vectors `(rows, W, D)` and numbers `(rows, W)` of the words of some events; -1 for none."""
+        starts, counts = self.word_starts[rows], np.diff(self.word_starts)[rows]
+        width = max(1, int(counts.max()))
+        is_word = np.arange(width) < counts[:, None]
+        places = torch.from_numpy((starts[:, None] + np.arange(width))[is_word])
+        mask = torch.from_numpy(is_word)
+        words = self.word_vectors.new_zeros((len(rows), width, self.word_vectors.shape[1]))
+        words[mask] = self.word_vectors[places]
+        numbers = torch.full((len(rows), width), -1)
+        numbers[mask] = self.words[places]
+        return words, numbers
+
+
+def encode_states(
+    encoder: EventEncoder, events: Sequence[Event], *, batch_size: int | Literal["auto"] = "auto"
+) -> EventStates:
+    """Encode distinct events for chains, or take them from the encoder's memory; sets `encoder.truncated`.
+
+    Args:
+        encoder: a model that reads chains.
+        events: the events, no two of them equal.
+        batch_size: events of a batch at most, or `auto`.
+
+    Raises:
+        EventformersError: the model reads no chains, an event has no word, or memory ran out.
+    """
+    if not encoder.reads_chains:
+        raise EventformersError(
+            f"{encoder.name or 'the model'} reads single events; accepted: a model that reads chains, "
+            "such as HeterEvent"
+        )
+    inputs = encoder.inputs()
+    keys = [inputs.key(event, place) for place, event in enumerate(events)]
+    known: EventStates | None = encoder.recall("states", keys, batch_size)
+    if known is not None:
+        return known
+    rows = DistinctRows(keys)
+    config = encoder.model.config
+    vectors = torch.empty((len(events), config.event_vector_dim))
+    candidates = np.empty((len(events), config.chain_dim), dtype=np.float32)
+    words: list[torch.Tensor] = [torch.empty(0)] * len(events)
+    numbers: list[torch.Tensor] = [torch.empty(0)] * len(events)
+
+    def apply(
+        model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions
+    ) -> tuple[Vectors, Vectors, Vectors]:
+        found = model.encode_events(**tensors)
+        vectors[positions] = found.events.float().cpu()
+        candidates[positions] = model.encode_candidates(found.events).float().cpu().numpy()
+        of_events, their_numbers = found.words.float().cpu(), found.event_words.cpu()
+        for place, position in enumerate(positions):
+            is_word = their_numbers[place] >= 0
+            words[position], numbers[position] = of_events[place, is_word], their_numbers[place, is_word]
+        return vectors[positions].numpy(), candidates[positions], of_events.numpy()
+
+    encoder.pass_distinct(rows, inputs, apply, batch_size=batch_size)
+    for position, first in rows.known:
+        vectors[position], candidates[position] = vectors[first], candidates[first]
+        words[position], numbers[position] = words[first], numbers[first]
+    states = EventStates(
+        encoder=encoder,
+        events=vectors,
+        candidates=candidates,
+        word_vectors=torch.cat(words),
+        words=torch.cat(numbers),
+        word_starts=np.cumsum([0, *map(len, numbers)]),
+        latest_nodes=None if encoder.memory is None else LatestAnswer(),
+    )
+    encoder.keep(states)
+    return states

@@ -1,0 +1,232 @@
+"""Virtual contexts: an event without a chain is read at the end of training chains that share its words.
+
+Zheng et al. (TNNLS 2022), Eq. 17 and 18: chains are retrieved by the words that their events share with the
+event, the event is appended to each of them, and its nodes in their graphs are averaged by the softmax of the
+matches. Eq. 18 divides by the number of chains besides, which changes no cosine and is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from eventformers.datasets_scripts.building import load_built
+from eventformers.datasets_scripts.events import Event, event_text
+from eventformers.errors import EventformersError, shown
+from eventformers.inference.chains.scorers import DistinctEvents, Positions, Scores
+from eventformers.inference.chains.vectors import encode_states
+from eventformers.inference.encode import EventEncoder, Vectors
+from eventformers.inference.encoding.event_reader import EventLike, read_items
+
+MAX_EVENTS = 8
+"""Events of a context at most, as many as the models learn from; a longer chain makes several contexts."""
+
+BLOCK_QUERIES = 256
+"""Events that are matched, and read in their contexts, at a time: bounds the memory."""
+
+MATCH_DECIMALS = 12
+"""Far below the difference of any two matches: the order of summation must not decide between equal ones."""
+
+
+@dataclass(frozen=True)
+class VirtualContext:
+    """Where contexts come from, and how they are read.
+
+    Attributes:
+        chains: raw files, a built folder or a Hub id of `EventChains`, or None for the bundled samples; its
+            training chains are taken.
+        retrieved: contexts of an event at most.
+        num_layers: graph layers; 1 is the paper's for single events (Fig. 3).
+    """
+
+    chains: str | Path | None
+    retrieved: int = 10
+    num_layers: int = 1
+
+    @property
+    def name(self) -> str:
+        """What results call it, with the counts that are not the default."""
+        chosen = [
+            f"{field.name.replace('_', '-')}-{getattr(self, field.name)}"
+            for field in fields(self)
+            if field.name != "chains" and getattr(self, field.name) != field.default
+        ]
+        return "-".join(("virtual-context", *chosen))
+
+    def __post_init__(self) -> None:
+        """Refuse what is no count.
+
+        Raises:
+            EventformersError: `retrieved` or `num_layers` is no whole number of 1 or more.
+        """
+        for name in ("retrieved", "num_layers"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise EventformersError(f"{name} is {shown(value)}; accepted: 1 or more")
+
+
+class ChainIndex:
+    """An inverted index over chains by the words of their events.
+
+    Args:
+        chains: the chains. One of more than `max_events` makes several contexts, without overlap.
+        max_events: events of a context at most.
+
+    Attributes:
+        contexts: the contexts.
+
+    Raises:
+        EventformersError: there is no chain.
+    """
+
+    def __init__(self, chains: Iterable[Sequence[Event]], *, max_events: int = MAX_EVENTS) -> None:
+        self.contexts: list[Sequence[Event]] = [
+            chain[start : start + max_events]
+            for chain in chains
+            for start in range(0, len(chain), max_events)
+        ]
+        if not self.contexts:
+            raise EventformersError("there are no chains to retrieve contexts from; accepted: at least one")
+        self._words: dict[str, int] = {}
+        columns: list[int] = []
+        starts, values = [0], []
+        for context in self.contexts:
+            for event in context:
+                columns += [self._words.setdefault(word, len(self._words)) for word in words_of(event)]
+            values += [1 / len(context)] * (len(columns) - starts[-1])
+            starts.append(len(columns))
+        # Of words that several events of a context hold, the entries are summed.
+        self._shares = csr_matrix((values, columns, starts), shape=(len(self.contexts), len(self._words)))
+        self._shares.sum_duplicates()
+
+    def nearest(self, events: Sequence[Event], number: int) -> list[tuple[Positions, Scores]]:
+        """The contexts that match each event best.
+
+        The match of two events is the share of the words of the asked one that the other holds; that of a
+        context is the mean over its events (Eq. 17).
+
+        Args:
+            events: the events.
+            number: contexts of an event at most.
+
+        Returns:
+            Positions and matches of the contexts of each event, best first, of equal ones the first; fewer
+            where fewer share a word with it, and none where none does.
+        """
+        found: list[tuple[Positions, Scores]] = []
+        for start in range(0, len(events), BLOCK_QUERIES):
+            matches = (self._queries(events[start : start + BLOCK_QUERIES]) @ self._shares.T).tocsr()
+            for first, last in zip(matches.indptr[:-1], matches.indptr[1:], strict=True):
+                positions = matches.indices[first:last].astype(np.int64)
+                values = np.round(matches.data[first:last], MATCH_DECIMALS)
+                best = np.lexsort((positions, -values))[:number]
+                found.append((positions[best], values[best]))
+        return found
+
+    def _queries(self, events: Sequence[Event]) -> csr_matrix:
+        columns: list[int] = []
+        starts, values = [0], []
+        for event in events:
+            words = words_of(event)
+            known = [self._words[word] for word in words if word in self._words]
+            columns += known
+            values += [1 / len(words)] * len(known)
+            starts.append(len(columns))
+        return csr_matrix((values, columns, starts), shape=(len(events), len(self._words)))
+
+
+class ContextEncoder:
+    """Encodes events in virtual contexts.
+
+    Args:
+        encoder: a model that reads chains.
+        index: the chains that contexts are retrieved from.
+        retrieved: contexts of an event at most.
+        num_layers: graph layers.
+
+    Attributes:
+        without_context: distinct events of the latest call that share no word with any chain; each was read
+            as a chain of its own.
+    """
+
+    def __init__(
+        self, encoder: EventEncoder, index: ChainIndex, *, retrieved: int = 10, num_layers: int = 1
+    ) -> None:
+        self.encoder, self.index = encoder, index
+        self.retrieved, self.num_layers = retrieved, num_layers
+        self.without_context = 0
+
+    def encode(self, items: EventLike, *, batch_size: int | Literal["auto"] = "auto") -> Vectors:
+        """Encode events, each as the weighted mean of its nodes at the end of its contexts (Eq. 18).
+
+        Args:
+            items: events, as `eventformers.encode` reads them; a text is an event that is all predicate.
+            batch_size: events of a batch at most, or `auto`.
+
+        Returns:
+            (N, D) float32, in the order of the items.
+
+        Raises:
+            EventformersError: the model reads no chains or has fewer layers, or an item is no event or has no
+                word.
+        """
+        distinct = DistinctEvents()
+        asked = distinct.rows(
+            {"subject": "", "predicate": item, "object": ""} if isinstance(item, str) else item
+            for item in read_items(items)
+        )
+        queries = list(distinct.events)
+        nearest = self.index.nearest(queries, self.retrieved)
+        used = {int(position) for positions, _ in nearest for position in positions}
+        contexts = {position: distinct.rows(self.index.contexts[position]) for position in sorted(used)}
+        states = encode_states(self.encoder, distinct.events, batch_size=batch_size)
+        self.without_context = sum(not len(positions) for positions, _ in nearest)
+        vectors = np.empty((len(queries), states.candidates.shape[1]), dtype=np.float32)
+        for start in range(0, len(queries), BLOCK_QUERIES):
+            block = range(start, min(start + BLOCK_QUERIES, len(queries)))
+            # Without a context the event is a chain of its own.
+            chains = [
+                np.append(context, query)
+                for query in block
+                for context in [contexts[int(position)] for position in nearest[query][0]]
+                or [np.empty(0, dtype=np.int64)]
+            ]
+            nodes = iter(states.nodes(chains, num_layers=self.num_layers))
+            for query in block:
+                matches = nearest[query][1]
+                last = np.stack([next(nodes)[-1] for _ in range(max(1, len(matches)))])
+                weights = np.exp(matches) / np.exp(matches).sum() if len(matches) else np.ones(1)
+                vectors[query] = weights @ last
+        return vectors[asked]
+
+
+def context_encoder(encoder: EventEncoder, context: VirtualContext) -> ContextEncoder:
+    """An encoder of events in the training chains of a dataset.
+
+    Raises:
+        DataFormatError: a raw file cannot be read.
+        EventformersError: the data has no training chains, or the model reads no chains.
+    """
+    if not encoder.reads_chains:
+        raise EventformersError(
+            f"{encoder.name or 'the model'} reads single events, so it has no use for contexts; accepted: a "
+            "model that reads chains, such as HeterEvent"
+        )
+    splits = load_built(context.chains, "chains", builder="event_chains")
+    if "train" not in splits:
+        raise EventformersError(
+            f"{context.chains}: found the splits {', '.join(splits)} of chains; accepted: data with training "
+            "chains"
+        )
+    index = ChainIndex(splits["train"]["events"])
+    return ContextEncoder(encoder, index, retrieved=context.retrieved, num_layers=context.num_layers)
+
+
+def words_of(event: Event) -> list[str]:
+    """The distinct words of an event, whatever their case."""
+    return list(dict.fromkeys(event_text(event).casefold().split()))

@@ -1,0 +1,1 @@
+"""Commonsense graphs: completion and questions."""

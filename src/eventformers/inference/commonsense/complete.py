@@ -1,0 +1,496 @@
+"""A commonsense graph at work: completing a user's own query, and zero-shot multiple choice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+import datasets
+import numpy as np
+import pyarrow.compute as pc
+import torch
+from datasets import Dataset
+
+from eventformers.datasets_scripts.building import load_built
+from eventformers.datasets_scripts.malformed import takes_malformed
+from eventformers.datasets_scripts.raw_files import is_blank
+from eventformers.datasets_scripts.relation_templates import Direction, RelationTemplates, relation_templates
+from eventformers.errors import EventformersError, shown
+from eventformers.files import output_folder
+from eventformers.inference.commonsense.alternative_index import (
+    AlternativeIndex,
+    build_alternative_index,
+    check_index,
+    graph_fingerprint,
+    load_alternative_index,
+    read_record,
+)
+from eventformers.inference.commonsense.neighbour_votes import (
+    Positions,
+    VoteSettings,
+    expanded,
+    neighbour_votes,
+    vote_settings,
+)
+from eventformers.inference.encode import EventEncoder, Vectors, as_encoder
+from eventformers.inference.encoding.containers import ACCEPTED_CONTAINERS, all_columns, values_in
+from eventformers.inference.search.index_files import holds_index
+
+REVERSE = "~"
+"""Before a relation: the other direction, so that the text is the tail and the heads are looked for."""
+
+DEFAULT_GRAPH = "conceptnet"
+
+VOTING_GRAPHS = ("conceptnet",)
+"""Graphs whose completion gains by votes; that of ATOMIC, whose events are mostly new, loses."""
+
+SHOWN_ALTERNATIVES = 5
+"""Known alternatives that an explanation shows of a premise at most."""
+
+_RELATION_LIKE = re.compile(r"[A-Za-z]\w*")
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query as it was understood.
+
+    Attributes:
+        text: the premise that is encoded.
+        head: the entity or event of the query; None for free text.
+        relation: the relation; None for free text.
+        direction: `forward` looks for tails, `reverse` for heads; None for free text.
+    """
+
+    text: str
+    head: str | None = None
+    relation: str | None = None
+    direction: Direction | None = None
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """An alternative of the graph, as an answer to a query.
+
+    Attributes:
+        text: the alternative.
+        score: what it is ranked by: the cosine, or where neighbours vote the cosine with the expanded query
+            and the votes.
+        cosine: cosine of its vector with the query's.
+        known: whether the graph holds it for this very premise.
+    """
+
+    text: str
+    score: float
+    cosine: float
+    known: bool
+
+
+@dataclass(frozen=True)
+class NearestPremise:
+    """A premise of the graph that is near to the query: what the model may know its answers from.
+
+    Attributes:
+        text: the premise.
+        cosine: cosine of its vector with the query's.
+        alternatives: those of its known alternatives that are nearest to the query, best first.
+        number: number of its known alternatives.
+    """
+
+    text: str
+    cosine: float
+    alternatives: tuple[str, ...]
+    number: int
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What `complete` found.
+
+    Attributes:
+        query: the query as it was understood.
+        alternatives: the nearest alternatives, best first.
+        explanation: the nearest known premises, best first.
+        model: name of the model.
+        graph: config of the graph.
+        index: folder of the index.
+        reranked: whether neighbours voted.
+    """
+
+    query: Query
+    alternatives: tuple[Alternative, ...]
+    explanation: tuple[NearestPremise, ...]
+    model: str
+    graph: str
+    index: str
+    reranked: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """The completion as JSON can hold it."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The choice among a question's alternatives.
+
+    Attributes:
+        premise: the premise.
+        alternatives: the alternatives, in the order received.
+        scores: the cosine of each with the premise.
+        index: position of the chosen one; of equal ones the first.
+    """
+
+    premise: str
+    alternatives: tuple[str, ...]
+    scores: tuple[float, ...]
+    index: int
+
+    @property
+    def text(self) -> str:
+        """The chosen alternative."""
+        return self.alternatives[self.index]
+
+
+@takes_malformed
+def complete(
+    model: str | Path | EventEncoder | None,
+    query: str | tuple[str, str],
+    *,
+    data: str | Path | Mapping[str, Dataset] | None = None,
+    config: str | None = None,
+    index: str | Path | AlternativeIndex | None = None,
+    relation: str | None = None,
+    templates: str | Path | None = None,
+    splits: Collection[str] | None = None,
+    top: int = 10,
+    explain: int = 5,
+    rerank: bool | VoteSettings | None = None,
+    batch_size: int | Literal["auto"] = "auto",
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+    overwrite: bool = False,
+    show_progress: bool = False,
+    malformed: str | None = None,
+) -> Completion:
+    """Find the alternatives of a graph that complete a query, and the known premises that explain them.
+
+    The first call encodes the graph into an index; later calls map that index from disk.
+
+    Args:
+        model: folder or Hub id of a model of this suite or of any plain encoder, None for the packaged
+            all-MiniLM-L6-v2, or an encoder that is loaded.
+        query: `"head, relation"`, or the pair `("head", "relation")`; `~` before the relation turns it round
+            (`"have fun, ~UsedFor"`: what is used for it). Any other text is a premise or a question as it is.
+        data: the graph: raw files, a built dataset or a Hub id of `CommonsenseGraphs`, or splits in memory
+            with the columns `premise` and `alternative`; None takes what the index holds, without an index
+            the bundled samples, which are small.
+        config: `conceptnet`, `conceptnet_inductive`, `atomic` or `atomic_inductive`; None takes the index's,
+            or else `conceptnet`.
+        index: folder of the index, built there where there is none; None takes one in the cache of `datasets`
+            that goes by the model and the graph; or an index that is loaded.
+        relation: the relation, where `query` is the head alone.
+        templates: YAML file with templates of more relations.
+        splits: the splits of the graph to look in; None takes all.
+        top: number of alternatives.
+        explain: number of known premises.
+        rerank: let the nearest known premises vote for their alternatives: True with the measured settings,
+            or settings of your own; False ranks by the cosine alone; None does what measured better: votes
+            for ConceptNet, the cosine for ATOMIC.
+        batch_size: texts of a batch at most, or `auto`.
+        device: a torch device; None takes an accelerator where there is one.
+        dtype: `float32`, `bfloat16` or `float16`; None takes the one of the saved weights.
+        overwrite: build the index again where there is one.
+        show_progress: draw a progress bar on standard error while the index is built.
+        malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
+            the first one; None takes the policy in force, `error` where nothing else was set.
+
+    Returns:
+        The alternatives and the explanation.
+
+    Raises:
+        UnknownNameError: the graph has no such relation.
+        EventformersError: an empty query, a number below its least, a model or graph that cannot be loaded,
+            or an index of another model or graph.
+    """
+    if top < 1 or explain < 0:
+        raise EventformersError(f"top is {top} and explain is {explain}; accepted: at least 1 and at least 0")
+    _check_words(query)
+    if isinstance(index, (str, Path)) and not overwrite and holds_index(Path(index)):
+        # Before the model is loaded: a wrong relation is told at once.
+        config = _config(config, read_record(index).graph)
+    elif isinstance(index, AlternativeIndex):
+        config = _config(config, index.record.graph)
+    config = config or DEFAULT_GRAPH
+    words = graph_templates(config, templates)
+    understood = read_query(query, words, relation)
+    encoder = as_encoder(model, device=device, dtype=dtype)
+    building = _Building(batch_size=batch_size, overwrite=overwrite, show_progress=show_progress)
+    opened = _open_index(encoder, data, config, index, templates, splits, building)
+    vector = encoder.encode(understood.text, normalize=True)
+    votes = vote_settings(_graph_of(config) in VOTING_GRAPHS if rerank is None else rerank)
+    return Completion(
+        query=understood,
+        alternatives=_nearest_alternatives(
+            opened, understood, vector, top, votes, _own_texts(understood, words)
+        ),
+        explanation=_nearest_premises(opened, vector, explain),
+        model=encoder.name,
+        graph=config,
+        index=str(opened.folder),
+        reranked=votes is not None,
+    )
+
+
+def answer(model: str | Path | EventEncoder | None, premise: str, alternatives: Sequence[str]) -> Answer:
+    """Choose among a question's alternatives by cosine, without training on questions.
+
+    Args:
+        model: as of `complete`.
+        premise: the question, in words that an alternative completes.
+        alternatives: two or more.
+
+    Raises:
+        EventformersError: fewer than two alternatives, an empty text, or a model that cannot be loaded.
+    """
+    accepted = f"alternatives: {ACCEPTED_CONTAINERS}"
+    one = isinstance(alternatives, str)
+    given = [alternatives] if one else list(values_in(alternatives, all_columns, accepted))
+    if len(given) < 2:
+        number = len(given)
+        raise EventformersError(
+            f"the question {shown(premise)} has {number} alternative{'' if number == 1 else 's'}; "
+            "accepted: a list of at least 2"
+        )
+    texts = [_text(text) for text in (premise, *given)]
+    vectors = as_encoder(model).encode(texts, normalize=True)
+    scores = vectors[1:] @ vectors[0]
+    return Answer(premise, tuple(texts[1:]), tuple(map(float, scores)), int(scores.argmax()))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or is_blank(value):
+        raise EventformersError(
+            f"the premise or an alternative is {shown(value)}; accepted: a text with a word for each"
+        )
+    return value
+
+
+def graph_templates(config: str, file: str | Path | None = None) -> RelationTemplates:
+    """The relations of a graph's config and their words.
+
+    Raises:
+        EventformersError: the file cannot be read.
+    """
+    return relation_templates(_graph_of(config), None if file is None else Path(file))
+
+
+def _graph_of(config: str) -> str:
+    return config.removesuffix("_pairs").removesuffix("_inductive")
+
+
+def read_query(
+    query: str | tuple[str, str], templates: RelationTemplates, relation: str | None = None
+) -> Query:
+    """Understand a query: a head with a relation, or free text.
+
+    In `"head, relation"` the relation is the one word behind the last comma. A word that is neither a
+    relation nor looks like one (a capital within, or `~` before it) leaves the query free text.
+
+    Raises:
+        UnknownNameError: there is no such relation.
+        EventformersError: the query or its head has no word, or a relation is given twice.
+    """
+    _check_words(query)
+    if not isinstance(query, str):
+        if relation is not None:
+            raise EventformersError(
+                f"the query {shown(query)} and relation={shown(relation)}; accepted: one relation"
+            )
+        text, relation = query
+    elif relation is not None:
+        text = query
+    else:
+        text, comma, last = query.rpartition(",")
+        name = last.strip()
+        if not comma or not _is_relation(name, templates):
+            return Query(templates.text(" ".join(query.split())))
+        relation = name
+    head = " ".join(text.split())
+    if not head:
+        raise EventformersError(f"the query {shown(query)} has no head; accepted: 'head, relation'")
+    direction: Direction = "reverse" if relation.strip().startswith(REVERSE) else "forward"
+    name = relation.strip().removeprefix(REVERSE).strip()
+    by_lower = {known.lower(): known for known in templates.relations}
+    name = by_lower.get(name.lower(), name)
+    return Query(templates.premise(name, head, direction), head, name, direction)
+
+
+def _check_words(query: str | tuple[str, str]) -> None:
+    is_pair = isinstance(query, (tuple, list)) and len(query) == 2
+    parts: Sequence[object] = query if is_pair else [query]
+    if any(not isinstance(part, str) or is_blank(part) for part in parts):
+        raise EventformersError(
+            f"received the query {shown(query)}; accepted: a text with at least one word, 'head, relation' "
+            "or the pair of both"
+        )
+
+
+def _is_relation(name: str, templates: RelationTemplates) -> bool:
+    if name.startswith(REVERSE):
+        return True
+    if not _RELATION_LIKE.fullmatch(name):
+        return False
+    return name.lower() in {known.lower() for known in templates.relations} or name[1:] != name[1:].lower()
+
+
+def _config(received: str | None, of_index: str) -> str:
+    if received is not None and received != of_index:
+        raise EventformersError(
+            f"the index is of the graph {of_index}, received config {received}; accepted: the index's own, "
+            "or another index"
+        )
+    return of_index
+
+
+@dataclass(frozen=True)
+class _Building:
+    """How an index is built where it has to be."""
+
+    batch_size: int | Literal["auto"]
+    overwrite: bool
+    show_progress: bool
+
+
+def _open_index(
+    encoder: EventEncoder,
+    data: str | Path | Mapping[str, Dataset] | None,
+    config: str,
+    index: str | Path | AlternativeIndex | None,
+    templates: str | Path | None,
+    splits: Collection[str] | None,
+    building: _Building,
+) -> AlternativeIndex:
+    """The index that was given, that lies in the folder, or that is built now."""
+    fingerprint = None
+    if data is not None or index is None:
+        pairs = data if isinstance(data, Mapping) else _load_pairs(data, config, templates)
+        fingerprint = graph_fingerprint(pairs, splits)
+    if isinstance(index, AlternativeIndex):
+        check_index(index.folder, index.record, encoder=encoder, fingerprint=fingerprint)
+        return index
+    folder = _cached_index(encoder, fingerprint or "") if index is None else Path(index)
+    if holds_index(folder) and not building.overwrite:
+        return load_alternative_index(folder, encoder=encoder, fingerprint=fingerprint)
+    with output_folder(folder, wait=index is None):
+        # Another process may have built it in the cache, or a killed one here.
+        is_there = holds_index(folder)
+        if is_there and not building.overwrite:
+            return load_alternative_index(folder, encoder=encoder, fingerprint=fingerprint)
+        if fingerprint is None:
+            wanted = "to build it again" if is_there else "holds no index, and to build it there,"
+            raise EventformersError(
+                f"{folder}: {wanted} a graph is needed; accepted: data (--data), or the folder of an index"
+            )
+        return build_alternative_index(
+            encoder, pairs, folder, graph=config, splits=splits, **asdict(building)
+        )
+
+
+def _load_pairs(data: str | Path | None, config: str, templates: str | Path | None) -> Mapping[str, Dataset]:
+    settings: dict[str, object] = {} if templates is None else {"templates": str(templates)}
+    return load_built(data, f"{config}_pairs", builder="commonsense_graphs", streaming=False, **settings)
+
+
+def _cached_index(encoder: EventEncoder, fingerprint: str) -> Path:
+    """The place of an index that was given none: by model and graph, so that neither is another's."""
+    parts = f"{encoder.revision} {encoder.model.config.pooling} {fingerprint}"
+    root = Path(datasets.config.HF_DATASETS_CACHE).expanduser()
+    return root / "eventformers" / "alternative_indexes" / sha256(parts.encode()).hexdigest()[:16]
+
+
+def _nearest_alternatives(
+    index: AlternativeIndex,
+    query: Query,
+    vector: Vectors,
+    top: int,
+    votes: VoteSettings | None,
+    own: Collection[str],
+) -> tuple[Alternative, ...]:
+    """The alternatives with the highest scores, without those in `own` that the graph does not know."""
+    same = pc.index(index.premises.texts, query.text).as_py()
+    known = set() if same < 0 else set(index.alternatives_of(same).tolist())
+    out = {pc.index(index.alternatives.texts, text).as_py() for text in own} - known
+    number = top + len(out)
+    if votes is None:
+        scores, positions = index.alternatives.nearest(vector, number)
+    else:
+        scores, positions = _voted(index, vector, number, votes)
+    best = [place for place in np.argsort(-scores, kind="stable") if int(positions[place]) not in out][:top]
+    cosines = index.alternatives.cosines(vector, positions[best])
+    return tuple(
+        Alternative(
+            text=index.alternatives.text(positions[place]),
+            score=float(scores[place]),
+            cosine=float(cosine),
+            known=int(positions[place]) in known,
+        )
+        for place, cosine in zip(best, cosines, strict=True)
+    )
+
+
+def _voted(
+    index: AlternativeIndex, vector: Vectors, number: int, settings: VoteSettings
+) -> tuple[Vectors, Positions]:
+    """Scores and positions of a set that holds the `number` alternatives with the highest scores.
+
+    They are the nearest to the expanded query and all that got a vote: a vote only adds to a score, so an
+    alternative outside of both is behind `number` others.
+    """
+    cosines, premises = index.premises.nearest(vector, settings.neighbours)
+    votes = neighbour_votes(
+        cosines[None],
+        premises[None],
+        index.offsets,
+        index.known,
+        index.record.alternatives,
+        settings.temperature,
+    )
+    voted = votes.indices
+    vectors = index.alternatives.vectors.reconstruct_batch(voted)
+    moved = expanded(vector[None], votes[:, voted], vectors, settings.expansion)[0]
+    near_cosines, near = index.alternatives.nearest(moved, number)
+    others = np.setdiff1d(voted, near)
+    positions = np.concatenate([near, others])
+    moved_cosines = np.concatenate([near_cosines, index.alternatives.cosines(moved, others)])
+    return moved_cosines + settings.weight * votes.toarray()[0, positions], positions
+
+
+def _own_texts(query: Query, templates: RelationTemplates) -> set[str]:
+    """The query's own head as alternatives hold it: near to the query, and never an answer to it."""
+    if query.head is None:
+        return set()
+    return {templates.text(query.head), templates.alternative(query.head, "reverse")}
+
+
+def _nearest_premises(index: AlternativeIndex, vector: Vectors, number: int) -> tuple[NearestPremise, ...]:
+    if not number:
+        return ()
+    found = []
+    for cosine, premise in zip(*index.premises.nearest(vector, number), strict=True):
+        positions = index.alternatives_of(int(premise))
+        nearest = np.argsort(-index.alternatives.cosines(vector, positions), kind="stable")[
+            :SHOWN_ALTERNATIVES
+        ]
+        found.append(
+            NearestPremise(
+                text=index.premises.text(premise),
+                cosine=float(cosine),
+                alternatives=tuple(index.alternatives.text(position) for position in positions[nearest]),
+                number=len(positions),
+            )
+        )
+    return tuple(found)

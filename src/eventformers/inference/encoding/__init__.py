@@ -1,0 +1,1 @@
+"""Readers of texts and events, and what encoders share."""

@@ -1,0 +1,288 @@
+"""Files of events in, a Parquet file of vectors out: streaming, in order, with ids."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from array import array
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from eventformers.datasets_scripts.events import Event, EventOrder, event_text
+from eventformers.datasets_scripts.malformed import SkippedRows, takes_malformed
+from eventformers.errors import DataFormatError, EventformersError, shown
+from eventformers.files import output_file, replaced_file
+from eventformers.inference.encode import EventEncoder, as_encoder
+from eventformers.inference.encoding.event_reader import ROLES, file_values, read_item
+from eventformers.inference.encoding.onnx_runtime import load_onnx_encoder
+from eventformers.locks import one_writer
+
+BLOCK_ROWS = 8_192
+"""Rows that are written at a time: bounds the memory for vectors."""
+
+
+@dataclass(frozen=True)
+class EventRow:
+    """One row of a file of events.
+
+    Attributes:
+        id: the row's `id`, or its number from 0 where the file has none.
+        text: the event's text.
+        event: its roles; None where the file has its text alone.
+    """
+
+    id: str
+    text: str
+    event: Event | None = None
+
+    @property
+    def item(self) -> str | Event:
+        """What is encoded: the event, or the text where there are no roles."""
+        return self.text if self.event is None else self.event
+
+
+@dataclass(frozen=True)
+class EmbedReport:
+    """What `embed_file` did.
+
+    Attributes:
+        output: the file written.
+        rows: number of events.
+        distinct: number of distinct texts, each encoded once.
+        truncated: number of distinct texts that were longer than the model takes, and were cut.
+        dimension: size of the vectors.
+        seconds: time for encoding and writing.
+        left_out: number of malformed lines and rows that were left out.
+    """
+
+    output: Path
+    rows: int
+    distinct: int
+    truncated: int
+    dimension: int
+    seconds: float
+    left_out: int = 0
+
+
+def read_event_rows(
+    path: str | Path, order: EventOrder = "subject_predicate_object", skipped: SkippedRows | None = None
+) -> Iterator[EventRow]:
+    """Read the events of a file, one at a time.
+
+    Files are read as `file_values` says, and rows as `read_item` says; a row may have an `id`.
+
+    Args:
+        path: the file.
+        order: order in which roles become text.
+        skipped: decides on malformed rows, and counts those that are left out; None has the policy in force.
+
+    Raises:
+        DataFormatError: the file is empty, is not UTF-8, lacks the columns, or a row cannot be read or has no
+            word.
+        EventformersError: the file cannot be opened, or its suffix is unknown.
+    """
+    skipped = SkippedRows() if skipped is None else skipped
+    return skipped.parsed(
+        enumerate(file_values(path, skipped)), lambda one: _event_row(one[0], one[1][2], order, *one[1][:2])
+    )
+
+
+@takes_malformed
+def embed_file(
+    model: str | Path | EventEncoder | None,
+    input: str | Path,
+    output: str | Path,
+    *,
+    batch_size: int | Literal["auto"] = "auto",
+    normalize: bool = False,
+    show_progress: bool = False,
+    pooling: str | None = None,
+    event_order: str | None = None,
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+    onnx: bool = False,
+    malformed: str | None = None,
+) -> EmbedReport:
+    """Encode the events of a file into a Parquet file with the columns `id`, `text` and `embedding`.
+
+    The input is read twice: first whole, so that a bad row is told before the work; then for writing. Each
+    distinct text is encoded once over the whole file; the vectors wait in a temporary file on disk.
+
+    Args:
+        model: folder or Hub id of a model of this suite or of any plain encoder, None for the packaged
+            all-MiniLM-L6-v2, or an encoder that is loaded.
+        input: the file of events; see `read_event_rows`.
+        output: the Parquet file, replaced as a whole or not at all.
+        batch_size: texts of a batch at most; `auto` fills batches by their number of tokens.
+        normalize: scale every vector to length 1.
+        show_progress: draw a progress bar on standard error.
+        pooling: `cls` or `mean` against the model's own.
+        event_order: a key of `EVENT_ORDERS` against the model's own.
+        device: a torch device; None takes an accelerator where there is one.
+        dtype: `float32`, `bfloat16` or `float16`; None takes the one of the saved weights.
+        onnx: compute by ONNX Runtime, on the CPU and in float32; see `load_onnx_encoder`.
+        malformed: `skip` leaves out malformed lines and rows, counts and lists them; `error` raises for the
+            first one; None takes the policy in force, `error` where nothing else was set.
+
+    Raises:
+        DataFormatError: the input cannot be read.
+        EventformersError: the model cannot be loaded, settings of loading are given for an encoder that is
+            loaded, the output cannot be written, the input changed in the meantime, or ONNX is asked for
+            where it is not to be had.
+    """
+    source, target = Path(input), Path(output)
+    if target.suffix.lower() != ".parquet":
+        raise EventformersError(f"{target}: found the suffix {shown(target.suffix)}; accepted: .parquet")
+    output_file(target)
+    with one_writer(target):
+        if onnx:
+            encoder = _onnx_encoder(model, pooling, event_order, device, dtype)
+        else:
+            encoder = as_encoder(model, pooling=pooling, event_order=event_order, device=device, dtype=dtype)
+        skipped = SkippedRows()
+        rows = read_event_rows(source, encoder.event_order, skipped)
+        state = _state(source)
+        inputs = encoder.inputs()
+        index: dict[Hashable, int] = {}
+        items: list[str | Event] = []
+        positions = array("q")
+        for number, row in enumerate(rows):
+            # Where roles are not read, the text alone is held: it is what is encoded, and it is smaller.
+            item = row.item if encoder.reads_chains else row.text
+            position = index.setdefault(inputs.key(item, number), len(index))
+            positions.append(position)
+            if position == len(items):
+                items.append(item)
+        if not positions:
+            raise DataFormatError(source, None, "malformed rows alone", "at least one event")
+        skipped.warn()
+        started = time.perf_counter()
+        try:
+            with replaced_file(target) as temporary, tempfile.TemporaryFile(dir=temporary.parent) as store:
+                truncated = _encode_to(
+                    store,
+                    encoder,
+                    items,
+                    batch_size=batch_size,
+                    normalize=normalize,
+                    show_progress=show_progress,
+                )
+                del index, items
+                vectors = np.memmap(store, dtype=np.float32, mode="r").reshape(-1, encoder.dimension)
+                rows = read_event_rows(source, encoder.event_order, skipped.uncounted())
+                _write_parquet(temporary, rows, positions, vectors, encoder)
+                if _state(source) != state:
+                    raise EventformersError(f"{source} changed while it was encoded; nothing was written")
+        except OSError as error:
+            raise EventformersError(f"cannot write {target}: {error.strerror or error}") from error
+        return EmbedReport(
+            output=target,
+            rows=len(positions),
+            distinct=len(vectors),
+            truncated=truncated,
+            dimension=encoder.dimension,
+            seconds=time.perf_counter() - started,
+            left_out=skipped.num_malformed,
+        )
+
+
+def _onnx_encoder(
+    model: str | Path | EventEncoder | None,
+    pooling: str | None,
+    event_order: str | None,
+    device: str | torch.device | None,
+    dtype: str | torch.dtype | None,
+) -> EventEncoder:
+    if isinstance(model, EventEncoder):
+        raise EventformersError(
+            f"{model.name}: an encoder that is loaded; accepted with ONNX: the name of a model, or what "
+            "load_onnx_encoder gives without onnx=True"
+        )
+    # "cuda" and "float16" cannot be granted, and nothing else than what was asked for is to be computed.
+    for name, asked, accepted in (("device", device, "cpu"), ("dtype", dtype, "float32")):
+        if asked is not None and str(asked).removeprefix("torch.") != accepted:
+            raise EventformersError(f"{name} is {shown(str(asked))} with ONNX; accepted: {accepted}")
+    return load_onnx_encoder(model, pooling=pooling, event_order=event_order)
+
+
+def _encode_to(
+    store: BinaryIO,
+    encoder: EventEncoder,
+    items: Sequence[str | Event],
+    *,
+    batch_size: int | Literal["auto"],
+    normalize: bool,
+    show_progress: bool,
+) -> int:
+    """Append the vectors of texts and events to a file, block by block; the number of those that were cut."""
+    truncated = 0
+    block = 8 * BLOCK_ROWS
+    for start in range(0, len(items), block):
+        vectors = encoder.encode(
+            items[start : start + block],
+            batch_size=batch_size,
+            normalize=normalize,
+            show_progress=show_progress,
+        )
+        truncated += encoder.truncated
+        # Not through a writable memory map: a full disk would kill the process instead of raising an error.
+        store.write(vectors.tobytes())
+    store.flush()
+    return truncated
+
+
+def _write_parquet(
+    path: Path,
+    rows: Iterator[EventRow],
+    positions: Sequence[int],
+    vectors: np.ndarray,
+    encoder: EventEncoder,
+) -> None:
+    embedding = pa.list_(pa.float32(), encoder.dimension)
+    schema = pa.schema(
+        [("id", pa.string()), ("text", pa.string()), ("embedding", embedding)],
+        metadata={
+            "model": encoder.name,
+            "model_revision": encoder.revision or "",
+            "event_order": encoder.event_order,
+        },
+    )
+    with pq.ParquetWriter(path, schema) as writer:
+        for start in range(0, len(positions), BLOCK_ROWS):
+            chosen = np.asarray(positions[start : start + BLOCK_ROWS])
+            block = [row for _, row in zip(chosen, rows, strict=False)]
+            values = pa.array(vectors[chosen[: len(block)]].ravel())
+            writer.write_table(
+                pa.table(
+                    [
+                        pa.array([row.id for row in block], pa.string()),
+                        pa.array([row.text for row in block], pa.string()),
+                        pa.FixedSizeListArray.from_arrays(values, type=embedding),
+                    ],
+                    schema=schema,
+                )
+            )
+
+
+def _state(path: Path) -> tuple[int, int]:
+    """What changes with a file's content: its size and its time of change."""
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+def _event_row(number: int, value: object, order: EventOrder, path: Path, line: int | None) -> EventRow:
+    row_id = value.get("id", number) if isinstance(value, Mapping) else number
+    if isinstance(row_id, bool) or not isinstance(row_id, (str, int)):
+        raise DataFormatError(path, line, f"the id {shown(row_id)}", "a string or an integer")
+    item = read_item(value, path, line)
+    if isinstance(item, str):
+        return EventRow(str(row_id), " ".join(item.split()))
+    event = cast(Event, {role: " ".join(item[role].split()) for role in ROLES})
+    return EventRow(str(row_id), event_text(event, order), event)

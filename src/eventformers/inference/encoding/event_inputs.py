@@ -1,0 +1,158 @@
+"""What a model reads of a text or an event: token ids, and for some models each token's role and word."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+from typing import TypeAlias, cast
+
+import numpy as np
+import torch
+from transformers import BatchEncoding, PreTrainedTokenizerBase
+
+from eventformers.datasets_scripts.events import Event, EventOrder, event_text
+from eventformers.inference.encoding.event_reader import item_at
+from eventformers.models.event_tokens import ROLES
+from eventformers.trainers.event_tokenising import tokenise_events
+
+TokenRow: TypeAlias = list[int]
+"""What a model reads of one text, as one list of numbers, so that equal inputs are equal lists."""
+
+
+class EventInputs(ABC):
+    """Turns texts and events into what a model reads.
+
+    Args:
+        tokenizer: the model's tokenizer.
+        event_order: the order in which an event's roles become text.
+        max_length: tokens of a text at most, special tokens included.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, event_order: EventOrder, max_length: int) -> None:
+        self.tokenizer, self.event_order, self.max_length = tokenizer, event_order, max_length
+
+    @abstractmethod
+    def key(self, item: object, position: int) -> Hashable:
+        """What tells an item from others.
+
+        Args:
+            item: a text or an event, as `read_item` reads it.
+            position: its place, for an error.
+
+        Raises:
+            EventformersError: it is neither, or has no word.
+        """
+
+    @abstractmethod
+    def token_rows(self, keys: Sequence[Hashable]) -> tuple[list[TokenRow], list[int]]:
+        """The rows of some keys, each cut to `max_length`, and the positions of those that were cut."""
+
+    @abstractmethod
+    def length(self, row: TokenRow) -> int:
+        """Number of tokens of a row."""
+
+    @abstractmethod
+    def tensors(self, rows: Sequence[TokenRow], device: torch.device) -> dict[str, torch.Tensor]:
+        """The model's arguments for rows of one length."""
+
+    def text(self, item: object, position: int) -> str:
+        """The text of an item; arguments and errors as of `key`."""
+        found = item_at(item, position)
+        return found if isinstance(found, str) else event_text(found, self.event_order)
+
+
+class TextInputs(EventInputs):
+    """The token ids of texts, for models that read nothing else."""
+
+    def key(self, item: object, position: int) -> str:
+        """The item's text; see `EventInputs`."""
+        return self.text(item, position)
+
+    def token_rows(self, keys: Sequence[Hashable]) -> tuple[list[TokenRow], list[int]]:
+        """Token ids of texts, and the positions of those that were cut."""
+        encoded, cut = tokenise_texts(self.tokenizer, cast("list[str]", list(keys)), self.max_length)
+        return cast("list[TokenRow]", encoded["input_ids"]), cut
+
+    def length(self, row: TokenRow) -> int:
+        """Number of tokens of a row."""
+        return len(row)
+
+    def tensors(self, rows: Sequence[TokenRow], device: torch.device) -> dict[str, torch.Tensor]:
+        """`input_ids`, `(batch, length)`."""
+        return {"input_ids": torch.tensor(rows, device=device)}
+
+
+def tokenise_texts(
+    tokenizer: PreTrainedTokenizerBase, texts: list[str], max_length: int, **settings: bool
+) -> tuple[BatchEncoding, list[int]]:
+    """Tokenise texts without padding.
+
+    Args:
+        tokenizer: the tokenizer.
+        texts: the texts.
+        max_length: tokens of a text at most, special tokens included.
+        **settings: passed on to the tokenizer.
+
+    Returns:
+        The encoding, and the positions of the texts that were cut.
+    """
+    plain = {"return_attention_mask": False, "return_token_type_ids": False, "verbose": False}
+    encoded = tokenizer(texts, truncation=True, max_length=max_length, **plain, **settings)
+    full = [position for position, ids in enumerate(encoded["input_ids"]) if len(ids) >= max_length]
+    if not full:
+        return encoded, []
+    whole = tokenizer([texts[position] for position in full], **plain)["input_ids"]
+    cut = [position for position, ids in zip(full, whole, strict=True) if len(ids) > max_length]
+    return encoded, cut
+
+
+class RoleInputs(EventInputs):
+    """Token ids with the roles and the word of each token, for models that read an event by its roles.
+
+    A text without roles is an event that is all predicate. The numbers of words hold for all calls of one
+    object.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, event_order: EventOrder, max_length: int) -> None:
+        super().__init__(tokenizer, event_order, max_length)
+        self._words: dict[str, int] = {}
+
+    def key(self, item: object, position: int) -> tuple[str, str, str]:
+        """The item's roles; see `EventInputs`."""
+        found = item_at(item, position)
+        if isinstance(found, str):
+            return "", found, ""
+        return found["subject"], found["predicate"], found["object"]
+
+    def token_rows(self, keys: Sequence[Hashable]) -> tuple[list[TokenRow], list[int]]:
+        """Token ids, role codes and words of events, one after the other, and which events were cut."""
+        events = [
+            Event(subject=subject, predicate=predicate, object=object_)
+            for subject, predicate, object_ in cast("list[tuple[str, str, str]]", keys)
+        ]
+        encoded, cut = tokenise_events(
+            self.tokenizer, events, self.max_length, self.event_order, words=self._words
+        )
+        # A token may stand in two roles, so that a role is one bit.
+        roles = (encoded["role_masks"] << torch.arange(len(ROLES)).unsqueeze(-1)).sum(dim=1)
+        codes = torch.stack([encoded["input_ids"], roles, encoded["word_index"]], dim=1).numpy()
+        filled = encoded["attention_mask"].bool().numpy()
+        rows = [of_event[:, mask].ravel().tolist() for of_event, mask in zip(codes, filled, strict=True)]
+        if not cut:
+            return rows, []
+        texts = TextInputs(self.tokenizer, self.event_order, self.max_length)
+        return rows, texts.token_rows([event_text(event, self.event_order) for event in events])[1]
+
+    def length(self, row: TokenRow) -> int:
+        """Number of tokens of a row."""
+        return len(row) // 3
+
+    def tensors(self, rows: Sequence[TokenRow], device: torch.device) -> dict[str, torch.Tensor]:
+        """`input_ids` and `word_index` `(batch, length)`, `role_masks` `(batch, 3, length)`."""
+        codes = torch.from_numpy(np.asarray(rows, dtype=np.int64)).view(len(rows), 3, -1).to(device)
+        bits = torch.arange(len(ROLES), device=device).unsqueeze(-1)
+        return {
+            "input_ids": codes[:, 0],
+            "role_masks": (codes[:, 1].unsqueeze(1) >> bits & 1).bool(),
+            "word_index": codes[:, 2],
+        }

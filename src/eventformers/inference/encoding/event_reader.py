@@ -1,0 +1,315 @@
+"""The reader of texts and events: strings, events, frames, tables, columns, and the rows of files."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from eventformers.datasets_scripts.events import EVENT_ORDERS, Event
+from eventformers.datasets_scripts.malformed import SkippedRows
+from eventformers.datasets_scripts.raw_files import (
+    check_characters,
+    check_keys,
+    is_blank,
+    parse_json,
+    read_lines,
+)
+from eventformers.errors import DataFormatError, EventformersError, lookalike, shown
+from eventformers.inference.encoding.containers import ACCEPTED_CONTAINERS, listed, rows_of, values_in
+
+Item: TypeAlias = str | Event
+"""What is encoded: a text as it is, or an event with all of its roles."""
+
+EventLike: TypeAlias = Any
+"""Texts and events in any form that `values_of` reads."""
+
+FileValue: TypeAlias = tuple[Path, int | None, object]
+"""A value of a file, with the path and the line for errors."""
+
+ROLES = EVENT_ORDERS["subject_predicate_object"]
+COLUMNS = ("id", "text", "event", *ROLES)
+
+ACCEPTED_COLUMNS = (
+    "a column text, a column event with the three roles, or a column predicate with subject and object"
+)
+ACCEPTED_NAMES = (
+    f"the names {', '.join(COLUMNS)}; other names only beside a text, an event or all three roles, where "
+    "they are ignored"
+)
+ACCEPTED_ROLES = "an object with subject, predicate and object, or a list of these three strings"
+ACCEPTED_ITEM = (
+    "a text; an event with subject, predicate and object; a tuple or list of these three strings; or a row "
+    "with text or event"
+)
+ACCEPTED_INPUT = f"a text, an event, or {ACCEPTED_CONTAINERS}"
+ACCEPTED_FILES = ".jsonl, .json, .csv, .tsv and .txt, each also with .gz, and .parquet"
+
+BLOCK_ROWS = 8_192
+"""Rows of a Parquet file that are read at a time."""
+
+_KNOWN, _ROLES = frozenset(COLUMNS), frozenset(ROLES)
+_COMPLETE = frozenset(("text", "event"))
+_MEMORY = Path()
+
+
+def read_items(items: EventLike) -> list[Item]:
+    """Read texts and events; arguments and errors as of `values_of` and `item_at`."""
+    return [item_at(value, position) for position, value in enumerate(values_of(items)[0])]
+
+
+def values_of(items: EventLike) -> tuple[Iterable[object], bool]:
+    """Take the texts and events out of what holds them.
+
+    Args:
+        items: a text, an event, a row with `text` or `event`, or a tuple of three strings, each alone; or a
+            list, tuple, iterator, NumPy array, series, Arrow array or column of those; or a frame, table or
+            dataset with the columns of `read_item`. A list of three strings is three texts.
+
+    Returns:
+        The values, and whether it is one alone.
+
+    Raises:
+        EventformersError: it is of another type, or has other columns.
+    """
+    if isinstance(items, np.ndarray) and not items.ndim:
+        items = items.item()
+    if isinstance(items, (str, Mapping)) or (isinstance(items, tuple) and _is_triple(items)):
+        return [items], True
+    return values_in(items, _wanted_columns, ACCEPTED_INPUT), False
+
+
+def item_at(value: object, position: int) -> Item:
+    """Read one value of a list; errors name its position.
+
+    Raises:
+        EventformersError: it is no text or event, or has no word.
+    """
+    try:
+        return read_item(value, _MEMORY, None)
+    except DataFormatError as error:
+        raise EventformersError(
+            f"item {position}: found {error.found}; accepted: {error.accepted}"
+        ) from error
+
+
+def read_item(value: object, path: Path, line: int | None) -> Item:
+    """Read a text or an event.
+
+    Args:
+        value: a text; a tuple or list of three strings: subject, predicate and object; or a row. A row has
+            `text`, or `event` with the three roles, or `predicate` with `subject` and `object`; null and an
+            absent subject or object are the empty string. Of a row with several of these the first counts.
+            Other names beside `text`, `event` or all three roles are ignored.
+        path: the file, for errors.
+        line: the line, for errors.
+
+    Raises:
+        DataFormatError: it is something else, has a name that may be a misspelt role, or has no word.
+    """
+    if isinstance(value, str):
+        return _text(value, "text", path, line)
+    if isinstance(value, (tuple, list)):
+        return _triple(value, path, line)
+    if not isinstance(value, Mapping):
+        raise DataFormatError(path, line, type(value).__name__, ACCEPTED_ITEM)
+    _check_names(value, path, line, "key")
+    if "text" in value:
+        return _text(value["text"], "text", path, line)
+    roles = value.get("event", value)
+    if isinstance(roles, (tuple, list)):
+        return _triple(roles, path, line)
+    if not isinstance(roles, Mapping):
+        raise DataFormatError(path, line, f"the event {shown(roles)}", ACCEPTED_ROLES)
+    if roles is not value:
+        check_keys(roles, _ROLES, path, line, what="key of the event")
+    subject, predicate, object_ = (_role(roles.get(role), role, path, line) for role in ROLES)
+    return _event(subject, predicate, object_, path, line)
+
+
+def file_values(path: str | Path, skipped: SkippedRows) -> Iterator[FileValue]:
+    """Read a file of texts and events, one value at a time.
+
+    The suffix tells the format. JSON lines hold what `read_item` reads; `.json` may also be one list of it.
+    CSV files have a header with the columns of `read_item`, as Parquet files have. Plain text holds a text on
+    each line.
+
+    Args:
+        path: the file.
+        skipped: decides on malformed lines and rows.
+
+    Returns:
+        An iterator over the path and line for errors, and the value.
+
+    Raises:
+        DataFormatError: the file is empty, is not UTF-8, lacks the columns, or a row cannot be read.
+        EventformersError: the file cannot be opened, or its suffix is unknown.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise EventformersError(f"{path}: no such file; accepted: a file of events, {ACCEPTED_FILES}")
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    kind = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] == ".gz" else suffixes[-1] if suffixes else ""
+    if kind == ".json" and _starts_a_list(path):
+        return _json_list(path)
+    if kind in (".jsonl", ".json"):
+        return skipped.parsed(
+            read_lines(path, skipped),
+            lambda one: (path, one[0], parse_json(one[1], path, one[0], ACCEPTED_ITEM)),
+            "line",
+        )
+    if kind in (".csv", ".tsv"):
+        return _csv_rows(path, "\t" if kind == ".tsv" else ",", skipped)
+    if kind == ".txt":
+        return ((path, line, text) for line, text in read_lines(path, skipped))
+    if kind == ".parquet" and suffixes[-1] == ".parquet":
+        return _parquet_rows(path)
+    raise EventformersError(f"{path}: found the suffix {shown(path.suffix)}; accepted: {ACCEPTED_FILES}")
+
+
+def _check_names(
+    names: Mapping[str, object] | Sequence[str], path: Path, line: int | None, what: str
+) -> None:
+    """Refuse names that a text or a role may be lost by."""
+    found = names.keys() if isinstance(names, Mapping) else frozenset(names)
+    if found <= _KNOWN and ("predicate" in found or not found.isdisjoint(_COMPLETE)):
+        return
+    for name in found - _KNOWN:
+        if meant := lookalike(str(name), COLUMNS):
+            raise DataFormatError(
+                path, line, f"the {what} {shown(name)} (did you mean {shown(meant)}?)", ACCEPTED_NAMES
+            )
+    if not found.isdisjoint(_COMPLETE) or found >= _ROLES:
+        return
+    if not found.isdisjoint(_ROLES):
+        # A role that is absent may stand there under another name.
+        try:
+            check_keys({str(name): None for name in names}, _KNOWN, path, line, what=what)
+        except DataFormatError as error:
+            raise DataFormatError(path, line, error.found, ACCEPTED_NAMES) from error
+    listed = shown(", ".join(map(str, names)))[1:-1] if names else "none"
+    raise DataFormatError(path, line, f"the {what}s {listed}", ACCEPTED_COLUMNS)
+
+
+def _wanted_columns(columns: Sequence[str], path: Path) -> frozenset[str]:
+    _check_header(columns, path)
+    return _KNOWN - {"id"}
+
+
+def _check_header(columns: Sequence[str], path: Path) -> None:
+    _check_names(columns, path, 1, "column")
+    repeated = sorted({name for name in columns if columns.count(name) > 1})
+    if repeated:
+        raise DataFormatError(path, 1, f"the column {shown(repeated[0])} twice", "each column once")
+
+
+def _is_triple(value: Sequence[object]) -> bool:
+    return len(value) == len(ROLES) and all(isinstance(part, str) for part in value)
+
+
+def _triple(value: Sequence[object], path: Path, line: int | None) -> Event:
+    if not _is_triple(value):
+        raise DataFormatError(
+            path, line, f"a {type(value).__name__} of {len(value)}: {shown(value)}", ACCEPTED_ITEM
+        )
+    subject, predicate, object_ = (
+        _role(part, role, path, line) for part, role in zip(value, ROLES, strict=True)
+    )
+    return _event(subject, predicate, object_, path, line)
+
+
+def _event(subject: str, predicate: str, object_: str, path: Path, line: int | None) -> Event:
+    if is_blank(subject) and is_blank(predicate) and is_blank(object_):
+        raise DataFormatError(path, line, "an event without any word", "at least one word")
+    return {"subject": subject, "predicate": predicate, "object": object_}
+
+
+def _role(value: object, role: str, path: Path, line: int | None) -> str:
+    return "" if value is None else _encodable(value, role, path, line)
+
+
+def _text(value: object, name: str, path: Path, line: int | None) -> str:
+    text = _encodable(value, name, path, line)
+    if is_blank(text):
+        raise DataFormatError(path, line, "a text without any word", "at least one word")
+    return text
+
+
+def _encodable(value: object, name: str, path: Path, line: int | None) -> str:
+    if not isinstance(value, str):
+        raise DataFormatError(path, line, f"the {name} {shown(value)}", "a string")
+    return check_characters(value, f"the {name}", path, line)
+
+
+def _starts_a_list(path: Path) -> bool:
+    return next((text.lstrip()[:1] for _, text in read_lines(path) if text.strip()), "") == "["
+
+
+def _json_list(path: Path) -> Iterator[FileValue]:
+    text = "\n".join(line for _, line in read_lines(path))
+    for number, value in enumerate(parse_json(text, path, None, "a JSON list of events"), start=1):
+        yield Path(f"{path}, event {number}"), None, value
+
+
+def _csv_rows(path: Path, delimiter: str, skipped: SkippedRows) -> Iterator[FileValue]:
+    line = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal line
+        for number, text in read_lines(path, skipped):
+            line = number
+            yield f"{text}\n"
+
+    reader = csv.reader(lines(), delimiter=delimiter, strict=True)
+    try:
+        # Without a line where all of them were left out.
+        header = [name.strip() for name in next(reader, [])]
+        _check_header(header, path)
+        empty = True
+        for cells in reader:
+            if len(cells) != len(header):
+                accepted = f"{len(header)} columns, as in the header"
+                skipped.leave_out(DataFormatError(path, line, f"{len(cells)} columns", accepted), "row")
+                continue
+            empty = False
+            yield (
+                path,
+                line,
+                {name: cell for name, cell in zip(header, cells, strict=True) if name in _KNOWN},
+            )
+    except csv.Error as error:
+        raise DataFormatError(
+            path,
+            line,
+            f"broken CSV ({error})",
+            f"CSV with quotes closed and fields of at most {csv.field_size_limit():,} characters",
+        ) from error
+    if empty:
+        raise DataFormatError(path, None, "a header without rows", "at least one event")
+
+
+def _parquet_rows(path: Path) -> Iterator[FileValue]:
+    try:
+        with pq.ParquetFile(path) as file:
+            columns = list(file.schema_arrow.names)
+            _check_header(columns, path)
+            if not file.metadata.num_rows:
+                raise DataFormatError(path, None, "no rows", "at least one event")
+            wanted = [name for name in COLUMNS if name in columns]
+            read = 0
+            for batch in file.iter_batches(batch_size=BLOCK_ROWS, columns=wanted):
+                of_batch = {
+                    name: listed(column, path, read + 1)
+                    for name, column in zip(batch.schema.names, batch.columns, strict=True)
+                }
+                for number, row in enumerate(rows_of(of_batch), start=read + 1):
+                    yield path, number, row
+                read += len(batch)
+    except (pa.ArrowException, OSError) as error:
+        found = "an empty file" if not path.stat().st_size else f"no Parquet ({str(error).splitlines()[0]})"
+        raise DataFormatError(path, None, found, "a Parquet file") from error

@@ -1,0 +1,287 @@
+"""Encoders as one ONNX graph each, from token ids to vectors, and ONNX Runtime in the place of PyTorch."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from huggingface_hub import constants
+from torch import nn
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from eventformers.errors import EventformersError
+from eventformers.files import staged_folder
+from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.loading.encoders import resolve_encoder
+from eventformers.loading.models import first_sentence
+from eventformers.models.modeling_base import EventModelOutput
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
+ONNX_FOLDER = "onnx"
+ONNX_FILE = "model.onnx"
+"""Where libraries that read ONNX models of the Hub look for the graph."""
+
+_WEIGHTS_FILE = "model.onnx_data"
+_SINGLE_FILE_BYTES = 1_500_000_000
+"""Weights beyond which the graph has a file of its own: a file of ONNX ends at 2 GB."""
+
+_PACKAGES = ("onnx", "onnxruntime", "onnxscript")
+_DIGEST_KEY = "eventformers_model_sha256"
+_INPUTS = ("input_ids", "attention_mask")
+_OUTPUT = "embeddings"
+_TOLERANCE = 1e-4
+_UNTOLD = ("transformers_version", "_name_or_path", "auto_map", "architectures", "dtype")
+"""Fields of a configuration that have no part in the graph."""
+
+logger = logging.getLogger(__name__)
+
+
+class OnnxModel(nn.Module):
+    """A graph in ONNX Runtime that is called like the model it was made from.
+
+    Each call computes on one thread, since `EventEncoder` runs as many calls side by side as PyTorch has
+    threads.
+
+    Args:
+        path: the file of the graph.
+        config: the configuration of the model.
+
+    Raises:
+        EventformersError: the file is no graph of an encoder.
+    """
+
+    def __init__(self, path: Path, config: PreTrainedConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.device = torch.device("cpu")
+        self.dtype = torch.float32
+        self.session = _session(path)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OnnxModel:
+        """The model itself: nothing in it changes, and a session cannot be copied."""
+        return self
+
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None
+    ) -> EventModelOutput:
+        """Encode texts.
+
+        Args:
+            input_ids: token ids, `(batch, length)`.
+            attention_mask: 1 for a token, 0 for padding, `(batch, length)`; None where nothing is padded.
+
+        Returns:
+            `EventModelOutput` with `embeddings` alone.
+        """
+        if attention_mask is None:
+            attention_mask = torch.ones_like(input_ids)
+        values = (input_ids.numpy(), attention_mask.numpy())
+        [embeddings] = self.session.run([_OUTPUT], dict(zip(_INPUTS, values, strict=True)))
+        return EventModelOutput(embeddings=torch.from_numpy(embeddings))
+
+
+def load_onnx_encoder(
+    name_or_path: str | Path | None = None, *, pooling: str | None = None, event_order: str | None = None
+) -> EventEncoder:
+    """Load an encoder whose vectors ONNX Runtime computes, on the CPU and in float32.
+
+    The graph is exported where there is none yet, or where weights or configuration changed since. Of a
+    folder that `eventformers train` wrote it lies in `onnx/model.onnx`; of all else in the cache.
+
+    Args:
+        name_or_path: folder or Hub id of a model of this suite or of any plain encoder; None for the packaged
+            all-MiniLM-L6-v2.
+        pooling: `cls` or `mean` against the model's own.
+        event_order: a key of `EVENT_ORDERS` against the model's own.
+
+    Raises:
+        EventformersError: the model cannot be loaded or reads more than texts, a package is missing, or the
+            graph cannot be written or gives other vectors.
+    """
+    check_onnx_packages()
+    encoder = load_encoder(
+        name_or_path, pooling=pooling, event_order=event_order, device="cpu", dtype=torch.float32
+    )
+    if encoder.reads_chains:
+        raise EventformersError(
+            f"{encoder.name}: a {encoder.model.config.model_type} model reads the roles and words of events, "
+            "which have no graph in ONNX; accepted: a model that reads texts, or this one without ONNX"
+        )
+    digest = _digest(encoder.model)
+    path = _place(name_or_path, digest, own_settings=pooling is None) / ONNX_FILE
+    found = _read(path, encoder.model.config, digest)
+    if found is None:
+        logger.info("exporting %s to %s, once", encoder.name, path)
+        export_onnx(encoder.model, path.parent, digest=digest)
+        found = OnnxModel(path, encoder.model.config)
+    return replace(encoder, model=cast(PreTrainedModel, found))
+
+
+def export_onnx(model: PreTrainedModel, folder: Path, *, digest: str | None = None) -> Path:
+    """Write a model as one graph from `input_ids` and `attention_mask`, `(batch, length)`, to `embeddings`.
+
+    Batch and length are free. The vectors are compared with the model's before the file takes its place.
+
+    Args:
+        model: a model that reads texts, in float32 and evaluation mode, on the CPU.
+        folder: where `model.onnx` goes; of a model beyond 1.5 GB with its weights in a file beside it.
+        digest: what tells the model's weights and configuration from others; None computes it.
+
+    Returns:
+        The file.
+
+    Raises:
+        EventformersError: a package is missing, the encoder cannot be exported, the folder cannot be written
+            to, or the vectors differ.
+    """
+    check_onnx_packages()
+    import onnx_ir
+
+    texts = torch.randint(min(5, model.config.encoder_config.vocab_size), (2, 6))
+    try:
+        with _quiet_export():
+            # Not the older exporter: it fixes the attention mask, so that other texts get other vectors.
+            program = torch.onnx.export(
+                _Vectors(model).eval(),
+                (texts, torch.ones_like(texts)),
+                dynamo=True,
+                input_names=_INPUTS,
+                output_names=(_OUTPUT,),
+                dynamic_shapes={name: {0: "batch", 1: "length"} for name in _INPUTS},
+                verbose=False,
+            )
+    except torch.onnx.OnnxExporterError as error:
+        raise EventformersError(
+            f"a {model.config.encoder_config.model_type} encoder cannot be exported to ONNX: "
+            f"{first_sentence(error)}; accepted: another encoder, or this one without ONNX"
+        ) from error
+    graph = cast(Any, program).model
+    graph.metadata_props[_DIGEST_KEY] = digest or _digest(model)
+    size = sum(weight.numel() * weight.element_size() for weight in model.state_dict().values())
+    try:
+        with staged_folder(folder) as staging:
+            onnx_ir.save(
+                graph,
+                staging / ONNX_FILE,
+                external_data=_WEIGHTS_FILE if size > _SINGLE_FILE_BYTES else None,
+            )
+            _check_vectors(model, staging / ONNX_FILE)
+    except OSError as error:
+        raise EventformersError(f"cannot write {folder / ONNX_FILE}: {error.strerror or error}") from error
+    return folder / ONNX_FILE
+
+
+def check_onnx_packages() -> None:
+    """Refuse to go on without the packages of the extra `onnx`.
+
+    Raises:
+        EventformersError: one of them is not installed.
+    """
+    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
+        raise EventformersError(
+            f"ONNX needs the packages {', '.join(missing)}, which are not installed; "
+            'run `pip install "eventformers[onnx]"`'
+        )
+
+
+class _Vectors(nn.Module):
+    """A model's vectors alone."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        return self.model(input_ids=input_ids, attention_mask=attention_mask).embeddings
+
+
+def _session(path: Path) -> InferenceSession:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        # Its errors have no base class of their own.
+        if type(error).__module__.startswith("onnxruntime"):
+            raise EventformersError(f"{path}: no graph that ONNX Runtime can run: {error}") from error
+        raise
+
+
+def _read(path: Path, config: PreTrainedConfig, digest: str) -> OnnxModel | None:
+    """The graph in a file; None where there is none, or one of other weights."""
+    if not path.is_file():
+        return None
+    try:
+        found = OnnxModel(path, config)
+    except EventformersError:
+        return None
+    return found if found.session.get_modelmeta().custom_metadata_map.get(_DIGEST_KEY) == digest else None
+
+
+def _place(name_or_path: str | Path | None, digest: str, *, own_settings: bool) -> Path:
+    """The folder of a graph: beside a trained model, else one in the cache that goes by the digest."""
+    if name_or_path is not None and own_settings:
+        folder = Path(resolve_encoder(name_or_path))
+        if (folder / "training_args.json").is_file() and os.access(folder, os.W_OK | os.X_OK):
+            return folder / ONNX_FOLDER
+    return Path(constants.HF_HOME).expanduser() / "eventformers" / "onnx" / digest[:32]
+
+
+def _digest(model: PreTrainedModel) -> str:
+    """SHA-256 over the weights and what of the configuration decides the vectors."""
+    settings = {name: value for name, value in model.config.to_dict().items() if name not in _UNTOLD}
+    sha = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode())
+    for name, weight in sorted(model.state_dict().items()):
+        sha.update(f"{name} {tuple(weight.shape)}\0".encode())
+        sha.update(weight.detach().reshape(-1).contiguous().view(torch.uint8).numpy().data)
+    return sha.hexdigest()
+
+
+@torch.inference_mode()
+def _check_vectors(model: PreTrainedModel, path: Path) -> None:
+    """Compare the graph with the model on texts of another number and length, one of them padded.
+
+    Raises:
+        EventformersError: they differ.
+    """
+    texts = torch.arange(33).view(3, 11) % model.config.encoder_config.vocab_size
+    mask = torch.ones_like(texts)
+    mask[0, 4:] = 0
+    expected = model(input_ids=texts, attention_mask=mask).embeddings
+    difference = (OnnxModel(path, model.config)(texts, mask).embeddings - expected).abs().max().item()
+    # Written so that NaN is refused, too.
+    if not difference <= _TOLERANCE * max(1.0, expected.abs().max().item()):
+        raise EventformersError(
+            f"the graph in ONNX gives vectors that differ from the model's by {difference:.1g}; accepted: "
+            f"{_TOLERANCE:g}; use the model without ONNX"
+        )
+
+
+@contextmanager
+def _quiet_export() -> Iterator[None]:
+    """Keep the exporter from telling of packages that are not installed and of its own ways."""
+    exporter = logging.getLogger("torch.onnx")
+    level = exporter.level
+    exporter.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        exporter.setLevel(level)

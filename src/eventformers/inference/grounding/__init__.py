@@ -1,0 +1,1 @@
+"""Event grounding: mentions linked to events of a knowledge base."""

@@ -1,0 +1,293 @@
+"""From mentions in their contexts, and from events, to the vectors whose product is their score.
+
+A model of event grounding reads both by its towers, within its budgets and between its tags. Any other
+encoder reads the plain text of a mention with its context, and title and description of an event; the score
+is the cosine then.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
+
+import numpy as np
+import torch
+from torch import nn
+from transformers import PreTrainedTokenizerBase
+
+from eventformers.errors import EventformersError
+from eventformers.inference.encode import DistinctRows, EventEncoder, Positions, Vectors
+from eventformers.inference.encoding.event_inputs import TextInputs, TokenRow, tokenise_texts
+from eventformers.inference.encoding.unit_vectors import unit_vectors
+from eventformers.loading.models import faults_told, first_sentence, load_whole
+from eventformers.models.configuration_event_grounding import EventGroundingCrossConfig
+from eventformers.models.grounding_tokens import EventText, MentionText, TokenisedTexts, share_context
+from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining, ScoreCalibration
+from eventformers.trainers.grounding_tokenising import GroundingTokeniser
+
+BatchSize: TypeAlias = int | Literal["auto"]
+Side = Literal["mention", "event"]
+_Tokenise: TypeAlias = Callable[[Sequence[Any]], TokenisedTexts]
+
+
+class EncodedTexts(NamedTuple):
+    """The vectors of mentions or of events.
+
+    Attributes:
+        vectors: `(texts, d)`.
+        cut: number of texts that lost tokens of a part, by the part: `mention`, `heading`, `context`, `title`
+            or `description`; of a text that is read as a whole `text`.
+    """
+
+    vectors: Vectors
+    cut: dict[str, int]
+
+
+def encode_mentions(
+    encoder: EventEncoder,
+    mentions: Sequence[MentionText],
+    *,
+    batch_size: BatchSize = "auto",
+    show_progress: bool = False,
+) -> EncodedTexts:
+    """Encode mentions in their contexts, each distinct one once; sets the encoder's `truncated`.
+
+    A plain encoder reads context and mention as they stand, and not the document's title and date. Where that
+    is too long the contexts are cut as a model of event grounding cuts them.
+
+    Args:
+        encoder: a model of event grounding, or any plain encoder.
+        mentions: the mentions.
+        batch_size: mentions of a batch at most; `auto` fills batches by their number of tokens.
+        show_progress: draw a progress bar on standard error.
+
+    Returns:
+        The vectors in the order of the mentions, of a plain encoder at length 1. A mention that is itself too
+        long is cut at its end, counted and told.
+
+    Raises:
+        EventformersError: the model is a cross-encoder, a mention has no text, a vector has no direction, or
+            memory ran out.
+    """
+    return _encode(encoder, "mention", mentions, batch_size, show_progress)
+
+
+def encode_events(
+    encoder: EventEncoder,
+    events: Sequence[EventText],
+    *,
+    batch_size: BatchSize = "auto",
+    show_progress: bool = False,
+) -> EncodedTexts:
+    """Encode events, each distinct text once; sets the encoder's `truncated`.
+
+    Args:
+        encoder: a model of event grounding, or any plain encoder, which reads `title . description`.
+        events: the events.
+        batch_size: events of a batch at most; `auto` fills batches by their number of tokens.
+        show_progress: draw a progress bar on standard error.
+
+    Returns:
+        The vectors in the order of the events, of a plain encoder at length 1.
+
+    Raises:
+        EventformersError: an event has neither title nor description, a vector has no direction, or memory
+            ran out.
+    """
+    return _encode(encoder, "event", events, batch_size, show_progress)
+
+
+def grounds_events(encoder: EventEncoder) -> bool:
+    """Whether the encoder has towers for mentions and events."""
+    return bool(encoder.model.config.model_type == "event_grounding")
+
+
+def score_calibration(encoder: EventEncoder) -> tuple[float, float]:
+    """The scale and the bias that make a logit of the dot product of a mention and an event.
+
+    Where they were learned they are weights of the training head, which are read from the model's folder or
+    repository.
+
+    Args:
+        encoder: a model of event grounding.
+
+    Raises:
+        EventformersError: they were learned, and the training head cannot be read.
+    """
+    config = encoder.model.config
+    if not config.learnable_score_scale and config.score_bias is None:
+        return float(config.score_scale), 0.0
+    try:
+        with faults_told(config.name_or_path):
+            head = load_whole(EventGroundingForPreTraining, config.name_or_path)
+    except EventformersError as error:
+        raise EventformersError(
+            f"{encoder.name}: cannot read the learned scale and bias of scores: {first_sentence(error)}; "
+            "accepted: a model with its training head, or reranker=FOLDER"
+        ) from error
+    calibration = cast(ScoreCalibration, head.score_calibration)()
+    scale, bias = (torch.as_tensor(calibration[name]).item() for name in ("scale", "bias"))
+    return float(scale), float(bias)
+
+
+def mention_text(mention: MentionText) -> str:
+    """What is read of a mention as plain text."""
+    return f"{mention.context_left}{mention.mention}{mention.context_right}"
+
+
+def event_text(event: EventText) -> str:
+    """What is read of an event as plain text."""
+    return " . ".join(filter(None, event))
+
+
+class SideInputs(TextInputs):
+    """Token ids of mentions, or of events.
+
+    Args:
+        tokenizer: the model's tokenizer.
+        max_length: tokens of a text at most.
+        tokenise: makes them.
+
+    Attributes:
+        cut: the texts that lost tokens of a part, by the part.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, max_length: int, tokenise: _Tokenise) -> None:
+        super().__init__(tokenizer, "subject_predicate_object", max_length)
+        self._tokenise = tokenise
+        self.cut: defaultdict[str, set[Hashable]] = defaultdict(set)
+
+    def token_rows(self, keys: Sequence[Hashable]) -> tuple[list[TokenRow], list[int]]:
+        """Token ids of mentions or events, and the positions of those that were cut."""
+        texts = self._tokenise(keys)
+        for part, positions in texts.cut.items():
+            self.cut[part].update(keys[position] for position in positions)
+        return texts.rows, sorted(set().union(*texts.cut.values()))
+
+
+def _encode(
+    encoder: EventEncoder,
+    side: Side,
+    texts: Sequence[MentionText] | Sequence[EventText],
+    batch_size: BatchSize,
+    show_progress: bool,
+) -> EncodedTexts:
+    if isinstance(encoder.model.config, EventGroundingCrossConfig):
+        raise EventformersError(
+            f"{encoder.name}: a cross-encoder, which scores pairs and gives no vectors; accepted: a "
+            "bi-encoder of event grounding or a plain encoder as the model, and this one as the reranker"
+        )
+    grounds = grounds_events(encoder)
+    if not grounds and (encoder.reads_chains or not encoder.tokenizer.is_fast):
+        # Roles of events and slow tokenizers do not tell where a mention stands: it may be cut off.
+        plain = _plain_texts(side, texts)
+        vectors = encoder.encode(plain, batch_size=batch_size, show_progress=show_progress)
+        cut = {"text": encoder.truncated} if encoder.truncated else {}
+        return EncodedTexts(unit_vectors(vectors, plain).astype(np.float32), cut)
+    limit, tokenise = _reading(encoder, side, grounds)
+    # What is told of a cut is the limit that cuts.
+    limited = replace(encoder, max_length=limit)
+    inputs = SideInputs(encoder.tokenizer, limit, tokenise)
+    rows = DistinctRows(texts)
+    vectors = np.empty((rows.number, encoder.dimension), dtype=np.float32)
+    chosen = {"side": side} if grounds else {}
+
+    def apply(model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions) -> tuple[Vectors]:
+        encoded = cast("Vectors", model(**tensors, **chosen).embeddings.float().cpu().numpy())
+        rows.scatter(positions, encoded, vectors)
+        return (encoded,)
+
+    limited.pass_distinct(rows, inputs, apply, batch_size=batch_size, show_progress=show_progress)
+    rows.copy_known(vectors)
+    encoder.truncated = limited.truncated
+    counts = Counter(cast("Sequence[Hashable]", texts))
+    cut = {part: sum(counts[text] for text in lost) for part, lost in sorted(inputs.cut.items())}
+    if cut.get("mention"):
+        warnings.warn(
+            f"{cut['mention']:,} of {len(texts):,} mentions are themselves longer than the {limit} tokens "
+            "that are read, and are cut at their end",
+            stacklevel=3,
+        )
+    if not grounds:
+        vectors = unit_vectors(vectors, _plain_texts(side, texts)).astype(np.float32)
+    return EncodedTexts(vectors, cut)
+
+
+def _reading(encoder: EventEncoder, side: Side, grounds: bool) -> tuple[int, _Tokenise]:
+    """The tokens of a text at most, and what makes them."""
+    limit = encoder.max_length
+    if grounds:
+        config = encoder.model.config
+        mention_tokens, event_tokens = min(limit, config.mention_tokens), min(limit, config.event_tokens)
+        tokeniser = GroundingTokeniser(
+            encoder.tokenizer, mention_tokens, event_tokens, read_heading=config.read_heading
+        )
+        if side == "mention":
+            return mention_tokens, tokeniser.mentions
+        return event_tokens, tokeniser.events
+    tokenise = _plain_mention_tokens if side == "mention" else _plain_event_tokens
+    return limit, partial(tokenise, encoder.tokenizer, limit)
+
+
+def _plain_texts(side: Side, texts: Sequence[Any]) -> list[str]:
+    return [mention_text(text) if side == "mention" else event_text(text) for text in texts]
+
+
+def _plain_event_tokens(
+    tokenizer: PreTrainedTokenizerBase, limit: int, events: Sequence[EventText]
+) -> TokenisedTexts:
+    texts = _plain_texts("event", events)
+    for position, text in enumerate(texts):
+        if not text.strip():
+            raise EventformersError(
+                f"event {position}: found neither title nor description; accepted: at least one word of "
+                "either"
+            )
+    encoded, cut = tokenise_texts(tokenizer, texts, limit)
+    return TokenisedTexts(encoded["input_ids"], {"text": cut} if cut else {})
+
+
+def _plain_mention_tokens(
+    tokenizer: PreTrainedTokenizerBase, limit: int, mentions: Sequence[MentionText]
+) -> TokenisedTexts:
+    """Token ids of mentions with their contexts as plain text, of long ones those around the mention."""
+    for position, mention in enumerate(mentions):
+        if not mention.mention.strip():
+            raise EventformersError(
+                f"mention {position}: found no text between its contexts; accepted: a mention of at least "
+                "one word"
+            )
+    encoded = tokenizer(
+        _plain_texts("mention", mentions),
+        return_offsets_mapping=True,
+        return_special_tokens_mask=True,
+        return_attention_mask=False,
+        return_token_type_ids=False,
+        verbose=False,
+    )
+    rows: list[TokenRow] = []
+    cut: dict[str, list[int]] = defaultdict(list)
+    columns = (encoded[name] for name in ("input_ids", "offset_mapping", "special_tokens_mask"))
+    for position, (mention, ids, offsets, special) in enumerate(zip(mentions, *columns, strict=True)):
+        if len(ids) <= limit:
+            rows.append(ids)
+            continue
+        start = len(mention.context_left)
+        end = start + len(mention.mention)
+        own = [token for token, is_special in enumerate(special) if not is_special]
+        inside = [token for token in own if offsets[token][0] < end and offsets[token][1] > start]
+        # A mention of characters that the tokenizer drops has no token; its place is where the left ends.
+        first = inside[0] if inside else next((token for token in own if offsets[token][0] >= end), own[-1])
+        behind = inside[-1] + 1 if inside else first
+        room = limit - (len(ids) - len(own)) - (behind - first)
+        if room < 0:
+            cut["mention"].append(position)
+            behind, room = behind + room, 0
+        left, right = share_context(first - own[0], own[-1] + 1 - behind, room)
+        cut["context"].append(position)
+        rows.append([*ids[: own[0]], *ids[first - left : behind + right], *ids[own[-1] + 1 :]])
+    return TokenisedTexts(rows, dict(cut))

@@ -1,0 +1,458 @@
+"""Events in a user's own text: every mention linked to events of a knowledge base and to their ancestors."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import torch
+from datasets import Dataset
+from scipy.special import expit
+
+from eventformers.datasets_scripts.malformed import takes_malformed
+from eventformers.datasets_scripts.raw_files import DataDir
+from eventformers.errors import EventformersError, UnknownNameError, shown
+from eventformers.files import output_folder
+from eventformers.inference.encode import EventEncoder, Positions, Vectors, as_encoder
+from eventformers.inference.grounding.candidate_files import (
+    EventRow,
+    build_candidate_files,
+    events_fingerprint,
+    load_candidate_files,
+)
+from eventformers.inference.grounding.encoding import encode_events, encode_mentions
+from eventformers.inference.grounding.grounded_text import (
+    Ancestor,
+    CandidateEvent,
+    FoundParent,
+    GroundedMention,
+    Grounding,
+    Relation,
+)
+from eventformers.inference.grounding.hierarchy_discovery import DEPTH, discover_hierarchy
+from eventformers.inference.grounding.knowledge_base import (
+    FALLBACK_LANGUAGE,
+    KnowledgeBase,
+    load_knowledge_base,
+)
+from eventformers.inference.grounding.link_threshold import find_threshold
+from eventformers.inference.grounding.linking import CANDIDATES, check_retriever_weight, rerank
+from eventformers.inference.grounding.mention_files import TextMention, Texts, load_text_mentions
+from eventformers.inference.grounding.pair_scoring import CrossEncoder, PairScores, load_cross_encoder
+from eventformers.inference.search.candidate_index import KINDS, CandidateIndex, Candidates, SearchKind
+from eventformers.inference.search.index_files import IndexedModel, holds_index
+from eventformers.models.grounding_tokens import EventText
+
+BatchSize: TypeAlias = int | Literal["auto"]
+
+LOWEST_PARENT = 0.5
+"""Share of an event's mentions that it must share with another for that one to be told as its parent."""
+
+SHARED_MENTIONS = 2
+"""Mentions that an event must share with another at least: one alone tells of every pair of candidates."""
+
+
+@takes_malformed
+def ground(
+    model: str | Path | EventEncoder | None,
+    texts: Texts,
+    knowledge_base: DataDir | KnowledgeBase,
+    *,
+    reranker: str | Path | CrossEncoder | None = None,
+    retriever_weight: float = 0.0,
+    threshold: float | None = None,
+    candidates: int = CANDIDATES,
+    search: SearchKind = "auto",
+    language: str | None = None,
+    candidate_language: str | None = None,
+    index: str | Path | None = None,
+    batch_size: BatchSize = "auto",
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+    overwrite: bool = False,
+    show_progress: bool = False,
+    malformed: str | None = None,
+) -> Grounding:
+    """Link the mentions of a text to events of a knowledge base and to all that these are part of.
+
+    Args:
+        model: folder or Hub id of a bi-encoder of event grounding or of any plain encoder, None for the
+            packaged all-MiniLM-L6-v2, or an encoder that is loaded.
+        texts: a file of mentions, or texts; see `load_text_mentions`.
+        knowledge_base: the events and their hierarchy; see `load_knowledge_base`.
+        reranker: folder or Hub id of a cross-encoder of event grounding, which scores the candidates anew, or
+            one that is loaded; None leaves the order and links by the scores of `model`.
+        retriever_weight: weight of the score of `model` beside that of the reranker, of which a candidate
+            then has the sum.
+        threshold: what all candidates that are linked need at least: with a reranker a probability, without
+            one a score of the model. None takes the threshold that was learned with the reranker, or with
+            the model, by which the first candidate is linked or none; where none was learned, a probability
+            of 0.5, or the first candidate whatever its score, as `note` says.
+        candidates: events to find for each mention.
+        search: `auto`, exactly up to `EXACT_UP_TO` events of a pool and approximately beyond; `exact`;
+            `hnsw` or `ivf`, approximately.
+        language: the language of mentions that state none; None takes the knowledge base's, if it has but
+            one.
+        candidate_language: the language in which all candidates are described; None finds candidates for
+            each mention in its own language.
+        index: folder of the events' vectors, built there where there is none, so that a large knowledge base
+            is encoded once; None encodes it now, as far as it is in the languages of the mentions.
+        batch_size: texts of a batch at most; `auto` fills batches by their number of tokens.
+        device: a torch device; None takes an accelerator where there is one.
+        dtype: `float32`, `bfloat16` or `float16`; None takes the one of the saved weights.
+        overwrite: build the index again where the one in its folder is of another model or other events.
+        show_progress: draw progress bars on standard error.
+        malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
+            the first one; None takes the policy in force, `error` where nothing else was set.
+
+    Raises:
+        DataFormatError: a line of a file cannot be read, with file and line.
+        EventformersError: there is no mention or no event, no language for a mention, no event in the
+            languages of the mentions; a threshold or a number that is not accepted; a model that cannot be
+            loaded or is of another kind; an index that does not fit.
+        UnknownNameError: an unknown kind of search.
+    """
+    _check(search, candidates, threshold, retriever_weight, with_reranker=reranker is not None)
+    for setting, code in (("language", language), ("candidate_language", candidate_language)):
+        if code is not None and not code.strip():
+            raise EventformersError(f"{setting} is empty text; accepted: the code of a language, such as en")
+    mentions, counts = load_text_mentions(texts)
+    known = load_knowledge_base(knowledge_base)
+    mentions, without_language = _with_language(mentions, language, known, candidate_language)
+    events = _pooled_events(mentions, known, candidate_language, whole=index is not None)
+    encoder = as_encoder(model, device=device, dtype=dtype)
+    cross_encoder = (
+        load_cross_encoder(reranker, device=device, dtype=dtype)
+        if isinstance(reranker, (str, Path))
+        else reranker
+    )
+    reading = _Reading(encoder, cross_encoder, batch_size, show_progress)
+    candidate_index = reading.index(
+        events, search, index, by_language=candidate_language is None, overwrite=overwrite
+    )
+    found = reading.retrieve(mentions, candidate_index, candidates)
+    event_ids = candidate_index.event_ids
+    ranked = reading.rerank(mentions, found, known, event_ids, candidate_language, retriever_weight)
+    used = find_threshold(threshold, encoder, cross_encoder, retriever_weight, candidates)
+    linked = used.link(ranked, event_ids)
+    grounded = tuple(
+        _grounded(mention, rows, set(of_mention), used.value, known)
+        for mention, rows, of_mention in zip(
+            mentions,
+            _candidate_rows(found, ranked, event_ids, with_reranker=cross_encoder is not None),
+            linked,
+            strict=True,
+        )
+    )
+    told = {
+        "mentions": len(grounded),
+        **counts,
+        "mentions_without_language": without_language,
+        "mentions_linked_to_nothing": sum(not one.linked for one in grounded),
+        "mentions_without_events_in_their_language": sum(found.without_pool.values()),
+        **dict(sorted(reading.cut.items())),
+        **known.counts,
+    }
+    return Grounding(
+        mentions=grounded,
+        parents=_found_parents(ranked, event_ids, known, candidate_language or FALLBACK_LANGUAGE),
+        knowledge_base=known,
+        settings={
+            "model": encoder.name,
+            "model_revision": encoder.revision,
+            "reranker": None if cross_encoder is None else cross_encoder.encoder.name,
+            "reranker_revision": None if cross_encoder is None else cross_encoder.encoder.revision,
+            "retriever_weight": retriever_weight,
+            "threshold": used.value,
+            "threshold_source": used.source,
+            "candidates": candidates,
+            "search": search,
+            "candidate_language": candidate_language,
+        },
+        counts={name: count for name, count in told.items() if count},
+        without_pool=found.without_pool,
+        recall=found.recall,
+        note=used.note,
+    )
+
+
+@dataclass
+class _Reading:
+    """The models at work, and the numbers of texts that they cut."""
+
+    encoder: EventEncoder
+    cross_encoder: CrossEncoder | None
+    batch_size: BatchSize
+    show_progress: bool
+    cut: Counter[str] = field(default_factory=Counter)
+
+    def index(
+        self,
+        events: Dataset,
+        search: SearchKind,
+        folder: str | Path | None,
+        *,
+        by_language: bool,
+        overwrite: bool,
+    ) -> CandidateIndex:
+        """The index of the events, from its folder where one is given."""
+        if folder is None:
+            vectors = self._encode_events(events.to_list(), show_progress=self.show_progress)
+            languages = events["language"][:] if by_language else None
+            return CandidateIndex(events["event_id"][:], vectors, languages, kind=search)
+        model = IndexedModel(
+            self.encoder.name, self.encoder.revision, str(getattr(self.encoder.model.config, "pooling", ""))
+        )
+        if not holds_index(Path(folder)):
+            with output_folder(Path(folder)):
+                return self._stored_index(events, search, folder, model, by_language, overwrite)
+        return self._stored_index(events, search, folder, model, by_language, overwrite)
+
+    def _stored_index(
+        self,
+        events: Dataset,
+        search: SearchKind,
+        folder: str | Path,
+        model: IndexedModel,
+        by_language: bool,
+        overwrite: bool,
+    ) -> CandidateIndex:
+        """The index in a folder, which is built where there is none, or again where `overwrite` allows it."""
+        there = holds_index(Path(folder))
+        if there:
+            try:
+                return load_candidate_files(
+                    folder,
+                    model=model,
+                    fingerprint=events_fingerprint(events),
+                    by_language=by_language,
+                    kind=search,
+                ).index
+            except EventformersError:
+                if not overwrite:
+                    raise
+        return build_candidate_files(
+            events,
+            self._encode_events,
+            folder,
+            model=model,
+            dimension=self.encoder.dimension,
+            by_language=by_language,
+            kind=search,
+            show_progress=self.show_progress,
+            overwrite=there,
+        ).index
+
+    def _encode_events(self, rows: Sequence[EventRow], *, show_progress: bool = False) -> Vectors:
+        encoded = encode_events(
+            self.encoder,
+            [EventText.from_row(row) for row in rows],
+            batch_size=self.batch_size,
+            show_progress=show_progress,
+        )
+        self.cut.update({_cut_name("event", part): number for part, number in encoded.cut.items()})
+        return encoded.vectors
+
+    def retrieve(
+        self, mentions: Sequence[TextMention], candidate_index: CandidateIndex, number: int
+    ) -> Candidates:
+        """The candidates of the mentions, by the products of vectors."""
+        encoded = encode_mentions(
+            self.encoder,
+            [mention.text for mention in mentions],
+            batch_size=self.batch_size,
+            show_progress=self.show_progress,
+        )
+        self.cut.update({_cut_name("mention", part): count for part, count in encoded.cut.items()})
+        # No pool has more, and room is made for all that are asked for.
+        number = min(number, len(candidate_index.event_ids))
+        return candidate_index.search(
+            encoded.vectors, number, languages=[mention.language for mention in mentions]
+        )
+
+    def rerank(
+        self,
+        mentions: Sequence[TextMention],
+        found: Candidates,
+        known: KnowledgeBase,
+        event_ids: Sequence[str],
+        candidate_language: str | None,
+        retriever_weight: float,
+    ) -> Candidates:
+        """The candidates in the order of the cross-encoder, with logits; as they are without one."""
+        if self.cross_encoder is None:
+            return found
+        spoken = [candidate_language or mention.language for mention in mentions]
+        numbers = known.texts.numbers(pa.array(event_ids))
+        languages = known.texts.language_codes(pa.array(spoken))
+        scores = PairScores(
+            self.cross_encoder,
+            [mention.text for mention in mentions],
+            known.texts,
+            batch_size=self.batch_size,
+            show_progress=self.show_progress,
+        )
+
+        def score(of_mentions: Positions, of_events: Positions) -> Vectors:
+            return scores(of_mentions, known.texts.rows(numbers[of_events], languages[of_mentions]))
+
+        ranked = rerank(
+            found,
+            score,
+            softmax=self.cross_encoder.learned_by_softmax,
+            retriever_weight=retriever_weight,
+            pairs_at_once=max(1, found.events.size),
+        )
+        for part, count in scores.cut.items():
+            side = "event" if part in EventText._fields else "mention"
+            self.cut[f"{_cut_name(side, part)}_by_the_reranker"] = count
+        return ranked
+
+
+def _cut_name(side: str, part: str) -> str:
+    """What texts of which a part was cut are counted as."""
+    return "mentions_cut" if part == side else f"{side}_{part}s_cut"
+
+
+def _check(
+    search: str, candidates: int, threshold: float | None, retriever_weight: float, *, with_reranker: bool
+) -> None:
+    if search not in KINDS:
+        raise UnknownNameError("kind of search", search, KINDS)
+    if candidates < 1:
+        raise EventformersError(f"candidates is {candidates}; accepted: 1 or more")
+    check_retriever_weight(retriever_weight, with_reranker=with_reranker)
+    if with_reranker and threshold is not None and not 0 < threshold < 1:
+        raise EventformersError(f"the threshold is {threshold}; accepted: a probability between 0 and 1")
+    if threshold is not None and not math.isfinite(threshold):
+        raise EventformersError(f"the threshold is {threshold}; accepted: a score")
+
+
+def _with_language(
+    mentions: Sequence[TextMention],
+    language: str | None,
+    known: KnowledgeBase,
+    candidate_language: str | None,
+) -> tuple[list[TextMention], int]:
+    """The mentions, each with a language, and how many have none but that of the knowledge base.
+
+    Raises:
+        EventformersError: a mention states none, and candidates are to be in its language.
+    """
+    without = [mention for mention in mentions if not mention.language and language is None]
+    if language is None and len(known.languages) == 1:
+        [language] = known.languages
+    if without and language is None and candidate_language is None:
+        raise EventformersError(
+            f"{len(without):,} mentions have no language, the first {shown(without[0].mention_id)}, and "
+            f"events are described in {', '.join(known.languages)}; accepted: a language in each line, one "
+            "for all of them as language, or candidate_language"
+        )
+    filled = [
+        mention if mention.language else mention._replace(language=language or "") for mention in mentions
+    ]
+    return filled, len(without)
+
+
+def _pooled_events(
+    mentions: Sequence[TextMention], known: KnowledgeBase, candidate_language: str | None, *, whole: bool
+) -> Dataset:
+    """The rows of the events that are candidates; the whole knowledge base where other texts will ask, too.
+
+    Raises:
+        EventformersError: there is none.
+    """
+    spoken = {mention.language for mention in mentions}
+    wanted = spoken if candidate_language is None else {candidate_language}
+    if not wanted & set(known.languages):
+        raise EventformersError(
+            f"no event is described in {', '.join(sorted(wanted))}; accepted: mentions in "
+            f"{', '.join(known.languages)}, or one of these as candidate_language"
+        )
+    if whole and candidate_language is None:
+        return known.events
+    return known.in_languages(wanted)
+
+
+def _candidate_rows(
+    found: Candidates, ranked: Candidates, event_ids: Sequence[str], *, with_reranker: bool
+) -> Iterator[list[tuple[str, float, float | None]]]:
+    """Of each mention the candidates, best first: id, score of the retrieval, and probability."""
+    probabilities = expit(ranked.scores.astype(np.float64))
+    for place, events in enumerate(ranked.events.tolist()):
+        scores = dict(zip(found.events[place].tolist(), found.scores[place].tolist(), strict=True))
+        yield [
+            (event_ids[event], scores[event], float(probability) if with_reranker else None)
+            for event, probability in zip(events, probabilities[place], strict=True)
+            if event >= 0
+        ]
+
+
+def _grounded(
+    mention: TextMention,
+    rows: Sequence[tuple[str, float, float | None]],
+    linked: set[str],
+    threshold: float | None,
+    known: KnowledgeBase,
+) -> GroundedMention:
+    above: dict[str, list[str]] = {}
+    for event_id, _, _ in rows:
+        if event_id in linked:
+            for ancestor in known.ancestors(event_id):
+                if ancestor not in linked:
+                    above.setdefault(ancestor, []).append(event_id)
+    return GroundedMention(
+        mention=mention,
+        candidates=tuple(
+            CandidateEvent(
+                event_id, known.title(event_id, mention.language), score, probability, event_id in linked
+            )
+            for event_id, score, probability in rows
+        ),
+        ancestors=tuple(
+            Ancestor(event_id, known.title(event_id, mention.language), tuple(of))
+            for event_id, of in above.items()
+        ),
+        has_pool=bool(rows),
+        threshold=threshold,
+    )
+
+
+def _found_parents(
+    ranked: Candidates, event_ids: Sequence[str], known: KnowledgeBase, language: str
+) -> tuple[FoundParent, ...]:
+    """The pairs of events whose mentions speak for part-of, best first; both directions where the mentions of
+    two events are the same."""
+    discovered = discover_hierarchy(event_ids, ranked.events[:, :DEPTH])
+    pairs = discovered.parents(lowest=LOWEST_PARENT)
+    found = []
+    for child, parent, score, shared in zip(*(column.tolist() for column in pairs), strict=True):
+        if shared < SHARED_MENTIONS:
+            continue
+        child_id, parent_id = event_ids[child], event_ids[parent]
+        found.append(
+            FoundParent(
+                child_id,
+                known.title(child_id, language),
+                parent_id,
+                known.title(parent_id, language),
+                score,
+                shared,
+                _relation(child_id, parent_id, known),
+            )
+        )
+    return tuple(sorted(found, key=lambda one: (-one.score, -one.shared)))
+
+
+def _relation(child_id: str, parent_id: str, known: KnowledgeBase) -> Relation:
+    if parent_id in known.graph.parents.get(child_id, ()):
+        return "parent"
+    if parent_id in known.ancestors(child_id):
+        return "ancestor"
+    return "below" if child_id in known.ancestors(parent_id) else "new"

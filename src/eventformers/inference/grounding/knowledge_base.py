@@ -1,0 +1,174 @@
+"""A user's own knowledge base of events: their titles and descriptions, and which is part of which."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from datasets import Dataset, concatenate_datasets
+
+from eventformers.datasets_scripts.building import load_built
+from eventformers.datasets_scripts.dataset_card import built_configs
+from eventformers.datasets_scripts.event_knowledge import EventKnowledge, EventTexts, text_files
+from eventformers.datasets_scripts.hierarchy_files import MENTION_KINDS, file_kind, hierarchy_files
+from eventformers.datasets_scripts.hierarchy_graph import EventGraph
+from eventformers.datasets_scripts.hierarchy_readers import Statement
+from eventformers.datasets_scripts.malformed import SkippedRows
+from eventformers.datasets_scripts.raw_files import DataDir, raw_paths
+from eventformers.errors import EventformersError
+from eventformers.inference.grounding.candidate_files import COLUMNS
+from eventformers.models.grounding_tokens import EventText
+from eventformers.trainers import grounding_rows
+
+BUILDER = "event_hierarchies"
+ACCEPTED = (
+    "files of EventHierarchies, such as label_dict.jsonl and hierarchy.jsonl, a folder of them, or a folder "
+    "or Hub id of the built dataset"
+)
+FALLBACK_LANGUAGE = "en"
+
+
+@dataclass(frozen=True)
+class KnowledgeBase:
+    """Events and their hierarchy.
+
+    Attributes:
+        events: rows of `EventHierarchies`, config `events`: one for each event and language.
+        graph: which event is part of which, without cycles.
+        counts: numbers of events, texts and edges, and of what was left out.
+    """
+
+    events: Dataset
+    graph: EventGraph
+    counts: dict[str, int]
+
+    @cached_property
+    def texts(self) -> grounding_rows.EventTexts:
+        """The texts of the events by their rows."""
+        return grounding_rows.EventTexts(self.events)
+
+    @property
+    def languages(self) -> list[str]:
+        """The languages that events are described in, sorted."""
+        return sorted(self.texts.languages.to_pylist())
+
+    def text(self, event_id: str, language: str) -> EventText:
+        """The text of an event in a language, else in English, else the first that there is.
+
+        Raises:
+            KeyError: there is no such event.
+        """
+        number = self.texts.numbers(pa.array([event_id]))
+        if number[0] < 0:
+            raise KeyError(event_id)
+        codes = self.texts.language_codes(pa.array([language, FALLBACK_LANGUAGE]))
+        rows = self.texts.rows(number.repeat(2), codes)
+        known = rows[rows >= 0]
+        return self.texts[int(known[0] if len(known) else self._first_rows[number[0]])]
+
+    def title(self, event_id: str, language: str) -> str:
+        """The title of an event; language and errors as of `text`."""
+        if (event_id, language) not in self._titles:
+            self._titles[event_id, language] = self.text(event_id, language).title
+        return self._titles[event_id, language]
+
+    def ancestors(self, event_id: str) -> list[str]:
+        """What an event is part of, from its parents to the roots."""
+        return self.graph.gold_path(event_id)[1:]
+
+    def in_languages(self, languages: set[str]) -> Dataset:
+        """The rows of the events in some languages."""
+        spoken = self.events.select_columns(["language"]).with_format("arrow")[:].column("language")
+        rows = np.flatnonzero([language in languages for language in spoken.to_pylist()])
+        return self.events if len(rows) == len(self.events) else self.events.select(rows)
+
+    @cached_property
+    def _titles(self) -> dict[tuple[str, str], str]:
+        """The titles that were asked for."""
+        return {}
+
+    @cached_property
+    def _first_rows(self) -> grounding_rows.Codes:
+        _, rows = np.unique(self.texts.number_of, return_index=True)
+        return rows.astype(np.int64)
+
+
+def load_knowledge_base(data: DataDir | KnowledgeBase) -> KnowledgeBase:
+    """Read events and their hierarchy.
+
+    Args:
+        data: raw files as `EventHierarchies` reads them (a dictionary of events, and where there is one a
+            hierarchy or edges), one path, several, or a folder of them; or a folder or Hub id of that
+            dataset, built; or a knowledge base that is loaded.
+
+    Returns:
+        The knowledge base. Edges to what is no event, and those that close a cycle, are left out and counted.
+
+    Raises:
+        DataFormatError: a line of a file cannot be read, with file and line.
+        EventformersError: there is no such file, or no event with a title.
+    """
+    if isinstance(data, KnowledgeBase):
+        return data
+    if isinstance(data, (str, Path)):
+        folder = Path(data).expanduser()
+        if configs := built_configs(folder):
+            return _built(folder, with_hierarchy="hierarchy" in configs)
+        if not folder.exists() and os.pathsep not in str(data):
+            return _built(data, with_hierarchy=True)
+    elif not isinstance(data, (list, tuple)) or not all(isinstance(part, (str, Path)) for part in data):
+        raise EventformersError(f"found {type(data).__name__}; accepted: {ACCEPTED}, or a list of paths")
+    return _raw(raw_paths(data))
+
+
+def _built(data: str | Path, *, with_hierarchy: bool) -> KnowledgeBase:
+    """Take the rows of a built dataset, all of its splits."""
+    events = _joined(data, "events")
+    counts = SkippedRows()
+    graph = EventGraph()
+    if with_hierarchy:
+        for edge in _joined(data, "hierarchy"):
+            graph.add(Statement(edge["child_id"], "part_of", edge["parent_id"]), 0)
+    graph.finish(set(events.unique("event_id")), counts)
+    return _counted(events.select_columns(list(COLUMNS)), graph, counts)
+
+
+def _joined(data: str | Path, config: str) -> Dataset:
+    return concatenate_datasets(list(load_built(data, config, builder=BUILDER).values()))
+
+
+def _raw(paths: Sequence[Path]) -> KnowledgeBase:
+    """Read raw files: the languages of the events with the edges first, then the texts."""
+    for path in paths:
+        if path.is_file() and file_kind(path) is None:
+            raise EventformersError(
+                f"{path}: neither its first line nor its name tells of events or edges; accepted: {ACCEPTED}"
+            )
+    files = [file for file in hierarchy_files(paths) if file.kind not in MENTION_KINDS]
+    names = ", ".join(map(str, paths))
+    if not text_files(files):
+        raise EventformersError(f"{names}: found no file with titles of events; accepted: {ACCEPTED}")
+    knowledge = EventKnowledge.of_files(files)
+    texts = EventTexts(Counter(), SkippedRows())
+    rows = [text for file in text_files(files) for text in texts.of_file(file)]
+    columns = {name: pa.array([getattr(row, name) for row in rows], pa.large_string()) for name in COLUMNS}
+    knowledge.skipped.warn()
+    # Which event comes before which is not asked here.
+    left_out = {name: count for name, count in knowledge.skipped.items() if not name.startswith("sequence_")}
+    return _counted(Dataset(pa.table(columns)), knowledge.graph, left_out)
+
+
+def _counted(events: Dataset, graph: EventGraph, left_out: Mapping[str, int]) -> KnowledgeBase:
+    counts = {
+        "events": len(events.unique("event_id")),
+        "event_texts": len(events),
+        "part_of_edges": len(graph.hierarchy),
+        **dict(sorted(left_out.items())),
+    }
+    return KnowledgeBase(events, graph, counts)

@@ -1,0 +1,212 @@
+"""A user's own mentions in their contexts: JSON lines, or text with the mentions in double brackets."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from eventformers.datasets_scripts.building import load_built
+from eventformers.datasets_scripts.malformed import SkippedRows
+from eventformers.datasets_scripts.raw_files import (
+    check_keys,
+    is_blank,
+    read_json_values,
+    read_lines,
+    text_field,
+)
+from eventformers.errors import DataFormatError, EventformersError, shown
+from eventformers.inference.encoding.containers import ACCEPTED_CONTAINERS, all_columns, values_in
+from eventformers.models.grounding_tokens import MentionText
+
+Texts = str | Path | Sequence[str | Mapping[str, Any]]
+"""A file or folder of mentions; or texts, each with its mentions in double brackets or as a JSON object."""
+
+ACCEPTED_FILES = "a file of mentions, .jsonl or .txt, each also with .gz, or a folder with a built dataset"
+ACCEPTED_MENTION = (
+    '"context_left", "mention" and "context_right", or "text" with "start_char" and "end_char"; with '
+    '"language", and where they are known "title", "date" and "id"'
+)
+ACCEPTED_TEXTS = f"a file, a folder, texts with their mentions between [[ and ]], or {ACCEPTED_CONTAINERS}"
+ACCEPTED_LINE = f"one JSON object a line with {ACCEPTED_MENTION}"
+ACCEPTED_MARKS = "a text with its mentions between [[ and ]]"
+
+_MARK = re.compile(r"(\[\[|\]\])")
+
+_KEYS = frozenset(
+    ("context_left", "mention", "context_right", "text", "start_char", "end_char", "mention_id", "id")
+) | {"language", "context_lang", "title", "context_title", "date", "context_date"}
+IGNORED_KEYS = ("label_id", "gold_label_ids", "event_ids", "source", "license", "cased", "url", "metadata")
+"""Keys of a mention that are not read: gold events, where it comes from, and what a user adds."""
+
+
+class TextMention(NamedTuple):
+    """A mention of a user's text.
+
+    Attributes:
+        mention_id: its id, unlike all others.
+        language: the code of its language; empty where it is not stated.
+        text: the mention in its context.
+    """
+
+    mention_id: str
+    language: str
+    text: MentionText
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Where the mention starts and ends in its text, in characters (code points)."""
+        start = len(self.text.context_left)
+        return start, start + len(self.text.mention)
+
+
+def load_text_mentions(texts: Texts) -> tuple[list[TextMention], dict[str, int]]:
+    """Read mentions, and count what was left out or mended.
+
+    JSON lines have one mention each: `context_left`, `mention` and `context_right` as in `EventHierarchies`,
+    or `text` with `start_char` and `end_char` in characters (code points), the end exclusive; and where they
+    are known `language` (or `context_lang`), `title`, `date` and `id`. `IGNORED_KEYS` may stand there too;
+    any other key is refused. In plain text every mention stands between `[[` and `]]`, and its line is its
+    context; lines without a mention are counted. Ids that repeat get `#2`, `#3` and so on.
+
+    Args:
+        texts: a file, a folder with a built dataset `event_hierarchies`, or texts: strings with mentions in
+            double brackets, or objects as in JSON lines.
+
+    Raises:
+        DataFormatError: a line cannot be read, with file and line: a mention without text, offsets outside
+            of the text, brackets that do not match.
+        EventformersError: the same of a text in memory, with its place; there is no such file, it is of an
+            unknown kind, or it holds no mention.
+    """
+    counts = SkippedRows()
+    if isinstance(texts, (str, Path)):
+        what, accepted = str(texts), ACCEPTED_FILES
+        found = _distinct(_read(Path(texts).expanduser(), counts), counts)
+    else:
+        what, accepted = "the texts", f"{ACCEPTED_MARKS}, or an object with {ACCEPTED_MENTION}"
+        found = _distinct(_in_memory(values_in(texts, all_columns, ACCEPTED_TEXTS), counts), counts)
+    if not found:
+        reason = "; no line has a mention between [[ and ]]" if counts["text_without_mention"] else ""
+        raise EventformersError(f"{what}: found no mention{reason}; accepted: {accepted}")
+    counts.warn()
+    return found, {name: count for name, count in sorted(counts.items()) if count}
+
+
+def _read(path: Path, counts: SkippedRows) -> Iterator[TextMention]:
+    if path.is_dir():
+        for rows in load_built(path, "mentions", builder="event_hierarchies").values():
+            for row in rows:
+                yield TextMention(row["mention_id"], row["language"], MentionText.from_row(row))
+        return
+    if not path.is_file():
+        raise EventformersError(f"{path}: no such file; accepted: {ACCEPTED_FILES}")
+    kind = path.name.lower().removesuffix(".gz")
+    stem = path.name.split(".", 1)[0]
+    if kind.endswith((".jsonl", ".json")):
+        values = read_json_values(path, counts, ACCEPTED_LINE)
+        yield from counts.parsed(values, lambda one: _of_record(one[1], f"{stem}/{one[0]}", path, one[0]))
+    elif kind.endswith(".txt"):
+        lines = read_lines(path, counts)
+        for of_line in counts.parsed(
+            lines, lambda one: list(_marked(one[1], f"{stem}/{one[0]}", path, one[0], counts)), "line"
+        ):
+            yield from of_line
+    else:
+        raise EventformersError(f"{path}: found the suffix {shown(path.suffix)}; accepted: {ACCEPTED_FILES}")
+
+
+def _in_memory(texts: Iterable[object], counts: SkippedRows) -> Iterator[TextMention]:
+    for place, item in enumerate(texts):
+        try:
+            if isinstance(item, str):
+                text = text_field({"text": item}, "text", Path(), place)
+                yield from _marked(text, str(place), Path(), place, counts)
+            else:
+                yield _of_record(item, str(place), Path(), place)
+        except DataFormatError as error:
+            raise EventformersError(
+                f"text {place}: found {error.found}; accepted: {error.accepted}"
+            ) from error
+
+
+def _marked(text: str, text_id: str, path: Path, line: int, counts: SkippedRows) -> Iterator[TextMention]:
+    """The mentions between double brackets, each with the rest of the text as its context."""
+    pieces = _MARK.split(text)
+    parts, marks = pieces[::2], pieces[1::2]
+    if marks != ["[[", "]]"] * (len(parts) // 2) or _MARK.search("".join(parts)):
+        raise DataFormatError(path, line, "brackets that do not match", ACCEPTED_MARKS)
+    if len(parts) == 1:
+        counts["text_without_mention" if text.strip() else "blank_line"] += 1
+    for number, place in enumerate(range(1, len(parts), 2), start=1):
+        if is_blank(parts[place]):
+            raise DataFormatError(path, line, "no text between [[ and ]]", ACCEPTED_MARKS)
+        mention = MentionText("".join(parts[:place]), parts[place], "".join(parts[place + 1 :]))
+        yield TextMention(f"{text_id}.{number}" if len(parts) > 3 else text_id, "", mention)
+
+
+def _of_record(record: object, own_id: str, path: Path, line: int) -> TextMention:
+    if not isinstance(record, Mapping):
+        raise DataFormatError(path, line, f"JSON that is {type(record).__name__}", ACCEPTED_LINE)
+    check_keys(record, _KEYS.union(IGNORED_KEYS), path, line)
+
+    def first(*names: str) -> str:
+        return next((text for name in names if (text := text_field(record, name, path, line))), "")
+
+    if "text" in record:
+        left, mention, right = _cut(first("text"), record, path, line)
+    elif "mention" in record:
+        left, mention, right = (first(name) for name in ("context_left", "mention", "context_right"))
+    else:
+        raise DataFormatError(
+            path, line, f"the fields {', '.join(map(str, record)) or 'none'}", ACCEPTED_MENTION
+        )
+    if is_blank(mention):
+        raise DataFormatError(path, line, "a mention without text", ACCEPTED_MENTION)
+    return TextMention(
+        first("mention_id", "id") or own_id,
+        first("language", "context_lang").strip(),
+        MentionText(left, mention, right, first("title", "context_title"), first("date", "context_date")),
+    )
+
+
+def _cut(text: str, record: Mapping[str, Any], path: Path, line: int) -> tuple[str, str, str]:
+    """A text around its mention."""
+    start, end = record.get("start_char"), record.get("end_char")
+    if type(start) is not int or type(end) is not int:
+        raise DataFormatError(path, line, f"a mention from {shown(start)} to {shown(end)}", ACCEPTED_MENTION)
+    if not 0 <= start < end <= len(text):
+        raise DataFormatError(
+            path,
+            line,
+            f"a mention from {start} to {end} in a text of {len(text)} characters",
+            "offsets within it, end exclusive",
+        )
+    stated = record.get("mention", text[start:end])
+    if stated != text[start:end]:
+        raise DataFormatError(
+            path,
+            line,
+            f"the mention {shown(stated)}, where the text has {shown(text[start:end])}",
+            "start_char and end_char of that mention",
+        )
+    return text[:start], text[start:end], text[end:]
+
+
+def _distinct(mentions: Iterable[TextMention], counts: SkippedRows) -> list[TextMention]:
+    """The mentions, those whose id stood before under another."""
+    numbers: Counter[str] = Counter()
+    found = []
+    taken: set[str] = set()
+    for mention in mentions:
+        name = mention.mention_id
+        if name in taken:
+            counts["mentions_with_repeated_id"] += 1
+        while name in taken:
+            numbers[mention.mention_id] += 1
+            name = f"{mention.mention_id}#{numbers[mention.mention_id] + 1}"
+        taken.add(name)
+        found.append(mention._replace(mention_id=name))
+    return found

@@ -1,0 +1,209 @@
+"""Scores of pairs of a mention and a candidate event by a cross-encoder, which reads both as one text."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol, cast
+
+import numpy as np
+import torch
+from torch import nn
+
+from eventformers.errors import EventformersError
+from eventformers.inference.encode import DistinctRows, EventEncoder, Positions, Vectors
+from eventformers.inference.encoding.event_inputs import TextInputs, TokenRow
+from eventformers.loading.encoders import resolve_encoder
+from eventformers.loading.models import (
+    faults_told,
+    find_device,
+    find_dtype,
+    folder_name,
+    load_config,
+    load_whole,
+    model_revision,
+)
+from eventformers.loading.tokenizers import load_tokenizer
+from eventformers.models.configuration_event_grounding import EventGroundingCrossConfig
+from eventformers.models.grounding_tokens import EventText, MentionText, TokenisedTexts, pair_row
+from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification
+from eventformers.trainers.grounding_tokenising import GroundingTokeniser
+
+
+class Mentions(Protocol):
+    """Mentions by their positions."""
+
+    def __getitem__(self, position: int, /) -> MentionText: ...
+
+
+class Events(Protocol):
+    """Texts of events by their positions, such as `EventTexts` of a knowledge base."""
+
+    def __getitem__(self, position: int, /) -> EventText: ...
+
+
+@dataclass(frozen=True)
+class CrossEncoder:
+    """A cross-encoder of event grounding with its tokenizer.
+
+    Attributes:
+        encoder: the model, whose output has `logits`, and its name and revision.
+        tokeniser: makes tokens of mentions and events within the model's budgets.
+    """
+
+    encoder: EventEncoder
+    tokeniser: GroundingTokeniser
+
+    @property
+    def learned_by_softmax(self) -> bool:
+        """Whether its scores are comparable among the candidates of a mention alone."""
+        return bool(self.encoder.model.config.linking_objective == "softmax")
+
+
+def load_cross_encoder(
+    name_or_path: str | Path,
+    *,
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+) -> CrossEncoder:
+    """Load a cross-encoder of event grounding.
+
+    Args:
+        name_or_path: folder or Hub id.
+        device: a torch device; None takes an accelerator where there is one.
+        dtype: `float32`, `bfloat16` or `float16`; None takes the one of the saved weights.
+
+    Raises:
+        EventformersError: there is no such model, its folder is not complete, a weight is missing, or it is
+            no cross-encoder of event grounding.
+        UnknownNameError: an unknown dtype.
+    """
+    chosen_device, chosen_dtype = find_device(device), find_dtype(dtype)
+    source = resolve_encoder(name_or_path)
+    folder = Path(source) if Path(source).is_dir() else None
+    with faults_told(source):
+        config = load_config(source)
+        if not isinstance(config, EventGroundingCrossConfig):
+            raise EventformersError(
+                f"{name_or_path}: a model of the type {config.model_type}, which does not score pairs; "
+                f"accepted: one of the type {EventGroundingCrossConfig.model_type}"
+            )
+        tokenizer = load_tokenizer(source, config)
+        model = load_whole(EventGroundingForSequenceClassification, source)
+    nn.Module.to(model, device=chosen_device, dtype=chosen_dtype)
+    tokeniser = GroundingTokeniser(
+        tokenizer, config.mention_tokens, config.event_tokens, read_heading=config.read_heading
+    )
+    encoder = EventEncoder(
+        model=model,
+        tokenizer=tokenizer,
+        name=source if folder is None else folder_name(folder, name_or_path),
+        revision=model_revision(source),
+    )
+    return CrossEncoder(encoder, tokeniser)
+
+
+class PairInputs(TextInputs):
+    """Token ids of pairs, by the positions of their mentions and events.
+
+    Args:
+        tokeniser: makes tokens of mentions and events.
+        mentions: the mentions.
+        events: the events.
+
+    Attributes:
+        cut: positions of the mentions and events that lost tokens of a part, by the part as in
+            `TokenisedTexts`.
+    """
+
+    def __init__(self, tokeniser: GroundingTokeniser, mentions: Mentions, events: Events) -> None:
+        super().__init__(
+            tokeniser.tokenizer,
+            "subject_predicate_object",
+            tokeniser.mention_tokens + tokeniser.event_tokens - 1,
+        )
+        self._tokeniser, self._mentions, self._events = tokeniser, mentions, events
+        self.cut: dict[str, set[int]] = {}
+
+    def token_rows(self, keys: Sequence[Hashable]) -> tuple[list[TokenRow], list[int]]:
+        """Token ids of pairs of positions; what was cut stands in `cut`, since a pair is cut by its parts."""
+        pairs = np.array(keys, dtype=np.int64).reshape(-1, 2)
+        mentions, mention_places = np.unique(pairs[:, 0], return_inverse=True)
+        events, event_places = np.unique(pairs[:, 1], return_inverse=True)
+        mention_rows = self._noted(
+            self._tokeniser.mentions([self._mentions[row] for row in mentions.tolist()]), mentions
+        )
+        event_rows = self._noted(
+            self._tokeniser.events([self._events[row] for row in events.tolist()]), events
+        )
+        rows = [
+            pair_row(mention_rows[mention], event_rows[event])
+            for mention, event in zip(mention_places.tolist(), event_places.tolist(), strict=True)
+        ]
+        return rows, []
+
+    def _noted(self, texts: TokenisedTexts, positions: Positions) -> list[TokenRow]:
+        for part, places in texts.cut.items():
+            self.cut.setdefault(part, set()).update(positions[places].tolist())
+        return texts.rows
+
+
+class PairScores:
+    """Scores of pairs of given mentions and events, as `rerank` asks for them.
+
+    Args:
+        cross_encoder: the model.
+        mentions: the mentions.
+        events: the texts of the events, each in the language in which it is a candidate.
+        batch_size: pairs of a batch at most; `auto` fills batches by their number of tokens.
+        show_progress: draw a progress bar on standard error with each call.
+    """
+
+    def __init__(
+        self,
+        cross_encoder: CrossEncoder,
+        mentions: Mentions,
+        events: Events,
+        *,
+        batch_size: int | Literal["auto"] = "auto",
+        show_progress: bool = False,
+    ) -> None:
+        self._encoder = cross_encoder.encoder
+        self._inputs = PairInputs(cross_encoder.tokeniser, mentions, events)
+        self._batch_size: int | Literal["auto"] = batch_size
+        self._show_progress = show_progress
+
+    @property
+    def cut(self) -> dict[str, int]:
+        """Number of mentions and events so far that lost tokens of a part, by the part: `mention`, `heading`,
+        `context`, `title` or `description`."""
+        return {part: len(positions) for part, positions in sorted(self._inputs.cut.items())}
+
+    def __call__(self, mentions: Positions, events: Positions) -> Vectors:
+        """Score pairs, each distinct one once.
+
+        Args:
+            mentions: positions of mentions, `(pairs,)`.
+            events: positions of texts of events, `(pairs,)`.
+
+        Returns:
+            Logits, `(pairs,)` float32.
+
+        Raises:
+            EventformersError: a mention or an event without text, a batch size that is no positive integer,
+                memory ran out, or a logit is not finite.
+        """
+        rows = DistinctRows(list(zip(mentions.tolist(), events.tolist(), strict=True)))
+        scores = np.empty((rows.number, 1), dtype=np.float32)
+
+        def apply(model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions) -> tuple[Vectors]:
+            logits = cast("Vectors", model(**tensors).logits.float().cpu().numpy())
+            rows.scatter(positions, logits, scores)
+            return (logits,)
+
+        self._encoder.pass_distinct(
+            rows, self._inputs, apply, batch_size=self._batch_size, show_progress=self._show_progress
+        )
+        rows.copy_known(scores)
+        return scores[:, 0]

@@ -1,0 +1,202 @@
+"""Writing what grounding a text found: tables of mentions and of parents, and a page to look at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from eventformers.errors import EventformersError
+from eventformers.files import staged_folder
+from eventformers.inference.grounding.grounded_text import GroundedMention, Grounding
+from eventformers.inference.report_pages import check_results_free, render_page
+
+MENTIONS_FILE = "mentions.jsonl"
+PARENTS_FILE = "parents.jsonl"
+SUMMARY_FILE = "grounding.json"
+REPORT_FILE = "report.html"
+_FILES = (MENTIONS_FILE, PARENTS_FILE, SUMMARY_FILE, REPORT_FILE)
+
+SHOWN_MENTIONS = 500
+"""Mentions that the page shows at most; all are in the table."""
+
+SHOWN_OF_EVENT = 50
+"""Mentions that the page shows of one event at most."""
+
+SHOWN_PARENTS = 200
+"""Found parents that the page shows at most."""
+
+SHOWN_CONTEXT = 300
+"""Characters of a context that the page shows at most."""
+
+
+class EventRow(NamedTuple):
+    """A row of the tree of events.
+
+    Attributes:
+        level: 1 for a root, one more for each step down.
+        event_id: the event.
+        repeated: whether it stands further up with what lies below it, under another parent.
+    """
+
+    level: int
+    event_id: str
+    repeated: bool
+
+
+def write_grounding(grounding: Grounding, folder: str | Path, *, overwrite: bool = False) -> list[Path]:
+    """Write what was found: all of its files or none.
+
+    `mentions.jsonl` has a line for each mention with its candidates, linked events and ancestors;
+    `parents.jsonl` a line for each relation that the mentions speak for; `grounding.json` has settings and
+    counts; `report.html` is one page that needs no other file and no network.
+
+    Args:
+        grounding: what `ground` found.
+        folder: where the files go; made where it is absent.
+        overwrite: replace what an earlier grounding wrote there.
+
+    Returns:
+        The files.
+
+    Raises:
+        EventformersError: a grounding is there and `overwrite` is off, or the folder cannot be written.
+    """
+    folder = Path(folder)
+    check_free(folder, overwrite=overwrite)
+    summary = {
+        "settings": grounding.settings,
+        "counts": grounding.counts,
+        "without_pool": grounding.without_pool,
+        "recall": grounding.recall,
+        "note": grounding.note,
+    }
+    try:
+        with staged_folder(folder, last=(SUMMARY_FILE,)) as staging:
+            _write_lines(staging / MENTIONS_FILE, (one.to_dict() for one in grounding.mentions))
+            _write_lines(staging / PARENTS_FILE, (one._asdict() for one in grounding.parents))
+            text = json.dumps(summary, ensure_ascii=False, indent=2) + "\n"
+            (staging / SUMMARY_FILE).write_text(text, encoding="utf-8")
+            (staging / REPORT_FILE).write_text(report_page(grounding), encoding="utf-8")
+    except OSError as error:
+        raise EventformersError(f"cannot write {folder}: {error.strerror or error}") from error
+    return [folder / name for name in _FILES]
+
+
+def check_free(folder: str | Path, *, overwrite: bool = False) -> None:
+    """Refuse a place where a grounding is, or a file: told before the work, not after it.
+
+    Raises:
+        EventformersError: something is there that may not be replaced.
+    """
+    check_results_free(Path(folder), _FILES, "a grounding", overwrite=overwrite)
+
+
+def report_page(grounding: Grounding) -> str:
+    """The page: the tree of events with the number of their mentions, and the mentions in their contexts."""
+    known = grounding.knowledge_base
+    language = grounding.title_language
+    by_event = grounding.mentions_by_event()
+    rows = event_tree(by_event, known.graph.parents, lambda event_id: known.title(event_id, language))
+    numbers = {
+        event_id: number for number, event_id in enumerate(dict.fromkeys(row.event_id for row in rows))
+    }
+    shown = [_shown(one) for one in grounding.mentions]
+    events = [
+        {
+            "number": number,
+            "event_id": event_id,
+            **known.text(event_id, language)._asdict(),
+            "linked": sum(is_linked for _, is_linked in by_event[event_id]),
+            "all": len(by_event[event_id]),
+            "parents": known.graph.parents.get(event_id, []),
+            "mentions": [
+                {**shown[place], "is_linked": is_linked}
+                for place, is_linked in by_event[event_id][:SHOWN_OF_EVENT]
+            ],
+        }
+        for event_id, number in numbers.items()
+    ]
+    return render_page(
+        Path(__file__).with_name("report.html.jinja"),
+        grounding=grounding,
+        rows=rows,
+        events=events,
+        by_id={event["event_id"]: event for event in events},
+        mentions=shown[:SHOWN_MENTIONS],
+        parents=grounding.parents[:SHOWN_PARENTS],
+    )
+
+
+def event_tree(
+    by_event: Mapping[str, Sequence[object]],
+    parents: Mapping[str, Sequence[str]],
+    title: Callable[[str], str],
+) -> list[EventRow]:
+    """The events that have mentions as rows of a tree, each followed by its parts; those with the most
+    mentions first, then by title.
+
+    An event with several parents stands under each of them, and what lies below it under the first.
+
+    Args:
+        by_event: the events, and the mentions of each and of what is part of it.
+        parents: by event what it is part of, without cycles; all of that is among the events.
+        title: the title of an event.
+    """
+    order = sorted(by_event, key=lambda event_id: (-len(by_event[event_id]), title(event_id), event_id))
+    children: dict[str, list[str]] = {}
+    for event_id in order:
+        for parent in parents.get(event_id, ()):
+            children.setdefault(parent, []).append(event_id)
+    rows: list[EventRow] = []
+    seen: set[str] = set()
+    waiting = [(1, event_id) for event_id in reversed(order) if not parents.get(event_id)]
+    while waiting:
+        level, event_id = waiting.pop()
+        below = children.get(event_id, [])
+        rows.append(EventRow(level, event_id, repeated=event_id in seen and bool(below)))
+        if event_id not in seen:
+            waiting.extend((level + 1, child) for child in reversed(below))
+        seen.add(event_id)
+    return rows
+
+
+def _shown(grounded: GroundedMention) -> dict[str, Any]:
+    """A mention as the page shows it."""
+    text = grounded.mention.text
+    return {
+        "mention_id": grounded.mention.mention_id,
+        "language": grounded.mention.language,
+        "heading": " · ".join(filter(None, (text.title, text.date))),
+        "left": _last_words(text.context_left),
+        "mention": text.mention,
+        "right": _first_words(text.context_right),
+        "linked": grounded.linked,
+        "ancestors": grounded.ancestors,
+        "has_pool": grounded.has_pool,
+        "is_unchecked": grounded.is_unchecked,
+        "best": grounded.candidates[0] if grounded.candidates else None,
+        "threshold": grounded.threshold,
+    }
+
+
+def _first_words(text: str) -> str:
+    """The start of a text, cut between words where it has blanks."""
+    if len(text) <= SHOWN_CONTEXT:
+        return text
+    words, _, _ = text[:SHOWN_CONTEXT].rpartition(" ")
+    return f"{words or text[:SHOWN_CONTEXT]} …"
+
+
+def _last_words(text: str) -> str:
+    """The end of a text, cut between words where it has blanks."""
+    if len(text) <= SHOWN_CONTEXT:
+        return text
+    _, _, words = text[-SHOWN_CONTEXT:].partition(" ")
+    return f"… {words or text[-SHOWN_CONTEXT:]}"
+
+
+def _write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)

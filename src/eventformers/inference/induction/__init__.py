@@ -1,0 +1,1 @@
+"""Event type induction: clusters of mentions with their names and frames."""

@@ -1,0 +1,118 @@
+"""Linking clusters of mentions to frames by the frames' definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eventformers.datasets_scripts.building import load_built
+from eventformers.datasets_scripts.frame_reader import frame_descendants
+from eventformers.errors import EventformersError
+from eventformers.inference.induction.mention_distances import Matrix
+from eventformers.inference.induction.type_naming import ScoredLabel, best_labels, label_cosines, label_ranks
+
+
+class Frames(NamedTuple):
+    """Frames to link to.
+
+    Attributes:
+        names: their names.
+        definitions: their definitions, which are what is encoded.
+        descendants: the frames that inherit from each, directly and through others.
+        left_out: frames without a definition, which nothing can be linked to.
+    """
+
+    names: list[str]
+    definitions: list[str]
+    descendants: dict[str, set[str]]
+    left_out: int
+
+
+def load_frames(data: str | Path | None) -> Frames:
+    """Load frames with their definitions and their inheritance.
+
+    Args:
+        data: raw files, a built folder or a Hub id of `EventTypes`, config `frames`; None takes the samples.
+
+    Raises:
+        EventformersError: the frames cannot be loaded, or none has a definition.
+    """
+    rows = [row for split in load_built(data, "frames", builder="event_types").values() for row in split]
+    return defined_frames(rows, str(data))
+
+
+def defined_frames(rows: Sequence[Mapping[str, Any]], place: str = "the data") -> Frames:
+    """The frames that have a definition.
+
+    Args:
+        rows: rows of `EventTypes`, config `frames`.
+        place: where they come from, for an error.
+
+    Raises:
+        EventformersError: none has a definition.
+    """
+    defined = [row for row in rows if row["definition"].strip()]
+    if not defined:
+        raise EventformersError(f"{place}: found no frame with a definition; accepted: at least one")
+    return Frames(
+        names=[row["name"] for row in defined],
+        definitions=[row["definition"] for row in defined],
+        descendants=frame_descendants(rows),
+        left_out=len(rows) - len(defined),
+    )
+
+
+def valid_frames(mapped: Iterable[str], descendants: Mapping[str, Collection[str]]) -> set[str]:
+    """The frames that are right for a type: those that it maps to, and all that inherit from them.
+
+    Args:
+        mapped: the frames of the type.
+        descendants: those that inherit from each frame.
+    """
+    found = set(mapped)
+    return found.union(*(descendants.get(name, ()) for name in found))
+
+
+def link_frames(
+    centroids: NDArray[np.float64], frames: Frames, vectors: Matrix, top: int = 5
+) -> list[tuple[ScoredLabel, ...]]:
+    """Rank frames for each cluster by the cosine of its centroid with their definitions (section 2.2.2).
+
+    Args:
+        centroids: at length 1, `(clusters, d)`.
+        frames: the frames.
+        vectors: encoder vectors of their definitions, `(frames, d)`.
+        top: frames to give.
+
+    Returns:
+        The frames of each cluster, best first.
+
+    Raises:
+        EventformersError: a vector is NaN, infinite or zero.
+    """
+    return best_labels(label_cosines(centroids, vectors, frames.names), frames.names, top)
+
+
+def frame_ranks(
+    centroids: NDArray[np.float64], frames: Frames, vectors: Matrix, mapped: Sequence[Collection[str]]
+) -> list[float]:
+    """The rank of each cluster: the lowest rank of any frame that is valid for its type (section 2.2.2).
+
+    Args:
+        centroids: at length 1, `(clusters, d)`.
+        frames: the frames.
+        vectors: encoder vectors of their definitions, `(frames, d)`.
+        mapped: the frames that the type of each cluster maps to; what inherits from them is valid, too.
+
+    Returns:
+        Ranks from 1; infinite where no valid frame is among the frames.
+
+    Raises:
+        EventformersError: not one collection for each cluster, or a vector cannot be used.
+    """
+    valid = [valid_frames(of_cluster, frames.descendants) for of_cluster in mapped]
+    return label_ranks(label_cosines(centroids, vectors, frames.names), frames.names, valid)

@@ -1,0 +1,366 @@
+"""New event types from a user's own mentions: clusters, their names, frames and examples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from eventformers.datasets_scripts.malformed import takes_malformed
+from eventformers.datasets_scripts.raw_files import read_lines
+from eventformers.errors import EventformersError, UnknownNameError, shown
+from eventformers.inference.encode import EventEncoder, as_encoder
+from eventformers.inference.encoding.containers import ACCEPTED_CONTAINERS, all_columns, values_in
+from eventformers.inference.encoding.unit_vectors import unit_vectors
+from eventformers.inference.induction.clustering import (
+    choose_num_clusters,
+    cluster_affinity,
+    cluster_agglomerative,
+    distances_to_cluster,
+)
+from eventformers.inference.induction.frame_linking import link_frames, load_frames
+from eventformers.inference.induction.mention_distances import DistanceKind, Labels, Matrix, MentionVectors
+from eventformers.inference.induction.mention_encoding import (
+    TriggerInput,
+    encode_labels,
+    encode_mentions,
+    has_trigger,
+)
+from eventformers.inference.induction.mention_files import Mentions, load_mentions
+from eventformers.inference.induction.type_naming import (
+    ScoredLabel,
+    central_triggers,
+    cluster_centroids,
+    majority_type,
+    name_clusters,
+    telling_words,
+)
+
+ACCEPTED_NAMES = f"a file with a name on each line, or names: {ACCEPTED_CONTAINERS}"
+
+ClusterMethod = Literal["agglomerative", "affinity"]
+CLUSTER_METHODS: tuple[ClusterMethod, ...] = ("agglomerative", "affinity")
+
+Model = str | Path | EventEncoder | None
+"""A folder or Hub id, None for the packaged all-MiniLM-L6-v2, or an encoder that is loaded."""
+
+NAME_PARTS = 3
+"""Triggers or words that make the name of a cluster."""
+
+
+@dataclass(frozen=True)
+class InducedType:
+    """A cluster of mentions, taken as an event type.
+
+    Attributes:
+        number: its number, 0 for the largest cluster.
+        name: the best given name, or else its most central triggers, or else its most telling words.
+        name_source: which of them: `names`, `triggers` or `words`.
+        size: number of its mentions.
+        labels: what its name was taken from, best first.
+        frames: the nearest frames, nearest first; empty where none were given.
+        majority_type: the most frequent type among its mentions whose type is known; "" without any.
+        purity: the percentage of those that have it; None without any.
+        labelled: the number of mentions whose type is known.
+        examples: places of the mentions nearest to its centroid, nearest first, each text once.
+    """
+
+    number: int
+    name: str
+    name_source: str
+    size: int
+    labels: tuple[ScoredLabel, ...]
+    frames: tuple[ScoredLabel, ...]
+    majority_type: str
+    purity: float | None
+    labelled: int
+    examples: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Induction:
+    """What `induce` found.
+
+    Attributes:
+        types: the clusters, largest first.
+        mentions: the mentions, as `load_mentions` gives them.
+        cluster: the cluster of each mention, `(n,)`.
+        cosine: the cosine of each mention with the centroid of its cluster, `(n,)`.
+        vectors: encoder vectors at length 1, `(n, d)`; those of several models one behind the other, so that
+            a cosine is the mean of theirs.
+        silhouettes: the mean silhouette of each number of clusters that was tried; empty where it was given.
+        settings: the models with their revisions and how they read triggers, and how was clustered.
+        counts: numbers of mentions, and of what was left out, mended or is missing.
+    """
+
+    types: tuple[InducedType, ...]
+    mentions: tuple[dict[str, Any], ...]
+    cluster: Labels
+    cosine: NDArray[np.float64]
+    vectors: Matrix = field(repr=False)
+    silhouettes: dict[int, float]
+    settings: dict[str, Any]
+    counts: dict[str, int]
+
+    @property
+    def purity(self) -> float | None:
+        """The mean purity of the clusters in which a type is known, in percent; None where there is none."""
+        known = [found.purity for found in self.types if found.purity is not None]
+        return float(np.mean(known)) if known else None
+
+    def type_rows(self) -> list[dict[str, Any]]:
+        """The clusters as JSON can hold them, with the ids and texts of their examples."""
+        return [
+            {
+                **asdict(found),
+                "labels": [label._asdict() for label in found.labels],
+                "frames": [frame._asdict() for frame in found.frames],
+                "examples": [
+                    {name: self.mentions[place][name] for name in ("mention_id", "text", "trigger")}
+                    for place in found.examples
+                ],
+            }
+            for found in self.types
+        ]
+
+
+@takes_malformed
+def induce(
+    model: Model | Sequence[Model],
+    mentions: Mentions,
+    *,
+    num_clusters: int | None = None,
+    method: ClusterMethod = "agglomerative",
+    distance: DistanceKind = "encoder",
+    manifold: bool | None = None,
+    names: str | Path | Sequence[str] | None = None,
+    frames: str | Path | None = None,
+    trigger_input: TriggerInput | None = None,
+    top: int = 5,
+    examples: int = 5,
+    batch_size: int | Literal["auto"] = "auto",
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+    show_progress: bool = False,
+    malformed: str | None = None,
+) -> Induction:
+    """Find event types among mentions: cluster them, name the clusters and link them to frames.
+
+    Types that mentions state are read for purity alone.
+
+    Args:
+        model: a model of event type induction or any plain encoder; several make an ensemble, whose distances
+            are averaged.
+        mentions: a file or a folder, or mentions; see `load_mentions`.
+        num_clusters: how many; None takes the number with the highest silhouette (`choose_num_clusters`).
+        method: `agglomerative`, average linkage, or `affinity`, affinity propagation, which finds the number
+            itself.
+        distance: `encoder`, or `cosine` or `dot` of queries and keys; see `distances`.
+        manifold: cluster by manifold weights (`manifold_weights`); None does so with average linkage.
+        names: names to choose from: a file with one a line, or a list. None names clusters by their most
+            central triggers, or where there are none by their most telling words.
+        frames: frames to link to: raw files, a built folder or a Hub id of `EventTypes`, config `frames`.
+        trigger_input: see `encode_mentions`; None takes the model's own, for a plain encoder `span` where a
+            mention has a trigger.
+        top: names and frames to give for each cluster.
+        examples: mentions to give for each cluster, those nearest to its centroid.
+        batch_size: texts of a batch at most; `auto` fills batches by their number of tokens.
+        device: a torch device; None takes an accelerator where there is one.
+        dtype: `float32`, `bfloat16` or `float16`; None takes the one of the saved weights.
+        show_progress: draw progress bars on standard error.
+        malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
+            the first one; None takes the policy in force, `error` where nothing else was set.
+
+    Raises:
+        DataFormatError: a line of a file cannot be read.
+        EventformersError: fewer mentions than clusters, a number below 1, a number of clusters with
+            `affinity`, a model, names or frames that cannot be loaded, or as `encode_mentions`.
+        UnknownNameError: an unknown method, distance or `trigger_input`.
+    """
+    _check(method, num_clusters, top, examples)
+    rows, counts = load_mentions(mentions)
+    if num_clusters is not None and num_clusters > len(rows):
+        raise EventformersError(
+            f"{num_clusters} clusters of {len(rows)} mentions; accepted: 1 to {len(rows)}"
+        )
+    given = _read_names(names)
+    linked = None if frames is None else load_frames(frames)
+    models: Sequence[Model] = model if isinstance(model, (list, tuple)) else [model]  # type: ignore[list-item]
+    encoders = [as_encoder(one, device=device, dtype=dtype) for one in models]
+    if not encoders:
+        raise EventformersError("no model; accepted: at least one")
+    progress: dict[str, Any] = {"batch_size": batch_size, "show_progress": show_progress}
+    chosen = [trigger_input or _usual_trigger_input(encoder, rows) for encoder in encoders]
+    runs = [
+        encode_mentions(encoder, rows, trigger_input=reading, **progress)
+        for encoder, reading in zip(encoders, chosen, strict=True)
+    ]
+    rows, counts["triggers_found"] = _with_found_triggers(rows, runs)
+    on_manifold = method == "agglomerative" if manifold is None else manifold
+    matrix = distances_to_cluster(runs, distance, manifold=on_manifold)
+    vectors = _joint(run.embeddings for run in runs)
+    silhouettes: dict[int, float] = {}
+    if method == "affinity":
+        cluster = cluster_affinity(-matrix)
+    else:
+        if num_clusters is None:
+            num_clusters, silhouettes = choose_num_clusters(
+                matrix, MentionVectors(vectors), show_progress=show_progress
+            )
+        cluster = cluster_agglomerative(matrix, num_clusters)
+    del matrix, runs
+    centroids = cluster_centroids(vectors, cluster)
+    cosine = np.einsum("nd,nd->n", vectors, centroids[cluster])
+
+    def embed(texts: Sequence[str]) -> Matrix:
+        return _joint(encode_labels(encoder, texts, **progress) for encoder in encoders)
+
+    triggers = central_triggers(vectors, cluster, centroids, [row["trigger"] for row in rows], top)
+    words = telling_words([row["text"] for row in rows], cluster, top)
+    named = name_clusters(centroids, given, embed(given), top) if given else [()] * len(centroids)
+    framed = (
+        link_frames(centroids, linked, embed(linked.definitions), top) if linked else [()] * len(centroids)
+    )
+    counts["mentions"] = len(rows)
+    counts["mentions_without_trigger"] = sum(not has_trigger(row) for row in rows)
+    if linked:
+        counts["frames_without_definition"] = linked.left_out
+    return Induction(
+        types=tuple(
+            _induced(number, rows, cluster, cosine, (named, triggers, words), framed[number], examples)
+            for number in range(len(centroids))
+        ),
+        mentions=tuple(rows),
+        cluster=cluster,
+        cosine=cosine,
+        vectors=vectors,
+        silhouettes=silhouettes,
+        settings={
+            "models": [
+                {"name": encoder.name, "revision": encoder.revision, "trigger_input": reading}
+                for encoder, reading in zip(encoders, chosen, strict=True)
+            ],
+            "method": method,
+            "distance": distance,
+            "manifold": on_manifold,
+            "num_clusters": len(centroids),
+        },
+        counts={name: count for name, count in counts.items() if count},
+    )
+
+
+def _check(method: str, num_clusters: int | None, top: int, examples: int) -> None:
+    if method not in CLUSTER_METHODS:
+        raise UnknownNameError("way to cluster", method, CLUSTER_METHODS)
+    if method == "affinity" and num_clusters is not None:
+        raise EventformersError(
+            "affinity propagation finds the number of clusters itself; accepted: no number, or agglomerative"
+        )
+    for name, value in (("num_clusters", num_clusters), ("top", top), ("examples", examples)):
+        if value is not None and value < 1:
+            raise EventformersError(f"{name} is {value}; accepted: 1 or more")
+
+
+def _usual_trigger_input(encoder: EventEncoder, rows: Iterable[dict[str, Any]]) -> TriggerInput:
+    """The model's own way to read triggers, or none to find where all are given; a plain encoder's is the
+    span where there is any to read."""
+    own = getattr(encoder.model.config, "trigger_input", None)
+    if own == "found" and all(map(has_trigger, rows)):
+        return "span"
+    if own is not None:
+        return own  # type: ignore[no-any-return]
+    return "span" if hasattr(encoder.model, "pool") and any(map(has_trigger, rows)) else "none"
+
+
+def _with_found_triggers(
+    rows: list[dict[str, Any]], runs: Sequence[MentionVectors]
+) -> tuple[list[dict[str, Any]], int]:
+    """Mentions without a trigger get the one that the first model to look for triggers found; how many."""
+    spans = next((run.triggers for run in runs if run.triggers is not None), None)
+    if spans is None:
+        return rows, 0
+    filled, number = [], 0
+    for row, (start, end) in zip(rows, spans.tolist(), strict=True):
+        is_new = not has_trigger(row) and start < end
+        number += is_new
+        found = {"trigger": row["text"][start:end], "trigger_start": start, "trigger_end": end}
+        filled.append({**row, **found} if is_new else row)
+    return filled, number
+
+
+def _read_names(names: str | Path | Sequence[str] | None) -> list[str]:
+    """Names from a file or a list, each once.
+
+    Raises:
+        EventformersError: there is no such file, or none of its lines has a name.
+    """
+    if names is None:
+        return []
+    if isinstance(names, (str, Path)):
+        path = Path(names).expanduser()
+        if not path.is_file():
+            raise EventformersError(f"{path}: no such file; accepted: a file with a name on each line")
+        names = [line for _, line in read_lines(path)]
+    else:
+        names = [_name(name) for name in values_in(names, all_columns, ACCEPTED_NAMES)]
+    found = list(dict.fromkeys(name.strip() for name in names if name.strip()))
+    if not found:
+        raise EventformersError("the names are empty; accepted: at least one name")
+    return found
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str):
+        raise EventformersError(f"the names: found {shown(name)}; accepted: a text for each")
+    return name
+
+
+def _joint(parts: Iterable[Matrix]) -> Matrix:
+    """The vectors of several models, each at length 1, one behind the other and together at length 1."""
+    units = [unit_vectors(part, [f"text {place}" for place in range(len(part))]) for part in parts]
+    return (np.concatenate(units, axis=1) / np.sqrt(len(units))).astype(np.float32)
+
+
+def _induced(
+    number: int,
+    rows: Sequence[dict[str, Any]],
+    cluster: Labels,
+    cosine: NDArray[np.float64],
+    sources: tuple[Sequence[tuple[ScoredLabel, ...]], ...],
+    frames: tuple[ScoredLabel, ...],
+    examples: int,
+) -> InducedType:
+    """One cluster; `sources` are the given names, triggers and words of all clusters."""
+    members = np.flatnonzero(cluster == number)
+    source, labels = next(
+        (
+            (name, found[number])
+            for name, found in zip(("names", "triggers", "words"), sources, strict=True)
+            if found[number]
+        ),
+        ("words", ()),
+    )
+    parts = labels[:1] if source == "names" else labels[:NAME_PARTS]
+    types = [rows[place]["event_type"] for place in members.tolist()]
+    known = [event_type for event_type in types if event_type]
+    majority, count = majority_type(known)
+    nearest: dict[str, int] = {}
+    for place in members[np.argsort(-cosine[members], kind="stable")]:
+        nearest.setdefault(rows[place]["text"], int(place))
+    return InducedType(
+        number=number,
+        name=", ".join(label.label for label in parts) or f"cluster {number}",
+        name_source=source,
+        size=len(members),
+        labels=labels,
+        frames=frames,
+        majority_type=majority,
+        purity=100 * count / len(known) if known else None,
+        labelled=len(known),
+        examples=tuple(list(nearest.values())[:examples]),
+    )

@@ -1,0 +1,168 @@
+"""Weights by the density around each mention, as UMAP estimates it (Edwards and Ji, Appendix H)."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.inference.induction.mention_distances import Matrix, combine_with_transpose, mean_of_both
+
+Symmetrise = Literal["mean", "union", "none"]
+SYMMETRISE: tuple[Symmetrise, ...] = ("mean", "union", "none")
+
+BLOCK_BYTES = 2**19
+"""Bytes of the rows that are worked on at a time: with their weights they stay in the cache."""
+
+TOLERANCE = 5e-5
+"""How far the weights of a row may be from their target sum."""
+
+LARGEST_SIGMA = 1_000.0
+"""The upper end of where σ is sought."""
+
+SMALLEST_SIGMA = 1e-30
+"""Stands for 0, to which σ goes where too many mentions are equally near."""
+
+MAX_STEPS = 64
+"""Newton's steps at most; a handful is usual."""
+
+
+def manifold_weights(
+    distances: NDArray[np.floating],
+    num_neighbours: int | None = None,
+    symmetrise: Symmetrise = "mean",
+) -> Matrix:
+    """Weights w_ij = exp(-max(0, d_ij - ρ_i) / σ_i) of all pairs, w_ii = 1 (Appendix H).
+
+    Of the k nearest entries of a row the nearest is left out, as the mention itself. ρ_i is the least that
+    remains, and σ_i, within (0, 1000), makes the weights of what remains sum to log2(k - 1). A row whose
+    entries are all equal has the weight 1 everywhere. Where more mentions are equally near than that sum,
+    σ_i goes to 0: they have the weight 1, and the others 0.
+
+    All rows of a block take Newton's steps together, on the logarithm of the sum as a function of 1 / σ:
+    it is convex and falls, so that steps from the left never pass the root.
+
+    Args:
+        distances: `(n, n)`; larger is farther, of any sign. Only rows are read: they need not be symmetric.
+        num_neighbours: k; None takes n. What is farther than the k-th entry of a row has the weight 0.
+        symmetrise: `mean` of w_ij and w_ji; their fuzzy `union` w_ij + w_ji - w_ij w_ji; or `none`, which
+            gives the weights of each row as they are.
+
+    Returns:
+        `(n, n)` float32 within [0, 1]. Beside it and the distances a few blocks of rows are held.
+
+    Raises:
+        EventformersError: the matrix is not square, is not finite, or k is below 2 or above n.
+        UnknownNameError: an unknown way to symmetrise.
+    """
+    if symmetrise not in SYMMETRISE:
+        raise UnknownNameError("way to symmetrise", symmetrise, SYMMETRISE)
+    number = len(distances)
+    if distances.ndim != 2 or distances.shape != (number, number):
+        raise EventformersError(f"distances of shape {distances.shape}; accepted: (n, n)")
+    neighbours = number if num_neighbours is None else num_neighbours
+    weights = np.ones((number, number), dtype=np.float32)
+    if number < 2:
+        return weights
+    if not 2 <= neighbours <= number:
+        raise EventformersError(
+            f"num_neighbours is {neighbours} with {number} mentions; accepted: 2 to {number}, or none for all"
+        )
+    block = max(1, BLOCK_BYTES // (4 * number))
+    buffer = np.empty((block, number), dtype=np.float32)
+    scale: float | None = None
+    for start in range(0, number, block):
+        rows = weights[start : start + block]
+        offsets = buffer[: len(rows)]
+        # A difference of large distances needs their own precision, a sum of many offsets does not.
+        of_block = distances[start : start + block]
+        np.subtract(of_block, _second_nearest(of_block, start), out=offsets, casting="same_kind")
+        np.maximum(offsets, 0, out=offsets)
+        if neighbours == number:
+            scale = _smooth(offsets, rows, scale)[1]
+            continue
+        near = np.partition(offsets, neighbours - 1, axis=1)[:, :neighbours]
+        inverse_sigma, scale = _smooth(near, np.empty_like(near), scale)
+        _weigh(offsets, inverse_sigma, rows)
+        rows[offsets > near.max(axis=1, keepdims=True)] = 0
+    np.fill_diagonal(weights, 1)
+    if symmetrise == "mean":
+        combine_with_transpose(weights, mean_of_both)
+    elif symmetrise == "union":
+        combine_with_transpose(weights, _union)
+    return weights
+
+
+def manifold_distances(
+    distances: NDArray[np.floating],
+    num_neighbours: int | None = None,
+    symmetrise: Symmetrise = "mean",
+) -> Matrix:
+    """1 - w_ij, by which mentions are clustered; arguments and errors as of `manifold_weights`."""
+    weights = manifold_weights(distances, num_neighbours, symmetrise)
+    np.subtract(1, weights, out=weights)
+    return weights
+
+
+def _smooth(offsets: Matrix, weights: Matrix, scale: float | None) -> tuple[NDArray[np.float64], float]:
+    """Write the weights of some rows, whose sums are what they should be.
+
+    Args:
+        offsets: max(0, d_ij - ρ_i) of the k nearest entries, `(rows, k)`, the left out one among them as 0.
+        weights: where the weights go, `(rows, k)`.
+        scale: 1 / σ by the mean offset, of rows that came before; None starts from the left end.
+
+    Returns:
+        1 / σ of each row, and its median by the mean offset.
+    """
+    neighbours = offsets.shape[1]
+    # What is left out is no farther than ρ, so that it has the weight 1.
+    target = math.log2(neighbours - 1) + 1
+    mean = offsets.mean(axis=1, dtype=np.float64)
+    equal = mean == 0
+    mean[equal] = 1
+    # By Jensen's inequality the sum is above its target here.
+    left = np.clip(math.log(neighbours / target) / mean, 1 / LARGEST_SIGMA, 1 / SMALLEST_SIGMA)
+    inverse_sigma = left if scale is None else np.maximum(left, scale / mean)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        for _ in range(MAX_STEPS):
+            _weigh(offsets, inverse_sigma, weights)
+            total = weights.sum(axis=1).astype(np.float64)
+            moment = np.vecdot(weights, offsets).astype(np.float64)
+            step = np.log(total / target) * total / moment
+            moved = np.clip(inverse_sigma + step, left, 1 / SMALLEST_SIGMA)
+            # Without a moment all that has a weight is as near as ρ: the sum falls no further.
+            done = equal | (np.abs(total - target) <= TOLERANCE) | (moment == 0) | (moved == inverse_sigma)
+            if done.all():
+                break
+            inverse_sigma = np.where(done, inverse_sigma, moved)
+    return inverse_sigma, float(np.median(inverse_sigma * mean))
+
+
+def _weigh(offsets: Matrix, inverse_sigma: NDArray[np.float64], weights: Matrix) -> None:
+    """Write exp(-offset / σ) of each row."""
+    np.multiply(offsets, -inverse_sigma[:, None].astype(np.float32), out=weights)
+    np.exp(weights, out=weights)
+
+
+def _second_nearest(rows: NDArray[np.floating], first: int) -> NDArray[np.floating]:
+    """ρ of each row: the least entry when the least is left out, `(rows, 1)`.
+
+    Raises:
+        EventformersError: an entry is not finite.
+    """
+    remaining = rows.copy()
+    # One sum is cheaper than a test of each entry, and is not finite where one of them is not.
+    if not np.isfinite(remaining.sum()) and (wrong := np.flatnonzero(~np.isfinite(rows).all(axis=1))).size:
+        raise EventformersError(
+            f"distances of mention {first + wrong[0]} are NaN or infinite; accepted: finite ones"
+        )
+    remaining[np.arange(len(rows)), remaining.argmin(axis=1)] = np.inf
+    return remaining.min(axis=1, keepdims=True)
+
+
+def _union(entries: Matrix, mirrored: Matrix) -> Matrix:
+    return entries + mirrored - entries * mirrored

@@ -1,0 +1,295 @@
+"""From event mentions to vectors: of the whole sentence, or of the tokens of its trigger."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Literal, cast
+
+import numpy as np
+import torch
+from torch import nn
+from transformers import PreTrainedTokenizerBase
+
+from eventformers.errors import EventformersError, UnknownNameError, shown
+from eventformers.inference.encode import DistinctRows, EventEncoder, Positions, Vectors
+from eventformers.inference.encoding.event_inputs import EventInputs, TokenRow, tokenise_texts
+from eventformers.inference.induction.mention_distances import Labels, MentionVectors
+from eventformers.models.mention_tokens import NO_TRIGGER, Mention, mark_trigger
+from eventformers.models.pooling import mean_pool
+from eventformers.trainers.mention_tokenising import check_markers
+
+TriggerInput = Literal["none", "marked", "span", "marked_span", "found"]
+WITHOUT_TRIGGERS: tuple[TriggerInput, ...] = ("none", "found")
+"""The ways that read sentences alone."""
+
+PLAIN_TRIGGER_INPUTS: tuple[TriggerInput, ...] = ("none", "span")
+"""What a plain encoder can be told of a trigger; a model of event type induction has its own way."""
+
+_PARTS = ("embeddings", "query", "key")
+_FOUND = "found_place"
+
+
+class MentionInputs(EventInputs):
+    """Token ids of sentences, and which tokens are the trigger's.
+
+    Args:
+        tokenizer: the model's tokenizer; a fast one, which knows where a token stands.
+        max_length: tokens of a sentence at most, special tokens included.
+        marks_trigger: set every trigger between the tokens that mark it.
+
+    Attributes:
+        without_tokens: distinct mentions so far whose trigger has no token, since it was cut off.
+
+    Raises:
+        EventformersError: the tokenizer does not know where a token stands, or lacks the tokens that mark a
+            trigger.
+    """
+
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, max_length: int, *, marks_trigger: bool = False
+    ) -> None:
+        super().__init__(tokenizer, "subject_predicate_object", max_length)
+        if not tokenizer.is_fast:
+            raise EventformersError(
+                f"{type(tokenizer).__name__} does not tell where a token stands in its text; accepted: a "
+                "fast tokenizer, or trigger_input none"
+            )
+        if marks_trigger:
+            check_markers(tokenizer)
+        self.marks_trigger = marks_trigger
+        self.without_tokens = 0
+
+    def key(self, item: object, position: int) -> Mention:
+        """A text alone: a mention without a trigger; see `EventInputs`."""
+        return Mention(self.text(item, position))
+
+    def token_rows(self, keys: Sequence[Hashable]) -> tuple[list[TokenRow], list[int]]:
+        """Token ids and, behind them, 1 for each that is the trigger's; positions of those that were cut."""
+        mentions = cast("list[Mention]", list(keys))
+        if self.marks_trigger:
+            mentions = [mark_trigger(mention) for mention in mentions]
+        texts = [mention.text for mention in mentions]
+        encoded, cut = tokenise_texts(self.tokenizer, texts, self.max_length, return_offsets_mapping=True)
+        rows = [
+            # A special token stands nowhere: its start is its end.
+            [*ids, *(int(first < end and last > start and first < last) for first, last in offsets)]
+            for (_, start, end), ids, offsets in zip(
+                mentions, encoded["input_ids"], encoded["offset_mapping"], strict=True
+            )
+        ]
+        self.without_tokens += sum(
+            mention.has_trigger and not any(row[len(row) // 2 :])
+            for mention, row in zip(mentions, rows, strict=True)
+        )
+        return rows, cut
+
+    def length(self, row: TokenRow) -> int:
+        """Number of tokens of a row."""
+        return len(row) // 2
+
+    def tensors(self, rows: Sequence[TokenRow], device: torch.device) -> dict[str, torch.Tensor]:
+        """`input_ids` and `trigger_mask`, each `(batch, length)`."""
+        input_ids, trigger_mask = torch.tensor(rows, device=device).chunk(2, dim=1)
+        return {"input_ids": input_ids, "trigger_mask": trigger_mask.bool()}
+
+
+def encode_mentions(
+    encoder: EventEncoder,
+    mentions: Sequence[Mapping[str, Any]],
+    *,
+    trigger_input: TriggerInput | None = None,
+    batch_size: int | Literal["auto"] = "auto",
+    show_progress: bool = False,
+) -> MentionVectors:
+    """Encode event mentions. Each distinct pair of sentence and trigger is encoded once.
+
+    Args:
+        encoder: a model of event type induction, or any plain encoder.
+        mentions: rows of `EventTypes`, config `mentions`: `text`, `trigger_start` and `trigger_end` are read.
+        trigger_input: what a plain encoder reads: `none`, the sentence alone; `span`, the mean of the vectors
+            of the trigger's tokens within the sentence, and the sentence where a mention has no trigger. A
+            model that finds triggers takes `span`, too. None takes the model's own, for a plain encoder
+            `none`.
+        batch_size: mentions of a batch at most; `auto` fills batches by their number of tokens.
+        show_progress: draw a progress bar on standard error.
+
+    Returns:
+        The vectors in the order of the mentions, and the triggers where they are found; a plain encoder has
+        neither queries nor keys.
+
+    Raises:
+        UnknownNameError: an unknown `trigger_input`.
+        EventformersError: a sentence without any word, a model that cannot read triggers this way, or memory
+            ran out.
+    """
+    induces = encoder.model.config.model_type == "event_type_induction"
+    chosen = _trigger_input(encoder, trigger_input, induces)
+    if chosen == "none" and not induces:
+        texts = [str(mention["text"]) for mention in mentions]
+        return MentionVectors(encoder.encode(texts, batch_size=batch_size, show_progress=show_progress))
+    inputs = MentionInputs(
+        encoder.tokenizer, encoder.max_length, marks_trigger=chosen in ("marked", "marked_span")
+    )
+    vectors = _encode(encoder, mentions, inputs, chosen, induces, batch_size, show_progress)
+    if chosen not in WITHOUT_TRIGGERS:
+        _tell_missing(mentions, inputs)
+    return vectors
+
+
+def encode_labels(
+    encoder: EventEncoder,
+    labels: Sequence[str],
+    *,
+    batch_size: int | Literal["auto"] = "auto",
+    show_progress: bool = False,
+) -> Vectors:
+    """Encode names of types or definitions of frames, each over all its tokens: no trigger is looked for.
+
+    Args:
+        encoder: a model of event type induction, or any plain encoder.
+        labels: the texts.
+        batch_size: as for `encode_mentions`.
+        show_progress: draw a progress bar on standard error.
+
+    Returns:
+        `(labels, d)`.
+
+    Raises:
+        EventformersError: a text without any word, or memory ran out.
+    """
+    if getattr(encoder.model.config, "trigger_input", None) != "found":
+        return encoder.encode(list(labels), batch_size=batch_size, show_progress=show_progress)
+    inputs = MentionInputs(encoder.tokenizer, encoder.max_length)
+    mentions = [{"text": label, "trigger_start": NO_TRIGGER, "trigger_end": NO_TRIGGER} for label in labels]
+    return _encode(encoder, mentions, inputs, "span", True, batch_size, show_progress).embeddings
+
+
+def _encode(
+    encoder: EventEncoder,
+    mentions: Sequence[Mapping[str, Any]],
+    inputs: MentionInputs,
+    chosen: TriggerInput,
+    induces: bool,
+    batch_size: int | Literal["auto"],
+    show_progress: bool,
+) -> MentionVectors:
+    """Vectors of mentions that are read in the chosen way, each distinct one in one pass."""
+    reads_trigger = chosen not in WITHOUT_TRIGGERS
+    keys = [_key(mention, place, inputs, reads_trigger) for place, mention in enumerate(mentions)]
+    rows = DistinctRows(keys)
+    parts = _PARTS if induces else _PARTS[:1]
+    vectors = {part: np.empty((len(keys), encoder.dimension), dtype=np.float32) for part in parts}
+    if chosen == "found":
+        vectors[_FOUND] = np.empty((len(keys), 1), dtype=np.float32)
+
+    def apply(model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions) -> list[Vectors]:
+        if chosen == "found":
+            del tensors["trigger_mask"]
+        computed = _forward(model, tensors, induces)
+        for part, encoded in zip(vectors.values(), computed, strict=True):
+            rows.scatter(positions, encoded, part)
+        return computed
+
+    encoder.pass_distinct(rows, inputs, apply, batch_size=batch_size, show_progress=show_progress)
+    for part in vectors.values():
+        rows.copy_known(part)
+    places = vectors.pop(_FOUND, None)
+    triggers = None
+    if places is not None:
+        triggers = _words_at(inputs, [key.text for key in keys], places[:, 0].astype(np.int64))
+    return MentionVectors(vectors["embeddings"], vectors.get("query"), vectors.get("key"), triggers=triggers)
+
+
+def _words_at(inputs: MentionInputs, texts: Sequence[str], places: Labels) -> Labels:
+    """Where the words that hold a token of each text start and end; see `MentionVectors.triggers`."""
+    known = dict(zip(texts, places.tolist(), strict=True))
+    encoded, _ = tokenise_texts(inputs.tokenizer, list(known), inputs.max_length)
+    spans = {}
+    for row, (text, place) in enumerate(known.items()):
+        start, end = NO_TRIGGER, NO_TRIGGER
+        if place >= 0:
+            start, end = encoded.word_to_chars(row, encoded.token_to_word(row, place))
+            # Some tokenizers count the blank before a word to it.
+            start += len(text[start:end]) - len(text[start:end].lstrip())
+        spans[text] = (start, end)
+    return np.array([spans[text] for text in texts], dtype=np.int64).reshape(-1, 2)
+
+
+def has_trigger(mention: Mapping[str, Any]) -> bool:
+    """Whether a row says where its trigger stands."""
+    return _located(mention, "").has_trigger
+
+
+def _located(mention: Mapping[str, Any], text: str) -> Mention:
+    return Mention(text, int(mention["trigger_start"]), int(mention["trigger_end"]))
+
+
+def _trigger_input(encoder: EventEncoder, asked: TriggerInput | None, induces: bool) -> TriggerInput:
+    """The way in which a model reads a trigger.
+
+    Raises:
+        UnknownNameError: there is no such way.
+        EventformersError: it is not this model's.
+    """
+    if induces:
+        own = cast("TriggerInput", encoder.model.config.trigger_input)
+        if own == "found" and asked == "span":
+            return asked
+        if asked not in (None, own):
+            raise EventformersError(
+                f"trigger_input is {shown(asked)} with {encoder.name}, which was trained with "
+                f"{shown(own)}; accepted: that, or none given"
+            )
+        return own
+    chosen = asked or "none"
+    if chosen not in PLAIN_TRIGGER_INPUTS:
+        raise UnknownNameError("trigger_input of a plain encoder", chosen, PLAIN_TRIGGER_INPUTS)
+    if chosen == "span" and not hasattr(encoder.model, "pool"):
+        raise EventformersError(
+            f"trigger_input is 'span' with {encoder.name}, a {encoder.model.config.model_type} model, which "
+            "pools tokens in its own way; accepted: 'none'"
+        )
+    return chosen
+
+
+def _key(mention: Mapping[str, Any], place: int, inputs: MentionInputs, reads_trigger: bool) -> Mention:
+    text = inputs.text(mention["text"], place)
+    if not reads_trigger or not has_trigger(mention):
+        return Mention(text)
+    return _located(mention, text)
+
+
+def _forward(model: nn.Module, tensors: dict[str, torch.Tensor], induces: bool) -> list[Vectors]:
+    """The vectors of a batch, each `(batch, d)`; last, where triggers are found, the place of each token."""
+    if induces:
+        output = model(**tensors)
+        parts = [output[part] for part in _PARTS]
+        found = output.found_triggers
+        if found is not None:
+            parts.append(torch.where(found.any(dim=1), found.int().argmax(dim=1), -1).unsqueeze(1))
+        return [part.float().cpu().numpy() for part in parts]
+    output = model(input_ids=tensors["input_ids"])
+    mask = tensors["trigger_mask"]
+    # Whatever the model's own pooling is, a trigger is the mean of its tokens.
+    pooled = mean_pool(output.last_hidden_state, mask)
+    if model.projection is not None:
+        pooled = cast(nn.Module, model.projection)(pooled)
+    pooled = torch.where(mask.any(dim=1, keepdim=True), pooled, output.embeddings)
+    return [pooled.float().cpu().numpy()]
+
+
+def _tell_missing(mentions: Sequence[Mapping[str, Any]], inputs: MentionInputs) -> None:
+    """Warn of mentions whose vector is that of the sentence, although the model reads triggers."""
+    without = sum(not has_trigger(mention) for mention in mentions)
+    if without:
+        warnings.warn(
+            f"{without:,} of {len(mentions):,} mentions have no trigger; their whole sentences are read",
+            stacklevel=3,
+        )
+    if inputs.without_tokens:
+        warnings.warn(
+            f"{inputs.without_tokens:,} triggers lie beyond the {inputs.max_length} tokens that are read; "
+            "the vectors are those of the sentences",
+            stacklevel=3,
+        )

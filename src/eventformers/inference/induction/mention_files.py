@@ -1,0 +1,140 @@
+"""A user's own event mentions: JSON lines, plain sentences, or rows of a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from eventformers.datasets_scripts.building import load_built
+from eventformers.datasets_scripts.licenses import UNSPECIFIED
+from eventformers.datasets_scripts.malformed import SkippedRows
+from eventformers.datasets_scripts.mention_reader import read_mentions
+from eventformers.datasets_scripts.raw_files import check_keys, is_blank, read_lines, text_field
+from eventformers.errors import DataFormatError, EventformersError, shown
+from eventformers.inference.encoding.containers import ACCEPTED_CONTAINERS, all_columns, values_in
+
+Mentions = str | Path | Sequence[str | Mapping[str, Any]]
+"""A file or folder of mentions; or mentions, each a sentence or a row of `EventTypes`, config `mentions`."""
+
+ACCEPTED_FILES = "a file of mentions, .jsonl or .txt, each also with .gz, or a folder with a built dataset"
+
+ACCEPTED_MENTIONS = f"a file, a folder, sentences or rows of mentions: {ACCEPTED_CONTAINERS}"
+ACCEPTED_OFFSETS = "offsets within the text, end exclusive, or -1 for both"
+
+_DEFAULTS: dict[str, Any] = {
+    "document_id": "",
+    "source": "",
+    "license": UNSPECIFIED,
+    "trigger": "",
+    "trigger_start": -1,
+    "trigger_end": -1,
+    "event_type": "",
+    "frames": (),
+}
+
+
+_KEYS = frozenset(("mention_id", "text", *_DEFAULTS))
+_MEMORY = Path()
+
+
+def load_mentions(mentions: Mentions) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """Read mentions, and count what was left out or mended.
+
+    Args:
+        mentions: JSON lines as `read_mentions` takes them; plain text with a sentence a line, without
+            triggers; a folder with a built dataset `event_types`; or mentions: sentences or rows in a list,
+            frame, table or dataset. A row has `text` and whatever else a mention returns; other names are
+            refused.
+
+    Returns:
+        Rows with `mention_id`, `document_id`, `source`, `license`, `text`, `trigger`, `trigger_start`,
+        `trigger_end`, `event_type` ("" where it is not known) and `frames`; and the counts by name.
+
+    Raises:
+        DataFormatError: a line cannot be read, or an offset does not match its text, with file, line and
+            mention.
+        EventformersError: there is no such file, it is of an unknown kind, a mention has no text or offsets
+            beyond it, or there is no mention.
+    """
+    counts = SkippedRows()
+    if isinstance(mentions, (str, Path)):
+        what, found = str(mentions), _read(Path(mentions).expanduser(), counts)
+    else:
+        what = "the mentions"
+        found = [
+            _checked(item, place)
+            for place, item in enumerate(values_in(mentions, all_columns, ACCEPTED_MENTIONS))
+        ]
+    if not found:
+        raise EventformersError(f"{what}: found no mention; accepted: at least one")
+    counts.warn()
+    return found, {name: count for name, count in sorted(counts.items()) if count}
+
+
+def _read(path: Path, counts: SkippedRows) -> list[dict[str, Any]]:
+    if path.is_dir():
+        splits = load_built(path, "mentions", builder="event_types")
+        return [cast("dict[str, Any]", row) for rows in splits.values() for row in rows]
+    if not path.is_file():
+        raise EventformersError(f"{path}: no such file; accepted: {ACCEPTED_FILES}")
+    kind = path.name.lower().removesuffix(".gz")
+    if kind.endswith((".jsonl", ".json")):
+        return [mention._asdict() for mention in read_mentions(path, counts, counts)]
+    if not kind.endswith(".txt"):
+        raise EventformersError(f"{path}: found the suffix {shown(path.suffix)}; accepted: {ACCEPTED_FILES}")
+    stem = path.name.split(".", 1)[0]
+    rows = []
+    for line, text in read_lines(path, counts):
+        if not text.strip():
+            counts["blank_line"] += 1
+            continue
+        rows.append({**_DEFAULTS, "mention_id": f"{stem}/{line}", "source": stem, "text": text.strip()})
+    if not rows:
+        raise DataFormatError(path, None, "no sentence", "a sentence on each line")
+    return rows
+
+
+def _checked(item: object, place: int) -> dict[str, Any]:
+    try:
+        return _mention(item, place)
+    except DataFormatError as error:
+        raise EventformersError(
+            f"mention {place}: found {error.found}; accepted: {error.accepted}"
+        ) from error
+
+
+def _mention(item: object, place: int) -> dict[str, Any]:
+    if not isinstance(item, (str, Mapping)):
+        raise DataFormatError(_MEMORY, None, type(item).__name__, "a sentence, or an object with its text")
+    given = {"text": item} if isinstance(item, str) else item
+    check_keys(given, _KEYS, _MEMORY, None)
+    # A frame has null where a mention lacks what others have.
+    stated = {name: value for name, value in given.items() if value is not None}
+    row = {**_DEFAULTS, "mention_id": str(place), "text": None, **stated}
+    for name in ("text", "document_id", "source", "license", "trigger", "event_type"):
+        if not isinstance(row[name], str) or (name == "text" and is_blank(row[name])):
+            accepted = "a sentence with at least one word" if name == "text" else "a text"
+            raise DataFormatError(_MEMORY, None, f"the {name} {shown(row[name])}", accepted)
+        text_field(row, name, _MEMORY, place)
+    text, start, end = row["text"], row["trigger_start"], row["trigger_end"]
+    if type(start) is not int or type(end) is not int:
+        raise DataFormatError(
+            _MEMORY, None, f"a trigger from {shown(start)} to {shown(end)}", ACCEPTED_OFFSETS
+        )
+    if (start, end) != (-1, -1) and not 0 <= start < end <= len(text):
+        raise DataFormatError(
+            _MEMORY,
+            None,
+            f"a trigger from {start} to {end} in a text of {len(text)} characters",
+            ACCEPTED_OFFSETS,
+        )
+    trigger = text[start:end] if start >= 0 else ""
+    if row["trigger"] not in ("", trigger):
+        raise DataFormatError(
+            _MEMORY,
+            None,
+            f"the trigger {shown(row['trigger'])}, where the text has {shown(trigger)}",
+            "trigger_start and trigger_end of that trigger",
+        )
+    return {**row, "mention_id": str(row["mention_id"]), "trigger": trigger}

@@ -1,0 +1,1 @@
+"""Search among vectors, and ranks of what is right."""

@@ -1,0 +1,261 @@
+"""An index of candidate events: for each mention, the events of its pool with the largest scores.
+
+The score of a mention and an event is the dot product of their vectors (Ou et al., 2023, section 5.1). A pool
+holds the events that are described in one language: in the multilingual task a mention has those of its own
+language as candidates, in the crosslingual task the one pool of English descriptions. The search is exact; in
+large pools FAISS may search approximately, and the recall of that is measured with every search.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+import faiss
+import numpy as np
+
+from eventformers.errors import EventformersError, UnknownNameError, shown
+from eventformers.inference.encode import Positions, Vectors
+from eventformers.inference.search.exact import BLOCK_MEBIBYTES, ExactSearch, Found
+
+Rows: TypeAlias = slice | Positions
+SearchKind: TypeAlias = Literal["auto", "exact", "hnsw", "ivf"]
+KINDS: tuple[SearchKind, ...] = ("auto", "exact", "hnsw", "ivf")
+
+EXACT_UP_TO = 2_000_000
+"""Size of a pool up to which `auto` searches exactly; beyond it a single mention takes seconds."""
+
+RECALL_MENTIONS = 256
+"""Mentions of a search, at most, that are searched exactly as well to measure the recall."""
+
+HNSW_LINKS = 32
+HNSW_BUILD_DEPTH = 200
+HNSW_SEARCH_DEPTH = 256
+IVF_LISTS = 4
+"""Lists of an inverted file, in square roots of the number of its vectors."""
+IVF_PROBED = 1 / 16
+"""Share of the lists that is searched."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The candidate events of mentions, best first.
+
+    Attributes:
+        events: positions in the index's `event_ids`, -1 behind the last candidate, `(mentions, k)`.
+        scores: their scores, minus infinity behind the last candidate, `(mentions, k)`.
+        without_pool: number of mentions without a candidate, by their language, which no event is described
+            in.
+        recall: share of the exact candidates that an approximate search found, by the language of its pool;
+            measured on `RECALL_MENTIONS` mentions at most. Empty where all searches were exact.
+    """
+
+    events: Positions
+    scores: Vectors
+    without_pool: dict[str, int] = field(default_factory=dict)
+    recall: dict[str, float] = field(default_factory=dict)
+
+    def ids(self, event_ids: Sequence[str]) -> list[list[str]]:
+        """The candidates of each mention by their ids, best first."""
+        return [[event_ids[event] for event in row if event >= 0] for row in self.events.tolist()]
+
+
+class Pool(Protocol):
+    """The events that are described in one language."""
+
+    def search(self, mentions: Any, number: int) -> tuple[Found, float | None]:
+        """The best events of some mentions by their positions in the pool, and the recall if approximate."""
+
+
+class PooledIndex:
+    """Events in pools by language, each of which searches in its own way.
+
+    Args:
+        event_ids: the event of each description, `(n,)`; an event has one in each pool at most.
+        languages: the language of each description, `(n,)`; None puts all into one pool, which serves
+            mentions in any language.
+        make_pool: makes a pool of the descriptions in some rows.
+
+    Raises:
+        EventformersError: there is no event, not one language for each description, or an event stands twice
+            in a pool.
+    """
+
+    def __init__(
+        self,
+        event_ids: Sequence[str],
+        languages: Sequence[str] | None,
+        make_pool: Callable[[Rows], Pool],
+    ) -> None:
+        if not len(event_ids):
+            raise EventformersError("the knowledge base is empty; accepted: at least one event")
+        if languages is not None and len(languages) != len(event_ids):
+            raise EventformersError(
+                f"{len(languages):,} languages for {len(event_ids):,} events; accepted: one each"
+            )
+        places: dict[str, int] = {}
+        event = np.array([places.setdefault(event_id, len(places)) for event_id in event_ids])
+        self.event_ids = list(places)
+        self._one_pool = languages is None
+        self._pools: dict[str, Pool] = {}
+        self._events: dict[str, Positions] = {}
+        for language, rows in _rows_by_language(languages, len(event_ids)).items():
+            _check_distinct(self.event_ids, event[rows], language)
+            self._events[language] = event[rows]
+            self._pools[language] = make_pool(rows)
+
+    @property
+    def pools(self) -> dict[str, int]:
+        """Number of events in each pool, by language; the language of one pool for all is the empty text."""
+        return {language: len(events) for language, events in self._events.items()}
+
+    def search(self, mentions: Any, number: int = 8, *, languages: Sequence[str] | None = None) -> Candidates:
+        """The events with the largest scores, for each mention; of equal scores the one indexed first.
+
+        Args:
+            mentions: what the pools search for, an array with an entry for each mention.
+            number: candidates of a mention, where its pool has so many.
+            languages: the language of each mention, `(m,)`; needed where there are several pools, and unused
+                where all events are in one.
+
+        Raises:
+            EventformersError: the pools cannot search for the mentions, there is not one language for each,
+                or the number is below 1.
+        """
+        if not self._one_pool and (languages is None or len(languages) != len(mentions)):
+            received = "no languages" if languages is None else f"{len(languages):,} languages"
+            raise EventformersError(
+                f"{received} for {len(mentions):,} mentions; accepted: one each, since the events are in "
+                f"pools by language: {', '.join(self._pools)}"
+            )
+        if number < 1:
+            raise EventformersError(f"the number of candidates is {number}; accepted: 1 or more")
+        events = np.full((len(mentions), number), -1, dtype=np.int64)
+        scores = np.full((len(mentions), number), -np.inf, dtype=np.float32)
+        recall: dict[str, float] = {}
+        without_pool: Counter[str] = Counter()
+        asked = _rows_by_language(None if self._one_pool else languages, len(mentions))
+        for language, rows in asked.items():
+            if language not in self._pools:
+                without_pool[language] = len(mentions[rows])
+                continue
+            found, measured = self._pools[language].search(mentions[rows], number)
+            width = found.positions.shape[1]
+            # Behind the last candidate stands -1, also where fewer were found than asked for.
+            of_pool = np.append(self._events[language], -1)
+            events[rows, :width], scores[rows, :width] = of_pool[found.positions], found.scores
+            if measured is not None:
+                recall[language] = measured
+        return Candidates(events, scores, dict(without_pool), recall)
+
+
+class CandidateIndex(PooledIndex):
+    """Vectors of events, in pools by language; `search` takes vectors of mentions, `(m, d)`.
+
+    Args:
+        event_ids: the event of each vector, `(n,)`; an event has one vector in each pool at most.
+        vectors: `(n, d)`; they are not copied where they are float32 and stand pool by pool.
+        languages: the language of each vector's description, `(n,)`; None puts all into one pool, which
+            serves mentions in any language.
+        kind: how to search: `exact`; `hnsw` or `ivf`, approximately by FAISS; `auto` is exact in pools of up
+            to `EXACT_UP_TO` events and an inverted file in larger ones.
+        block_mebibytes: size of a block of scores of an exact search.
+
+    Raises:
+        EventformersError: there is no event, not one id and language for each vector, an event stands twice
+            in a pool, or a vector is not finite.
+        UnknownNameError: an unknown kind of search.
+    """
+
+    def __init__(
+        self,
+        event_ids: Sequence[str],
+        vectors: Vectors,
+        languages: Sequence[str] | None = None,
+        *,
+        kind: SearchKind = "auto",
+        block_mebibytes: int = BLOCK_MEBIBYTES,
+    ) -> None:
+        if kind not in KINDS:
+            raise UnknownNameError("kind of search", kind, KINDS)
+        if vectors.ndim != 2 or len(vectors) != len(event_ids):
+            raise EventformersError(
+                f"vectors of shape {vectors.shape} for {len(event_ids):,} events; accepted: one vector each"
+            )
+        super().__init__(event_ids, languages, lambda rows: _VectorPool(vectors[rows], kind, block_mebibytes))
+
+
+class _VectorPool:
+    """The vectors of the events that are described in one language."""
+
+    def __init__(self, vectors: Vectors, kind: SearchKind, block_mebibytes: int) -> None:
+        self._exact = ExactSearch(vectors, block_mebibytes=block_mebibytes)
+        if kind == "auto":
+            kind = "exact" if len(vectors) <= EXACT_UP_TO else "ivf"
+        self._approximate = None if kind == "exact" else _BUILDERS[kind](self._exact.vectors)
+
+    def search(self, mentions: Vectors, number: int) -> tuple[Found, float | None]:
+        """What is found, and the recall of an approximate search."""
+        if self._approximate is None:
+            return self._exact.search(mentions, number), None
+        self._exact.check(mentions, number)
+        mentions = np.ascontiguousarray(mentions, dtype=np.float32)
+        number = min(number, len(self._exact.vectors))
+        found = Found(*self._approximate.search(mentions, number))
+        found.scores[found.positions < 0] = -np.inf
+        sample = np.unique(np.linspace(0, len(mentions) - 1, RECALL_MENTIONS).round().astype(np.int64))
+        exact = self._exact.search(mentions[sample], number).positions
+        kept = [
+            len(np.intersect1d(row, others))
+            for row, others in zip(found.positions[sample], exact, strict=True)
+        ]
+        return found, sum(kept) / exact.size
+
+
+def _rows_by_language(languages: Sequence[str] | None, number: int) -> dict[str, Rows]:
+    """The rows of each language, in the order of the languages; all of them under the empty text for None."""
+    if languages is None:
+        return {"": slice(number)}
+    names, inverse = np.unique(np.array(languages, dtype=object), return_inverse=True)
+    order = np.argsort(inverse, kind="stable")
+    parts = np.split(order, np.cumsum(np.bincount(inverse))[:-1])
+    return {str(name): _together(rows) for name, rows in zip(names, parts, strict=True)}
+
+
+def _together(rows: Positions) -> Rows:
+    """Rows that stand one behind the other as a slice, which copies nothing."""
+    first, last = int(rows[0]), int(rows[-1])
+    return slice(first, last + 1) if last - first + 1 == len(rows) else rows
+
+
+def _check_distinct(event_ids: Sequence[str], events: Positions, language: str) -> None:
+    distinct, counts = np.unique(events, return_counts=True)
+    repeated = distinct[counts > 1]
+    if len(repeated):
+        where = f" in {language!r}" if language else ""
+        raise EventformersError(
+            f"{len(repeated):,} events stand several times among the candidates{where}, the first "
+            f"{shown(event_ids[repeated[0]])}; accepted: each event once"
+        )
+
+
+def _build_hnsw(vectors: Vectors) -> faiss.Index:
+    index = faiss.IndexHNSWFlat(vectors.shape[1], HNSW_LINKS, faiss.METRIC_INNER_PRODUCT)
+    index.hnsw.efConstruction, index.hnsw.efSearch = HNSW_BUILD_DEPTH, HNSW_SEARCH_DEPTH
+    index.add(vectors)
+    return index
+
+
+def _build_ivf(vectors: Vectors) -> faiss.Index:
+    number, dimension = vectors.shape
+    lists = max(1, int(min(IVF_LISTS * number**0.5, number)))
+    index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dimension), dimension, lists, faiss.METRIC_INNER_PRODUCT)
+    index.train(vectors)
+    index.add(vectors)
+    index.nprobe = max(1, round(IVF_PROBED * lists))
+    return index
+
+
+_BUILDERS: dict[str, Callable[[Vectors], faiss.Index]] = {"hnsw": _build_hnsw, "ivf": _build_ivf}

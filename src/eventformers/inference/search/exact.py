@@ -1,0 +1,313 @@
+"""Exact search for the largest dot products, in blocks, several times faster than a full sort.
+
+A product in low precision goes first and tells which candidates can be among the best at all: the error of a
+product has a bound, and whoever stays below the k-th best by more than twice that bound is out. The few that
+are left are scored in double precision. The result is that of a full sort of double-precision scores; it
+depends neither on the size of the blocks nor on the precision that went first.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from eventformers.errors import EventformersError
+from eventformers.inference.encode import Positions, Vectors
+from eventformers.inference.search.ranking import full_single_precision
+
+BLOCK_MEBIBYTES = 16
+"""Size of a block of low-precision scores: it stays in a large cache, and its product is a fast one."""
+
+LARGEST = 1e15
+"""Entries of a vector may be so large."""
+
+_BLOCK_VECTORS = 16_384
+"""Vectors of a block of scores, so that a product is large enough to be fast."""
+_BLOCK_QUERIES = 8_192
+"""Queries for which a block of vectors is brought into low precision once."""
+_GROUP = 8
+"""Scores that are first looked at by their largest alone."""
+_GROUPS = 4
+"""Groups of which the largest scores are taken together to find a first limit."""
+_PAIRS = 256
+"""Pairs that are scored in double precision at a time: their vectors stay in the cache."""
+_GROUPS_AT_ONCE = 65_536
+"""Groups whose scores are looked at one by one at a time."""
+_MANY, _TIMES = 1 / 64, 8
+"""Bfloat16 tells too little apart, and single precision takes over, where more than this share of the scores
+of a block and so many times the number looked for could be among the best."""
+
+
+class Found(NamedTuple):
+    """The vectors of largest dot product with each query, best first.
+
+    Attributes:
+        scores: the dot products in double precision, rounded to single, `(queries, k)`.
+        positions: the positions of the vectors; of equal scores the lower position first, `(queries, k)`.
+    """
+
+    scores: Vectors
+    positions: Positions
+
+
+class ExactSearch:
+    """Vectors, and for each query those whose dot product with it is largest.
+
+    Args:
+        vectors: `(n, d)`, float32; they are not copied.
+        block_mebibytes: size of a block of scores, which bounds the memory beside the vectors.
+
+    Raises:
+        EventformersError: there is no vector, one is not finite or too long, or the block size is no positive
+            number.
+    """
+
+    def __init__(self, vectors: Vectors, *, block_mebibytes: int = BLOCK_MEBIBYTES) -> None:
+        if block_mebibytes < 1:
+            raise EventformersError(f"block_mebibytes is {block_mebibytes}; accepted: 1 or more")
+        if vectors.ndim != 2 or not vectors.size:
+            raise EventformersError(f"vectors of shape {vectors.shape}; accepted: (n, d), at least one")
+        self.vectors = np.ascontiguousarray(vectors, dtype=np.float32)
+        self.block_mebibytes = block_mebibytes
+        # Without their mean, which adds the same to all scores of a query, vectors are shorter and the bound
+        # is tighter: those of an untrained encoder nearly all point one way.
+        mean = np.zeros(vectors.shape[1])
+        for block in self._blocks():
+            _check_size(self.vectors[block], "vectors")
+            mean += self.vectors[block].sum(axis=0, dtype=np.float64)
+        self._mean = torch.from_numpy((mean / len(vectors)).astype(np.float32))
+        self._bounds: dict[tuple[torch.dtype, int], _Bounds] = {}
+
+    def search(self, queries: Vectors, number: int) -> Found:
+        """The vectors of largest dot product with each query.
+
+        Args:
+            queries: `(m, d)`, float32.
+            number: how many; fewer where there are not so many.
+
+        Raises:
+            EventformersError: queries of another dimension, one not finite or too long, or a number below 1.
+        """
+        self.check(queries, number)
+        queries = np.ascontiguousarray(queries, dtype=np.float32)
+        number = min(number, len(self.vectors))
+        scores = np.full((len(queries), number), -np.inf, dtype=np.float32)
+        positions = np.full((len(queries), number), -1, dtype=np.int64)
+        precision = low_precision()
+        with torch.inference_mode(), full_single_precision():
+            for start in range(0, len(queries), _BLOCK_QUERIES):
+                rows = slice(start, min(start + _BLOCK_QUERIES, len(queries)))
+                best = Found(scores[rows], positions[rows])
+                if not self._search_block(queries[rows], best, precision):
+                    precision = torch.float32
+                    scores[rows], positions[rows] = -np.inf, -1
+                    self._search_block(queries[rows], best, precision)
+        return Found(scores, positions)
+
+    def check(self, queries: Vectors, number: int) -> None:
+        """Refuse what cannot be searched for.
+
+        Raises:
+            EventformersError: queries of another dimension, one not finite or too long, or a number below 1.
+        """
+        if queries.ndim != 2 or queries.shape[1] != self.vectors.shape[1]:
+            raise EventformersError(
+                f"queries of shape {queries.shape}; accepted: (m, {self.vectors.shape[1]})"
+            )
+        if number < 1:
+            raise EventformersError(f"the number to find is {number}; accepted: 1 or more")
+        _check_size(queries, "queries")
+
+    def _blocks(self) -> Iterator[slice]:
+        for start in range(0, len(self.vectors), _BLOCK_VECTORS):
+            yield slice(start, min(start + _BLOCK_VECTORS, len(self.vectors)))
+
+    def _search_block(self, queries: Vectors, best: Found, precision: torch.dtype) -> bool:
+        """Search for some queries, into `best`; False where the precision tells too little apart."""
+        number = best.scores.shape[1]
+        exact = torch.from_numpy(queries)
+        low = exact.to(precision)
+        sides = _Queries(
+            low=low,
+            length=_lengths(exact),
+            low_length=_lengths(low),
+            error=_lengths(low.float() - exact),
+            shift=exact.double() @ self._mean.double(),
+        )
+        for block in self._blocks():
+            vectors, group = self._lowered(block, number, precision)
+            bounds = self._block_bounds(block, vectors, precision)
+            size = len(vectors)
+            rows_at_once = max(1, self.block_mebibytes * 2**20 // (size * vectors.itemsize))
+            scores = torch.empty((min(rows_at_once, len(queries)), size), dtype=precision)
+            for start in range(0, len(queries), rows_at_once):
+                rows = slice(start, min(start + rows_at_once, len(queries)))
+                of_rows = Found(best.scores[rows], best.positions[rows])
+                products = torch.mm(sides.low[rows], vectors.T, out=scores[: rows.stop - rows.start])
+                products[:, block.stop - block.start :] = -torch.inf
+                grouped = products.view(len(products), group, -1)
+                largest = grouped.amax(dim=1)
+                limits = _limits(largest, of_rows, sides, rows, bounds, precision)
+                hits = 0
+                for found_rows, found in _at_least(grouped, largest, limits):
+                    hits += len(found)
+                    if precision != torch.float32 and hits > len(products) * (_TIMES * number + size * _MANY):
+                        return False
+                    inside = found < block.stop - block.start
+                    found_rows, found = found_rows[inside], found[inside] + block.start
+                    _keep_best(of_rows, found_rows, found, self._score(queries[rows], found_rows, found))
+        return True
+
+    def _lowered(self, block: slice, number: int, precision: torch.dtype) -> tuple[torch.Tensor, int]:
+        """Vectors of a block without the mean, filled up to whole groups with zeros, and a group's size."""
+        vectors = torch.from_numpy(self.vectors[block])
+        group = max(1, min(_GROUP, len(vectors) // (4 * _GROUPS * number)))
+        whole = group * _GROUPS
+        lowered = torch.zeros((-(-len(vectors) // whole) * whole, vectors.shape[1]), dtype=precision)
+        lowered[: len(vectors)] = vectors - self._mean
+        return lowered, group
+
+    def _block_bounds(self, block: slice, lowered: torch.Tensor, precision: torch.dtype) -> _Bounds:
+        """The largest length of the block's vectors, and how far low precision moves one at most."""
+        key = (precision, block.start)
+        if key not in self._bounds:
+            exact = torch.from_numpy(self.vectors[block]) - self._mean
+            moved = lowered[: len(exact)].float() - exact
+            self._bounds[key] = _Bounds(
+                length=float(_lengths(exact).max()),
+                low_length=float(_lengths(lowered).max()),
+                error=float(_lengths(moved).max()),
+                mean=float(_lengths(self._mean[None])),
+            )
+        return self._bounds[key]
+
+    def _score(self, queries: Vectors, rows: Positions, positions: Positions) -> Vectors:
+        """Dot products of pairs in double precision, rounded to single, `(pairs,)`."""
+        scores = np.empty(len(rows), dtype=np.float32)
+        for start in range(0, len(rows), _PAIRS):
+            pairs = slice(start, start + _PAIRS)
+            scores[pairs] = np.einsum(
+                "nd,nd->n",
+                queries[rows[pairs]].astype(np.float64),
+                self.vectors[positions[pairs]].astype(np.float64),
+            )
+        return scores
+
+
+class _Queries(NamedTuple):
+    """Queries in low precision, their lengths, how far it moved them, and their products with the mean."""
+
+    low: torch.Tensor
+    length: torch.Tensor
+    low_length: torch.Tensor
+    error: torch.Tensor
+    shift: torch.Tensor
+
+
+class _Bounds(NamedTuple):
+    length: float
+    low_length: float
+    error: float
+    mean: float
+
+
+@functools.cache
+def low_precision() -> torch.dtype:
+    """The precision whose products are fastest on this processor, by a trial: bfloat16 or float32.
+
+    Processors without instructions for bfloat16 compute its products slower than those in single precision.
+    """
+    seconds = {}
+    for precision in (torch.float32, torch.bfloat16):
+        left, right = torch.ones((512, 256), dtype=precision), torch.ones((4_096, 256), dtype=precision)
+        taken = []
+        for _ in range(4):
+            started = time.perf_counter()
+            left @ right.T
+            taken.append(time.perf_counter() - started)
+        seconds[precision] = min(taken)
+    return min(seconds, key=lambda precision: seconds[precision])
+
+
+def _check_size(vectors: Vectors, name: str) -> None:
+    """Refuse vectors whose products could leave the range of single precision."""
+    if vectors.size and not np.abs(vectors).max() <= LARGEST:
+        wrong = int(np.sum(~(np.abs(vectors) <= LARGEST).all(axis=1)))
+        raise EventformersError(
+            f"{wrong} {name} have an entry that is NaN, infinite or beyond {LARGEST:.0e}; accepted: finite "
+            "entries below that"
+        )
+
+
+def _lengths(vectors: torch.Tensor) -> torch.Tensor:
+    """Lengths of vectors in double precision, `(n,)`: single has no room for the squares of small entries."""
+    return torch.cat([torch.linalg.vector_norm(part.double(), dim=1) for part in vectors.split(1_024)])
+
+
+def _limits(
+    largest: torch.Tensor,
+    best: Found,
+    queries: _Queries,
+    rows: slice,
+    bounds: _Bounds,
+    precision: torch.dtype,
+) -> torch.Tensor:
+    """Low-precision scores below which no vector of a block is among the best of a query, `(rows,)`.
+
+    |x·y - x̃·ỹ| ≤ |x - x̃||y| + |x̃||y - ỹ|, and in any order of summation a product in single precision is off
+    by at most d 2⁻²³ |x̃||ỹ|, and by what is too small for its range. The last term covers the rounding of the
+    scores that are compared, and of the vectors without their mean.
+    """
+    dimension = queries.low.shape[1]
+    length, low_length = queries.length[rows], queries.low_length[rows]
+    error = (
+        queries.error[rows] * bounds.length
+        + low_length * bounds.error
+        + dimension * 2.0**-23 * low_length * bounds.low_length
+        + dimension * 2.0**-126 * (1 + length + bounds.length)
+        + 2.0**-21 * length * (bounds.length + bounds.mean)
+    )
+    worst = torch.from_numpy(best.scores[:, -1]).double()
+    limits = worst - queries.shift[rows] - error
+    unknown = torch.isinf(worst)
+    number = best.scores.shape[1]
+    several = largest.view(len(largest), _GROUPS, -1)
+    if unknown.any() and several.shape[2] >= number:
+        # The k-th largest of the groups' largest scores is no larger than the k-th largest score.
+        reached = several.amax(dim=1).float().topk(number, dim=1).values[:, -1].double()
+        rounding = reached.abs() * torch.finfo(precision).eps / 2
+        limits = torch.where(unknown, reached - rounding - 2 * error, limits)
+    # Rounding keeps the order: what reaches the limit reaches it rounded, too.
+    return limits.to(precision)
+
+
+def _at_least(
+    grouped: torch.Tensor, largest: torch.Tensor, limits: torch.Tensor
+) -> Iterator[tuple[Positions, Positions]]:
+    """Rows and columns of the scores, `(rows, group, groups)`, that reach their row's limit."""
+    groups = grouped.shape[2]
+    rows, of_group = torch.nonzero(largest >= limits[:, None], as_tuple=True)
+    for start in range(0, len(rows), _GROUPS_AT_ONCE):
+        some = slice(start, start + _GROUPS_AT_ONCE)
+        members = grouped[rows[some], :, of_group[some]] >= limits[rows[some], None]
+        pairs, member = torch.nonzero(members, as_tuple=True)
+        columns = of_group[some][pairs] + member * groups
+        yield rows[some][pairs].numpy(), columns.numpy()
+
+
+def _keep_best(best: Found, rows: Positions, positions: Positions, scores: Vectors) -> None:
+    """Put scored pairs among the best of their rows."""
+    number = best.scores.shape[1]
+    touched, row_of_pair = np.unique(rows, return_inverse=True)
+    row = np.concatenate((np.repeat(np.arange(len(touched)), number), row_of_pair))
+    score = np.concatenate((best.scores[touched].ravel(), scores))
+    position = np.concatenate((best.positions[touched].ravel(), positions))
+    order = np.lexsort((position, -score, row))
+    first = np.searchsorted(row[order], np.arange(len(touched)))
+    kept = order[first[:, None] + np.arange(number)]
+    best.scores[touched], best.positions[touched] = score[kept], position[kept]

@@ -1,0 +1,308 @@
+"""Filtered ranks: where the right alternative of a premise stands among all alternatives of a graph.
+
+Every alternative of the graph is a candidate, but for the other ones that are known to be right: those are
+left out of the list (Su et al., 2022, section 4; Bordes et al., 2013). Scores are made for a block of
+premises at a time, so that memory does not grow with the number of queries. Ranks are those of double
+precision; on a CPU single precision goes first, and double precision decides where it cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from eventformers.errors import EventformersError
+from eventformers.inference.encoding.unit_vectors import unit_vectors
+from eventformers.loading.models import find_device
+
+Positions: TypeAlias = NDArray[np.int64]
+Scorer: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
+"""Positions of premises, (B,), to the scores of every candidate, (B, C), higher is better.
+
+The result is a new tensor: its entries are overwritten.
+"""
+Rerank: TypeAlias = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+"""Positions of premises, (B,), and their scores, (B, C), to other scores of that shape; it may overwrite."""
+
+_Pairs: TypeAlias = tuple[Positions, Positions]
+"""Rows of a block and the alternatives that belong to them, (K,) each."""
+_Counter: TypeAlias = Callable[[slice, _Pairs, _Pairs], Positions]
+"""A block of premises, its golds and its known pairs to `_count_better`'s counts."""
+
+TIE_TOLERANCE = 1e-12
+"""Scores that differ by no more are equal.
+
+The rounding of a product of unit vectors in double precision stays far below, d · 2⁻⁵³ (4e-14 for d = 384),
+so equal vectors tie whatever the block, the device and the order of summation.
+"""
+
+BLOCK_MEBIBYTES = 128
+"""Size of a block of scores: enough premises for a fast product, and little beside the vectors."""
+
+_BYTES_PER_SCORE = 8
+_FEW = 16
+"""One in so many candidates is few: more are sooner compared all at once than gathered."""
+
+
+@dataclass(frozen=True)
+class RankingQueries:
+    """Rows to be ranked: a query is a premise with one alternative that is right, its gold.
+
+    Attributes:
+        premises: the distinct premises of the queries.
+        alternatives: the candidates: the distinct alternatives of all splits.
+        premise: position of each query's premise, (N,).
+        gold: position of each query's gold alternative, (N,).
+        known_premise: with `known_alternative` the distinct pairs known to be right from any split, (K,), in
+            the order of the premises; every gold is among them.
+        known_alternative: the alternatives of these pairs, (K,).
+    """
+
+    premises: list[str]
+    alternatives: list[str]
+    premise: Positions
+    gold: Positions
+    known_premise: Positions
+    known_alternative: Positions
+
+    @property
+    def removed(self) -> Positions:
+        """Number of candidates that are left out of each query's list, (N,)."""
+        known = np.bincount(self.known_premise, minlength=len(self.premises))
+        return known[self.premise] - 1
+
+
+@dataclass(frozen=True)
+class FilteredRanks:
+    """The rank of each query's gold alternative, from 1.
+
+    Attributes:
+        optimistic: where the gold stands before all that tie with it, (N,).
+        pessimistic: where it stands behind them, (N,).
+    """
+
+    optimistic: Positions
+    pessimistic: Positions
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """The mean rank of the tied places, (N,)."""
+        return (self.optimistic + self.pessimistic) / 2
+
+    @property
+    def tied(self) -> int:
+        """Number of queries whose gold ties with another candidate."""
+        return int(np.sum(self.optimistic != self.pessimistic))
+
+
+def ranking_queries(
+    scored: Iterable[tuple[str, str]], others: Iterable[tuple[str, str]] = ()
+) -> RankingQueries:
+    """The queries of a split, with candidates and known answers from all splits.
+
+    Args:
+        scored: premise and alternative of each row that is to be ranked.
+        others: premise and alternative of the rows of all other splits.
+
+    Raises:
+        EventformersError: no row is to be ranked.
+    """
+    premises: dict[str, int] = {}
+    alternatives: dict[str, int] = {}
+    rows = [
+        (premises.setdefault(premise, len(premises)), alternatives.setdefault(gold, len(alternatives)))
+        for premise, gold in scored
+    ]
+    if not rows:
+        raise EventformersError("there are no rows to rank; accepted: at least one premise and alternative")
+    elsewhere = (
+        (premises.get(premise, -1), alternatives.setdefault(alternative, len(alternatives)))
+        for premise, alternative in others
+    )
+    # A dictionary keeps each pair once; a premise that is not asked for has no answers to leave out.
+    known = {pair: None for pair in chain(rows, elsewhere) if pair[0] >= 0}
+    pairs = np.asarray(sorted(known), dtype=np.int64)
+    queries = np.asarray(rows, dtype=np.int64)
+    return RankingQueries(
+        premises=list(premises),
+        alternatives=list(alternatives),
+        premise=queries[:, 0],
+        gold=queries[:, 1],
+        known_premise=pairs[:, 0],
+        known_alternative=pairs[:, 1],
+    )
+
+
+def rank_by_cosine(
+    premise_vectors: NDArray[np.floating],
+    alternative_vectors: NDArray[np.floating],
+    queries: RankingQueries,
+    *,
+    block_mebibytes: int = BLOCK_MEBIBYTES,
+    device: str | torch.device | None = None,
+    rerank: Rerank | None = None,
+) -> FilteredRanks:
+    """Filtered ranks by the cosine of premise and alternative, as double precision has it.
+
+    Args:
+        premise_vectors: one vector for each of the queries' premises, (P, d); they need not be normalised.
+        alternative_vectors: one vector for each candidate, (C, d).
+        queries: what is to be ranked.
+        block_mebibytes: size of a block of scores; the vectors in single and double precision come on top.
+        device: where the cosines are computed; None takes an accelerator that has double precision.
+        rerank: makes other scores of a block of cosines before they are ranked.
+
+    Raises:
+        EventformersError: a vector is NaN, infinite or zero, the block size is no positive number, the device
+            is not there, or `rerank` gave NaN or another shape.
+    """
+    chosen = find_device(device)
+    if device is None and chosen.type == "mps":
+        chosen = torch.device("cpu")
+    premises = torch.from_numpy(unit_vectors(premise_vectors, queries.premises))
+    alternatives = torch.from_numpy(unit_vectors(alternative_vectors, queries.alternatives))
+    if chosen.type == "cpu" and rerank is None:
+        return _in_blocks(_SingleFirst(premises, alternatives), queries, block_mebibytes)
+    premises, alternatives = premises.to(chosen), alternatives.to(chosen)
+
+    def score(rows: torch.Tensor) -> torch.Tensor:
+        cosines = premises[rows] @ alternatives.T
+        return cosines if rerank is None else rerank(rows, cosines)
+
+    return filtered_ranks(score, queries, block_mebibytes=block_mebibytes, device=chosen)
+
+
+def filtered_ranks(
+    score: Scorer,
+    queries: RankingQueries,
+    *,
+    block_mebibytes: int = BLOCK_MEBIBYTES,
+    device: str | torch.device = "cpu",
+) -> FilteredRanks:
+    """Filtered ranks by any scores; each premise is scored once, however many golds it has.
+
+    Args:
+        score: the scores of all candidates for a block of premises.
+        queries: what is to be ranked.
+        block_mebibytes: size of a block of scores in double precision.
+        device: where the positions that `score` gets lie.
+
+    Raises:
+        EventformersError: the block size is no positive number, scores are NaN or of a wrong shape, or the
+            score of a gold alternative is infinite.
+    """
+
+    def count(block: slice, asked: _Pairs, known: _Pairs) -> Positions:
+        scores = score(torch.arange(block.start, block.stop, device=device))
+        _check_scores(scores, (block.stop - block.start, len(queries.alternatives)))
+        return _count_better(scores, asked, known)
+
+    return _in_blocks(count, queries, block_mebibytes)
+
+
+def _in_blocks(count: _Counter, queries: RankingQueries, block_mebibytes: int) -> FilteredRanks:
+    """The ranks of all queries, from counts for a block of premises at a time."""
+    if block_mebibytes < 1:
+        raise EventformersError(f"block_mebibytes is {block_mebibytes}; accepted: 1 or more")
+    num_premises = len(queries.premises)
+    block_rows = max(1, block_mebibytes * 2**20 // (_BYTES_PER_SCORE * len(queries.alternatives)))
+    order = np.argsort(queries.premise, kind="stable")
+    premise, gold = queries.premise[order], queries.gold[order]
+    counts = np.empty((2, len(order)), dtype=np.int64)
+    for start in range(0, num_premises, block_rows):
+        block = slice(start, min(start + block_rows, num_premises))
+        ends = (block.start, block.stop)
+        asked = slice(*np.searchsorted(premise, ends))
+        known = slice(*np.searchsorted(queries.known_premise, ends))
+        counts[:, asked] = count(
+            block,
+            (premise[asked] - start, gold[asked]),
+            (queries.known_premise[known] - start, queries.known_alternative[known]),
+        )
+    ranks = np.empty_like(counts)
+    ranks[:, order] = 1 + counts
+    return FilteredRanks(optimistic=ranks[0], pessimistic=ranks[1])
+
+
+class _SingleFirst:
+    """Counts by products in single precision, and in double precision where their rounding could decide.
+
+    Args:
+        premises: unit vectors in double precision, (P, d).
+        alternatives: unit vectors in double precision, (C, d).
+    """
+
+    def __init__(self, premises: torch.Tensor, alternatives: torch.Tensor) -> None:
+        self._premises, self._alternatives = premises.numpy(), alternatives.numpy()
+        self._single_premises, self._single_alternatives = premises.float(), alternatives.float()
+        # A product of unit vectors, rounded to single precision before, is at most (d + 2) 2⁻²⁴ off, in
+        # whatever order it is summed; two such products are compared.
+        self._margin = np.float32(2 * (alternatives.shape[1] + 4) * 2.0**-24)
+
+    def __call__(self, block: slice, asked: _Pairs, known: _Pairs) -> Positions:
+        with full_single_precision():
+            scores = (self._single_premises[block] @ self._single_alternatives.T).numpy()
+        golds = scores[asked]
+        scores[known] = -np.inf
+        counts = np.empty((2, len(golds)), dtype=np.int64)
+        for query, (row, gold) in enumerate(zip(*asked, strict=True)):
+            premise = self._premises[block.start + row]
+            above = np.count_nonzero(scores[row] > golds[query] + self._margin)
+            near = np.flatnonzero(np.abs(scores[row] - golds[query]) <= self._margin)
+            exact = self._cosines(near, premise)
+            exact_gold = self._alternatives[gold] @ premise
+            counts[0, query] = above + np.count_nonzero(exact > exact_gold + TIE_TOLERANCE)
+            counts[1, query] = above + np.count_nonzero(exact >= exact_gold - TIE_TOLERANCE)
+        return counts
+
+    def _cosines(self, positions: Positions, premise: NDArray[np.float64]) -> NDArray[np.float64]:
+        if len(positions) * _FEW > len(self._alternatives):
+            return (self._alternatives @ premise)[positions]
+        return self._alternatives[positions] @ premise
+
+
+@contextmanager
+def full_single_precision() -> Iterator[None]:
+    """Products in single precision whatever the process allows, so that their rounding keeps its bound."""
+    allowed = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(allowed)
+
+
+def _count_better(scores: torch.Tensor, asked: _Pairs, known: _Pairs) -> Positions:
+    """Candidates above each gold, and those above or level with it, without the known ones, (2, queries)."""
+    rows, gold = (torch.from_numpy(part).to(scores.device) for part in asked)
+    gold_scores = scores[rows, gold]
+    if not torch.isfinite(gold_scores).all():
+        raise EventformersError("the score of a right alternative is infinite; accepted: a finite number")
+    known_rows, known_columns = (torch.from_numpy(part).to(scores.device) for part in known)
+    scores[known_rows, known_columns] = -torch.inf
+    above = torch.empty((2, len(rows)), dtype=torch.int64, device=scores.device)
+    limits = torch.stack((gold_scores + TIE_TOLERANCE, gold_scores - TIE_TOLERANCE))
+    # Row by row: the comparisons of a whole block would be one more block.
+    for query, row in enumerate(asked[0].tolist()):
+        above[0, query] = torch.count_nonzero(scores[row] > limits[0, query])
+        above[1, query] = torch.count_nonzero(scores[row] >= limits[1, query])
+    return above.cpu().numpy()
+
+
+def _check_scores(scores: torch.Tensor, shape: tuple[int, int]) -> None:
+    if tuple(scores.shape) != shape:
+        raise EventformersError(f"the scores have shape {tuple(scores.shape)}; accepted: {shape}")
+    # The largest value of a row is NaN where any is.
+    wrong = int(torch.isnan(scores.amax(dim=1)).sum())
+    if wrong:
+        raise EventformersError(
+            f"the scores of {wrong} of {shape[0]} premises hold NaN; accepted: numbers, -inf for a candidate "
+            "that is out of the question"
+        )

@@ -1,0 +1,334 @@
+"""Reading what a leaderboard compares: result files of run folders, and what model repositories tell."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from huggingface_hub import EvalResult, EvalResultEntry, parse_eval_result_entries
+from huggingface_hub.repocard_data import model_index_to_eval_results
+
+from eventformers.datasets_scripts.dataset_card import read_front_matter
+from eventformers.datasets_scripts.raw_files import parse_yaml
+from eventformers.errors import DataFormatError, EventformersError, shown
+from eventformers.evaluation.results import NO_START, TaskResult, read_notes, read_result
+from eventformers.evaluation.tasks import TASKS
+
+logger = logging.getLogger(__name__)
+
+CARD = "README.md"
+ENTRIES = ".eval_results/*.yaml"
+UNKNOWN_DATA = "unknown"
+"""The name of data that a result tells nothing of."""
+
+DATA_DIGITS = 12
+"""Digits of a fingerprint or a revision that are shown and compared."""
+
+
+@dataclass(frozen=True)
+class BaselineScore:
+    """The score of the encoder that a model started from, untrained, on the model's rows.
+
+    Attributes:
+        model: its name.
+        revision: its revision; None where only notes tell of it.
+        value: its main score; None where the metric is not defined.
+        reading: pooling and order of an event's roles, as far as they are told.
+    """
+
+    model: str
+    revision: str | None
+    value: float | None
+    reading: str = ""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One main score of one model, with what a leaderboard tells of it. What a source leaves out is None.
+
+    Attributes:
+        task: a name in `TASKS`.
+        split: the split that was scored.
+        metric: the key of the metric's scores.
+        model: Hub id, or the name of the model's folder.
+        value: the score; None where the metric is not defined.
+        source: the file or repository that tells it.
+        revision: the model's revision.
+        variant: what was chosen against the model's own settings, without the split.
+        rows: number of rows scored.
+        origin: `samples`, `local` or `hub`.
+        fingerprint: of the rows, at least its first `DATA_DIGITS` digits.
+        dataset_revision: the commit of the dataset on the Hub.
+        seed: the seed of the run.
+        baseline: the untrained encoder's score.
+        is_baseline: whether the model is a baseline itself, not a model that was trained here.
+        parameters: number of the model's parameters.
+        texts: distinct texts that were encoded in `seconds`.
+        seconds: time for encoding and comparing.
+        device: where.
+        card: address or path of the model's card.
+        created: date and time, ISO 8601; empty where untold.
+    """
+
+    task: str
+    split: str
+    metric: str
+    model: str
+    value: float | None
+    source: str
+    revision: str | None = None
+    variant: str = ""
+    rows: int | None = None
+    origin: str | None = None
+    fingerprint: str | None = None
+    dataset_revision: str | None = None
+    seed: int | None = None
+    baseline: BaselineScore | None = None
+    is_baseline: bool = False
+    parameters: int | None = None
+    texts: int | None = None
+    seconds: float | None = None
+    device: str | None = None
+    card: str | None = None
+    created: str = ""
+
+    @property
+    def data(self) -> str:
+        """A short name of the data: their fingerprint, or else their revision."""
+        if self.fingerprint is not None:
+            return self.fingerprint[:DATA_DIGITS]
+        if self.dataset_revision is not None:
+            return f"revision {self.dataset_revision[:DATA_DIGITS]}"
+        return UNKNOWN_DATA
+
+
+def read_folder(folder: str | Path) -> list[Measurement]:
+    """The measurements of a folder of run folders, of one of them, or of a copy of a model repository.
+
+    Result files are searched in every `results/` below the folder, hidden folders left out. Where there is
+    none, the folder's own `.eval_results` and the `model-index` of its card are read.
+
+    Args:
+        folder: the folder.
+
+    Raises:
+        DataFormatError: a file is no result, or one of another version.
+        EventformersError: there is no such folder, or no result in it.
+    """
+    folder = Path(folder).expanduser()
+    if not folder.is_dir():
+        raise EventformersError(f"{folder}: no such folder; accepted: a folder with results/")
+    files = list(_result_files(folder))
+    if files:
+        found = [from_result(read_result(path), path) for path in files]
+    else:
+        found = read_model_files(folder, folder.resolve().name, card=str(folder / CARD), source=str(folder))
+    if not found:
+        raise EventformersError(
+            f"{folder}: found no result; accepted: folders with results/MODEL/REVISION/TASK.json, as train "
+            "and evaluate -o write them, or a copy of a model repository with .eval_results or a model-index"
+        )
+    return found
+
+
+def from_result(result: TaskResult, path: Path) -> Measurement:
+    """What a result file tells.
+
+    Args:
+        result: its content.
+        path: the file, `results/MODEL/REVISION/TASK.json` in the folder of a run.
+    """
+    baseline = result.baseline
+    parts = [part for part in result.variant.split("-") if part != result.dataset.split]
+    seconds = result.timing.get("seconds")
+    # A task whose vectors were taken over tells nothing of the time to make them.
+    timed = bool(seconds) and not result.timing.get("shared_texts")
+    texts = result.timing.get("distinct_texts", result.timing.get("distinct_events"))
+    device = result.settings.get("device")
+    return Measurement(
+        task=result.task,
+        split=result.dataset.split,
+        metric=result.main_score,
+        model=result.model,
+        value=result.main_value,
+        source=str(path),
+        revision=result.model_revision,
+        variant="-".join(parts),
+        rows=result.dataset.rows,
+        origin=result.dataset.origin,
+        fingerprint=result.dataset.fingerprint,
+        dataset_revision=result.dataset.revision,
+        seed=result.seed,
+        baseline=None
+        if baseline is None
+        else BaselineScore(
+            baseline.model, baseline.model_revision, baseline.main_value, _reading(baseline.settings)
+        ),
+        is_baseline=result.baseline_missing == NO_START or (baseline is None and result.seed is None),
+        parameters=result.parameters,
+        texts=int(texts) if timed and texts else None,
+        seconds=float(seconds) if timed and texts and seconds else None,
+        device=str(device) if timed and device else None,
+        card=_run_card(path),
+        created=result.created,
+    )
+
+
+def read_model_files(
+    folder: Path,
+    model: str,
+    *,
+    revision: str | None = None,
+    card: str | None = None,
+    parameters: int | None = None,
+    source: str,
+) -> list[Measurement]:
+    """What a model repository tells: its `.eval_results`, and for other tasks the `model-index` of its card.
+
+    Results of benchmarks that are no task here are left out, and told of.
+
+    Args:
+        folder: the repository, or a copy of these files.
+        model: the model's name.
+        revision: the commit.
+        card: address or path of the card.
+        parameters: number of the model's parameters, where known.
+        source: what errors and warnings call the repository.
+
+    Raises:
+        DataFormatError: a file is not of the Hub's format.
+        EventformersError: a file cannot be read.
+    """
+    known: dict[str, Any] = {
+        "model": model,
+        "revision": revision,
+        "card": card,
+        "parameters": parameters,
+        "source": source,
+    }
+    found: list[Measurement] = []
+    others: list[str] = []
+    for path in sorted(folder.glob(ENTRIES)):
+        for entry in _entries(path):
+            measured = _from_entry(entry, path, known)
+            if measured is None:
+                others.append(f"{entry.dataset_id} {entry.task_id}")
+            else:
+                found.append(measured)
+    told = {(one.task, one.split) for one in found}
+    for result in _model_index(folder / CARD):
+        if result.task_name not in TASKS:
+            others.append(str(result.task_name or result.dataset_name))
+        elif (result.task_name, _split(result.task_name, result.dataset_split)) not in told:
+            found.append(_from_index(result, folder / CARD, known))
+    if others:
+        logger.warning("%s: left out, of no task known here: %s", source, ", ".join(sorted(set(others))))
+    return found
+
+
+def _result_files(folder: Path) -> Iterator[Path]:
+    """The files of results below a folder, in the order of their paths."""
+    if folder.name == "results":
+        yield from _results_in(folder)
+    for place, names, _ in os.walk(folder):
+        names[:] = sorted(name for name in names if not name.startswith("."))
+        if "results" in names:
+            yield from _results_in(Path(place) / "results")
+
+
+def _results_in(results: Path) -> Iterator[Path]:
+    for path in sorted(results.glob("*/*/*.json")):
+        if path.stem in TASKS:
+            yield path
+        elif not path.parent.name.startswith("checkpoint-") and not path.parent.parent.name.startswith("."):
+            logger.warning("%s: left out, of no task known here", path)
+
+
+def _run_card(path: Path) -> str | None:
+    """The card of the model whose folder holds a result; None where the folder is of no model."""
+    folder = path.parents[3]
+    card = folder / CARD
+    return str(card) if card.is_file() and (folder / "config.json").is_file() else None
+
+
+def _reading(settings: Mapping[str, object]) -> str:
+    told = (settings.get("pooling"), settings.get("event_order"))
+    return ", ".join(str(name).replace("_", " ") for name in told if name)
+
+
+def _entries(path: Path) -> list[EvalResultEntry]:
+    accepted = "a list of entries with dataset (id and task_id) and value, as the Hub has them"
+    try:
+        return parse_eval_result_entries(parse_yaml(path.read_bytes(), path, accepted))
+    except OSError as error:
+        raise EventformersError(f"cannot read {path}: {error.strerror}") from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        found = f"{type(error).__name__}: {error}"
+        raise DataFormatError(path, None, found, accepted) from error
+
+
+def _from_entry(entry: EvalResultEntry, path: Path, known: Mapping[str, Any]) -> Measurement | None:
+    """What an entry tells; None where it is of no task known here."""
+    noted = read_notes(entry.notes)
+    task = noted.task if noted else entry.task_id
+    if task not in TASKS:
+        return None
+    told: dict[str, Any] = {"metric": TASKS[task].main_score, "split": _split(task, None)}
+    if noted is not None:
+        told = {
+            "metric": noted.main_score,
+            "split": _split(task, noted.split),
+            "rows": noted.rows,
+            "origin": noted.origin or "hub",
+            "fingerprint": noted.fingerprint,
+            "seed": noted.seed,
+            "baseline": BaselineScore(noted.baseline[0], None, noted.baseline[1]) if noted.baseline else None,
+        }
+    return Measurement(
+        task=task,
+        value=_number(entry.value, path),
+        dataset_revision=entry.dataset_revision,
+        created=str(entry.date or ""),
+        **told,
+        **known,
+    )
+
+
+def _model_index(card: Path) -> list[EvalResult]:
+    index = read_front_matter(card).get("model-index")
+    if not index:
+        return []
+    try:
+        return model_index_to_eval_results(cast("list[dict[str, Any]]", index))[1]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        found = f"a model-index with {type(error).__name__}: {error}"
+        raise DataFormatError(card, None, found, "a model-index as the Hub has it") from error
+
+
+def _from_index(result: EvalResult, path: Path, known: Mapping[str, Any]) -> Measurement:
+    task = str(result.task_name)
+    return Measurement(
+        task=task,
+        split=_split(task, result.dataset_split),
+        metric=result.metric_type,
+        value=_number(result.metric_value, path),
+        dataset_revision=result.dataset_revision,
+        **known,
+    )
+
+
+def _split(task: str, told: str | None) -> str:
+    """The split that is told, or else the task's usual one."""
+    return told or TASKS[task].splits[0]
+
+
+def _number(value: object, path: Path) -> float | None:
+    """A score; None for NaN and infinity."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise DataFormatError(path, None, f"the value {shown(value)}", "a number")
+    return float(value) if math.isfinite(value) else None

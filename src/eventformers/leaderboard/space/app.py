@@ -1,0 +1,28 @@
+"""The Space of a leaderboard.
+
+It shows the result files in `results/` beside this file, and what the model repositories tell that the
+variable LEADERBOARD_REPOSITORIES names, separated by spaces.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eventformers.leaderboard.app import leaderboard_app
+from eventformers.leaderboard.board import leaderboard
+
+if TYPE_CHECKING:
+    import gradio
+
+
+def space_app() -> gradio.Blocks:
+    """The app of this Space."""
+    results = Path(__file__).parent / "results"
+    repositories = os.environ.get("LEADERBOARD_REPOSITORIES", "").split()
+    return leaderboard_app(leaderboard([results] if results.is_dir() else [], repositories=repositories))
+
+
+if __name__ == "__main__":
+    space_app().launch()

@@ -1,0 +1,196 @@
+"""A leaderboard as text: the words of its cells, Markdown, and JSON."""
+
+from __future__ import annotations
+
+import json
+
+from eventformers.evaluation.tasks.protocols import JsonValue
+from eventformers.leaderboard.board import KINDS, Board, Cell, Kind, Leaderboard, Row, ScoreColumn
+from eventformers.model_cards.markdown import cell as escaped
+from eventformers.model_cards.markdown import table
+from eventformers.model_cards.scores import CORRELATIONS, score_text
+
+HEADINGS: dict[Kind, str] = {
+    "model": "Models",
+    "baseline": "Baselines and untrained encoders",
+    "published": "Published scores, on the data of their papers",
+}
+FORMAT = 1
+"""The version of the JSON's shape."""
+
+
+def cell_text(cell: Cell | None, row: Row, column: ScoreColumn) -> str:
+    """A score with its spread, and what differs from the rest of its row; empty where there is none.
+
+    Args:
+        cell: the score.
+        row: its row, whose number of runs is told elsewhere.
+        column: its column.
+    """
+    if cell is None:
+        return ""
+    is_published = row.kind == "published"
+    told = score_text(cell.value, column.metric, published=is_published)
+    if cell.spread is not None:
+        told += f" ± {spread_text(cell.spread, column.metric)}"
+    remarks = []
+    if cell.undefined and cell.value is not None:
+        remarks.append(f"{cell.undefined} not defined")
+    if not is_published and cell.count + cell.undefined != row.runs:
+        remarks.append(f"n = {cell.count + cell.undefined}")
+    return f"{told} ({', '.join(remarks)})" if remarks else told
+
+
+def spread_text(spread: float, metric: str) -> str:
+    """A standard deviation with the digits of its score."""
+    return f"{spread:.3f}" if metric in CORRELATIONS else f"{spread:.1f}"
+
+
+def column_facts(column: ScoreColumn) -> str:
+    """What a column was measured on, in a few words."""
+    rows = f"{column.rows:,} rows of {column.split}" if column.rows else column.split
+    return f"{rows}, samples" if column.origin == "samples" else rows
+
+
+def count_text(count: int | None) -> str:
+    """A number of parameters as people say it; empty where it is not known."""
+    if count is None:
+        return ""
+    for size, name in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
+        if count >= size:
+            return f"{count / size:.3g} {name}"
+    return str(count)
+
+
+def speed_text(row: Row) -> str:
+    """Texts in a second; empty where they are not recorded."""
+    return "" if row.texts_per_second is None else f"{row.texts_per_second:,.0f}"
+
+
+def rank_text(board: Board, row: Row) -> str:
+    """The place of a row in the column that its board is sorted by, or else in the first."""
+    cell = row.cells[board.sorted_by if isinstance(board.sorted_by, int) else 0]
+    return str(cell.rank) if cell and cell.rank else ""
+
+
+def markdown(leaderboard: Leaderboard) -> str:
+    """The leaderboard as Markdown: a section for each dataset, a table for each kind of rows."""
+    parts = ["# Leaderboard"]
+    for board in leaderboard.boards:
+        parts.append(f"## {escaped(board.title)}")
+        titles = [f"{escaped(column.title)}<br>{escaped(column_facts(column))}" for column in board.columns]
+        for kind in KINDS:
+            rows = [row for row in board.rows if row.kind == kind]
+            if not rows:
+                continue
+            parts.append(f"### {HEADINGS[kind]}")
+            if kind == "published":
+                body = [[escaped(row.model), *_cells(board, row)] for row in rows]
+                parts.append(table(["system", *titles], body))
+                continue
+            body = [
+                [
+                    *([rank_text(board, row)] if kind == "model" else []),
+                    _linked(row),
+                    escaped(row.variant),
+                    str(row.runs),
+                    *_cells(board, row),
+                    count_text(row.parameters),
+                    speed_text(row),
+                ]
+                for row in rows
+            ]
+            ranks = ["rank"] if kind == "model" else []
+            parts.append(table([*ranks, "model", "variant", "runs", *titles, "parameters", "texts/s"], body))
+    parts += [f"Data: {_data_text(leaderboard)}."]
+    parts += [f"- {escaped(sentence)}" for sentence in leaderboard.left_out]
+    return "\n\n".join(parts) + "\n"
+
+
+def to_json(leaderboard: Leaderboard) -> str:
+    """The leaderboard as JSON; what is not known has no key."""
+    content = {
+        "format": FORMAT,
+        "boards": [_board(board) for board in leaderboard.boards],
+        "left_out": list(leaderboard.left_out),
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _cells(board: Board, row: Row) -> list[str]:
+    return [
+        escaped(cell_text(cell, row, column)) for cell, column in zip(row.cells, board.columns, strict=True)
+    ]
+
+
+def _linked(row: Row) -> str:
+    """The name, with a link where the card is on the Hub; a path leads nowhere from another place."""
+    name = escaped(row.model)
+    is_address = row.card is not None and row.card.startswith(("https://", "http://"))
+    return f"[{name}]({row.card})" if is_address else name
+
+
+def _data_text(leaderboard: Leaderboard) -> str:
+    return "; ".join(
+        f"{column.task} ({column.split}) {column.data}"
+        for board in leaderboard.boards
+        for column in board.columns
+    )
+
+
+def _board(board: Board) -> dict[str, JsonValue]:
+    return {
+        "dataset": board.dataset,
+        "title": board.title,
+        "columns": [
+            _known(
+                {
+                    "key": column.key,
+                    "task": column.task,
+                    "title": column.title,
+                    "split": column.split,
+                    "metric": column.metric,
+                    "data": column.data,
+                    "dataset_revision": column.dataset_revision,
+                    "origin": column.origin,
+                    "rows": column.rows,
+                }
+            )
+            for column in board.columns
+        ],
+        "rows": [_row(row, board) for row in board.rows],
+    }
+
+
+def _row(row: Row, board: Board) -> dict[str, JsonValue]:
+    scores: dict[str, JsonValue] = {
+        column.key: _known(
+            {
+                "value": cell.value,
+                "spread": cell.spread,
+                "runs": cell.count or None,
+                "not_defined": cell.undefined or None,
+                "rank": cell.rank,
+            }
+        )
+        for cell, column in zip(row.cells, board.columns, strict=True)
+        if cell is not None
+    }
+    return _known(
+        {
+            "kind": row.kind,
+            "model": row.model,
+            "variant": row.variant or None,
+            "seeds": list(row.seeds) or None,
+            "revisions": list(row.revisions) or None,
+            "scores": scores,
+            "parameters": row.parameters,
+            "texts_per_second": None if row.texts_per_second is None else round(row.texts_per_second, 2),
+            "device": row.device,
+            "card": row.card,
+        }
+    )
+
+
+def _known(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,1 @@
+"""Loading models, encoders and tokenizers, with checks of their files."""

@@ -1,0 +1,360 @@
+"""Loading a model of this suite, or a plain pretrained encoder, with its tokenizer."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from huggingface_hub import ResolvedRevision
+from huggingface_hub.errors import HfHubHTTPError, StrictDataclassError
+from safetensors import SafetensorError
+from torch import nn
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+from transformers.utils import resolve_revision
+
+from eventformers.datasets_scripts.events import EVENT_ORDERS
+from eventformers.datasets_scripts.hub_timeout import limit_requests
+from eventformers.errors import EventformersError, UnknownNameError, shown
+from eventformers.files import refuse_unfinished
+from eventformers.loading.encoders import resolve_encoder
+from eventformers.loading.model_files import (
+    CONFIG_FILE,
+    check_config,
+    check_folder,
+    check_weights,
+    read_object,
+    read_weight_files,
+)
+from eventformers.loading.tokenizers import load_tokenizer
+from eventformers.models.configuration_base import EventConfig
+from eventformers.models.event_tokens import longest_input
+from eventformers.models.modeling_swcc import SwccModel
+from eventformers.models.pooling import POOLINGS
+from eventformers.registration import CONFIGURATIONS
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+LONGEST_REASON = 400
+"""Characters of a library's message that are told at most: some list all that there is."""
+
+WRITTEN_BY_LIBRARIES = {
+    "auto_map",
+    "bos_token_id",
+    "custom_pipelines",
+    "eos_token_id",
+    "model_type",
+    "pad_token_id",
+    "use_cache",
+}
+"""Entries of a saved configuration beside its fields."""
+
+
+@dataclass(frozen=True)
+class LoadedEncoder:
+    """What a folder or a Hub repository holds.
+
+    Attributes:
+        model: in evaluation mode, on its device.
+        tokenizer: its tokenizer.
+        name: Hub id, or the folder's name.
+        revision: commit on the Hub, or digest of the folder's configuration and weights.
+        max_length: tokens of a text at most.
+    """
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    name: str
+    revision: str | None
+    max_length: int
+
+
+def load_model_and_tokenizer(
+    name_or_path: str | Path | None,
+    *,
+    pooling: str | None = None,
+    event_order: str | None = None,
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+) -> LoadedEncoder:
+    """Load any encoder; see `eventformers.inference.encode.load_encoder` for arguments and errors."""
+    if pooling is not None and pooling not in POOLINGS:
+        raise UnknownNameError("pooling", pooling, POOLINGS)
+    if event_order is not None and event_order not in EVENT_ORDERS:
+        raise UnknownNameError("event order", event_order, EVENT_ORDERS)
+    chosen_dtype = find_dtype(dtype)
+    chosen_device = find_device(device)
+    source = resolve_encoder(name_or_path)
+    folder = Path(source) if Path(source).is_dir() else None
+    given = {"pooling": pooling, "event_order": event_order}
+    chosen_fields = {name: value for name, value in given.items() if value is not None}
+    with faults_told(source):
+        config = load_config(source)
+        revision = model_revision(source)
+        tokenizer = load_tokenizer(source, config)
+        plain_settings = _SentenceTransformersSettings.read(source)
+        if isinstance(config, EventConfig):
+            model = _load_ours(source, chosen_fields)
+            plain_settings = _SentenceTransformersSettings()
+        else:
+            chosen_fields.setdefault("pooling", plain_settings.pooling or "mean")
+            model = start_from_encoder(SwccModel, source, **chosen_fields)
+    nn.Module.to(model, device=chosen_device, dtype=chosen_dtype)
+    model.eval()
+    return LoadedEncoder(
+        model=model,
+        tokenizer=tokenizer,
+        name=source if folder is None else folder_name(folder, name_or_path),
+        revision=revision,
+        max_length=longest_input(tokenizer, model.config.encoder_config, plain_settings.max_length),
+    )
+
+
+@contextmanager
+def faults_told(source: str) -> Iterator[None]:
+    """Tell in one line what is wrong with a model that is loaded: that it is not there, not whole or refused.
+
+    Args:
+        source: its folder or Hub id.
+
+    Raises:
+        EventformersError: it cannot be loaded.
+    """
+    limit_requests()
+    try:
+        yield
+    except EventformersError:
+        raise
+    except SafetensorError as error:
+        raise EventformersError(
+            f"cannot load {source}: a file of weights is cut or damaged ({first_sentence(error)}); accepted: "
+            "the file as it was saved; copy or download it again"
+        ) from error
+    except (OSError, ValueError, HfHubHTTPError, StrictDataclassError) as error:
+        raise EventformersError(f"cannot load {source}: {first_sentence(error)}") from error
+    except Exception as error:
+        if isinstance(error, RuntimeError) and "ignore_mismatched_sizes" in str(error):
+            raise EventformersError(
+                f"cannot load {source}: its weights are of other sizes than its config.json says; accepted: "
+                "both as they were saved together"
+            ) from error
+        # A library that builds a model of damaged files ends in errors of every kind.
+        raise EventformersError(
+            f"cannot load {source}: its {CONFIG_FILE} and weights make no model ({type(error).__name__}: "
+            f"{first_sentence(error)}); accepted: both as they were saved together"
+        ) from error
+
+
+def load_config(source: str, revision: str | None = None) -> PreTrainedConfig:
+    """A model's configuration, of which this release knows all; no code of a repository is run.
+
+    Args:
+        source: folder or Hub id.
+        revision: commit of a Hub id; None takes the newest.
+
+    Raises:
+        EventformersError: it is of a type, or one of ours has a field, that this release does not know.
+        OSError: there is none.
+        ValueError: it is no configuration.
+    """
+    refuse_unfinished(Path(source))
+    newer = "if a newer release of eventformers wrote it, update eventformers"
+    check_folder(source)
+    check_config(source, revision)
+    try:
+        config = AutoConfig.from_pretrained(source, revision=revision or "main", trust_remote_code=False)
+    except ValueError as error:
+        model_type = read_object(source, CONFIG_FILE, revision).get("model_type")
+        if model_type is None or model_type in CONFIG_MAPPING:
+            raise
+        raise EventformersError(
+            f"cannot load {source}: a model of the type {shown(model_type)}, which this release does not "
+            f"know; accepted: {', '.join(CONFIGURATIONS)}, or an encoder of transformers; {newer}"
+        ) from error
+    if isinstance(config, EventConfig):
+        known = {entry.name for entry in fields(config)} | WRITTEN_BY_LIBRARIES
+        unread = sorted(name for name in vars(config) if not name.startswith("_") and name not in known)
+        if unread:
+            raise EventformersError(
+                f"cannot load {source}: its config.json has {', '.join(unread)}, which this release does not "
+                f"know and would not heed; {newer}"
+            )
+    return config
+
+
+def model_revision(source: str) -> str | None:
+    """The commit that a Hub id stands for, or the digest of a folder; None where the Hub does not tell."""
+    if Path(source).is_dir():
+        return folder_revision(Path(source))
+    found = resolve_revision(source)
+    return found.resolved if isinstance(found, ResolvedRevision) else None
+
+
+def folder_revision(folder: Path) -> str:
+    """SHA-256 over the configuration and the weights of a model folder: equal models, equal revisions."""
+    digest = hashlib.sha256()
+    for path in [folder / "config.json", *sorted(folder.glob("*.safetensors"))]:
+        with path.open("rb") as file:
+            digest.update(path.name.encode() + b"\0" + hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class _SentenceTransformersSettings:
+    """What files of sentence-transformers beside an encoder say of its use; None where they say nothing."""
+
+    pooling: str | None = None
+    max_length: int | None = None
+
+    @classmethod
+    def read(cls, source: str) -> _SentenceTransformersSettings:
+        pooling = read_object(source, "1_Pooling/config.json")
+        length = read_object(source, "sentence_bert_config.json").get("max_seq_length")
+        return cls(_pooling_of(pooling), length if isinstance(length, int) else None)
+
+
+def _pooling_of(settings: dict[str, object]) -> str | None:
+    if not settings:
+        return None
+    # Older files have one switch a mode, newer ones the mode's name.
+    older = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
+    switched = [
+        name for name, value in settings.items() if name.startswith("pooling_mode_") and value is True
+    ]
+    modes = [older.get(name, name.removeprefix("pooling_mode_")) for name in switched]
+    named = settings.get("pooling_mode")
+    if named is not None:
+        modes = (
+            [str(named)] if isinstance(named, str) else [str(mode) for mode in cast("list[object]", named)]
+        )
+    if len(modes) == 1 and modes[0] in POOLINGS:
+        return modes[0]
+    warnings.warn(
+        f"the encoder's own pooling is {' and '.join(modes) or 'not said'}, which this suite does not have; "
+        "mean is taken",
+        stacklevel=2,
+    )
+    return None
+
+
+def load_whole(
+    model_class: Any, source: str, *, revision: str | None = None, **settings: Any
+) -> PreTrainedModel:
+    """Load a model with all of its weights, which are finite numbers.
+
+    Args:
+        model_class: its class, or an Auto class.
+        source: folder or Hub id.
+        revision: commit of a Hub id; None takes the newest.
+        **settings: passed on to `from_pretrained`.
+
+    Raises:
+        EventformersError: a file of weights is damaged, or a weight is unusable or has no place.
+        ValueError: a weight is missing.
+    """
+    check_folder(source)
+    files = read_weight_files(source, revision)
+    if revision is not None:
+        settings["revision"] = revision
+    model, report = model_class.from_pretrained(
+        source, output_loading_info=True, use_safetensors=True, **settings
+    )
+    if report["missing_keys"]:
+        raise ValueError(
+            f"weights are missing, among them {', '.join(sorted(report['missing_keys'])[:3])}; accepted: a "
+            "model with all of its weights"
+        )
+    check_weights(model, files, source)
+    return cast("PreTrainedModel", model)
+
+
+def start_from_encoder(model_class: Any, source: str, **fields: Any) -> Any:
+    """Build a model of this suite over a pretrained encoder, whose weights are checked as those of any other.
+
+    Args:
+        model_class: the model's class.
+        source: folder or Hub id of the encoder.
+        **fields: fields of the model's configuration.
+
+    Raises:
+        EventformersError: a file of weights is damaged, or a weight is unusable or has no place.
+        OSError: there is no such encoder.
+        ValueError: a weight is missing, or a field is refused.
+    """
+    files = read_weight_files(source)
+    model = model_class.from_encoder(source, **fields)
+    check_weights(model, files, source, is_whole=False)
+    return model
+
+
+def _load_ours(source: str, fields: dict[str, str]) -> PreTrainedModel:
+    model = load_whole(AutoModel, source)
+    if "pooling" in fields and not hasattr(model, "pool"):
+        raise ValueError(
+            f"a {model.config.model_type} model pools the tokens of each role in its own way; accepted: no "
+            "pooling"
+        )
+    for name, value in fields.items():
+        setattr(model.config, name, value)
+    return model
+
+
+def find_dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
+    """The dtype of that name; None stays None.
+
+    Raises:
+        UnknownNameError: it is none of `DTYPES`.
+    """
+    if dtype is None or isinstance(dtype, torch.dtype):
+        return dtype
+    name = dtype.removeprefix("torch.")
+    if name not in DTYPES:
+        raise UnknownNameError("dtype", dtype, DTYPES)
+    return DTYPES[name]
+
+
+def find_device(device: str | torch.device | None) -> torch.device:
+    """The device of that name; None takes an accelerator where there is one.
+
+    Raises:
+        EventformersError: this machine does not have it.
+    """
+    if device is None:
+        found = torch.accelerator.current_accelerator(check_available=True)
+        return found or torch.device("cpu")
+    try:
+        chosen = torch.device(device)
+        # Some devices, such as meta, hold tensors that have no values.
+        torch.zeros(1, device=chosen).item()
+    except (RuntimeError, AssertionError, ImportError) as error:
+        raise EventformersError(
+            f"device {shown(str(device))} is not there; accepted: cpu, or an accelerator of this machine "
+            "such as cuda:0"
+        ) from error
+    return chosen
+
+
+def folder_name(folder: Path, given: str | Path | None) -> str:
+    """What records call a model folder; the packaged encoder by its own name."""
+    return "all-MiniLM-L6-v2" if given is None else folder.absolute().name
+
+
+def first_sentence(error: BaseException) -> str:
+    """The first line of a library's message, which may run over many; of a configuration's the reason why it
+    refuses a field."""
+    if isinstance(error, StrictDataclassError) and error.__cause__ is not None:
+        error = error.__cause__
+    line = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+    return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]} …"

@@ -1,0 +1,47 @@
+"""Loading the tokenizer of a model, and checking that it is the model's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
+
+from eventformers.errors import EventformersError
+from eventformers.loading.model_files import find_file, first_line
+from eventformers.models.loaded_files import check_tokenizer
+
+
+def load_tokenizer(
+    source: str, config: PreTrainedConfig, revision: str | None = None
+) -> PreTrainedTokenizerBase:
+    """Load a model's tokenizer and check that it fits the model; no code of a repository is run.
+
+    Args:
+        source: folder or Hub id.
+        config: the model's configuration, whose `vocab_size` is the number of its token embeddings.
+        revision: commit of a Hub id; None takes the newest.
+
+    Raises:
+        EventformersError: its files cannot be read, it has no vocabulary, or it is not the model's.
+    """
+    # None would read a branch of that name.
+    where = {} if revision is None else {"revision": revision}
+    tokenizer: PreTrainedTokenizerBase | None = None
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, **where)
+        check_tokenizer(tokenizer, getattr(config.get_text_config(), "vocab_size", None))
+    except Exception as error:
+        # Damaged files end in errors of every kind, plain `Exception` among them.
+        kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
+        told = f"cannot load the tokenizer of {source}: {_missing_files(source, tokenizer)}{kind}"
+        accepted = "" if "; accepted: " in str(error) else "; accepted: its files as they were saved"
+        raise EventformersError(f"{told}{first_line(error)}{accepted}") from error
+    return tokenizer
+
+
+def _missing_files(source: str, tokenizer: PreTrainedTokenizerBase | None) -> str:
+    """The files that hold a vocabulary, if a folder has none of them; else empty."""
+    names = {"tokenizer.json", *(getattr(tokenizer, "vocab_files_names", None) or {}).values()}
+    if not Path(source).is_dir() or any(find_file(source, name, None) for name in names):
+        return ""
+    return f"found no {' and no '.join(sorted(names))}; "

@@ -1,0 +1,1 @@
+"""Pictures of models, training runs and results."""

@@ -1,0 +1,87 @@
+"""Building datasets, with the file by which the Hub knows one as a benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from eventformers.datasets_scripts import building
+from eventformers.datasets_scripts.base import JsonValue
+from eventformers.datasets_scripts.raw_files import DataDir
+from eventformers.evaluation.tasks import TASKS, Task
+
+BENCHMARK_FILE = "eval.yaml"
+FRAMEWORK = "eventformers"
+"""What the Hub calls the program that scores the tasks."""
+
+
+def build_dataset(
+    name: str,
+    config: str | None = None,
+    data_dir: DataDir | None = None,
+    output: str | Path | None = None,
+    **settings: object,
+) -> Path:
+    """Build a dataset into a folder that `load_dataset` reads, with `eval.yaml` where tasks score its rows.
+
+    Args:
+        name: a name of `eventformers data list`.
+        config: one config; None builds every config that the raw files can feed. Of these, one that has a
+            split without rows is left out with a warning.
+        data_dir: folder or file with the raw data, several of them, or a text that joins several by the
+            path separator of the system; None takes the bundled samples.
+        output: the folder to write; None takes one in the cache of `datasets`, which gets no `eval.yaml`.
+        **settings: settings of the builder, such as `window=20`; of every builder, `malformed="skip"`, which
+            leaves out malformed parts of the raw files, counts them and lists them in the report.
+
+    Returns:
+        The folder.
+
+    Raises:
+        UnknownNameError: an unknown builder, config or setting.
+        DataFormatError: a raw file cannot be read, with file and line.
+        EventformersError: no raw file is there, or the folder cannot be written.
+    """
+    more = None if output is None else benchmark_file
+    return building.build_dataset(name, config, data_dir, output, more_files=more, **settings)
+
+
+def benchmark_file(reports: building.Reports) -> dict[str, str]:
+    """Return `eval.yaml`, which names the tasks that score the rows of a built dataset, as the Hub has it.
+
+    The bundled samples are no benchmark and get none.
+
+    Args:
+        reports: the build reports of the dataset by config.
+
+    Returns:
+        The text by the name of the file; empty where no task scores the rows.
+    """
+    measured = {config: report for config, report in reports.items() if not report["sample"]}
+    entries = [entry for task in TASKS.values() if (entry := _entry(task, measured)) is not None]
+    if not entries:
+        return {}
+    builder = building.BUILDERS[str(next(iter(measured.values()))["builder"])]
+    content = {
+        "name": builder.TITLE,
+        "description": builder.SUMMARY,
+        "evaluation_framework": FRAMEWORK,
+        "tasks": entries,
+    }
+    return {BENCHMARK_FILE: yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)}
+
+
+def _entry(task: Task, reports: Mapping[str, Mapping[str, JsonValue]]) -> dict[str, str] | None:
+    """A task with the config and the split that it scores; None where the dataset lacks one of them."""
+    configs = [
+        config
+        for config in (task.config, *task.other_configs)
+        if config in reports and reports[config]["builder"] == task.dataset
+    ]
+    if not configs or not {*task.companions, *task.companions_by_split} <= reports.keys():
+        return None
+    held = reports[configs[0]]["splits"]
+    splits = [split for split in task.splits if isinstance(held, Mapping) and split in held]
+    return {"id": task.name, "config": configs[0], "split": splits[0]} if splits else None

@@ -1,0 +1,111 @@
+"""Faults of the Hub and of the way there, each as one line that says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from huggingface_hub.errors import (
+    HfHubHTTPError,
+    HFValidationError,
+    LocalTokenNotFoundError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+
+from eventformers.datasets_scripts.hub_timeout import TIMEOUT_VARIABLE, hub_timeout, limit_requests
+from eventformers.errors import EventformersError, causes
+
+LOG_IN = "log in with `hf auth login`, or set HF_TOKEN to a token that may write"
+RERUN = "run the command again: what is there is not sent again"
+
+
+@contextmanager
+def hub_faults(place: str) -> Iterator[None]:
+    """Tell what the Hub or the network does wrong in a line of ours.
+
+    Args:
+        place: what is spoken of, such as the id of a repository.
+
+    Raises:
+        EventformersError: in the place of an error of the client.
+    """
+    limit_requests()
+    try:
+        yield
+    except EventformersError:
+        raise
+    except HFValidationError as error:
+        raise EventformersError(f"{place}: {_told(error)}") from error
+    except LocalTokenNotFoundError as error:
+        raise EventformersError(f"{place}: nobody is logged in; {LOG_IN}") from error
+    except OfflineModeIsEnabled as error:
+        raise EventformersError(
+            f"{place}: HF_HUB_OFFLINE is set, and the Hub is out of reach; unset it and run the command again"
+        ) from error
+    except HfHubHTTPError as error:
+        raise EventformersError(f"{place}: {_refusal(error)}") from error
+    except Exception as error:
+        # The library that sends large files has no errors of its own.
+        if not _is_of_network(error) and not isinstance(error, RuntimeError):
+            raise
+        if _is_timeout(error):
+            raise EventformersError(
+                f"{place}: the Hub did not answer within {hub_timeout():g} s ({type(error).__name__}); "
+                f"{RERUN}, or set {TIMEOUT_VARIABLE} to more seconds"
+            ) from error
+        raise EventformersError(
+            f"{place}: the connection to the Hub was lost ({type(error).__name__}: {_told(error)}); {RERUN}"
+        ) from error
+
+
+def _refusal(error: HfHubHTTPError) -> str:
+    """What a refusal means, and what to do about it."""
+    status = error.response.status_code
+    said = _told(error)
+    if isinstance(error, RevisionNotFoundError):
+        return f"there is no such branch or commit ({said})"
+    if isinstance(error, RepositoryNotFoundError):
+        return f"there is no such repository, or this token may not see it; {LOG_IN}"
+    if status == 401:
+        return f"the Hub does not accept the token; {LOG_IN}"
+    if status == 403:
+        return f"this token has no right to write there ({said}); {LOG_IN}, or choose another name"
+    if status == 409:
+        return f"the Hub refused because of a conflict ({said}); when nobody else writes there, {RERUN}"
+    if status == 412:
+        return "somebody else committed there at the same time, and nothing of this push is in it; run again"
+    if status == 413:
+        return f"the Hub does not take as much ({said})"
+    if status == 429:
+        return f"the Hub asks for fewer requests; wait, then {RERUN}"
+    if status >= 500:
+        return f"the Hub failed with status {status} ({said}); {RERUN}"
+    return f"the Hub refused with status {status}: {said}"
+
+
+def _told(error: BaseException) -> str:
+    """The Hub's own words, or the first line of the error's."""
+    words = getattr(error, "server_message", None) or str(error).strip() or type(error).__name__
+    return str(words).splitlines()[0].rstrip(".: ")
+
+
+def _is_timeout(error: BaseException) -> bool:
+    return any(
+        isinstance(cause, TimeoutError) or type(cause).__name__.endswith("Timeout") for cause in causes(error)
+    )
+
+
+def _is_of_network(error: BaseException) -> bool:
+    """Whether an error, or one of its causes, comes from the connection.
+
+    The client of the Hub changed its library of HTTP before, so the errors go by their module.
+    """
+    for cause in causes(error):
+        module = type(cause).__module__.split(".")[0]
+        if module.startswith("httpx") or module == "httpcore":
+            return True
+        if isinstance(cause, (ConnectionError, TimeoutError)):
+            return True
+    return False

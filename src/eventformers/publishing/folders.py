@@ -1,0 +1,312 @@
+"""Folders that can be pushed: what each is, which of its files are sent, and the licences of its rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any, Literal
+
+from eventformers.datasets_scripts import build_reports
+from eventformers.datasets_scripts.dataset_card import built_configs
+from eventformers.datasets_scripts.licenses import is_open
+from eventformers.errors import DataFormatError, EventformersError, UnknownNameError, shown
+from eventformers.evaluation.results import read_result
+from eventformers.files import refuse_unfinished
+from eventformers.model_cards.training_record import read_training_record
+from eventformers.registration import CONFIGURATIONS
+from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER
+
+Kind = Literal["model", "dataset", "metric"]
+
+REPO_TYPES: dict[Kind, str] = {"model": "model", "dataset": "dataset", "metric": "space"}
+"""What the Hub calls a repository of each kind."""
+ACCEPTED = (
+    "the folder of a run (`eventformers train`), of a built dataset (`eventformers data build`) or of a "
+    "metric, or the name of a metric of ours"
+)
+WEIGHTS = ("*.safetensors", "*.safetensors.index.json")
+
+_CARD = "README.md"
+_SHOWN_HIDDEN = ".eval_results"
+# Weights in any other format may hold pickles.
+_SENT: dict[Kind, frozenset[str]] = {
+    "model": frozenset(
+        {".safetensors", ".json", ".jsonl", ".py", ".md", ".txt", ".yaml", ".yml", ".model", ".onnx"}
+        | {".onnx_data", ".csv", ".png", ".svg", ".html"}
+    ),
+    "dataset": frozenset({".parquet", ".json", ".md", ".txt", ".yaml", ".yml"}),
+    "metric": frozenset({".py", ".md", ".txt"}),
+}
+_KEPT_BACK = {
+    "checkpoint-*": "a checkpoint",
+    STAGES_FOLDER: "a stage of the training",
+    "__pycache__": "a cache",
+    RUN_FILE: "names folders of this machine",
+    "optimizer.*": "the state of an optimizer",
+    "scheduler.*": "the state of a scheduler",
+    "scaler.*": "the state of a scaler",
+    "rng_state*": "the state of random numbers",
+    "trainer_state.json": "the state of a trainer",
+}
+
+
+@dataclass(frozen=True)
+class LocalRepository:
+    """A folder as the repository that it becomes.
+
+    Attributes:
+        kind: what it holds.
+        name: the folder's name, or the metric's.
+        folder: where it lies.
+        files: the files to send, by their paths in the repository.
+        left_out: the files that are never sent, with the reason.
+        closed_licenses: licences of its rows under which not everyone may publish.
+        licenses_known: whether the licences of all its rows are recorded.
+        configs: the configs of a dataset, the default one first; empty for others.
+        model_type: the `model_type` of a model; None for others.
+    """
+
+    kind: Kind
+    name: str
+    folder: Path
+    files: dict[str, Path]
+    left_out: dict[str, str]
+    closed_licenses: tuple[str, ...] = ()
+    licenses_known: bool = True
+    configs: tuple[str, ...] = ()
+    model_type: str | None = None
+
+    @property
+    def repo_type(self) -> str:
+        """What the Hub calls such a repository."""
+        return REPO_TYPES[self.kind]
+
+    def needs_acceptance(self) -> str | None:
+        """Why the user must accept the licences of the rows before they, or what learned from them, are
+        published; None where nobody needs to."""
+        if self.closed_licenses:
+            trained = "was trained on" if self.kind == "model" else "holds"
+            return f"{self.folder} {trained} rows under {', '.join(self.closed_licenses)}"
+        if not self.licenses_known:
+            return f"{self.folder} does not record the licences of its rows"
+        return None
+
+
+def read_folder(target: str | Path) -> LocalRepository:
+    """What a folder is, and what of it is sent.
+
+    Args:
+        target: a folder, or the name of one of our metrics.
+
+    Raises:
+        EventformersError: it is none of what can be pushed, or is not whole.
+    """
+    folder = Path(target).expanduser()
+    if not folder.exists():
+        if "/" not in str(target):
+            metrics = metric_folders()
+            if str(target) not in metrics:
+                raise UnknownNameError("folder or metric", str(target), metrics)
+            return _metric(metrics[str(target)])
+        raise EventformersError(f"{folder}: no such folder; accepted: {ACCEPTED}")
+    found = _recognised(folder)
+    if found is None:
+        raise EventformersError(f"{folder} holds nothing that can be pushed; accepted: {ACCEPTED}")
+    return found
+
+
+def find_release(root: str | Path) -> list[LocalRepository]:
+    """Everything of a release: the models and datasets in the folders below `root`, and all our metrics.
+
+    Raises:
+        EventformersError: there is no model and no dataset, two have one name, or one is not whole.
+    """
+    place = Path(root).expanduser()
+    if not place.is_dir():
+        raise EventformersError(f"{place}: no such folder; accepted: one with runs and built datasets in it")
+    found = list(_below(place))
+    if not found:
+        raise EventformersError(
+            f"{place} has no run and no built dataset in it; accepted: a folder of such folders"
+        )
+    names: dict[tuple[str, str], Path] = {}
+    for each in found:
+        other = names.setdefault((each.kind, each.name.lower()), each.folder)
+        if other != each.folder:
+            raise EventformersError(f"{other} and {each.folder} have one name; rename one of them")
+    return [*found, *map(_metric, metric_folders().values())]
+
+
+def _below(place: Path) -> Iterator[LocalRepository]:
+    found = _recognised(place)
+    if found is not None:
+        yield found
+        return
+    for folder in sorted(path for path in place.iterdir() if path.is_dir()):
+        if not folder.name.startswith(".") and not _reason_to_keep_back(folder.name):
+            yield from _below(folder)
+
+
+def _recognised(folder: Path) -> LocalRepository | None:
+    if not folder.is_dir():
+        return None
+    refuse_unfinished(folder)
+    if built_configs(folder):
+        return _dataset(folder)
+    if (folder / "config.json").is_file():
+        return _model(folder)
+    name = folder.absolute().name
+    if (folder / f"{name}.py").is_file() and (folder / f"{name}_impl.py").is_file():
+        return _metric(folder)
+    return None
+
+
+def metric_folders() -> dict[str, Path]:
+    """The folder of each of our metrics by its name."""
+    # Importing `evaluate` takes seconds, and a model needs none of it.
+    from eventformers import evaluate_metrics
+
+    place = Path(evaluate_metrics.__file__).parent
+    return {name: place / name for name in evaluate_metrics.METRICS}
+
+
+# One kind after the other.
+
+
+def _model(folder: Path) -> LocalRepository:
+    config = _read_config(folder)
+    files, left_out = _files("model", folder)
+    _require(files, _CARD, folder, "a card, as `eventformers train` writes it (without --no-card)")
+    weights = [path for path in files if "/" not in path and path.endswith(".safetensors")]
+    if not weights:
+        raise EventformersError(f"{folder} holds no weights; accepted: a folder with model.safetensors")
+    for reference in config.get("auto_map", {}).values():
+        code = f"{str(reference).split('.')[0]}.py"
+        _require(files, code, folder, "the code that its config.json names; save the model again")
+    _check_results(folder)
+    trained_on = read_training_record(folder)
+    return LocalRepository(
+        "model",
+        folder.absolute().name,
+        folder,
+        files,
+        left_out,
+        closed_licenses=tuple(trained_on.closed_licenses) if trained_on else (),
+        licenses_known=trained_on is not None and bool(trained_on.licenses),
+        model_type=str(config["model_type"]),
+    )
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    """The configuration of a model of ours that this release can load.
+
+    Raises:
+        EventformersError: it is none, or a newer release wrote it.
+    """
+    path = folder / "config.json"
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataFormatError(path, None, f"no JSON ({error})", "the configuration of a model") from error
+    model_type = config.get("model_type") if isinstance(config, dict) else None
+    if model_type not in CONFIGURATIONS:
+        raise EventformersError(
+            f"{path}: found model_type {shown(model_type)}; accepted: {', '.join(sorted(CONFIGURATIONS))}. "
+            "If a newer release wrote it, update eventformers"
+        )
+    return config
+
+
+def _check_results(folder: Path) -> None:
+    """Refuse scores that are not of the model beside them.
+
+    Raises:
+        DataFormatError: a file is no result of this release.
+        EventformersError: all scores are of other weights or another configuration.
+    """
+    results = [read_result(path) for path in sorted((folder / "results").rglob("*.json"))]
+    if not results:
+        return
+    from eventformers.loading.models import folder_revision
+
+    found = folder_revision(folder)
+    if found not in {result.model_revision for result in results}:
+        scored = ", ".join(sorted({result.model_revision[:12] for result in results}))
+        raise EventformersError(
+            f"{folder}: weights and configuration are not those that were scored (SHA-256 {found[:12]}, in "
+            f"results/ {scored}); somebody changed them. Train again, or score them with "
+            f"`eventformers evaluate {folder} --task TASK -o {folder}`"
+        )
+
+
+def _dataset(folder: Path) -> LocalRepository:
+    configs = built_configs(folder)
+    files, left_out = _files("dataset", folder)
+    reports = build_reports(folder)
+    for name in configs:
+        if not any(path.startswith(f"{name}/") and path.endswith(".parquet") for path in files):
+            raise EventformersError(
+                f"{folder}/README.md names config {name}, which has no Parquet file there"
+            )
+    first = next(iter(configs))
+    default = [name for name, entry in configs.items() if entry.get("default")]
+    if default != [first]:
+        raise EventformersError(
+            f"{folder}/README.md: found default configs {default}; accepted: the first one, {first}, alone"
+        )
+    licenses = {str(name) for config in configs for name in _listed(reports.get(config, {}).get("licenses"))}
+    return LocalRepository(
+        "dataset",
+        folder.absolute().name,
+        folder,
+        files,
+        left_out,
+        closed_licenses=tuple(sorted(name for name in licenses if not is_open(name))),
+        licenses_known=all(_listed(reports.get(config, {}).get("licenses")) for config in configs),
+        configs=tuple(configs),
+    )
+
+
+def _listed(value: object) -> list[object]:
+    return list(value) if isinstance(value, list) else []
+
+
+def _metric(folder: Path) -> LocalRepository:
+    name = folder.absolute().name
+    files, left_out = _files("metric", folder)
+    for needed in (_CARD, "app.py", "requirements.txt"):
+        _require(files, needed, folder, "what a Space needs")
+    return LocalRepository("metric", name, folder, files, left_out)
+
+
+# Files.
+
+
+def _files(kind: Kind, folder: Path) -> tuple[dict[str, Path], dict[str, str]]:
+    """The files of a folder that are sent, and those that are not with the reason."""
+    sent, left_out = {}, {}
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        name = path.relative_to(folder).as_posix()
+        reason = next(filter(None, map(_reason_to_keep_back, name.split("/"))), None)
+        if reason is None and path.suffix not in _SENT[kind]:
+            reason = f"{path.suffix or 'a file without a suffix'} is nothing that a {kind} is made of"
+        if reason is None:
+            sent[name] = path
+        else:
+            left_out[name] = reason
+    return sent, left_out
+
+
+def _reason_to_keep_back(part: str) -> str | None:
+    """Why no file with this name, or in a folder with this name, is ever sent; None where it may be."""
+    if part.startswith(".") and part != _SHOWN_HIDDEN:
+        return "hidden"
+    return next((reason for pattern, reason in _KEPT_BACK.items() if fnmatch(part, pattern)), None)
+
+
+def _require(files: dict[str, Path], name: str, folder: Path, what: str) -> None:
+    if name not in files:
+        raise EventformersError(f"{folder} holds no {name}: {what}")

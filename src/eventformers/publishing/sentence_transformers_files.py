@@ -1,0 +1,204 @@
+"""Files beside a saved model that let sentence-transformers load it, with the vectors that `encode` gives.
+
+A model of one text encoder loads as a whole, pooling and projection included. Of event grounding each tower
+is written as an encoder of its own, in a folder a side, since sentence-transformers asks a model for one
+vector of a text; the folder of the model routes queries to the mentions' side and documents to the events'.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from safetensors.torch import save_file
+from torch import nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from eventformers.files import write_text
+from eventformers.inference.induction.mention_encoding import WITHOUT_TRIGGERS
+from eventformers.loading.models import longest_input
+from eventformers.models.modeling_base import EventEncoderModel, encoder_arguments
+from eventformers.models.modeling_event_grounding import SIDES, EventGroundingModel
+
+_MODULES_FILE = "modules.json"
+_SETTINGS_FILE = "config_sentence_transformers.json"
+_TRANSFORMER_FILE = "sentence_bert_config.json"
+_ROUTER_FILE = "router_config.json"
+
+_TRANSFORMER = "sentence_transformers.base.modules.transformer.Transformer"
+_ROUTER = "sentence_transformers.base.modules.router.Router"
+_POOLING = "sentence_transformers.sentence_transformer.modules.pooling.Pooling"
+_DENSE = "sentence_transformers.base.modules.dense.Dense"
+_NORMALIZE = "sentence_transformers.base.modules.normalize.Normalize"
+
+SENTENCE_TRANSFORMERS_FILES = (_MODULES_FILE, _SETTINGS_FILE, _TRANSFORMER_FILE, _ROUTER_FILE, *SIDES)
+"""Files and folders that this module writes."""
+
+_ROUTES = {"query": "mention", "document": "event"}
+"""The side of event grounding that each task of sentence-transformers asks for."""
+
+
+def loads_as_sentence_transformer(config: Mapping[str, object]) -> bool:
+    """Whether a model of this configuration gives one vector of a text and needs nothing but the text.
+
+    Args:
+        config: the configuration, as a mapping.
+    """
+    if config.get("model_type") == "event_type_induction":
+        return config.get("trigger_input") in WITHOUT_TRIGGERS
+    return config.get("model_type") in ("swcc", "mico", "event_grounding")
+
+
+def write_sentence_transformers_files(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path
+) -> None:
+    """Write what sentence-transformers reads; for a model that it cannot read, what refuses its texts.
+
+    Without any files it would pool the model's token vectors, which are not the vectors of `encode`.
+
+    Args:
+        model: the model under any head.
+        tokenizer: its tokenizer.
+        folder: where the model is saved.
+    """
+    limit = longest_input(tokenizer, model.config.encoder_config)
+    if not loads_as_sentence_transformer(model.config.to_dict()):
+        _write_modules(folder, {"": _TRANSFORMER}, similarity="cosine")
+        _write_transformer(folder, "embeddings", "sentence_embedding", limit, method="embed_text_alone")
+        return
+    if isinstance(model, EventGroundingModel):
+        _write_towers(model, tokenizer, limit, folder)
+        return
+    _write_modules(folder, {"": _TRANSFORMER}, similarity="cosine")
+    _write_transformer(folder, "embeddings", "sentence_embedding", limit)
+
+
+def _write_towers(
+    model: EventGroundingModel, tokenizer: PreTrainedTokenizerBase, limit: int, folder: Path
+) -> None:
+    # `encode` reads a mention to the encoder's limit, and an event is read within its budget wherever it is.
+    limits = {"mention": limit, "event": min(limit, model.config.event_tokens)}
+    modules = {
+        side: _write_tower(model, side, tokenizer, limits[side], folder / side) for side in _ROUTES.values()
+    }
+    if model.event_tower is None:
+        _share(folder / "mention" / "model.safetensors", folder / "event" / "model.safetensors")
+    _write_modules(folder, {"": _ROUTER}, similarity="dot")
+    paths = {
+        side: {"/".join(filter(None, (side, path))): kind for path, kind in of_side.items()}
+        for side, of_side in modules.items()
+    }
+    _write_json(
+        folder / _ROUTER_FILE,
+        {
+            "types": {path: kind for of_side in paths.values() for path, kind in of_side.items()},
+            "structure": {task: list(paths[side]) for task, side in _ROUTES.items()},
+            "parameters": {"default_route": "query", "allow_empty_key": True, "route_mappings": {}},
+        },
+    )
+
+
+def _write_tower(
+    model: EventGroundingModel, side: str, tokenizer: PreTrainedTokenizerBase, limit: int, folder: Path
+) -> dict[str, str]:
+    """Write one tower as a pretrained encoder with its pooling; the class of each module by its folder."""
+    tower: EventEncoderModel = model.tower(side)
+    tower.encoder.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    modules = {"": _TRANSFORMER, "1_Pooling": _POOLING}
+    size = model.config.encoder_config.hidden_size
+    _write_json(
+        folder / "1_Pooling" / "config.json",
+        {"embedding_dimension": size, "pooling_mode": model.config.pooling, "include_prompt": True},
+    )
+    if tower.projection is not None:
+        modules["2_Dense"] = _DENSE
+        _write_dense(tower.projection, folder / "2_Dense")
+    if model.config.normalise:
+        path = f"{len(modules)}_Normalize"
+        modules[path] = _NORMALIZE
+        _write_json(folder / path / "config.json", _features())
+    _write_modules(folder, modules, similarity="dot")
+    _write_transformer(
+        folder,
+        "last_hidden_state",
+        "token_embeddings",
+        limit,
+        model_settings=encoder_arguments(tower.encoder.config),
+    )
+    return modules
+
+
+def _write_dense(projection: nn.Linear, folder: Path) -> None:
+    folder.mkdir()
+    state = {
+        f"linear.{name}": tensor.detach().contiguous() for name, tensor in projection.state_dict().items()
+    }
+    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+    _write_json(
+        folder / "config.json",
+        {
+            "in_features": projection.in_features,
+            "out_features": projection.out_features,
+            "bias": True,
+            "activation_function": "torch.nn.modules.linear.Identity",
+            **_features(),
+        },
+    )
+
+
+def _write_modules(folder: Path, modules: Mapping[str, str], similarity: str) -> None:
+    listed = [
+        {"idx": place, "name": str(place), "path": path, "type": kind}
+        for place, (path, kind) in enumerate(modules.items())
+    ]
+    _write_json(folder / _MODULES_FILE, listed)
+    _write_json(
+        folder / _SETTINGS_FILE,
+        {
+            "model_type": "SentenceTransformer",
+            "prompts": {},
+            "default_prompt_name": None,
+            "similarity_fn_name": similarity,
+        },
+    )
+
+
+def _write_transformer(
+    folder: Path,
+    field: str,
+    feature: str,
+    limit: int,
+    model_settings: Mapping[str, bool] | None = None,
+    method: str = "forward",
+) -> None:
+    """Write which field of a method's output becomes which feature, and the tokens of a text at most."""
+    settings: dict[str, object] = {
+        "transformer_task": "feature-extraction",
+        "modality_config": {"text": {"method": method, "method_output_name": field}},
+        "module_output_name": feature,
+        "processor_kwargs": {"model_max_length": limit},
+    }
+    if model_settings:
+        settings["model_kwargs"] = dict(model_settings)
+    _write_json(folder / _TRANSFORMER_FILE, settings)
+
+
+def _features() -> dict[str, str]:
+    return {"module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding"}
+
+
+def _share(source: Path, target: Path) -> None:
+    """Let two equal files be one on disk, where the disk can."""
+    target.unlink()
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def _write_json(path: Path, content: Mapping[str, object] | Sequence[object]) -> None:
+    write_text(path, json.dumps(content, indent=2) + "\n")

@@ -1,0 +1,111 @@
+"""Writes the generated tables of README.md and docs, or checks that they are fresh.
+
+    python -m eventformers.reference [--check] [FILES…]
+
+A table stands between two comments, `<!-- generated: methods -->` and `<!-- end of generated -->`; what is
+between them is replaced. `eventformers.reference.tables` has the names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from eventformers.errors import DataFormatError, EventformersError
+from eventformers.files import write_text
+from eventformers.reference.tables import table
+
+BEGIN = re.compile(r"<!-- generated: ([\w ]+?) -->")
+END = "<!-- end of generated -->"
+
+
+def generate(path: Path, results_folder: Path) -> tuple[str, str]:
+    """The text of a file as it is, and as it should be.
+
+    Args:
+        path: a Markdown file.
+        results_folder: the folder that holds `results/`.
+
+    Raises:
+        DataFormatError: the file is not UTF-8, or a generated part does not begin or end.
+        EventformersError: the file cannot be read, or asks for a table that there is not.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise DataFormatError(path, None, f"bytes that are not UTF-8 at {error.start}", "UTF-8") from error
+    except OSError as error:
+        raise EventformersError(f"cannot read {path}: {error.strerror}") from error
+    lines: list[str] = []
+    begun_at = 0
+    for number, line in enumerate(text.splitlines(), start=1):
+        begin = BEGIN.fullmatch(line)
+        if (begin and begun_at) or (line == END and not begun_at):
+            raise DataFormatError(path, number, line, f"each generated part begun once and ended by {END}")
+        if begin:
+            lines += [line, table(begin[1], results_folder)]
+            begun_at = number
+        elif line == END:
+            lines.append(line)
+            begun_at = 0
+        elif not begun_at:
+            lines.append(line)
+    if begun_at:
+        raise DataFormatError(path, begun_at, "a generated part without end", END)
+    return text, "\n".join(lines) + "\n"
+
+
+def update(files: Sequence[Path], results_folder: Path, *, check: bool = False) -> list[Path]:
+    """Write the generated tables of files, or only find which are stale.
+
+    Args:
+        files: Markdown files.
+        results_folder: the folder that holds `results/`.
+        check: write nothing.
+
+    Returns:
+        The files that were stale.
+
+    Raises:
+        EventformersError: a file cannot be read or written; files before it are written.
+    """
+    stale = []
+    for path in files:
+        text, wanted = generate(path, results_folder)
+        if text != wanted:
+            stale.append(path)
+            if not check:
+                write_text(path, wanted)
+    return stale
+
+
+def default_files(root: Path) -> list[Path]:
+    """README.md and the pages of docs that have a generated part."""
+    pages = sorted((root / "docs").glob("*.md"))
+    return [
+        root / "README.md",
+        *(page for page in pages if BEGIN.search(page.read_text(encoding="utf-8"))),
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit code: 0, 1 where a file is stale, 2 for a user's error."""
+    parser = argparse.ArgumentParser(prog="python -m eventformers.reference", description=__doc__)
+    parser.add_argument("files", nargs="*", type=Path, help="without it README.md and docs/*.md")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 where one is stale")
+    options = parser.parse_args(arguments)
+    root = Path()
+    try:
+        stale = update(options.files or default_files(root), root, check=options.check)
+    except EventformersError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    names = ", ".join(map(str, stale))
+    if stale and options.check:
+        print(f"stale: {names}; run `python -m eventformers.reference`", file=sys.stderr)
+        return 1
+    print(f"wrote {names}" if stale else "fresh")
+    return 0

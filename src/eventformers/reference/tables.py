@@ -1,0 +1,346 @@
+"""The tables of README.md and docs, made from the registries, so that they cannot part from the code."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import eventformers
+from eventformers.datasets_scripts import BUILDERS, list_datasets
+from eventformers.errors import UnknownNameError
+from eventformers.evaluate_metrics import METRICS, load_metric
+from eventformers.evaluation.results import TaskResult, load_results
+from eventformers.evaluation.tasks import TASKS, Task
+from eventformers.model_cards import load_method_card
+from eventformers.model_cards.scores import score_text
+from eventformers.models.configuration_base import EventConfig
+from eventformers.reference.loads import published
+from eventformers.reference.snippets import lora_snippet
+from eventformers.registration import configuration_classes
+from eventformers.reproduction.papers import PAPERS
+from eventformers.trainers.method import FURTHER_MODELS, METHODS, load_method
+from eventformers.trainers.recipes import list_recipes, load_recipe
+
+_ENTRY = re.compile(r" {4}(\w+)(?: \([^)]*\))?: (.*)")
+_CONTINUATION = re.compile(r" {5,}(\S.*)")
+
+
+@dataclass(frozen=True)
+class Documented:
+    """A name with what its docstring says of it.
+
+    Attributes:
+        name: the name.
+        meaning: its text, on one line.
+    """
+
+    name: str
+    meaning: str
+
+
+def docstring_entries(docstring: str, section: str) -> list[Documented]:
+    """The entries of one section of a docstring, such as `Args` or `Returns`.
+
+    Args:
+        docstring: a docstring without its common indent.
+        section: the section's heading, without colon.
+    """
+    entries: list[Documented] = []
+    inside = False
+    for line in docstring.splitlines():
+        if not line.startswith(" "):
+            inside = line == f"{section}:" or (inside and not line)
+        elif inside and (entry := _ENTRY.fullmatch(line)):
+            entries.append(Documented(entry[1], entry[2]))
+        elif inside and entries and (more := _CONTINUATION.fullmatch(line)):
+            entries[-1] = Documented(entries[-1].name, f"{entries[-1].meaning} {more[1]}")
+    return entries
+
+
+def table(name: str, results_folder: Path) -> str:
+    """One generated table, in Markdown.
+
+    Args:
+        name: a key of `TABLES`, with the name of a method or dataset behind a blank where the table is one's.
+        results_folder: the folder that holds `results/`.
+
+    Raises:
+        UnknownNameError: there is no such table, or no such method or dataset.
+    """
+    kind, _, of = name.partition(" ")
+    if kind == "results":
+        results = load_results(results_folder)
+        return results_table([one for one in results if one.task in load_method(of).tasks] if of else results)
+    if name == "task sections":
+        return task_sections(load_results(results_folder))
+    if kind in TABLES and not of:
+        return TABLES[kind]()
+    if kind in TABLES_OF and of:
+        return TABLES_OF[kind](of)
+    known = ["results", "task sections", *TABLES, *(f"{one} NAME" for one in ("results", *TABLES_OF))]
+    raise UnknownNameError("generated table", name, known)
+
+
+def methods_table() -> str:
+    """The methods and their further models: their classes, recipes, data and papers."""
+    classes = {kind.model_type: kind for kind in configuration_classes()}  # type: ignore[attr-defined]
+    rows = []
+    for name in (*METHODS, *FURTHER_MODELS):
+        method, card = load_method(name), load_method_card(name)
+        auto_map = classes[name].full_auto_map  # type: ignore[attr-defined]
+        auto = [f"`{auto_name}` → `{place.split('.')[1]}`" for auto_name, place in auto_map.items()]
+        recipes = [
+            f"`{recipe}`" + (" (default)" if recipe == method.default_recipe else "")
+            for recipe in list_recipes(method.recipe_folder)
+            if load_recipe(method.recipe_folder, recipe).method == name
+        ]
+        rows.append(
+            (
+                f"[{method.title}]({card.url})",
+                f"`{name}`",
+                "<br>".join(auto),
+                f"`{method.dataset[0]}` (`{method.dataset[1]}`)",
+                _codes(method.tasks),
+                "<br>".join(recipes),
+            )
+        )
+    return _table(("method", "`model_type`", "Auto class → class", "trains on", "tasks", "recipes"), rows)
+
+
+def loads_table() -> str:
+    """What is published, and every way in which it loads."""
+    repositories = published()
+    ways = dict.fromkeys(way for one in repositories for way in one.ways)
+    tasks = {way: f'pipeline("{way}")' for way in ways if "-" in way}
+    rows = [
+        (f"`{tasks.get(way, way)}`", *("✓" if way in one.ways else "" for one in repositories))
+        for way in ways
+    ]
+    return _table(("way to load", *(f"{one.kind} `{one.name}`" for one in repositories)), rows)
+
+
+def api_table() -> str:
+    """The public names of the package, with the first sentence of what each says of itself."""
+    rows = []
+    for name in eventformers.__all__:
+        value = getattr(eventformers, name)
+        if isinstance(value, str):
+            rows.append((f"`eventformers.{name}`", "The version."))
+        else:
+            text = " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split())
+            rows.append((f"`eventformers.{name}{'' if inspect.isclass(value) else '()'}`", text))
+    return _table(("name", "what it is"), rows)
+
+
+def datasets_table() -> str:
+    """The configs of every dataset builder."""
+    rows = [
+        (
+            f"`{entry['name']}`",
+            f"`{entry['config']}`",
+            _codes(entry["columns"]),
+            _codes(entry["splits"]),
+            # Markdown would take the asterisks of file patterns for emphasis, and <TUP> for HTML.
+            re.sub(r"[^\s,;]*\*[^\s,;]*|<\w+>", r"`\g<0>`", entry["raw_files"]),
+        )
+        for entry in list_datasets()
+    ]
+    return _table(("dataset", "config", "columns", "splits", "raw files"), rows)
+
+
+def metrics_table(dataset: str | None = None) -> str:
+    """The metrics, all or those of a dataset's tasks: what each takes and gives."""
+    rows = []
+    for name in METRICS if dataset is None else sorted({task.metric for task in _tasks(dataset)}):
+        text = inspect.cleandoc(load_metric(name).inputs_description)
+        columns = (docstring_entries(text, section) for section in ("Args", "Returns"))
+        rows.append((f"`{name}`", *("<br>".join(_described(entries)) for entries in columns)))
+    return _table(("metric", "inputs", "scores"), rows)
+
+
+def tasks_table(dataset: str | None = None) -> str:
+    """The evaluation tasks, all or those on a dataset: data, metric and published scores."""
+    rows = [
+        (
+            f"`{task.name}`",
+            f"`{task.dataset}` (`{task.config}`)",
+            f"`{task.metric}`: `{task.main_score}`",
+            task.description,
+            task.paper_reference,
+            "<br>".join(f"{model}: {_stated(score, task)}" for model, score in task.published_scores.items()),
+        )
+        for task in (TASKS.values() if dataset is None else _tasks(dataset))
+    ]
+    return _table(
+        ("task", "data", "metric: score", "what it says", "published in", "scores from papers"), rows
+    )
+
+
+def task_sections(results: Sequence[TaskResult]) -> str:
+    """A section for every evaluation task: what it asks, how to run it, what was reached by whom.
+
+    Args:
+        results: the committed results.
+    """
+    return "\n\n".join(
+        _task_section(task, [one for one in results if one.task == task.name]) for task in TASKS.values()
+    )
+
+
+def _task_section(task: Task, results: Sequence[TaskResult]) -> str:
+    configs = ", or ".join(f"`{config}`" for config in (task.config, *task.other_configs))
+    facts = [
+        ("data", f"`{task.dataset}`: {configs}"),
+        ("splits", f"{_codes(task.splits)}; the first one that the data has"),
+        ("metric", f"`{task.metric}`: `{task.main_score}`"),
+        ("published in", task.paper_reference),
+    ]
+    parts = [
+        f"## `{task.name}`",
+        task.description,
+        f"```bash\neventformers evaluate my-model --task {task.name} --data RAW -o scores\n```",
+        _table(("", ""), facts),
+    ]
+    if task.published_scores:
+        rows = [(model, _stated(score, task)) for model, score in task.published_scores.items()]
+        parts.append(_table((f"published, on {task.published_split}", task.main_score), rows))
+    if results:
+        parts.append(results_table(results))
+    return "\n\n".join(parts)
+
+
+def papers_table() -> str:
+    """The tables of the papers that `reproduce` fills."""
+    rows = [
+        (
+            f"`eventformers reproduce {paper} {name}`",
+            one.title.rpartition("), ")[2],
+            str(sum(bool(row.slug) for row in one.rows)),
+            str(sum(not row.slug for row in one.rows)),
+            _codes(dict.fromkeys(column.task for column in one.columns)),
+        )
+        for paper, tables in PAPERS.items()
+        for name, one in tables.items()
+    ]
+    return _table(("command", "what it is", "rows that are run", "published alone", "tasks"), rows)
+
+
+def recipes_table(method: str) -> str:
+    """The recipes of a method: what each is and what was expected of it."""
+    tasks = load_method(method).tasks
+    rows = []
+    for name in list_recipes(method):
+        recipe = load_recipe(method, name)
+        expected = [_stated(recipe.expected.get(task), TASKS[task]) for task in tasks]
+        rows.append(
+            (f"`{name}`", recipe.description, *expected, recipe.expected_source if recipe.expected else "-")
+        )
+    return _table(("recipe", "what it is", *(f"`{task}`" for task in tasks), "expected by"), rows)
+
+
+def options_table(method: str) -> str:
+    """The fields of a method's configuration, its own before those of several methods or of all."""
+    kinds = load_method(method).config_class.__mro__
+    return _fields_table("field", [kind for kind in kinds if issubclass(kind, EventConfig)])
+
+
+def settings_table(dataset: str) -> str:
+    """The settings of a dataset builder."""
+    _check_dataset(dataset)
+    return _fields_table("setting", [BUILDERS[dataset].BUILDER_CONFIG_CLASS])
+
+
+def results_table(results: Sequence[TaskResult]) -> str:
+    """Results beside their untrained encoders; a sentence where there are none."""
+    if not results:
+        return "No results are committed yet."
+    rows = [
+        (
+            f"`{result.task}`",
+            f"`{result.model}`" + (f" ({result.variant})" if result.variant else ""),
+            _score(result.main_value, result.main_score),
+            _score(result.baseline.main_value, result.main_score) if result.baseline else "-",
+            f"{result.main_score}",
+            f"{result.dataset.rows} {result.dataset.split} ({result.dataset.origin})",
+            "-" if result.seed is None else str(result.seed),
+            f"`{result.model_revision[:12]}`",
+        )
+        for result in sorted(results, key=lambda result: (list(TASKS).index(result.task), result.model))
+    ]
+    header = ("task", "model", "score", "untrained", "of", "rows", "seed", "revision")
+    return _table(header, rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "methods": methods_table,
+    "api": api_table,
+    "datasets": datasets_table,
+    "loads": loads_table,
+    "metrics": metrics_table,
+    "tasks": tasks_table,
+    "papers": papers_table,
+}
+"""The tables that stand for themselves."""
+
+TABLES_OF: dict[str, Callable[[str], str]] = {
+    "recipes": recipes_table,
+    "options": options_table,
+    "settings": settings_table,
+    "tasks": tasks_table,
+    "metrics": metrics_table,
+    "lora": lora_snippet,
+}
+"""The tables of one method or dataset, and the examples."""
+
+
+def _tasks(dataset: str) -> list[Task]:
+    _check_dataset(dataset)
+    return [task for task in TASKS.values() if task.dataset == dataset]
+
+
+def _check_dataset(name: str) -> None:
+    if name not in BUILDERS:
+        raise UnknownNameError("dataset", name, BUILDERS)
+
+
+def _fields_table(heading: str, classes: Sequence[type]) -> str:
+    rows = []
+    seen: set[str] = set()
+    for kind in classes:
+        defaults = {entry.name: _default(entry) for entry in dataclasses.fields(classes[0])}  # type: ignore[arg-type]
+        for entry in docstring_entries(inspect.getdoc(kind) or "", "Args"):
+            if entry.name not in seen:
+                rows.append((f"`{entry.name}`", f"`{defaults[entry.name]}`", entry.meaning))
+                seen.add(entry.name)
+    return _table((heading, "default", "meaning"), rows)
+
+
+def _default(entry: dataclasses.Field[object]) -> str:
+    if entry.default_factory is not dataclasses.MISSING:
+        return str(entry.default_factory())
+    return str(entry.default)
+
+
+def _described(entries: Iterable[Documented]) -> Iterator[str]:
+    return (f"`{entry.name}`: {entry.meaning}" for entry in entries)
+
+
+def _codes(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _stated(value: float | None, task: Task) -> str:
+    return "-" if value is None else score_text(value, task.main_score, published=True)
+
+
+def _score(value: float | None, main_score: str) -> str:
+    return "-" if value is None else score_text(value, main_score)
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

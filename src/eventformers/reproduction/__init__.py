@@ -1,0 +1,1 @@
+"""The tables of papers, filled with scores of our own."""

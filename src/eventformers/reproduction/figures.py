@@ -1,0 +1,109 @@
+"""The figures of papers from the rows of a reproduced table: the picture, and its numbers as a finding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from eventformers.errors import EventformersError
+from eventformers.evaluation.tasks import TASKS
+from eventformers.model_cards.markdown import cell
+from eventformers.plots.chains import degree_table, degrees_of_questions, draw_degrees, draw_hops
+from eventformers.plots.figures import write_figure
+from eventformers.plots.grounding import RecallCurves, draw_recall
+from eventformers.reproduction.layout import Drawing
+from eventformers.reproduction.table import Finding, ReproducedRow, Reproduction, shown_scores
+
+
+def _hops_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: Path) -> Finding | None:
+    """Every score by the number of graph layers."""
+    scores: dict[str, dict[str, dict[int, float]]] = {}
+    for row in rows:
+        # The rest of the label tells the hops.
+        model = row.paper.label.partition(",")[0]
+        for column, measurements in call.measurements.items():
+            for wanted in measurements:
+                value = row.results[wanted].scores.get(column.score) if wanted in row.results else None
+                if isinstance(value, (int, float)):
+                    by_hops = scores.setdefault(column.title, {}).setdefault(model, {})
+                    by_hops[row.paper.context_layers] = float(value)
+    if not scores:
+        return None
+    _write(draw_hops(scores), picture)
+    section = f"## By number of hops\n\n![{cell(call.table.title)}]({picture.name})"
+    return Finding("hops", section, scores)
+
+
+def _degree_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: Path) -> Finding | None:
+    """The accuracy of every model by the average node degree of the question's graph."""
+    degrees = {}
+    for column, measurements in call.measurements.items():
+        for wanted in measurements:
+            bins = {
+                row.paper.label: degrees_of_questions(
+                    TASKS[wanted.task], call.evaluation_data, row.results[wanted]
+                )
+                for row in rows
+                if wanted in row.results
+            }
+            if known := {label: of_row for label, of_row in bins.items() if of_row is not None}:
+                degrees[column.title] = known
+    if not degrees:
+        return None
+    _write(draw_degrees(degrees), picture)
+    section = (
+        f"## By average node degree\n\n![{cell(call.table.title)}]({picture.name})\n\n"
+        "Degrees are those of the context's graph for MCNC, and of the graph of the right chain for several "
+        f"steps, without self-loops.\n\n{degree_table(degrees)}"
+    )
+    content = {
+        title: {
+            label: [{**asdict(one), "high": None if math.isinf(one.high) else one.high} for one in bins]
+            for label, bins in by_model.items()
+        }
+        for title, by_model in degrees.items()
+    }
+    return Finding("degrees", section, content)
+
+
+def _recall_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: Path) -> Finding | None:
+    """The recall of every model by the number of candidates, of all gold events and of the atomic one."""
+    curves = {}
+    for row in rows:
+        found: dict[str, dict[int, float]] = {"recall": {}, "atomic": {}}
+        for column, measurements in call.columns_of(row).items():
+            kind, _, depth = column.score.partition("_at_")
+            for wanted in measurements:
+                value = None
+                if wanted in row.results:
+                    value = shown_scores(row, column, row.results[wanted]).get(column.score)
+                if isinstance(value, (int, float)) and depth.isdecimal():
+                    found[kind][int(depth)] = float(value)
+        if any(found.values()):
+            # The rest of the label tells the task, which the title tells, too.
+            name = row.paper.label.partition(",")[0]
+            curves[name] = RecallCurves(found["recall"], found["atomic"])
+    if not curves:
+        return None
+    _write(draw_recall(curves), picture)
+    section = f"## By number of candidates\n\n![{cell(call.table.title)}]({picture.name})"
+    return Finding("recall", section, {name: asdict(of_model) for name, of_model in curves.items()})
+
+
+def _write(figure: Figure, picture: Path) -> None:
+    try:
+        write_figure(figure, picture)
+    except OSError as error:
+        raise EventformersError(f"cannot write {picture}: {error.strerror}") from error
+
+
+FIGURES: dict[Drawing, Callable[[Reproduction, Sequence[ReproducedRow], Path], Finding | None]] = {
+    "hops": _hops_figure,
+    "degree": _degree_figure,
+    "recall": _recall_figure,
+}
+"""What draws each figure of a table's rows."""
