@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import cast, get_type_hints
+from typing import Any, cast, get_type_hints
 
 import yaml
 from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml
@@ -437,7 +437,10 @@ class ResultNotes:
     def of(cls, result: TaskResult) -> ResultNotes:
         """Take what a reader of the bare score must know."""
         dataset, baseline = result.dataset, result.baseline
-        has_baseline = baseline is not None and baseline.main_value is not None
+        untrained: dict[str, Any] = {}
+        if baseline is not None and baseline.main_value is not None:
+            value = float(f"{baseline.main_value:.4g}")
+            untrained = {"baseline": baseline.model, "baseline_value": value}
         return cls(
             task=result.task,
             main_score=result.main_score,
@@ -448,9 +451,8 @@ class ResultNotes:
             benchmark=False if dataset.origin == "samples" else None,
             candidates=cast("int | None", result.details.get("candidates")),
             fingerprint=dataset.fingerprint[:12],
-            baseline=baseline.model if has_baseline else None,
-            baseline_value=float(f"{baseline.main_value:.4g}") if has_baseline else None,
             seed=result.seed,
+            **untrained,
         )
 
     @classmethod
