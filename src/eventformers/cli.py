@@ -217,8 +217,8 @@ def evaluate(
             metavar="KEY=VALUE",
             help="Override a setting of the task. Chains: aggregation, sky, compat; virtual contexts: "
             "retrieved, num_layers; clusters: distance, manifold, method, num_clusters, trigger_input, "
-            "clusters, valid_frames; linking: task, domain, reranker, retriever_weight, candidates, threshold, "
-            "depth. Repeatable.",
+            "clusters, valid_frames; linking: task, domain, reranker, retriever_weight, candidates, "
+            "threshold, depth. Repeatable.",
         ),
     ] = None,
     clustered_by: Annotated[
