@@ -42,44 +42,46 @@ _LEAST = {
     "split_seed": 0,
     "distractor_seed": 0,
 }
-"""The least value of each whole number."""
+"""The minimum of each integer setting."""
 
 
 @dataclass
 class EventChainsConfig(EventDatasetConfig):
-    """What is kept of the raw documents, how co-occurrence is counted, and how chains and questions are made.
+    """Settings of filters on raw documents, of co-occurrence counting, and of chains and their questions.
 
-    The first five decide on all configs but the files of Weber et al., which stay as they are; the next seven
-    on `cooccurrence` alone; `min_chain_length`, the shares and `split_seed` on `chains`, `mcnc` and
-    `multistep`, and where `document_split` is given on `documents` and `cooccurrence`, too; the rest on the
+    The first five apply to all configs except the files of Weber et al., which stay unchanged; the next seven
+    only to `cooccurrence`; `min_chain_length`, the shares and `split_seed` to `chains`, `mcnc` and
+    `multistep`, and with `document_split` also to `documents` and `cooccurrence`; the others to the
     questions.
 
     Args:
-        exclude_source: sources left out.
-        open_licenses_only: whether sources that may not be published by anyone are left out
-            (`eventformers.datasets_scripts.licenses.OPEN_LICENSES`).
-        exclude_predicates: predicates left out: whole, by their first word or by their lemma. The word
-            `reporting` stands for `REPORTING_PREDICATES`.
-        drop_pronoun_only: whether events go whose arguments are all pronouns.
-        predicate_form: `surface`, the predicate's own words, or `lemma`, where the raw file has one.
-        min_event_frequency: events with fewer occurrences are left out; SWCC takes 3.
-        min_pair_frequency: pairs in fewer documents are left out.
-        window: the largest distance of two events in events of their document; None takes whole documents.
-            The default takes nearly all news articles whole and keeps the cost of a book linear.
-        max_co_events: the most co-events of an event, the most frequent first; None keeps all.
-        memory_limit: what counting may hold in memory before it spills to disk.
-        threads: threads of counting; None takes all processors.
-        temporary_directory: where counting spills to; None takes the system's.
-        min_chain_length: chains of fewer distinct events are left out.
-        validation_share: the expected share of documents in the split validation; 0 for no such split.
-        test_share: the expected share of documents in the split test; 0 for no such split.
-        split_seed: the seed of the hash of the document id that decides on its split.
-        document_split: for `documents` and `cooccurrence` the split of `chains` whose documents alone are
-            read, those left out that repeat others; None reads all.
-        window_stride: how many events after each other two questions of a chain start; None starts one
-            where the last one ends.
-        first_window_only: whether a chain gives one question, about its first events, as in the papers.
-        distractor_seed: the seed of the distractors and of the place of the true event.
+        exclude_source: sources to leave out.
+        open_licenses_only: leave out sources whose licence does not allow everybody to publish them
+            (`eventformers.datasets_scripts.licenses.OPEN_LICENSES` lists the open ones).
+        exclude_predicates: predicates to leave out, compared with the whole predicate, its first word and its
+            lemma. The word `reporting` stands for `REPORTING_PREDICATES`.
+        drop_pronoun_only: leave out events whose arguments are all pronouns.
+        predicate_form: `surface` keeps the predicate's own words, `lemma` uses the lemma if the raw file has
+            one.
+        min_event_frequency: leave out events with fewer occurrences; SWCC uses 3.
+        min_pair_frequency: leave out pairs that share fewer documents.
+        window: maximum distance of two events, counted in events of their document; None uses whole
+            documents. The default covers nearly all news articles completely and keeps the cost of a book
+            linear.
+        max_co_events: maximum number of co-events of an event, the most frequent first; None keeps all.
+        memory_limit: memory that counting may use before it spills to disk.
+        threads: number of threads for counting; None uses all processors.
+        temporary_directory: folder that counting spills to; None uses the system's.
+        min_chain_length: leave out chains of fewer distinct events.
+        validation_share: expected share of documents in the split validation; 0 makes no such split.
+        test_share: expected share of documents in the split test; 0 makes no such split.
+        split_seed: seed of the hash of the document id that determines its split.
+        document_split: for `documents` and `cooccurrence`, read only the documents of this split of `chains`,
+            without repeated documents; None reads all.
+        window_stride: number of events between the starts of two questions of a chain; None starts each
+            question where the previous one ends.
+        first_window_only: make only one question of each chain, about its first events, as in the papers.
+        distractor_seed: seed of the distractors and of the position of the true event.
     """
 
     exclude_source: tuple[str, ...] = ()

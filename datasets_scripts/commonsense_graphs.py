@@ -37,11 +37,11 @@ _TRIPLES_PER_TABLE = 20_000
 
 @dataclass
 class CommonsenseGraphsConfig(EventDatasetConfig):
-    """How relations are put into words.
+    """Settings of the wording of relations.
 
     Args:
-        templates: a YAML file with templates of further relations, or other ones of known relations
-            (`eventformers.datasets_scripts.relation_templates.relation_templates` says its form).
+        templates: YAML file with templates for more relations, or other templates for known relations
+            (`eventformers.datasets_scripts.relation_templates.relation_templates` describes the format).
     """
 
     templates: str | None = None

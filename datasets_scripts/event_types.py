@@ -45,14 +45,14 @@ _TYPE_SETTINGS = frozenset({"seen_types", "unseen_types", "num_seen", "num_unsee
 
 @dataclass
 class EventTypesConfig(EventDatasetConfig):
-    """Which event types are seen and which unseen. Nothing of it decides on `frames`.
+    """Settings of the seen and unseen event types. They do not apply to `frames`.
 
     Args:
-        seen_types: the types whose labels may train; None takes the most frequent ones, and the ten of the
-            paper for `ace2005`.
-        unseen_types: the types that are to be found; None takes the next in frequency.
-        num_seen: how many types are seen where none is named.
-        num_unseen: how many types are unseen where none is named; 0 for all the others. Mentions of further
+        seen_types: types whose labels may be used in training; None takes the most frequent ones, and the
+            paper's ten for `ace2005`.
+        unseen_types: types to find; None takes the next most frequent ones.
+        num_seen: number of seen types if none are named.
+        num_unseen: number of unseen types if none are named; 0 takes all others. Mentions of the remaining
             types are left out and counted.
     """
 

@@ -39,28 +39,27 @@ MENTION_SETTINGS = frozenset({"domain", "wikinews", "gold_events", "hierarchies_
 
 @dataclass
 class EventHierarchiesConfig(EventDatasetConfig):
-    """Which mentions and events are kept, what counts as gold, and how the splits are made.
+    """Settings of the kept mentions and events, of the gold events, and of the splits.
 
-    The first two decide on `mentions` and `events`, the next four on `mentions` alone, and the rest on
+    The first two apply to `mentions` and `events`, the next four only to `mentions`, and the others to
     `mentions`, `hierarchy` and `sequence`.
 
     Args:
-        task: `multilingual`, where the text of an event is in the language of the mention, or `crosslingual`,
-            where it is English.
-        languages: the languages of mentions, and in the multilingual task of events; none named keeps all.
-        domain: the mentions of `wikipedia` or those of `wikinews`. What is not known to be from Wikinews
+        task: `multilingual`, in which an event's text is in the language of the mention, or `crosslingual`,
+            in which it is English.
+        languages: languages of mentions, and in the multilingual task also of events; empty keeps all.
+        domain: keep the mentions of `wikipedia` or of `wikinews`. Everything not known to be from Wikinews
             counts as Wikipedia.
-        wikinews: of Wikinews the events that are `zero-shot`, or those `cross-domain`, which training may
+        wikinews: of Wikinews, keep the `zero-shot` events, or the `cross-domain` events, which training may
             have seen.
-        gold_events: `stated` takes the events that a raw file states for a mention, and where it states one
-            alone that event with all its ancestors; `hierarchy` always takes the ancestors by the hierarchy.
-        hierarchies_only: whether mentions of events without any parent or child are left out, as in the
-            paper.
-        split_by: `stated` takes the splits of the raw files, and components where they state none;
-            `components` draws all of them anew.
-        validation_share: the share of connected components in validation where they are drawn.
-        test_share: the share of connected components in test where they are drawn.
-        split_seed: the seed of their order.
+        gold_events: `stated` uses the events that the raw file states for a mention, and if it states only
+            one, that event with all its ancestors; `hierarchy` always uses the ancestors in the hierarchy.
+        hierarchies_only: leave out mentions of events without parents and children, as in the paper.
+        split_by: `stated` uses the splits of the raw files, and connected components if the files state none;
+            `components` redraws all splits.
+        validation_share: share of connected components in validation, if they are drawn.
+        test_share: share of connected components in test, if they are drawn.
+        split_seed: seed of the order of the components.
     """
 
     task: str = "multilingual"

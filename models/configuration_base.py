@@ -1,4 +1,4 @@
-"""The configuration that every event encoder of the suite shares."""
+"""The base configuration of all event encoders."""
 
 import math
 from typing import ClassVar, Literal, cast
@@ -24,15 +24,15 @@ PIPELINES = {
         "pt": ["AutoModel"],
     },
 }
-"""The pipelines by their task: `file.Class`, and the Auto classes that load a model for it."""
+"""The pipelines by task: `file.Class`, and the Auto classes that load a model for it."""
 
 
 class ModelPipelines(dict):
-    """The pipelines of a model, as `transformers.pipeline` asks its configuration for them.
+    """The pipelines of a model, in the form that `transformers.pipeline` reads from its configuration.
 
-    `pipeline` infers the task of a model whose configuration has one pipeline; so the length of this is 1,
-    and the first pipeline is the model's own. It takes whatever it finds in this for code that must be
-    trusted; so the installed package, whose pipelines are registered, lets it find nothing.
+    `pipeline` infers the task only if the configuration has one pipeline, so the length is 1, and the first
+    pipeline is the default. `pipeline` treats every entry it finds here as remote code that must be trusted,
+    so in the installed package, whose pipelines are registered, lookups find nothing.
     """
 
     def __len__(self):
@@ -47,13 +47,13 @@ class EventConfig(PreTrainedConfig):
     """Configuration of a pretrained text encoder with pooling and an optional projection.
 
     Args:
-        text_config: configuration of the encoder, whole, so that loading needs no other repository.
-        pooling: `cls` takes the first token's vector, `mean` the mean over the tokens of the event.
-        event_order: order of the roles in an event's text; `predicate_first` is SWCC's own (Eq. 1).
-        projection_dim: size of the vectors in `embeddings`; None, or the encoder's hidden size, means no
-            projection layer.
-        added_token_ids: ids of tokens beyond the encoder's own vocabulary that mark parts of a text and are
-            learned; None for none.
+        text_config: complete configuration of the encoder, so that loading needs no other repository.
+        pooling: `cls` takes the vector of the first token, `mean` the mean over the tokens of the event.
+        event_order: order of the roles in the text of an event; `predicate_first` is SWCC's (Eq. 1).
+        projection_dim: size of the vectors in `embeddings`. There is no projection layer if it is None or the
+            encoder's hidden size.
+        added_token_ids: ids of learned tokens, added to the encoder's vocabulary, that mark parts of a text;
+            None if there are none.
     """
 
     sub_configs_defaults = {"text_config": SubConfigSpec(config_class=AutoConfig, model_type="bert")}  # noqa: RUF012
@@ -68,7 +68,7 @@ class EventConfig(PreTrainedConfig):
 
     def __post_init__(self, **kwargs):
         if saved := kwargs.get("custom_pipelines"):
-            # JSON has them by the alphabet.
+            # JSON sorts them alphabetically.
             known = [task for task in self.pipeline_tasks if task in saved]
             kwargs["custom_pipelines"] = ModelPipelines({task: saved[task] for task in known})
         super().__post_init__(**kwargs)
@@ -77,11 +77,11 @@ class EventConfig(PreTrainedConfig):
 
     @property
     def encoder_config(self) -> PreTrainedConfig:
-        """The encoder's configuration, typed."""
+        """The configuration of the encoder, with its type."""
         return cast(PreTrainedConfig, self.text_config)
 
     def validate_numbers(self):
-        """Refuse numbers that nothing can be computed with, in any field.
+        """Reject NaN and infinity in any field.
 
         Raises:
             ValueError: a field is NaN or infinite.
@@ -91,7 +91,7 @@ class EventConfig(PreTrainedConfig):
                 raise ValueError(f"{name} is {value}; accepted: a finite number")
 
     def validate_projection_dim(self):
-        """Refuse a projection to no dimension.
+        """Reject a projection size below 1.
 
         Raises:
             ValueError: `projection_dim` is below 1.

@@ -9,26 +9,26 @@ from .configuration_base import EventConfig
 
 @strict
 class GroundingConfig(EventConfig):
-    """What both encoders of hierarchical event grounding are told.
+    """Settings that both encoders of hierarchical event grounding share.
 
     `event_order` has no effect: mentions and events are texts.
 
     Args:
-        pooling: the paper takes the first token's vector.
-        positive_weight: what the loss of a gold pair is multiplied by; `balanced` takes the number of the
-            other pairs over that of the gold ones. The paper does not say how the loss is reduced; 1 is the
-            mean over all pairs.
-        mention_tokens: tokens of a mention with its context at most, special tokens included.
-        event_tokens: tokens of an event's title and description at most, special tokens included. A pair has
-            the tokens of both, less the first of the event.
-        read_heading: a mention whose document has a title or a date is read behind them, as the paper does
-            for Wikinews.
-        linking_objective: `binary` is the paper's cross-entropy of each mention with each candidate: with
-            the events of the batch, or with those that were retrieved for the mention. `softmax`, beyond the
-            paper, is that of each gold event among the candidates that are not gold for the mention.
-        null_threshold: what a candidate must reach to be linked where no threshold is given: with the
-            bi-encoder its dot product, with the cross-encoder its probability. The training chooses it on
-            validation mentions; None where there are none. No loss reads it.
+        pooling: the paper uses the vector of the first token.
+        positive_weight: factor of the loss of a gold pair; `balanced` uses the number of other pairs divided
+            by the number of gold pairs. The paper does not state the reduction; 1 gives the mean over all
+            pairs.
+        mention_tokens: maximum number of tokens of a mention with its context, with special tokens.
+        event_tokens: maximum number of tokens of an event's title and description, with special tokens. A
+            pair has the tokens of both, except the first token of the event.
+        read_heading: put the title and the date of a document, if known, before the mention, as the paper
+            does for Wikinews.
+        linking_objective: `binary` is the paper's cross-entropy of each mention with each candidate: the
+            events of the batch, or those retrieved for the mention. `softmax`, beyond the paper, is the
+            cross-entropy of each gold event among the candidates that are not gold for the mention.
+        null_threshold: score that a candidate must reach to be linked if no threshold is given: the dot
+            product for the bi-encoder, the probability for the cross-encoder. Training chooses it on
+            validation mentions; None if there are none. No loss uses it.
     """
 
     pooling: Literal["cls", "mean"] = "cls"
@@ -40,7 +40,7 @@ class GroundingConfig(EventConfig):
     null_threshold: float | int | None = None
 
     def validate_linking_objective(self):
-        """Refuse a setting that has no part in the loss of linking.
+        """Reject a `positive_weight` that the linking loss does not use.
 
         Raises:
             ValueError: `linking_objective` is `softmax`, with a `positive_weight`.
@@ -52,19 +52,19 @@ class GroundingConfig(EventConfig):
             )
 
     def validate_positive_weight(self):
-        """Refuse a weight with which gold pairs would teach nothing.
+        """Reject a weight of gold pairs that is not positive.
 
         Raises:
             ValueError: it is a number of 0 or below.
         """
-        # Written so that NaN is refused, too.
+        # Written so that NaN is rejected, too.
         if self.positive_weight != "balanced" and not self.positive_weight > 0:
             raise ValueError(
                 f"positive_weight is {self.positive_weight}; accepted: a number above 0, or 'balanced'"
             )
 
     def validate_tokens(self):
-        """Refuse texts without room for a word between their special tokens.
+        """Reject lengths that leave no room for a word between the special tokens.
 
         Raises:
             ValueError: `mention_tokens` or `event_tokens` is too small.
@@ -85,20 +85,18 @@ class EventGroundingConfig(GroundingConfig):
     `event_order` has no effect: mentions and events are texts.
 
     Args:
-        share_towers: one encoder for mentions and events; the paper has one for each.
+        share_towers: use one encoder for mentions and events; the paper has one for each.
         stage: which losses a training step computes: `linking` is the binary cross-entropy of mentions and
-            events (section 5.1), `hierarchy` that of parents and children (Eq. 4), and `joint` both.
-        linking_weight: weight of the loss of linking in the joint stage.
-        hierarchy_weight: weight of the loss of the hierarchy in the joint stage.
-        full_complex: score parents and children by the whole of ComplEx; the paper leaves its symmetric part
-            out.
-        normalise: beyond the paper, vectors of mentions and events have length one, so that their dot product
-            is the cosine. The loss of the hierarchy reads them as they are before.
-        score_scale: beyond the paper, what the dot products of mentions and events are multiplied by in the
-            loss of linking.
-        learnable_score_scale: learn that number, from `score_scale` on.
-        score_bias: beyond the paper, a learned number that starts at this value and is added to every score
-            in the loss of linking; the order of candidates does not change by it. None has none.
+            events (section 5.1), `hierarchy` is the loss of parents and children (Eq. 4), `joint` is both.
+        linking_weight: weight of the linking loss in the joint stage.
+        hierarchy_weight: weight of the hierarchy loss in the joint stage.
+        full_complex: score parents and children with all of ComplEx; the paper leaves out its symmetric part.
+        normalise: beyond the paper, scale vectors of mentions and events to length one, so that their dot
+            product is the cosine. The hierarchy loss uses the vectors before scaling.
+        score_scale: beyond the paper, factor of the dot products of mentions and events in the linking loss.
+        learnable_score_scale: learn that factor, starting from `score_scale`.
+        score_bias: beyond the paper, initial value of a learned bias that is added to every score in the
+            linking loss; it does not change the order of candidates. None has no bias.
     """
 
     model_type = "event_grounding"
@@ -121,13 +119,13 @@ class EventGroundingConfig(GroundingConfig):
 
     @property
     def term_weights(self) -> dict[str, float]:
-        """Weight of each loss term that the configured stage computes."""
+        """The weight of each loss term that the configured stage computes."""
         if self.stage != "joint":
             return {f"{self.stage}_loss": 1.0}
         return {"linking_loss": self.linking_weight, "hierarchy_loss": self.hierarchy_weight}
 
     def validate_weights(self):
-        """Refuse weights that would switch a part of the joint stage off, or turn it round.
+        """Reject weights that are not positive.
 
         Raises:
             ValueError: a weight is 0 or below.
@@ -138,7 +136,7 @@ class EventGroundingConfig(GroundingConfig):
                 raise ValueError(f"{name} is {value}; accepted: a number above 0")
 
     def validate_score_bias(self):
-        """Refuse a bias that has no part in the loss of linking.
+        """Reject a `score_bias` that the linking loss does not use.
 
         Raises:
             ValueError: `linking_objective` is `softmax`, with a `score_bias`.
@@ -157,9 +155,9 @@ class EventGroundingCrossConfig(GroundingConfig):
     Defaults are the paper's where it states them. `event_order` has no effect: a pair is a text.
 
     Args:
-        head_hidden_layer: whether the prediction head has a hidden layer with tanh between the pooled vector
-            and the score. The paper only names a head; the released code of the work that it follows reads
-            the encoder's own layer of this shape.
+        head_hidden_layer: give the prediction head a hidden layer with tanh between the pooled vector and the
+            score. The paper only names a head; the released code of the work it follows uses the encoder's
+            own layer of this shape.
         head_dropout: dropout before the last layer of the head.
     """
 
@@ -182,7 +180,7 @@ class EventGroundingCrossConfig(GroundingConfig):
         super().__post_init__(**kwargs)
 
     def validate_null_threshold(self):
-        """Refuse a threshold that is no probability.
+        """Reject a threshold that is not a probability.
 
         Raises:
             ValueError: it is not between 0 and 1.
@@ -193,7 +191,7 @@ class EventGroundingCrossConfig(GroundingConfig):
             )
 
     def validate_head_dropout(self):
-        """Refuse a dropout that is no probability.
+        """Reject a dropout outside [0, 1).
 
         Raises:
             ValueError: it is below 0, or 1 or above.

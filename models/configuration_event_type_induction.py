@@ -15,38 +15,37 @@ class EventTypeInductionConfig(EventConfig):
     `event_order` has no effect: a mention is a sentence.
 
     Args:
-        margin: m of section 3.4: a negative pair whose sigmoid score is below it costs nothing.
-        map_dropout: dropout of the maps to query and key; the paper says only where it stands.
-        unseen_diagonal: an unseen mention is a positive of itself and its other view, as in the released
-            code; the printed formula leaves that pair out.
+        margin: m of section 3.4: a negative pair whose sigmoid score is below it has no loss.
+        map_dropout: dropout of the maps to query and key; the paper does not state the rate.
+        unseen_diagonal: treat an unseen mention as a positive of itself and of its other view, as the
+            released code does; the printed formula leaves these pairs out.
         pair_mean: a pair loss is the mean over `all` pairs of the batch, as in the released code, or over the
-            pairs that are `kept` by the mask.
-        trigger_input: how the model is told which event of a sentence is meant. `none` is the paper's: it is
-            not told. Beyond the paper, `marked` sets the trigger between two learned tokens, `span` pools
-            over the trigger's tokens, and `marked_span` does both; `found` needs no trigger: the model learns
-            from the labels of whole sentences which of their tokens carries an event, and takes the vector of
-            that token.
-        pooled_layer: the encoder's hidden state that the vector of a mention is pooled from, counted as
-            `hidden_states` is; beyond the paper, another than the last, -1.
-        finder_layers: where triggers are found, the hidden states that this is done by; None takes 0, which
-            knows the word alone, and -1, which knows the sentence.
-        finder_size: size of the hidden layer of what finds triggers.
-        finder_dropout: dropout of what finds triggers.
-        trigger_weight: weight of the loss of finding triggers.
-        freeze_encoder: run the text encoder without gradient and without dropout.
-        trained_types: names of the seen types, whose labels were trained on, in the order of their numbers;
-            training sets them.
-        map_skip: beyond the paper, add the encoder's vector to what each map gives: before any training the
-            scores of pairs are then nearly cosines under the encoder, where the maps alone start from noise.
-        score_scale: with `map_skip`, what those cosines are multiplied by at the start of training.
-        map_weight: with `map_skip`, what the map itself is multiplied by at the start of training.
-        score_bias: beyond the paper, a learned number that starts at this value and is added to every score
-            in the pair loss; attention and distances do not change by it. None has none.
-        type_name_weight: weight of the auxiliary loss against names of types (section 3.5); the paper's main
-            runs have none, its runs for names 1.
-        frame_weight: weight of the auxiliary loss against definitions of frames.
-        auxiliary_hidden_layer: the auxiliary head, a "1-layer network", has one hidden layer, as in the
-            released code; without it is one linear layer.
+            pairs that the mask `kept`.
+        trigger_input: how the model reads the trigger. `none`, the paper's, ignores it. Beyond the paper,
+            `marked` puts the trigger between two learned tokens, `span` pools over the trigger's tokens, and
+            `marked_span` does both. `found` needs no triggers: the model learns from the labels of whole
+            sentences which token carries an event, and uses the vector of that token.
+        pooled_layer: index of the hidden state that the vector of a mention is pooled from, as in
+            `hidden_states`; beyond the paper, other values than -1, the last.
+        finder_layers: hidden states that the trigger finder reads; None takes 0, which depends on the word
+            only, and -1, which depends on the sentence.
+        finder_size: size of the hidden layer of the trigger finder.
+        finder_dropout: dropout of the trigger finder.
+        trigger_weight: weight of the loss of the trigger finder.
+        freeze_encoder: run the text encoder without gradients and without dropout.
+        trained_types: names of the seen types, whose labels were used in training, in the order of their
+            numbers; training sets them.
+        map_skip: beyond the paper, add the encoder's vector to the output of each map. Before any training,
+            the scores of pairs are then nearly the encoder's cosines; the maps alone start from noise.
+        score_scale: with `map_skip`, the initial factor of those cosines.
+        map_weight: with `map_skip`, the initial factor of the output of the map.
+        score_bias: beyond the paper, initial value of a learned bias that is added to every score in the pair
+            loss; attention and distances do not use it. None has no bias.
+        type_name_weight: weight of the auxiliary loss with the names of types (section 3.5); the paper's main
+            runs do not use it, its runs for names use 1.
+        frame_weight: weight of the auxiliary loss with the definitions of frames.
+        auxiliary_hidden_layer: give the auxiliary head, a "1-layer network" in the paper, one hidden layer,
+            as in the released code; without it the head is one linear layer.
     """
 
     model_type = "event_type_induction"
@@ -84,26 +83,26 @@ class EventTypeInductionConfig(EventConfig):
 
     @property
     def marks_trigger(self) -> bool:
-        """Whether the trigger stands between two learned tokens."""
+        """True if the trigger is put between two learned tokens."""
         return self.trigger_input in ("marked", "marked_span")
 
     @property
     def pools_trigger(self) -> bool:
-        """Whether the vector of a mention is pooled over the tokens of its trigger."""
+        """True if a mention's vector is pooled over its trigger tokens."""
         return self.trigger_input in ("span", "marked_span")
 
     @property
     def finds_trigger(self) -> bool:
-        """Whether the model looks for the trigger itself."""
+        """True if the model finds the trigger itself."""
         return self.trigger_input == "found"
 
     @property
     def layers_read(self) -> list[int]:
-        """The hidden states that are needed: the one that is pooled, and behind it those of the finder."""
+        """Indexes of the hidden states to read: the pooled one, then those of the trigger finder."""
         return [self.pooled_layer, *((self.finder_layers or []) if self.finds_trigger else [])]
 
     def validate_margin(self):
-        """Refuse a margin that no sigmoid, or every sigmoid, lies below.
+        """Reject a margin or a dropout outside [0, 1).
 
         Raises:
             ValueError: it is below 0, or 1 or above.
@@ -114,7 +113,7 @@ class EventTypeInductionConfig(EventConfig):
                 raise ValueError(f"{name} is {value}; accepted: a number from 0 to below 1")
 
     def validate_starts(self):
-        """Refuse a skip that starts without its own part or without the map's.
+        """Reject an initial factor that is not positive.
 
         Raises:
             ValueError: `score_scale` or `map_weight` is 0 or below.
@@ -125,22 +124,22 @@ class EventTypeInductionConfig(EventConfig):
                 raise ValueError(f"{name} is {value}; accepted: a number above 0")
 
     def validate_weights(self):
-        """Refuse negative loss weights.
+        """Reject negative loss weights.
 
         Raises:
             ValueError: a weight is below 0.
         """
         for name in ("type_name_weight", "frame_weight", "trigger_weight"):
             value = getattr(self, name)
-            # Written so that NaN is refused, too.
+            # Written so that NaN is rejected, too.
             if not value >= 0:
                 raise ValueError(f"{name} is {value}; accepted: a number of at least 0")
 
     def validate_layers(self):
-        """Refuse hidden states that the encoder does not have, and a hidden layer without entries.
+        """Reject hidden states that the encoder does not have, and a hidden layer of size 0.
 
         Raises:
-            ValueError: a place is none of `hidden_states`, there is no layer to find triggers by, or
+            ValueError: an index is not one of `hidden_states`, the trigger finder has no layer, or
                 `finder_size` is below 1.
         """
         depth = getattr(self.encoder_config, "num_hidden_layers", None)
@@ -156,7 +155,7 @@ class EventTypeInductionConfig(EventConfig):
             raise ValueError(f"finder_size is {self.finder_size}; accepted: an integer of at least 1")
 
     def validate_trigger_input(self):
-        """Refuse to pool over a trigger by the first token of the sentence.
+        """Reject `cls` pooling for a model that pools over trigger tokens.
 
         Raises:
             ValueError: `trigger_input` pools over the trigger, and `pooling` is not `mean`.

@@ -13,51 +13,55 @@ class HeterEventConfig(EventConfig):
     """Configuration of HeterEvent, a graph over the events and words of a chain, and of MulCL's pretraining.
 
     Defaults are the paper's where it states them. Where it is silent or misprinted, the first reading named
-    is the default. `pooling` has no effect here: roles are pooled by maximum and mean, joined.
+    is the default. `pooling` has no effect: roles are pooled by maximum and mean, concatenated.
 
     Args:
-        event_dim: size d of an event's vector and of the projected tokens that it is composed of; the paper
-            states none, and without a projection its tensor would have billions of entries.
-        chain_dim: size D of the states, nodes and `embeddings`, an even number; `projection_dim` is the same.
-        composition: `tensor` is Eq. 1; `low_rank` gives its slices a diagonal and a sum of outer products.
+        event_dim: size d of an event's vector and of the projected tokens that it is composed of. The paper
+            states none; without a projection its tensor would have billions of entries.
+        chain_dim: size D of the states, nodes and `embeddings`, an even number; `projection_dim` has the same
+            value.
+        composition: `tensor` is Eq. 1; `low_rank` replaces each slice by a diagonal and a sum of outer
+            products.
         composition_rank: number of those outer products.
         event_skip: beyond the paper, add the encoder's own vector of an event, the mean of its token vectors,
-            to the event's state and, as the mean over its events, to the chain's: before any training,
-            cosines are then nearly those of the encoder, where the tensor alone starts from noise.
-        state_weight: with `event_skip`, what the Bi-GRU's states are multiplied by at the start of training.
-        gate_bias: beyond the paper, a learned bias of the gate of Eq. 10 that starts at this value; a
-            negative one lets nodes through nearly unchanged at first. None has no bias, as printed.
-        event_dropout: dropout of the event vectors; two draws of it are the two views of a chain in Eq. 3
-            and 4, where the paper prints one vector twice.
-        num_graph_layers: message-passing layers K; the paper has 3 for inference and 1 for similarity.
-        share_layers: one set of weights for all layers, instead of one for each; the paper does not say.
-        value_projection: pass projected vectors as messages; as printed, Eq. 7 passes them as they are.
-        edge_type_bias: a learned attention bias for each type of edge, beyond the paper.
-        readout: `mean` follows the text of the paper, `sum` its Eq. 11.
+            to the event's state, and the mean over the events to the chain's state. Before any training,
+            cosines are then nearly those of the encoder; the tensor alone starts from noise.
+        state_weight: with `event_skip`, the initial factor of the Bi-GRU's states.
+        gate_bias: beyond the paper, initial value of a learned bias of the gate of Eq. 10; with a negative
+            one, nodes pass nearly unchanged at first. None has no bias, as printed.
+        event_dropout: dropout of the event vectors. Two draws of it are the two views of a chain in Eq. 3 and
+            4, where the paper prints the same vector twice.
+        num_graph_layers: number of message-passing layers K; the paper uses 3 for inference and 1 for
+            similarity.
+        share_layers: use one set of weights for all layers instead of one for each; the paper does not say.
+        value_projection: project vectors before passing them as messages; as printed, Eq. 7 passes them
+            unprojected.
+        edge_type_bias: beyond the paper, a learned attention bias for each type of edge.
+        readout: `mean` follows the text of the paper, `sum` follows Eq. 11.
         stage: which losses a training step computes: `sequence` is SeqCL (Eq. 6), `graph` GraCL (Eq. 14),
             `supervised` the prediction of a left-out event (Eq. 15 and 16).
         contrast_temperature: temperature of every contrast and prediction; the paper states none.
         order_weight: lambda_1 of Eq. 6; a term of weight 0 is not computed.
         replacement_weight: lambda_2 of Eq. 6.
         composition_weight: lambda_3 of Eq. 6.
-        composition_anchor: what a segment is contrasted with (Eq. 5): `chain` as printed, which holds the
-            segment itself; `rest`, beyond the paper, is the chain without it, so that only what goes together
-            tells a segment from a corrupted one.
+        composition_anchor: what a segment is contrasted with (Eq. 5): `chain`, as printed, contains the
+            segment itself; `rest`, beyond the paper, is the chain without it, so that the model must learn
+            which events belong together.
         normal_corrupted_weight: alpha_1 of Eq. 14.
         corrupted_corrupted_weight: alpha_2 of Eq. 14.
-        edge_drop: probability of an edge to be left out of a corrupted graph.
-        feature_mask: probability of a feature dimension to be masked in a corrupted graph.
-        literal_ratio: leave the log out of Eq. 3 to 5, 12 and 13, as they are printed.
+        edge_drop: probability that an edge is left out of a corrupted graph.
+        feature_mask: probability that a feature dimension is masked in a corrupted graph.
+        literal_ratio: leave out the log in Eq. 3 to 5, 12 and 13, as printed.
         training_level: what the supervised stage predicts: `words` is the paper's [W], `events` [E],
             `words_and_events` [W+E].
-        word_weight: weight of the prediction of words (Eq. 15); the paper adds both levels as they are.
+        word_weight: weight of the prediction of words (Eq. 15); the paper adds both levels unweighted.
         event_weight: weight of the prediction of the event (Eq. 16).
-        predict_from: nodes that predict a left-out event: `mean` takes the mean cosine over all events of the
-            context, as inference does; `neighbours` the events before and after it, through a matrix for each
-            direction (Eq. 16).
-        literal_first: predict the words of an event from its first word alone, as printed in Eq. 15, and not
-            from each of its other words.
-        freeze_encoder: run the text encoder without gradient and without dropout.
+        predict_from: nodes that predict a left-out event: `mean` uses the mean cosine over all events of the
+            context, as inference does; `neighbours` uses the events before and after it, with a matrix for
+            each direction (Eq. 16).
+        literal_first: predict the words of an event from its first word only, as printed in Eq. 15, instead
+            of from each of its other words.
+        freeze_encoder: run the text encoder without gradients and without dropout.
     """
 
     model_type = "heterevent"
@@ -102,7 +106,7 @@ class HeterEventConfig(EventConfig):
 
     @property
     def event_vector_dim(self) -> int:
-        """Size of what `encode_events` gives for an event: d entries, and the skipped vector behind them."""
+        """Size of the vector of an event from `encode_events`: d, plus `chain_dim` with `event_skip`."""
         return self.event_dim + (self.chain_dim if self.event_skip else 0)
 
     def __post_init__(self, **kwargs):
@@ -111,7 +115,7 @@ class HeterEventConfig(EventConfig):
         super().__post_init__(**kwargs)
 
     def validate_projection_dim(self):
-        """Refuse a size of states that the two directions cannot share, and another size of `embeddings`.
+        """Reject a state size that the two directions cannot share, and another size of `embeddings`.
 
         Raises:
             ValueError: `chain_dim` is below 2 or odd, or `projection_dim` differs from it.
@@ -128,7 +132,7 @@ class HeterEventConfig(EventConfig):
             )
 
     def validate_sizes(self):
-        """Refuse sizes and counts that no model could have.
+        """Reject sizes and counts below 1.
 
         Raises:
             ValueError: one is below 1.
@@ -139,7 +143,7 @@ class HeterEventConfig(EventConfig):
                 raise ValueError(f"{name} is {value}; accepted: an integer of at least 1")
 
     def validate_temperature(self):
-        """Refuse a temperature that is not positive.
+        """Reject a temperature that is not positive.
 
         Raises:
             ValueError: it is 0 or below.
@@ -150,7 +154,7 @@ class HeterEventConfig(EventConfig):
             )
 
     def validate_weights(self):
-        """Refuse negative weights, and a stage whose every term is switched off.
+        """Reject negative weights, and a stage whose terms are all disabled.
 
         Raises:
             ValueError: a weight is below 0, or all weights of the configured stage are 0.
@@ -161,7 +165,7 @@ class HeterEventConfig(EventConfig):
             "supervised": ("word_weight", "event_weight"),
         }
         for name in ("state_weight", *chain.from_iterable(weights.values())):
-            # Written so that NaN is refused, too.
+            # Written so that NaN is rejected, too.
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; accepted: a number of at least 0")
         names = weights.get(self.stage, ())
@@ -169,7 +173,7 @@ class HeterEventConfig(EventConfig):
             raise ValueError(f"{', '.join(names)} are all 0; accepted: at least one above 0")
 
     def validate_probabilities(self):
-        """Refuse what is no probability.
+        """Reject probabilities outside [0, 1).
 
         Raises:
             ValueError: one is below 0, or 1 or above.

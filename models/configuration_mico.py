@@ -14,23 +14,24 @@ class MicoConfig(EventConfig):
     Defaults are the paper's (section 3.3 and its released code) where they state them.
 
     Args:
-        pooling: the paper takes [CLS].
-        contrastive_temperature: temperature of the contrast (Eq. 4 to 6); where it is learned, its start.
-        learnable_temperature: learn the temperature (SimKGC's idea, beyond the paper).
-        additive_margin: subtracted from the cosine of the positive (SimKGC's idea, beyond the paper).
-        positive: `hard` contrasts the alternative that is least similar to its premise (Eq. 5), `random` any
-            of the k (Table 7).
-        own_alternatives: `excluded` leaves the k - 1 others of a premise out of its denominator (Eq. 6);
-            `zero_logit` leaves each in with a logit of 0, as the released code does.
-        mask_known_positives: leave alternatives of other rows out of the denominator where the training graph
-            knows them for the premise. The paper takes them for negatives.
-        self_negatives: the entity that a premise is about is a negative of it (SimKGC's idea).
+        pooling: the paper uses [CLS].
+        contrastive_temperature: temperature of the contrastive loss (Eq. 4 to 6); its initial value if it is
+            learned.
+        learnable_temperature: learn the temperature; from SimKGC, beyond the paper.
+        additive_margin: margin subtracted from the cosine of the positive; from SimKGC, beyond the paper.
+        positive: `hard` uses the alternative least similar to its premise as the positive (Eq. 5), `random`
+            any of the k (Table 7).
+        own_alternatives: `excluded` removes the k - 1 other alternatives of a premise from its denominator
+            (Eq. 6); `zero_logit` keeps each with a logit of 0, as the released code does.
+        mask_known_positives: remove an alternative of another row from the denominator if the training graph
+            has it for the premise. In the paper it is a negative.
+        self_negatives: use the entity of a premise as one of its negatives; from SimKGC, beyond the paper.
         pre_batch_negatives: number of alternatives of earlier batches that serve as negatives, without
-            gradient (SimKGC's idea); 0 keeps none.
-        frequency_correction: take the log of how often the training graph has an alternative off its logit
-            (Bengio and Senécal, 2008): rows are drawn in proportion to that frequency, and without it the
-            vectors leave out how common an alternative is. Beyond the paper.
-        feature_dropout: dropout of the vectors in training; the released code has 0.05 for RoBERTa-large.
+            gradient; 0 uses none. From SimKGC, beyond the paper.
+        frequency_correction: subtract the log frequency of an alternative in the training graph from its
+            logit (Bengio and Senécal, 2008). Rows are drawn in proportion to that frequency; with the
+            correction the vectors do not encode how common an alternative is. Beyond the paper.
+        feature_dropout: dropout of the vectors in training; the released code uses 0.05 for RoBERTa-large.
     """
 
     model_type = "mico"
@@ -55,7 +56,7 @@ class MicoConfig(EventConfig):
     feature_dropout: float | int = 0.0
 
     def validate_temperature(self):
-        """Refuse a temperature that is not positive.
+        """Reject a temperature that is not positive.
 
         Raises:
             ValueError: it is 0 or below.
@@ -66,7 +67,7 @@ class MicoConfig(EventConfig):
             )
 
     def validate_margin(self):
-        """Refuse a margin that a cosine could not reach.
+        """Reject a margin that a cosine cannot reach.
 
         Raises:
             ValueError: it is below 0, or 2 or above.
@@ -77,11 +78,11 @@ class MicoConfig(EventConfig):
             )
 
     def validate_negatives(self):
-        """Refuse a negative number of negatives, and negatives whose frequency has no correction.
+        """Reject a negative number of negatives, and negatives whose frequency cannot be corrected.
 
         Raises:
-            ValueError: `pre_batch_negatives` is below 0, or `frequency_correction` meets negatives from
-                outside the batch.
+            ValueError: `pre_batch_negatives` is below 0, or `frequency_correction` is used with negatives
+                from outside the batch.
         """
         if self.pre_batch_negatives < 0:
             raise ValueError(
@@ -94,7 +95,7 @@ class MicoConfig(EventConfig):
             )
 
     def validate_dropout(self):
-        """Refuse a dropout that is no probability.
+        """Reject a dropout outside [0, 1).
 
         Raises:
             ValueError: `feature_dropout` is below 0, or 1 or above.

@@ -14,25 +14,25 @@ class SwccConfig(EventConfig):
     Defaults are the paper's (section 4.1) where it states them.
 
     Args:
-        pooling: the paper takes [CLS].
+        pooling: the paper uses [CLS].
         contrastive_objective: `weakly_supervised` is Eq. 6; `dropout_views` leaves out the co-event (Table 2,
             "w/o Weakly Supervised CL"); `info_nce` is Eq. 3 with the co-event as positive (Table 2, "BERT
-            (InfoNCE)"); `margin` the margin loss of the same row group.
-        contrastive_temperature: temperature of the contrast (Eq. 3 to 6).
+            (InfoNCE)"); `margin` is the margin loss in the same group of rows.
+        contrastive_temperature: temperature of the contrastive loss (Eq. 3 to 6).
         cluster_temperature: temperature of the prototype logits (Eq. 8).
         margin: margin of the `margin` objective; the paper states none.
         num_prototypes: number of prototypes M.
-        sinkhorn_iterations: iterations of the optimal transport solver.
-        sinkhorn_epsilon: its entropic regularisation.
+        sinkhorn_iterations: number of Sinkhorn iterations.
+        sinkhorn_epsilon: entropic regularisation of Sinkhorn.
         cluster_weight: beta of Eq. 9, for a cluster loss summed over prototypes.
         prototype_entropy_weight: weight of the entropy of the prototype distribution, a term of the released
-            code that the paper does not have; 0 leaves it out.
-        mlm_weight: gamma of Eq. 9; 0 leaves the masked view out of the encoder pass.
+            code that the paper does not have; 0 disables it.
+        mlm_weight: gamma of Eq. 9; with 0 the masked view is not encoded.
         frequency_normalization: how co-occurrence frequencies become the weight of the co-event: `min_max` is
-            the paper's, `log_min_max` and `constant` keep rare pairs alive.
-        shared_word_weight: weight of a contrast, beyond the paper, between a paraphrase of an event without
-            its words and events that share words with it; 0 leaves it out.
-        shared_word_co_event_weight: weight, within that contrast, of the co-event as a second positive.
+            the paper's; `log_min_max` and `constant` give rare pairs a larger weight.
+        shared_word_weight: beyond the paper, weight of a contrast between a paraphrase of an event, which
+            shares no word with it, and events that share words with it; 0 disables it.
+        shared_word_co_event_weight: weight of the co-event as a second positive in that contrast.
         shared_word_temperature: temperature of that contrast.
     """
 
@@ -62,7 +62,7 @@ class SwccConfig(EventConfig):
     shared_word_temperature: float | int = 0.1
 
     def validate_temperatures(self):
-        """Refuse temperatures and regularisations that are not positive.
+        """Reject temperatures and regularisations that are not positive.
 
         Raises:
             ValueError: one of them is 0 or below.
@@ -78,7 +78,7 @@ class SwccConfig(EventConfig):
                 raise ValueError(f"{name} is {value}; accepted: a number above 0")
 
     def validate_counts(self):
-        """Refuse a model without prototypes or Sinkhorn iterations.
+        """Reject a model without prototypes or Sinkhorn iterations.
 
         Raises:
             ValueError: `num_prototypes` or `sinkhorn_iterations` is below 1.
@@ -89,7 +89,7 @@ class SwccConfig(EventConfig):
                 raise ValueError(f"{name} is {value}; accepted: an integer of at least 1")
 
     def validate_weights(self):
-        """Refuse negative loss weights and a negative margin.
+        """Reject negative loss weights and a negative margin.
 
         Raises:
             ValueError: one is below 0.
@@ -103,7 +103,7 @@ class SwccConfig(EventConfig):
             "shared_word_co_event_weight",
         ):
             value = getattr(self, name)
-            # Written so that NaN is refused, too.
+            # Written so that NaN is rejected, too.
             if not value >= 0:
                 raise ValueError(f"{name} is {value}; accepted: a number of at least 0")
 

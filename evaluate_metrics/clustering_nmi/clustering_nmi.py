@@ -8,25 +8,25 @@ import evaluate
 from .clustering_nmi_impl import clustering_nmi
 
 _DESCRIPTION = """
-Clustering NMI says how well clusters of mentions agree with their true types, whatever the clusters are
-called. Beside the normalized mutual information, by the geometric mean of both entropies, it gives the
-measures that are usual with it, and how many of the types are found at all.
+Clustering NMI measures how well clusters of mentions agree with their true types; the names of the clusters
+do not matter. It returns the mutual information normalized by the geometric mean of both entropies, related
+scores, and the share of types that were found.
 """
 
 _KWARGS_DESCRIPTION = """
 Args:
-    predictions (list of int): the cluster of each mention, by any numbers.
+    predictions (list of int): the cluster of each mention, as any integers.
     references (list of str): the type of each mention.
 
 Returns:
-    nmi (float): mutual information by the geometric mean of both entropies, 0 to 100, higher is better.
+    nmi (float): mutual information over the geometric mean of both entropies, 0 to 100, higher is better.
     fowlkes_mallows (float): geometric mean of precision and recall over pairs of mentions, 0 to 100.
-    completeness (float): how far the mentions of a type are in one cluster, 0 to 100.
-    homogeneity (float): how far the mentions of a cluster are of one type, 0 to 100.
-    v_measure (float): harmonic mean of the two, which is mutual information by the arithmetic mean, 0 to 100.
+    completeness (float): degree to which the mentions of a type share a cluster, 0 to 100.
+    homogeneity (float): degree to which the mentions of a cluster share a type, 0 to 100.
+    v_measure (float): harmonic mean of these two, equal to NMI with the arithmetic mean, 0 to 100.
     ari (float): Rand index adjusted for chance, 100 at best, 0 for chance, below 0 for worse.
-    purity (float): share of a cluster's most frequent type, the mean over clusters whatever their size.
-    type_representation (float): percentage of the types that are the most frequent one of a cluster.
+    purity (float): share of a cluster's most frequent type, unweighted mean over clusters.
+    type_representation (float): percentage of types that are the most frequent type of some cluster.
     num_clusters (int): number of clusters.
 
 Raises:

@@ -8,29 +8,29 @@ import evaluate
 from .event_linking_impl import event_linking
 
 _DESCRIPTION = """
-Event linking says how well the set of events that a mention is linked to agrees with its gold events, from
-the atomic event to the root of the hierarchy: by the share of mentions whose set is right as a whole, and by
-precision, recall and F1 over mentions and over events.
+Event linking measures how well the events that a mention is linked to agree with its gold events, from the
+atomic event to the root of the hierarchy: the share of mentions whose sets are equal, and precision, recall
+and F1 over mentions and over events.
 """
 
 _KWARGS_DESCRIPTION = """
 Args:
     predictions (list of list of str): per mention, the ids of the events that it is linked to, in any order.
-        An empty list is the set {NULL}: it counts as one event, which is never right.
+        An empty list means {NULL} and counts as one event that is always wrong.
     references (list of list of str): per mention, the ids of its gold events, in any order.
 
 Returns:
     strict_accuracy (float): percentage of mentions whose two sets are equal, 0 to 100, higher is better.
     macro_precision (float): share of a mention's linked events that are right, mean over mentions.
-    macro_recall (float): share of a mention's gold events that it is linked to, mean over mentions.
+    macro_recall (float): share of a mention's gold events that are linked, mean over mentions.
     macro_f1 (float): harmonic mean of these two.
     micro_precision (float): share of all mentions' linked events that are right.
     micro_recall (float): share of all mentions' gold events that are linked.
     micro_f1 (float): harmonic mean of these two.
 
 Raises:
-    ValueError: no mentions, lists of unequal length, a mention without a gold event, or an id that is no
-        text.
+    ValueError: no mentions, lists of unequal length, a mention without a gold event, or an id that is
+        not a string.
 
 Examples:
     >>> metric = evaluate.load("event_linking")

@@ -8,9 +8,9 @@ import evaluate
 from .hard_similarity_impl import hard_similarity
 
 _DESCRIPTION = """
-Hard similarity asks of each row which of two pairs of events is closer. The similar pair means much the
-same in other words; the dissimilar pair shares words but not meaning. The score is the percentage of rows
-whose similar pair has the strictly greater similarity.
+Hard similarity compares two pairs of events in each row. The events of the similar pair mean nearly the same
+in different words; those of the dissimilar pair share words but not meaning. The score is the percentage of
+rows whose similar pair has the strictly greater similarity.
 """
 
 _KWARGS_DESCRIPTION = """

@@ -8,9 +8,9 @@ import evaluate
 from .hierarchy_recall_impl import hierarchy_recall
 
 _DESCRIPTION = """
-Hierarchy recall says how often all gold events of a mention, from its atomic event to the root of the
-hierarchy, are among the first candidates that were retrieved for it. It also tells the share of the gold
-events that are, and how often the atomic event alone is.
+Hierarchy recall measures how often all gold events of a mention, from its atomic event to the root of the
+hierarchy, are among its first retrieved candidates. It also returns the share of gold events that are, and
+how often the atomic event is.
 """
 
 _KWARGS_DESCRIPTION = """
@@ -19,16 +19,16 @@ Args:
     references (list of list of str): per mention, the ids of its gold events, the atomic event first.
 
 Returns:
-    recall_at_min (float): percentage of mentions whose gold events are all among as many candidates as there
-        are gold events, 0 to 100, higher is better.
+    recall_at_min (float): percentage of mentions whose n gold events are the first n candidates, in any
+        order, 0 to 100, higher is better.
     recall_at_K (float): percentage of mentions whose gold events are all among the first K candidates, for K
         in 4, 8 and 16.
     fraction_at_K (float): share of a mention's gold events among the first K candidates, mean over mentions.
     atomic_at_K (float): percentage of mentions whose atomic event is among the first K candidates.
 
 Raises:
-    ValueError: no mentions, lists of unequal length, a mention without a gold event, or an id that stands
-        twice in a list or is no text.
+    ValueError: no mentions, lists of unequal length, a mention without a gold event, or an id that is
+        repeated in a list or not a string.
 
 Examples:
     >>> metric = evaluate.load("hierarchy_recall")

@@ -8,9 +8,9 @@ import evaluate
 from .mcnc_impl import mcnc
 
 _DESCRIPTION = """
-Multiple-choice accuracy: the percentage of questions whose right choice has the highest score. It serves the
-multiple-choice narrative cloze, where the choices are events that may come next in a chain, and zero-shot
-question answering, where they are answers. Questions may have different numbers of choices.
+Multiple-choice accuracy: the percentage of questions whose right choice has the highest score. Use it for
+the multiple-choice narrative cloze, where the choices are possible next events of a chain, and for zero-shot
+question answering, where they are answers. The number of choices may differ between questions.
 """
 
 _KWARGS_DESCRIPTION = """
@@ -19,14 +19,14 @@ Args:
     references (list of int): per question, the index of the right choice, from 0.
 
 Returns:
-    accuracy (float): percentage of questions whose right choice is the one chosen, 0 to 100, higher is
-        better; of several highest scores the first is chosen.
+    accuracy (float): percentage of questions whose right choice is chosen, 0 to 100, higher is better; of
+        equal highest scores the first is chosen.
     ties (int): number of questions with several highest scores.
     count (int): number of questions.
 
 Raises:
     ValueError: no questions, lists of unequal length, a question without two choices, a score that is NaN or
-        infinite, or an index that no choice has.
+        infinite, or an index out of range.
 
 Examples:
     >>> metric = evaluate.load("mcnc")
@@ -46,7 +46,7 @@ _CITATION = """
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class Mcnc(evaluate.Metric):
-    """Accuracy over questions of the choice with the highest score."""
+    """Accuracy of the choice with the highest score."""
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(

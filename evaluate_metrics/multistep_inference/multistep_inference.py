@@ -8,19 +8,19 @@ import evaluate
 from .multistep_inference_impl import multistep_inference
 
 _DESCRIPTION = """
-Accuracy of inference over several steps: a chain of events is continued step by step, at each step one of
-several choices is right, and the metric is the percentage of steps at which it was taken. It serves the
-multiple-choice narrative sequences (MCNS) and explanations (MCNE), whose last step is not scored: the caller
+Accuracy of inference over several steps: a chain of events is continued step by step, each step has several
+choices of which one is right, and the metric is the percentage of steps with the right choice. Use it for
+multiple-choice narrative sequences (MCNS) and explanations (MCNE). Their last step is not scored: the caller
 leaves it out.
 """
 
 _KWARGS_DESCRIPTION = """
 Args:
-    predictions (list of list of int): per question, the index of the choice taken at each scored step.
+    predictions (list of list of int): per question, the index of the choice made at each scored step.
     references (list of list of int): per question, the index of the right choice at each of these steps.
 
 Returns:
-    accuracy (float): percentage of all steps of all questions, 0 to 100, higher is better.
+    accuracy (float): percentage of right choices over all steps of all questions, 0 to 100, higher is better.
     step_accuracy (list of float): the percentage at the first step, the second and so on, each over the
         questions that have it.
     count (int): number of questions.
@@ -46,7 +46,7 @@ _CITATION = """
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class MultistepInference(evaluate.Metric):
-    """Accuracy over the steps of questions that are answered in several steps."""
+    """Accuracy over the steps of multistep questions."""
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(

@@ -8,21 +8,21 @@ import evaluate
 from .ranking_impl import ranking
 
 _DESCRIPTION = """
-Ranking says how near the top of an ordered list the right answer of each query stands: the mean of the
-reciprocal ranks, the share of queries whose answer is among the first few, and the mean rank.
+Ranking measures how close to the top of an ordered list the right answer of each query is: the mean
+reciprocal rank, the share of queries whose answer is among the first K, and the mean rank.
 """
 
 _KWARGS_DESCRIPTION = """
 Args:
-    predictions (list of float): per query, the rank of its right answer from 1; a fraction where ties share
-        their mean rank; infinite where the answer was never found.
+    predictions (list of float): per query, the rank of its right answer from 1; a fraction if ties share
+        their mean rank; infinite if the answer was not found.
 
 Returns:
     mrr (float): mean reciprocal rank in percent, 0 to 100, higher is better.
     hits_at_K (float): percentage of queries with a rank of at most K, for K in 1, 3, 4, 5, 8, 10, 15, 16,
-        50 and 100; an answer never found is a miss.
-    mean_rank (float): mean rank over the answers that were found, lower is better; NaN where none was.
-    not_found (int): number of queries whose answer was never found.
+        50 and 100; an answer that was not found is a miss.
+    mean_rank (float): mean rank over the answers that were found, lower is better; NaN if none was found.
+    not_found (int): number of queries whose answer was not found.
 
 Raises:
     ValueError: no ranks, or a rank that is NaN or below 1.

@@ -8,8 +8,8 @@ import evaluate
 from .transitive_similarity_impl import transitive_similarity
 
 _DESCRIPTION = """
-Transitive similarity asks how well a model's similarities of pairs of transitive sentences (subject, verb,
-object) follow human ratings. The score is Spearman's rank correlation, ties ranked by their mean.
+Transitive similarity measures how well a model's similarities of pairs of transitive sentences (subject,
+verb, object) agree with human ratings. The score is Spearman's rank correlation; ties get their mean rank.
 """
 
 _KWARGS_DESCRIPTION = """
@@ -18,7 +18,7 @@ Args:
     references (list of float): per pair, the mean human rating (1 to 7 in the published set).
 
 Returns:
-    spearman (float): -1 to 1, higher is better; NaN where all predictions or all references are equal.
+    spearman (float): -1 to 1, higher is better; NaN if all predictions or all references are equal.
 
 Raises:
     ValueError: fewer than two pairs, lists of unequal length, or a value that is NaN or infinite.

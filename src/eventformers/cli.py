@@ -1,4 +1,4 @@
-"""The commands. They only call the Python API; heavy imports wait until a command runs."""
+"""The commands. They only call the Python API; heavy imports run inside the commands."""
 
 from __future__ import annotations
 
@@ -111,13 +111,13 @@ def data_list() -> None:
 def data_build(
     name: Annotated[str, typer.Argument(help="A name that `eventformers data list` shows.")],
     output: Output,
-    config: Annotated[str | None, typer.Option(help="One config; without it all of them.")] = None,
-    data_dir: Annotated[str | None, typer.Option(help="Folder of raw files; without it the samples.")] = None,
+    config: Annotated[str | None, typer.Option(help="Config to build. Default: all.")] = None,
+    data_dir: Annotated[str | None, typer.Option(help="Folder of raw files. Default: the samples.")] = None,
     malformed: Malformed = "error",
     settings: Settings = None,
     exclude_source: ExcludeSource = None,
 ) -> None:
-    """Build a dataset: Parquet and a README that `load_dataset` reads."""
+    """Build a dataset as Parquet files with a README, readable by `load_dataset`."""
     from eventformers.datasets_scripts import build_reports
     from eventformers.publishing.dataset_building import build_dataset
     from eventformers.trainers.recipes import read_settings
@@ -152,7 +152,7 @@ def train(
     settings: Settings = None,
     exclude_source: ExcludeSource = None,
     lora: Annotated[bool, typer.Option("--lora", help="Train low-rank adapters.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint.")] = False,
     overwrite: Overwrite = False,
     seed: Seed = None,
     device: Device = None,
@@ -190,14 +190,16 @@ def train(
 def evaluate(
     model: Annotated[str, typer.Argument(help="Folder or Hub id of a model, or of any plain encoder.")],
     task: Annotated[
-        list[str], typer.Option("--task", help="Task; repeatable; all takes every one that the data feeds.")
+        list[str], typer.Option("--task", help="Task, or all tasks that the data have rows for. Repeatable.")
     ],
     data: RawData = None,
     malformed: Malformed = "error",
     split: Annotated[
-        str | None, typer.Option(help="Split to score; without it test, else validation.")
+        str | None, typer.Option(help="Split to score. Default: test, or else validation.")
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder that gets results/.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder to write results/ to.")
+    ] = None,
     pooling: Annotated[str | None, typer.Option(help="Pooling of a plain encoder: cls or mean.")] = None,
     event_order: Annotated[str | None, typer.Option(help="Order of the roles, for a plain encoder.")] = None,
     device: Device = None,
@@ -206,24 +208,22 @@ def evaluate(
     rerank: Rerank = False,
     virtual_context: Annotated[
         str | None,
-        typer.Option(
-            help="Chains to read the events of a similarity task in, for a model that reads chains."
-        ),
+        typer.Option(help="Chains in which a model of chains reads the events of a similarity task."),
     ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="How chains are read: aggregation, sky or compat; of contexts: retrieved or num_layers; how "
-            "mentions are clustered: distance, manifold, method, num_clusters, trigger_input, clusters or "
-            "valid_frames; how they are linked: task, domain, reranker, retriever_weight, candidates, "
-            "threshold or depth.",
+            help="Override a setting of the task. Chains: aggregation, sky, compat; virtual contexts: "
+            "retrieved, num_layers; clusters: distance, manifold, method, num_clusters, trigger_input, "
+            "clusters, valid_frames; linking: task, domain, reranker, retriever_weight, candidates, "
+            "threshold, depth. Repeatable.",
         ),
     ] = None,
     clustered_by: Annotated[
         list[str] | None,
-        typer.Option(help="A run of an ensemble that clusters mentions by its mean distances; repeatable."),
+        typer.Option(help="Run of an ensemble that clusters mentions by its mean distances. Repeatable."),
     ] = None,
     overwrite: Overwrite = False,
 ) -> None:
@@ -280,35 +280,35 @@ def complete(
     data: RawData = None,
     malformed: Malformed = "error",
     config: Annotated[
-        str | None, typer.Option(help="The graph: conceptnet, atomic, each also with _inductive.")
+        str | None, typer.Option(help="The graph: conceptnet or atomic, or either with _inductive.")
     ] = None,
     index: Annotated[
         Path | None,
-        typer.Option(help="Folder of the index, built where absent; without it one in the cache."),
+        typer.Option(help="Folder of the index, built if absent. Default: in the cache."),
     ] = None,
-    relation: Annotated[str | None, typer.Option(help="The relation, where QUERY is the head alone.")] = None,
+    relation: Annotated[str | None, typer.Option(help="The relation, if QUERY is only the head.")] = None,
     templates: Annotated[
-        Path | None, typer.Option(help="YAML file with the words of more relations.")
+        Path | None, typer.Option(help="YAML file with templates of more relations.")
     ] = None,
     split: Annotated[
-        list[str] | None, typer.Option("--split", help="Split to look in; repeatable; without it all.")
+        list[str] | None, typer.Option("--split", help="Split to search. Default: all. Repeatable.")
     ] = None,
-    top: Annotated[int, typer.Option(help="Alternatives to show.")] = 10,
-    explain: Annotated[int, typer.Option(help="Nearest known premises to show.")] = 3,
+    top: Annotated[int, typer.Option(help="Number of alternatives to show.")] = 10,
+    explain: Annotated[int, typer.Option(help="Number of nearest known premises to show.")] = 3,
     rerank: Annotated[
         bool | None,
         typer.Option(
             "--rerank/--no-rerank",
-            help="Let the nearest known premises vote, or not; without it, they do for ConceptNet.",
+            help="Let the nearest known premises vote. Default: only for ConceptNet.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     device: Device = None,
     dtype: Dtype = None,
     batch_size: BatchSize = "auto",
     overwrite: Overwrite = False,
 ) -> None:
-    """Complete a head and a relation, or a free question, by the nearest alternatives of a graph."""
+    """Complete a head and a relation, or answer a question, with the nearest alternatives of a graph."""
     import json
 
     from eventformers.inference.commonsense.complete import complete as run_completion
@@ -356,10 +356,10 @@ def plot(
     output: Annotated[Path, typer.Option("--output", "-o", help="PNG or SVG file to write.")],
     data: RawData = None,
     malformed: Malformed = "error",
-    events: Annotated[int, typer.Option(help="Events to draw.")] = 3000,
+    events: Annotated[int, typer.Option(help="Number of events to draw.")] = 3000,
     device: Device = None,
 ) -> None:
-    """Draw a model's events by prototype; of a training in stages, its course and accuracies by degree."""
+    """Draw a model's events by prototype, or the losses and accuracies of a training run with stages."""
     from eventformers.plots.chains import plot_chain_training, reads_chains
     from eventformers.plots.prototypes import plot_prototypes
 
@@ -383,24 +383,24 @@ def reproduce(
     table: Annotated[str, typer.Argument(help="The table, such as table2.")],
     output: Output = Path("reproductions"),
     recipe: Annotated[
-        str | None, typer.Option(help="Recipe that the rows start from; without it that of the paper.")
+        str | None, typer.Option(help="Recipe that the rows start from. Default: the paper's.")
     ] = None,
     data: RawData = None,
     malformed: Malformed = "error",
     evaluation_data: Annotated[
         str | None,
-        typer.Option(help="Raw files of the evaluation tasks; without it the bundled samples."),
+        typer.Option(help="Raw files of the evaluation tasks. Default: the bundled samples."),
     ] = None,
     encoder: Encoder = None,
     settings: Settings = None,
     seed: Seed = None,
     runs: Annotated[
-        int | None, typer.Option(help="Runs of a mean or an ensemble; without it the paper's number.")
+        int | None, typer.Option(help="Number of runs of a mean or an ensemble. Default: the paper's.")
     ] = None,
     device: Device = None,
     dtype: Dtype = None,
 ) -> None:
-    """Fill a table of a paper with our rows; what was run before is read from its results."""
+    """Reproduce a table of a paper; finished rows are read from their results."""
     from eventformers.reproduction.planner import reproduce_table
 
     finished = reproduce_table(
@@ -471,11 +471,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a user's error is one line on standard error and exit code 2.
 
     Args:
-        arguments: what stands behind the name of the program; None takes the command line's.
+        arguments: arguments after the program's name; None uses those of the command line.
     """
     quiet_libraries()
     try:
-        # Not standalone: there a wrong argument is a box of several lines, and Ctrl-C says nothing.
+        # In standalone mode a wrong argument prints a box of several lines, and Ctrl-C prints nothing.
         code = app(arguments, prog_name="eventformers", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
@@ -492,7 +492,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _usage_fault(error: Exception) -> str:
-    """One line for a wrong command line; empty where the help was shown because nothing was asked for."""
+    """Describe a wrong command line in one line; empty if the help was shown for an empty command line."""
     message = one_line(str(error.format_message()))  # type: ignore[attr-defined]
     path = getattr(getattr(error, "ctx", None), "command_path", "eventformers")
     return f"{message.rstrip('.')}; see {path} --help" if message else ""

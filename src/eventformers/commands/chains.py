@@ -37,31 +37,31 @@ def extract(
     pipeline: Annotated[
         str | None, typer.Option(help="Name or folder of a spaCy pipeline, such as en_core_web_sm.")
     ] = None,
-    processes: Annotated[int, typer.Option(help="Processes that parse.")] = 1,
+    processes: Annotated[int, typer.Option(help="Number of parsing processes.")] = 1,
     coreference: Annotated[
-        str, typer.Option(help="auto, heads, spacy, fastcoref, coreferee or module:function.")
+        str, typer.Option(help="Resolver: auto, heads, spacy, fastcoref, coreferee or module:function.")
     ] = "auto",
     arguments: Annotated[str, typer.Option(help="heads: head words; spans: whole mentions.")] = "heads",
     exclude_predicate: Annotated[
         list[str] | None,
-        typer.Option(help="Leave events out by predicate; repeatable; reporting: verbs of reporting."),
+        typer.Option(help="Predicate of events to leave out; reporting: verbs of reporting. Repeatable."),
     ] = None,
     drop_pronoun_only: Annotated[
         bool, typer.Option("--drop-pronoun-only", help="Leave out events whose arguments are all pronouns.")
     ] = False,
-    min_chain_length: Annotated[int, typer.Option(help="Fewest distinct events of a chain.")] = 5,
+    min_chain_length: Annotated[int, typer.Option(help="Minimum number of distinct events of a chain.")] = 5,
     document_type: Annotated[
         list[str] | None,
-        typer.Option(help="Type of SGML documents to read; repeatable; all; without it story."),
+        typer.Option(help="Type of SGML documents to read, or all. Default: story. Repeatable."),
     ] = None,
     source: Annotated[
-        str | None, typer.Option(help="Source of texts that state none; without it the file's or folder's.")
+        str | None, typer.Option(help="Source of texts without one. Default: the name of the file or folder.")
     ] = None,
     license_name: Annotated[
-        str | None, typer.Option("--license", help="Licence of texts that state none.")
+        str | None, typer.Option("--license", help="Licence of texts without one.")
     ] = None,
     malformed: Malformed = "error",
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with what was not finished there.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished extraction.")] = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Extract events, and chains of one protagonist, from raw text."""
@@ -102,28 +102,28 @@ def next_event(
         list[str],
         typer.Argument(
             metavar="CHAIN...",
-            help="A file of events, one a line, or the events: 'subject | predicate | object' or JSON.",
+            help="A file with one event a line, or the events: 'subject | predicate | object' or JSON.",
         ),
     ],
-    candidates: Annotated[Path | None, typer.Option(help="File of events that may come next.")] = None,
+    candidates: Annotated[Path | None, typer.Option(help="File of candidate events.")] = None,
     corpus: Annotated[
         str | None,
         typer.Option(
-            help="Raw or built chains whose events may come next; without it and candidates, the samples."
+            help="Raw or built chains whose events are candidates. Default: --candidates, or the samples."
         ),
     ] = None,
     malformed: Malformed = "error",
-    top: Annotated[int, typer.Option(help="Candidates to show.")] = 10,
-    max_events: Annotated[int, typer.Option(help="Events of the chain to read, the latest.")] = 8,
+    top: Annotated[int, typer.Option(help="Number of candidates to show.")] = 10,
+    max_events: Annotated[int, typer.Option(help="Maximum number of events to read, the latest ones.")] = 8,
     aggregation: Annotated[
-        str, typer.Option(help="A candidate's cosines with the chain: mean, or that with the last event.")
+        str, typer.Option(help="Score of a candidate: the mean cosine with the chain, or the last event's.")
     ] = "mean",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     device: Device = None,
     dtype: Dtype = None,
     batch_size: BatchSize = "auto",
 ) -> None:
-    """Tell what happens next in a chain of events."""
+    """Rank candidate events by how well they continue a chain."""
     import json
 
     from eventformers.inference.chains.next_event import next_event as run_prediction
@@ -156,15 +156,17 @@ def next_event(
 
 
 def compare(
-    first: Annotated[Path, typer.Argument(metavar="FIRST", help="Result file of the model to be ahead.")],
-    second: Annotated[Path, typer.Argument(metavar="SECOND", help="Result file of the other one.")],
+    first: Annotated[
+        Path, typer.Argument(metavar="FIRST", help="Result file of the model to test as better.")
+    ],
+    second: Annotated[Path, typer.Argument(metavar="SECOND", help="Result file of the other model.")],
     data: Annotated[
         str | None,
-        typer.Option(help="What both were measured on: resample whole documents, not questions."),
+        typer.Option(help="Data of both results: resample whole documents instead of questions."),
     ] = None,
     malformed: Malformed = "error",
-    resamples: Annotated[int, typer.Option(help="Resamples with replacement.")] = 10_000,
-    seed: Annotated[int, typer.Option(help="Decides the resamples.")] = 0,
+    resamples: Annotated[int, typer.Option(help="Number of bootstrap resamples.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 0,
 ) -> None:
     """Compare two results on the same rows by the paired bootstrap."""
     from eventformers.evaluation.results import read_result

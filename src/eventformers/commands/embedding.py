@@ -24,7 +24,7 @@ def embed(
     batch_size: BatchSize = "auto",
     normalize: Annotated[bool, typer.Option("--normalize", help="Scale vectors to length 1.")] = False,
     onnx: Annotated[
-        bool, typer.Option("--onnx", help="Compute by ONNX Runtime; the model is exported at its first use.")
+        bool, typer.Option("--onnx", help="Use ONNX Runtime; the first use exports the model.")
     ] = False,
     malformed: Malformed = "error",
 ) -> None:

@@ -35,7 +35,7 @@ def ground(
         Path,
         typer.Argument(
             help="Mentions: JSON lines (context_left, mention, context_right, or text, start_char, end_char; "
-            "language), plain text with [[mentions]] a line, or a built dataset."
+            "language), plain text with [[mentions]] in each line, or a built dataset."
         ),
     ],
     knowledge_base: Annotated[
@@ -48,41 +48,44 @@ def ground(
     output: Output,
     malformed: Malformed = "error",
     model: Annotated[
-        str | None, typer.Option(help="Folder or Hub id; without it the packaged all-MiniLM-L6-v2.")
+        str | None, typer.Option(help="Folder or Hub id. Default: the packaged all-MiniLM-L6-v2.")
     ] = None,
     reranker: Annotated[
-        str | None, typer.Option(help="Folder or Hub id of a cross-encoder that ranks the candidates anew.")
+        str | None, typer.Option(help="Folder or Hub id of a cross-encoder that reranks the candidates.")
     ] = None,
     retriever_weight: Annotated[
         float,
-        typer.Option(help="Weight of the model's score beside the reranker's; 0 ranks by the latter alone."),
+        typer.Option(
+            help="Weight of the model's score, added to the reranker's; 0 uses only the reranker's."
+        ),
     ] = 0.0,
     threshold: Annotated[
         float | None,
         typer.Option(
-            help="Least probability of the reranker, or without one least score of the model, to link an "
-            "event; without it the one that was learned with the model."
+            help="Minimum probability of the reranker, or without one minimum score of the model, to link an "
+            "event. Default: the threshold learned with the model."
         ),
     ] = None,
-    candidates: Annotated[int, typer.Option(help="Events to find for each mention.")] = 8,
+    candidates: Annotated[int, typer.Option(help="Number of candidate events for each mention.")] = 8,
     search: Annotated[
-        str, typer.Option(help="exact; hnsw or ivf, approximately; auto, so beyond two million events alone.")
+        str,
+        typer.Option(help="exact; hnsw or ivf (approximate); auto: approximate beyond two million events."),
     ] = "auto",
     language: Annotated[
-        str | None, typer.Option(help="Language of mentions that state none, such as en.")
+        str | None, typer.Option(help="Language of mentions without one, such as en.")
     ] = None,
     candidate_language: Annotated[
-        str | None, typer.Option(help="Language of all candidates; without it that of each mention.")
+        str | None, typer.Option(help="Language of all candidates. Default: that of each mention.")
     ] = None,
     index: Annotated[
-        Path | None, typer.Option(help="Folder that keeps the events' vectors; built where it is absent.")
+        Path | None, typer.Option(help="Folder for the events' vectors; built if absent.")
     ] = None,
     device: Device = None,
     dtype: Dtype = None,
     batch_size: BatchSize = "auto",
     overwrite: Overwrite = False,
 ) -> None:
-    """Link mentions to events of a knowledge base and to all these are part of; write tables and a page."""
+    """Link mentions to events of a knowledge base and their ancestors; write tables and a page."""
     from eventformers.files import output_folder
     from eventformers.inference.grounding.ground import ground as run_grounding
     from eventformers.inference.grounding.report import check_free, write_grounding

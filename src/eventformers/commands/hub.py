@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from eventformers.publishing.plan import PushPlan
 
 RepositoryId = Annotated[
-    str, typer.Option("--repo-id", metavar="ORG/NAME", help="Repository; with --everything ORG alone.")
+    str, typer.Option("--repo-id", metavar="ORG/NAME", help="Repository; with --everything only ORG.")
 ]
 Private = Annotated[bool, typer.Option("--private", help="Make new repositories private.")]
 Revision = Annotated[
-    str | None, typer.Option(metavar="BRANCH", help="Branch to change, made where absent; without it main.")
+    str | None, typer.Option(metavar="BRANCH", help="Branch to change, created if absent. Default: main.")
 ]
-Tag = Annotated[str | None, typer.Option(help="A name for the commit, such as v1.")]
+Tag = Annotated[str | None, typer.Option(help="Tag for the commit, such as v1.")]
 Message = Annotated[str | None, typer.Option(help="Title of the commit.")]
 Collection = Annotated[
-    str | None, typer.Option(metavar="TITLE", help="Collection to add to, made where absent.")
+    str | None, typer.Option(metavar="TITLE", help="Collection to add to, created if absent.")
 ]
 AcceptLicenses = Annotated[
-    bool, typer.Option("--accept-licenses", help="Publish though licences of the rows are not open.")
+    bool, typer.Option("--accept-licenses", help="Publish although licences of the rows are not open.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be sent, and send nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be sent; send nothing.")]
 Replace = Annotated[
     bool, typer.Option("--overwrite", help="Replace files that others wrote, or another model.")
 ]
@@ -48,7 +48,7 @@ def push(
         Path,
         typer.Argument(
             metavar="RUN",
-            help="Folder of a run, of a built dataset or of a metric, or the name of a metric of ours.",
+            help="Folder of a run, a built dataset or a metric, or the name of a metric of this package.",
         ),
     ],
     repo_id: RepositoryId,
@@ -59,13 +59,15 @@ def push(
     collection: Collection = None,
     everything: Annotated[
         bool,
-        typer.Option("--everything", help="RUN is a folder of runs and built datasets; metrics go along."),
+        typer.Option(
+            "--everything", help="RUN is a folder of runs and built datasets; also push all metrics."
+        ),
     ] = False,
     accept_licenses: AcceptLicenses = False,
     overwrite: Replace = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Publish a model, a dataset or a metric on the Hub, and load it back from there."""
+    """Publish a model, a dataset or a metric on the Hub, and verify that it loads from there."""
     _push(
         target,
         repo_id,
@@ -93,7 +95,7 @@ def data_push(
     overwrite: Replace = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Publish a built dataset on the Hub, and load it back from there."""
+    """Publish a built dataset on the Hub, and verify that it loads from there."""
     _push(folder, repo_id, private, revision, tag, message, collection, accept_licenses, overwrite, dry_run)
 
 
@@ -150,7 +152,7 @@ def _show(done: Push, collection: str | None) -> None:
 
 
 def _show_files(plan: PushPlan) -> None:
-    """One line a file, the path last, so that none is cut."""
+    """Format one line a file, with the path last, so that no path is truncated."""
     state = "is new" if plan.head is None else "is there"
     shown_to = "private" if plan.private else "public"
     lines = [f"{plan.address}, branch {plan.branch} ({state}, {shown_to})"]
@@ -184,7 +186,7 @@ def _files(number: int) -> str:
 
 
 def _size(count: float) -> str:
-    """A number of bytes for people."""
+    """Format a number of bytes for people."""
     for unit in _UNITS[:-1]:
         if count < 1000:
             return f"{count:.3g} {unit}" if unit != "bytes" else f"{count} bytes"

@@ -31,21 +31,21 @@ def add_commands(app: typer.Typer) -> None:
 def induce(
     file: Annotated[
         Path,
-        typer.Argument(help="Mentions: JSON lines, plain text with a sentence a line, or a built dataset."),
+        typer.Argument(help="Mentions: JSON lines, plain text with one sentence a line, or a built dataset."),
     ],
     output: Output,
     model: Annotated[
         list[str] | None,
         typer.Option(
-            help="Folder or Hub id; repeat it for an ensemble; without it the packaged all-MiniLM-L6-v2."
+            help="Folder or Hub id; repeat it for an ensemble. Default: the packaged all-MiniLM-L6-v2."
         ),
     ] = None,
     num_clusters: Annotated[
-        int | None, typer.Option(help="How many types; without it the number with the best silhouette.")
+        int | None, typer.Option(help="Number of types. Default: the number with the best silhouette.")
     ] = None,
     names: Annotated[
         Path | None,
-        typer.Option(help="File with a name a line to choose from; without it triggers name the types."),
+        typer.Option(help="File with one candidate name a line. Default: triggers name the types."),
     ] = None,
     frames: Annotated[
         str | None,
@@ -53,22 +53,21 @@ def induce(
     ] = None,
     malformed: Malformed = "error",
     method: Annotated[
-        str, typer.Option(help="agglomerative, or affinity, which finds the number of types itself.")
+        str, typer.Option(help="agglomerative, or affinity, which finds the number of types.")
     ] = "agglomerative",
     distance: Annotated[
         str, typer.Option(help="encoder; or cosine or dot of a trained model's queries and keys.")
     ] = "encoder",
     manifold: Annotated[
         bool | None,
-        typer.Option(
-            "--manifold/--no-manifold", help="Cluster by manifold weights, or by the distances themselves."
-        ),
+        typer.Option("--manifold/--no-manifold", help="Cluster by manifold weights or by distances."),
     ] = None,
     trigger_input: Annotated[
-        str | None, typer.Option(help="What a plain encoder reads: span, the trigger's tokens, or none.")
+        str | None,
+        typer.Option(help="What a plain encoder reads: span (the trigger's tokens) or none (the sentence)."),
     ] = None,
-    top: Annotated[int, typer.Option(help="Names and frames for each type.")] = 5,
-    examples: Annotated[int, typer.Option(help="Examples for each type.")] = 5,
+    top: Annotated[int, typer.Option(help="Number of names and frames for each type.")] = 5,
+    examples: Annotated[int, typer.Option(help="Number of examples for each type.")] = 5,
     device: Device = None,
     dtype: Dtype = None,
     batch_size: BatchSize = "auto",

@@ -1,4 +1,4 @@
-"""The command that sets results beside each other. It only calls the Python API."""
+"""The command that compares results. It only calls the Python API."""
 
 from __future__ import annotations
 
@@ -25,38 +25,38 @@ def leaderboard(
         list[Path] | None,
         typer.Argument(
             metavar="[DIR]...",
-            help="Folders of runs and evaluations, or copies of model repositories; without any, and without "
-            "a repository, this folder.",
+            help="Folders of runs and evaluations, or copies of model repositories. Default: this folder, if "
+            "no repository is given.",
         ),
     ] = None,
     repo: Annotated[
-        list[str] | None, typer.Option(help="Model repository of the Hub, ORG/NAME; repeatable.")
+        list[str] | None, typer.Option(help="Model repository on the Hub, ORG/NAME. Repeatable.")
     ] = None,
     author: Annotated[
-        str | None, typer.Option(help="User or organization of the Hub: all of its model repositories.")
+        str | None, typer.Option(help="User or organization on the Hub: all its model repositories.")
     ] = None,
     collection: Annotated[
-        str | None, typer.Option(help="Collection of the Hub: all of its model repositories.")
+        str | None, typer.Option(help="Collection on the Hub: all its model repositories.")
     ] = None,
-    task: Annotated[list[str] | None, typer.Option(help="Task to show; repeatable.")] = None,
+    task: Annotated[list[str] | None, typer.Option(help="Task to show. Repeatable.")] = None,
     sort: Annotated[
-        str | None, typer.Option(help="Task to order rows by, or model, parameters, speed.")
+        str | None, typer.Option(help="Order of the rows: a task, model, parameters or speed.")
     ] = None,
     fingerprint: Annotated[
         list[str] | None,
-        typer.Option(help="First digits of the fingerprint of the data to show; repeatable."),
+        typer.Option(help="First digits of the fingerprint of the data to show. Repeatable."),
     ] = None,
     dataset_revision: Annotated[
         list[str] | None,
-        typer.Option(help="First digits of the commit of the dataset to show; repeatable."),
+        typer.Option(help="First digits of the commit of the dataset to show. Repeatable."),
     ] = None,
     html: Annotated[
         Path | None, typer.Option(help="Write one page that sorts and filters; - prints it.")
     ] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write Markdown; - prints it.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
-    """Set results beside each other: models, baselines and published scores on the same data."""
+    """Compare results of models, baselines and published scores on the same data."""
     from eventformers.errors import EventformersError
     from eventformers.files import is_standard_output, output_file
     from eventformers.leaderboard.board import leaderboard as read_leaderboard

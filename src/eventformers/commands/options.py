@@ -1,4 +1,4 @@
-"""What the commands share: consoles, options and small texts. It imports nothing heavy."""
+"""Consoles, options and helpers that the commands share. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -11,56 +11,63 @@ from rich.console import Console
 
 from eventformers.errors import EventformersError, shown
 
-# Paths, ids and titles may hold brackets, which are no markup.
+# Paths, ids and titles may contain brackets, which are not markup.
 console = Console(markup=False)
 errors = Console(stderr=True, markup=False)
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")]
 RawData = Annotated[
     str | None,
-    typer.Option("--data", help="Raw files, a built dataset or a Hub id; without it the bundled samples."),
+    typer.Option("--data", help="Raw files, a built dataset or a Hub id. Default: the bundled samples."),
 ]
 Malformed = Annotated[
     str,
     typer.Option(
         "--malformed",
         metavar="error|skip",
-        help="Malformed parts of raw files: stop at the first, or leave them out, count and list them.",
+        help="Malformed parts of raw files: stop with an error, or skip, count and list them.",
     ),
 ]
 EvaluationData = Annotated[
     str | None,
     typer.Option(
         "--evaluation-data",
-        help="Raw files of the evaluation tasks, or samples; without it the held-out splits of --data.",
+        help="Raw files of the evaluation tasks, or samples. Default: the held-out splits of --data.",
     ),
 ]
 Encoder = Annotated[
-    str | None, typer.Option("--encoder", help="Hub id or folder; without it the packaged all-MiniLM-L6-v2.")
+    str | None, typer.Option("--encoder", help="Hub id or folder. Default: the packaged all-MiniLM-L6-v2.")
 ]
 Settings = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting; repeatable.")
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting. Repeatable.")
 ]
 ExcludeSource = Annotated[
-    list[str] | None, typer.Option("--exclude-source", help="Leave a source of the data out; repeatable.")
+    list[str] | None, typer.Option("--exclude-source", help="Source of the data to leave out. Repeatable.")
 ]
-Device = Annotated[str | None, typer.Option("--device", help="cpu or cuda; without it an accelerator.")]
+Device = Annotated[
+    str | None, typer.Option("--device", help="cpu or cuda. Default: an accelerator if there is one.")
+]
 Dtype = Annotated[str | None, typer.Option("--dtype", help="float32, bfloat16 or float16.")]
-BatchSize = Annotated[str, typer.Option("--batch-size", help="Texts in a batch, or auto.")]
-Seed = Annotated[int | None, typer.Option("--seed", help="Without it the recipe's, or one that is drawn.")]
-Rerank = Annotated[
-    bool, typer.Option("--rerank", help="Let the nearest known premises vote; for ranking in a graph.")
+BatchSize = Annotated[str, typer.Option("--batch-size", help="Number of texts in a batch, or auto.")]
+Seed = Annotated[
+    int | None, typer.Option("--seed", help="Random seed. Default: the recipe's, or a random one.")
 ]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+Rerank = Annotated[
+    bool,
+    typer.Option(
+        "--rerank", help="Rerank the alternatives of a graph by votes of the nearest known premises."
+    ),
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing output.")]
 
 
 def counts_text(counts: Mapping[str, int]) -> str:
-    """Counts by name, as a cell of a table."""
+    """Format counts by name for a table cell."""
     return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items()) or "none"
 
 
 def batch_size_of(text: str) -> int | Literal["auto"]:
-    """The value of `--batch-size`.
+    """Parse the value of `--batch-size`.
 
     Raises:
         EventformersError: it is neither auto nor a number above 0.

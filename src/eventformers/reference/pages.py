@@ -1,4 +1,4 @@
-"""Writes the generated tables of README.md and docs, or checks that they are fresh.
+"""Writes the generated tables of docs, or checks that they are fresh.
 
     python -m eventformers.reference [--check] [FILES…]
 
@@ -83,18 +83,15 @@ def update(files: Sequence[Path], results_folder: Path, *, check: bool = False) 
 
 
 def default_files(root: Path) -> list[Path]:
-    """README.md and the pages of docs that have a generated part."""
-    pages = sorted((root / "docs").glob("*.md"))
-    return [
-        root / "README.md",
-        *(page for page in pages if BEGIN.search(page.read_text(encoding="utf-8"))),
-    ]
+    """The pages of docs that have a generated part."""
+    pages = sorted((root / "docs").rglob("*.md"))
+    return [page for page in pages if BEGIN.search(page.read_text(encoding="utf-8"))]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code: 0, 1 where a file is stale, 2 for a user's error."""
     parser = argparse.ArgumentParser(prog="python -m eventformers.reference", description=__doc__)
-    parser.add_argument("files", nargs="*", type=Path, help="without it README.md and docs/*.md")
+    parser.add_argument("files", nargs="*", type=Path, help="Markdown files; default: all pages of docs")
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 where one is stale")
     options = parser.parse_args(arguments)
     root = Path()

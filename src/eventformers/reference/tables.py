@@ -1,4 +1,4 @@
-"""The tables of README.md and docs, made from the registries, so that they cannot part from the code."""
+"""The tables of docs, made from the registries, so that they cannot part from the code."""
 
 from __future__ import annotations
 
