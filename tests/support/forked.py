@@ -107,12 +107,10 @@ def run_together(
     started = [_Process(list(arguments), env, cwd) for arguments, env in calls]
     ends = time.monotonic() + timeout
     try:
-        waiting = list(started)
-        while waiting:
+        while waiting := [process for process in started if process.returncode is None]:
             ready = _wait(waiting, ends - time.monotonic())
             if not ready:
                 raise subprocess.TimeoutExpired(waiting[0].arguments, timeout)
-            waiting = [process for process in waiting if process.returncode is None]
             if any(process.returncode for process in ready):
                 for process in waiting:
                     process.kill()
