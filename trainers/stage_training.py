@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
+from peft import PeftModel
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 from transformers.trainer_utils import set_seed
@@ -38,6 +39,7 @@ from eventformers.trainers.method import Calibration, Method, TrainingData
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.retrieved_candidates import GroundingTools
 from eventformers.trainers.silhouette_stopping import (
+    SilhouetteCallback,
     check_silhouette_settings,
     remove_other_checkpoints,
     silhouette_callback,
@@ -155,27 +157,9 @@ def train_stage(
     arguments = _make_arguments(recipe, stage.folder, options, has_validation)
     _check_text_length(model, prepared)
     fit_batch_size(arguments, prepared)
-    if arguments.push_to_hub:
-        check_publishable(prepared.description)
-    if arguments.gradient_cache_chunk_size is not None and not hasattr(model, "encode_views"):
-        raise EventformersError(
-            f"gradient_cache_chunk_size: {method.title} encodes a batch at once; "
-            "accepted: null, with a smaller per_device_train_batch_size"
-        )
+    _check_together(method, model, arguments, prepared, options)
     by_silhouette = silhouette_callback(arguments, prepared.unseen)
-    _freeze(model, arguments.frozen_modules or [])
-    if arguments.encoder_cache_tokens is not None:
-        cache_encoder(model, arguments.encoder_cache_tokens)
-    if options.lora and getattr(model.config, "freeze_encoder", False):
-        raise EventformersError(
-            "--lora adapts the encoder, and freeze_encoder keeps it as it is; accepted: --lora with "
-            "freeze_encoder=false and encoder_cache_tokens=null, or a run without --lora"
-        )
-    start = None if options.lora else _start_weights(model, arguments.start_weight_share)
-    trained = add_lora(model, options.encoder_name) if options.lora else model
-    if options.lora:
-        # PEFT makes what is trained whole train, whatever it was before.
-        _freeze(trained, arguments.frozen_modules or [])
+    trained, start = _make_trainable(model, arguments, options)
     trainer = EventTrainer(
         model=trained,
         args=arguments,
@@ -198,37 +182,12 @@ def train_stage(
     )
     on_ready()
     started = time.monotonic()
-    try:
-        if checkpoint is not None and is_finished(Path(checkpoint)):
-            # Trainer would do one step more.
-            trainer.load_finished(checkpoint)
-        else:
-            trainer.train(resume_from_checkpoint=checkpoint)
-    except torch.OutOfMemoryError as error:
-        raise EventformersError(
-            f"out of memory with {arguments.per_device_train_batch_size} rows a batch; lower "
-            "per_device_train_batch_size, or set gradient_cache_chunk_size to encode that many rows at a time"
-        ) from error
-    check_steps(trainer.state.global_step)
+    _run_steps(trainer, checkpoint)
     if by_silhouette is not None:
-        chosen = by_silhouette.take_checkpoint(stage.folder, trainer.state)
-        trainer.load_weights(chosen)
-        # Another process may still read one.
-        trainer.accelerator.wait_for_everyone()
-        if trainer.is_world_process_zero():
-            remove_other_checkpoints(chosen, trainer.state.global_step)
-    adapter = None
-    if options.lora:
-        average_with_start(trained, arguments.start_weight_share)
-        adapter = Adapter.of(trained)
-        if earlier is not None:
-            with faults_told(str(earlier / ADAPTER_FOLDER)):
-                adapter = adapter.after(earlier / ADAPTER_FOLDER)
-        trained = trained.merge_and_unload()
-    elif start is not None:
-        start.average_into(_encoders(trained), arguments.start_weight_share)
+        _load_chosen(trainer, by_silhouette, stage.folder)
+    final, adapter = _finish_weights(trained, start, arguments, earlier)
     return StageRun(
-        model=trained.eval(),
+        model=final.eval(),
         adapter=adapter,
         tokenizer=tokenizer,
         arguments=arguments,
@@ -244,6 +203,105 @@ def train_stage(
         is_main_process=trainer.is_world_process_zero(),
         calibrate=prepared.calibrate,
     )
+
+
+def _check_together(
+    method: Method,
+    model: EventPreTrainedModel,
+    arguments: EventTrainingArguments,
+    prepared: TrainingData,
+    options: StageOptions,
+) -> None:
+    """Raise an error for settings that are accepted alone but not with this model or this data.
+
+    Raises:
+        EventformersError: says which.
+    """
+    if arguments.push_to_hub:
+        check_publishable(prepared.description)
+    if arguments.gradient_cache_chunk_size is not None and not hasattr(model, "encode_views"):
+        raise EventformersError(
+            f"gradient_cache_chunk_size: {method.title} encodes a batch at once; "
+            "accepted: null, with a smaller per_device_train_batch_size"
+        )
+    if options.lora and getattr(model.config, "freeze_encoder", False):
+        raise EventformersError(
+            "--lora adapts the encoder, and freeze_encoder keeps it as it is; accepted: --lora with "
+            "freeze_encoder=false and encoder_cache_tokens=null, or a run without --lora"
+        )
+
+
+def _make_trainable(
+    model: EventPreTrainedModel, arguments: EventTrainingArguments, options: StageOptions
+) -> tuple[EventPreTrainedModel | PeftModel, StartWeights | None]:
+    """Freeze what is not trained, and add the encoder cache and the adapters.
+
+    Returns:
+        The model to train, a PEFT model with `lora`; and the start's weights to average with, without `lora`.
+    """
+    frozen = arguments.frozen_modules or []
+    _freeze(model, frozen)
+    if arguments.encoder_cache_tokens is not None:
+        cache_encoder(model, arguments.encoder_cache_tokens)
+    if not options.lora:
+        return model, _start_weights(model, arguments.start_weight_share)
+    adapted = add_lora(model, options.encoder_name)
+    # PEFT makes what is trained whole train, whatever it was before.
+    _freeze(adapted, frozen)
+    return adapted, None
+
+
+def _run_steps(trainer: EventTrainer, checkpoint: str | None) -> None:
+    """Train to the end, from a checkpoint where there is one.
+
+    Raises:
+        EventformersError: memory ran out, or no step was made.
+    """
+    try:
+        if checkpoint is not None and is_finished(Path(checkpoint)):
+            # Trainer would do one step more.
+            trainer.load_finished(checkpoint)
+        else:
+            trainer.train(resume_from_checkpoint=checkpoint)
+    except torch.OutOfMemoryError as error:
+        raise EventformersError(
+            f"out of memory with {trainer.args.per_device_train_batch_size} rows a batch; lower "
+            "per_device_train_batch_size, or set gradient_cache_chunk_size to encode that many rows at a time"
+        ) from error
+    check_steps(trainer.state.global_step)
+
+
+def _load_chosen(trainer: EventTrainer, by_silhouette: SilhouetteCallback, folder: Path) -> None:
+    """Load the checkpoint that the silhouettes choose, and remove the others."""
+    chosen = by_silhouette.take_checkpoint(folder, trainer.state)
+    trainer.load_weights(chosen)
+    # Another process may still read one.
+    trainer.accelerator.wait_for_everyone()
+    if trainer.is_world_process_zero():
+        remove_other_checkpoints(chosen, trainer.state.global_step)
+
+
+def _finish_weights(
+    trained: EventPreTrainedModel | PeftModel,
+    start: StartWeights | None,
+    arguments: EventTrainingArguments,
+    earlier: Path | None,
+) -> tuple[EventPreTrainedModel, Adapter | None]:
+    """Average with the start's weights where asked, and merge adapters.
+
+    Returns:
+        The head, and its adapters with those of earlier stages; None without adapters.
+    """
+    if not isinstance(trained, PeftModel):
+        if start is not None:
+            start.average_into(_encoders(trained), arguments.start_weight_share)
+        return trained, None
+    average_with_start(trained, arguments.start_weight_share)
+    adapter = Adapter.of(trained)
+    if earlier is not None:
+        with faults_told(str(earlier / ADAPTER_FOLDER)):
+            adapter = adapter.after(earlier / ADAPTER_FOLDER)
+    return cast(EventPreTrainedModel, trained.merge_and_unload()), adapter
 
 
 def check_publishable(report: Mapping[str, Any]) -> None:
@@ -320,7 +378,7 @@ def _check_text_length(model: EventPreTrainedModel, prepared: TrainingData) -> N
         )
 
 
-def _freeze(model: EventPreTrainedModel, names: Sequence[str]) -> None:
+def _freeze(model: nn.Module, names: Sequence[str]) -> None:
     for name in names:
         found = [parameter for key, parameter in model.named_parameters() if name in key.split(".")]
         if not found:
