@@ -19,6 +19,7 @@ from eventformers.models.modeling_event_grounding import EventGroundingForPreTra
 from eventformers.trainers.codes import padded
 from eventformers.trainers.grounding_data import (
     DRAW_SETTING_TYPES,
+    ValidationMentions,
     check_rows,
     describe_data,
     draw_mentions,
@@ -37,9 +38,8 @@ from eventformers.trainers.grounding_rows import (
 )
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.method import Calibration, Method, TrainingData
-from eventformers.trainers.null_threshold import ValidationMentions, calibrate_bi_encoder
 from eventformers.trainers.recipes import Recipe
-from eventformers.trainers.retrieved_candidates import as_retriever, retrieve_candidates
+from eventformers.trainers.retrieved_candidates import GroundingTools, required_tools, retrieve_candidates
 from eventformers.trainers.setting_types import Count, Number, check_types
 
 # What the builder reads, the builder checks.
@@ -161,6 +161,7 @@ def _prepare(
     tokenizer: PreTrainedTokenizerBase,
     head: EventGroundingForPreTraining,
     seed: int,
+    tools: GroundingTools | None = None,
 ) -> TrainingData:
     """Load mentions, events and hierarchy as far as the head's stage reads them, and make its collator."""
     views = {"hierarchy_pairs": 2, "hard_negatives": 0, "candidates": 8, **recipe.views}
@@ -191,7 +192,11 @@ def _prepare(
         told["pairs_of_mention_and_event"] = len(rows)
         told["mentions_cut_themselves"] = mentions_too_long(rows, tokeniser)
         if views["hard_negatives"]:
-            retriever = views.get("retriever") or as_retriever(head.event_grounding, tokenizer)
+            lent = required_tools(tools)
+            name = views.get("retriever")
+            retriever = (
+                lent.load_retriever(name) if name else lent.as_retriever(head.event_grounding, tokenizer)
+            )
             retrieved = retrieve_candidates(retriever, rows, events, views["candidates"])
             collator.wrong = WrongCandidates(rows, events, retrieved)
             collator.hard_negatives = views["hard_negatives"]
@@ -199,7 +204,7 @@ def _prepare(
 
     def calibrate(trained: EventGroundingForPreTraining) -> Calibration:
         held_out = ValidationMentions.load(data, builder, settings, events, seed)
-        return calibrate_bi_encoder(held_out, trained, tokenizer)
+        return required_tools(tools).calibrate_bi_encoder(held_out, trained, tokenizer)
 
     description = describe_data(data, names, builder, settings, skipped=skipped, told=told)
     # Negatives of a mention are the events of other rows, where none come with it.

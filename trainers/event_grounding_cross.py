@@ -11,13 +11,13 @@ from transformers import PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.hierarchy_settings import EventHierarchiesConfig
-from eventformers.errors import UnknownNameError
-from eventformers.inference.encode import load_encoder
+from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.models.configuration_event_grounding import EventGroundingCrossConfig
 from eventformers.models.grounding_tokens import TokenRow, pair_row
 from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification
 from eventformers.trainers.grounding_data import (
     DRAW_SETTING_TYPES,
+    ValidationMentions,
     check_rows,
     describe_data,
     draw_mentions,
@@ -29,9 +29,8 @@ from eventformers.trainers.grounding_data import (
 from eventformers.trainers.grounding_rows import CandidateRow, CandidateRows, EventTexts, MissedGold
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.method import Calibration, Method, TrainingData
-from eventformers.trainers.null_threshold import ValidationMentions, calibrate_cross_encoder
 from eventformers.trainers.recipes import Recipe
-from eventformers.trainers.retrieved_candidates import retrieve_candidates
+from eventformers.trainers.retrieved_candidates import GroundingTools, required_tools, retrieve_candidates
 from eventformers.trainers.setting_types import Range, check_types
 
 # What the builder reads, the builder checks.
@@ -87,6 +86,7 @@ def _prepare(
     tokenizer: PreTrainedTokenizerBase,
     head: EventGroundingForSequenceClassification,
     seed: int,
+    tools: GroundingTools | None = None,
 ) -> TrainingData:
     """Load mentions and events, retrieve the candidates, and make the collator."""
     views = {"candidates": 8, "missed_gold": "add", **recipe.views}
@@ -99,7 +99,14 @@ def _prepare(
     events = EventTexts(loaded["events"])
     mentions, drawn = draw_mentions(loaded["mentions"], views, seed)
     pairs = make_linking_pairs(mentions, events, settings)
-    retrieved = retrieve_candidates(views.get("retriever"), pairs, events, views["candidates"])
+    name = views.get("retriever")
+    if not name:
+        raise EventformersError(
+            "setting retriever: found none; accepted: the folder or Hub id of a trained bi-encoder, as "
+            "`eventformers train event_grounding` writes it"
+        )
+    lent = required_tools(tools)
+    retrieved = retrieve_candidates(lent.load_retriever(name), pairs, events, views["candidates"])
     rows = CandidateRows(pairs, events, retrieved, views["missed_gold"])
     check_rows(rows, "a retriever that finds gold events, or missed_gold: add")
     told = {
@@ -110,7 +117,7 @@ def _prepare(
 
     def calibrate(trained: EventGroundingForSequenceClassification) -> Calibration:
         held_out = ValidationMentions.load(data, builder, settings, events, seed)
-        return calibrate_cross_encoder(held_out, load_encoder(views["retriever"]), trained, tokeniser)
+        return lent.calibrate_cross_encoder(held_out, name, trained, tokeniser)
 
     description = describe_data(data, _DATA, builder, settings, skipped=rows.skipped, told=told)
     collator = EventGroundingCrossCollator(tokeniser, views["candidates"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence, Sized
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,9 @@ from eventformers.trainers.setting_types import Count, check_types
 
 DRAW_SETTING_TYPES = {"mentions_per_event": Count | None, "max_mentions": Count | None}
 """The settings of `draw_mentions`."""
+
+VALIDATION_MENTIONS = 1_000
+"""Validation mentions at most, drawn by the seed: more cost minutes and move the threshold little."""
 
 _BLOCK_MENTIONS = 1_000
 
@@ -236,3 +239,38 @@ def describe_data(
             **{name: count or None for name, count in told.items()},
         },
     }
+
+
+class ValidationMentions(NamedTuple):
+    """The mentions of the validation split, and all events of the knowledge base.
+
+    Attributes:
+        pairs: the mentions with their gold events.
+        events: the knowledge base.
+    """
+
+    pairs: LinkingPairs
+    events: EventTexts
+
+    @classmethod
+    def load(
+        cls, data: str | None, builder: str, settings: Mapping[str, Any], events: EventTexts, seed: int
+    ) -> ValidationMentions | None:
+        """Read the mentions, of many some that the seed draws.
+
+        Args:
+            data: as for `load_training_splits`.
+            builder: the builder.
+            settings: its settings.
+            events: the knowledge base.
+            seed: seed of the draw.
+
+        Returns:
+            The mentions; None where there is no split `validation`, or no mention with a gold event in it.
+        """
+        splits: DatasetDict = load_built(data, "mentions", builder=builder, **settings)  # type: ignore[assignment]
+        if "validation" not in splits:
+            return None
+        mentions, _ = draw_mentions(splits["validation"], {"max_mentions": VALIDATION_MENTIONS}, seed)
+        pairs = LinkingPairs(mentions, events, linking_language(settings))
+        return cls(pairs, events) if len(pairs) else None

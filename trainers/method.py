@@ -75,6 +75,21 @@ class TrainingData:
     least_rows: int = 2
 
 
+class Prepare(Protocol):
+    """Makes the training data of a method."""
+
+    def __call__(
+        self,
+        recipe: Recipe,
+        data: str | None,
+        tokenizer: PreTrainedTokenizerBase,
+        head: Any,
+        seed: int,
+        tools: Any = None,
+        /,
+    ) -> TrainingData: ...
+
+
 @dataclass(frozen=True)
 class Method:
     """A method, as the trainer sees it.
@@ -91,7 +106,7 @@ class Method:
         view_keys: settings that it reads from the `views` section.
         tasks: evaluation tasks that a run is scored on.
         prepare: makes the training data from a recipe, the raw or built data, the tokenizer, the head before
-            training and a seed.
+            training, a seed, and functions of inference, which event grounding alone calls.
         choose_tasks: the tasks that a recipe's run is scored on, where they are not all.
         paper_recipe: the recipe of the paper's main settings.
         recipes_of: the method among whose recipes its own are; None where they have a folder of their own.
@@ -107,7 +122,7 @@ class Method:
     data_keys: frozenset[str]
     view_keys: frozenset[str]
     tasks: tuple[str, ...]
-    prepare: Callable[[Recipe, str | None, PreTrainedTokenizerBase, Any, int], TrainingData]
+    prepare: Prepare
     choose_tasks: Callable[[Recipe], tuple[str, ...]] | None = None
     paper_recipe: str = "paper"
     recipes_of: str | None = None

@@ -21,6 +21,7 @@ from eventformers.trainers.checkpoints import RUN_FILE, STAGE_FILE, remove_earli
 from eventformers.trainers.lora import ADAPTER_FOLDER, Adapter
 from eventformers.trainers.method import Method, load_method
 from eventformers.trainers.recipes import SECTIONS, Recipe, apply_settings, check_keys, load_recipe
+from eventformers.trainers.retrieved_candidates import GroundingTools
 from eventformers.trainers.setting_types import check_types
 from eventformers.trainers.stage_training import StageOptions, StageRun, check_settings, train_stage
 from eventformers.trainers.stages import (
@@ -156,6 +157,7 @@ def train_head(
     resume: bool = False,
     device: str | None = None,
     dtype: str | None = None,
+    tools: GroundingTools | None = None,
 ) -> TrainingRun:
     """Train a method's head as a recipe says.
 
@@ -169,6 +171,8 @@ def train_head(
         resume: go on from the last checkpoint in `output`, or after its last finished stage.
         device: `cpu` or `cuda`; None takes an accelerator where there is one.
         dtype: `bfloat16` or `float16` computes in mixed precision; None in float32.
+        tools: functions of inference that event grounding calls: `GROUNDING_TOOLS` of
+            `eventformers.inference.grounding.training_tools`.
 
     Returns:
         The run, with the trained model in evaluation mode.
@@ -186,6 +190,7 @@ def train_head(
         resume=resume,
         device=device,
         dtype=dtype,
+        tools=tools,
     )
     record = {"encoder": encoder_name, "data": data, "lora": lora, "recipe": asdict(recipe)}
     stages = plan_stages(recipe, output)

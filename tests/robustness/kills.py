@@ -154,17 +154,34 @@ class Trial:
         return {name for name in names if state.get(name) != self.new.get(name)}
 
 
-def try_command(command: Command, folder: Path, cases: int, seed: int) -> Tally:
+def look_at_every_change(trial: Trial) -> Tally:
+    """Check the output before each change of a name: what a kill at that moment would leave."""
+    tally = Tally(f"{trial.command.name}, looked at")
+
+    def look() -> None:
+        tally.tries += 1
+        if (finding := trial.found()) is not None:
+            tally.findings.append(f"before change {tally.tries - 1}: {finding}")
+        elif outcome(trial.place) == trial.old or trial.is_new():
+            tally.worked += 1
+        else:
+            tally.refused += 1
+
+    trial.reset()
+    with watched(trial.place, look):
+        trial.execute(trial.again)
+    return tally
+
+
+def try_command(trial: Trial, cases: int, seed: int) -> Tally:
     """Try a command with a fault at so many of its changes, at all of them where there are no more.
 
     Args:
-        command: the command.
-        folder: an empty folder for its outputs.
+        trial: the command.
         cases: tries at most.
         seed: decides which.
     """
-    trial = Trial(command, folder)
-    tally = Tally(f"{command.name} ({trial.changes} changes)")
+    tally = Tally(f"{trial.command.name} ({trial.changes} changes)")
     all_cases = [(at, way) for at in range(trial.changes) for way in WAYS]
     draw = Random(seed)  # noqa: S311, no secret
     for at, way in sorted(draw.sample(all_cases, min(cases, len(all_cases)))):
@@ -180,12 +197,14 @@ def try_command(command: Command, folder: Path, cases: int, seed: int) -> Tally:
 
 
 def run(cases: int, seed: int) -> Iterator[Tally]:
-    """Try every command, with `cases` faults each at most."""
+    """Look at every change of every command, and try `cases` faults of each at most."""
     with tempfile.TemporaryDirectory(prefix="eventformers-kills-") as name:
         folder = Path(name)
         (folder / "inputs").mkdir()
         for number, command in enumerate(commands(folder / "inputs", tiny_encoder(folder))):
             place = folder / str(number)
             place.mkdir()
-            yield try_command(command, place, cases, seed)
+            trial = Trial(command, place)
+            yield look_at_every_change(trial)
+            yield try_command(trial, cases, seed)
             shutil.rmtree(place)

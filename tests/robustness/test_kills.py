@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.robustness.commands import Command, commands
-from tests.robustness.kills import Trial, try_command
+from tests.robustness.kills import Trial, look_at_every_change, try_command
 
 QUICK = ("leaderboard --html", "embed", "data build", "induce")
 
@@ -19,7 +19,11 @@ def quick(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 @pytest.mark.parametrize("name", QUICK)
 def test_an_output_is_whole_or_refused(quick: dict[str, Command], name: str, tmp_path: Path) -> None:
-    tally = try_command(quick[name], tmp_path, cases=6, seed=1)
+    trial = Trial(quick[name], tmp_path)
+    looked = look_at_every_change(trial)
+    assert not looked.findings
+    assert looked.tries == trial.changes
+    tally = try_command(trial, cases=6, seed=1)
     assert not tally.findings
     assert tally.tries >= 4
 

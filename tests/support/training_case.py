@@ -22,6 +22,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
 
 from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.inference.grounding.training_tools import GROUNDING_TOOLS
 from eventformers.trainers.checkpoints import RUN_FILE
 from eventformers.trainers.gradient_cache import backward_in_chunks
 from eventformers.trainers.lora import ADAPTER_FOLDER, add_lora, modules_beside_encoders
@@ -101,7 +102,7 @@ class MethodTrainingCase:
             encoder_name="tiny",
             output=output,
             data=str(raw),
-            **{"device": "cpu", **options},
+            **{"device": "cpu", "tools": GROUNDING_TOOLS, **options},
         )
 
     def needs_chunks(self) -> None:

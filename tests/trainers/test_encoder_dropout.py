@@ -10,6 +10,7 @@ from torch import nn
 from transformers import AutoModel, BertConfig, BertModel, ModernBertConfig, ModernBertModel
 
 from eventformers.errors import EventformersError
+from eventformers.inference.grounding.training_tools import GROUNDING_TOOLS
 from eventformers.trainers.encoder_dropout import set_dropout
 from eventformers.trainers.method import load_method
 from eventformers.trainers.run import TrainingRun, resolve_recipe, train_head
@@ -79,7 +80,13 @@ def _run(encoder: Path, output: Path, *settings: str, data: str | None = None) -
     quick = str(Path(__file__).with_name("quick_event_grounding.yaml"))
     recipe = resolve_recipe(load_method("event_grounding"), quick, ["max_steps=1", *settings], 3)
     return train_head(
-        recipe, encoder=str(encoder), encoder_name="tiny", output=output, data=data, device="cpu"
+        recipe,
+        encoder=str(encoder),
+        encoder_name="tiny",
+        output=output,
+        data=data,
+        device="cpu",
+        tools=GROUNDING_TOOLS,
     )
 
 

@@ -19,7 +19,10 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from eventformers.datasets_scripts import load_built
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.encode import load_encoder
+from eventformers.inference.grounding import retrieval
 from eventformers.inference.grounding.encoding import encode_events, encode_mentions
+from eventformers.inference.grounding.retrieval import load_retriever
+from eventformers.inference.grounding.training_tools import GROUNDING_TOOLS
 from eventformers.models.grounding_tokens import TAGS, MentionText
 from eventformers.trainers import retrieved_candidates
 from eventformers.trainers.checkpoints import RUN_FILE
@@ -74,13 +77,14 @@ def _run(
         data=str(raw),
         resume=resume,
         device="cpu",
+        tools=GROUNDING_TOOLS,
     )
 
 
 def _prepare(encoder: Path, raw: Path, settings: Sequence[str]) -> TrainingData:
     recipe = resolve_recipe(METHOD, None, [*SETTINGS, *settings], 5)
     head = METHOD.head_class.from_encoder(str(encoder), **recipe.model)
-    return METHOD.prepare(recipe, str(raw), AutoTokenizer.from_pretrained(encoder), head, 5)
+    return METHOD.prepare(recipe, str(raw), AutoTokenizer.from_pretrained(encoder), head, 5, GROUNDING_TOOLS)
 
 
 def _pairs(raw: Path, language: str | None = None) -> tuple[LinkingPairs, EventTexts]:
@@ -96,7 +100,7 @@ class TestRetrieval:
     def test_the_best_events_of_the_pool(self, raw: Path, retriever: Path, language: str | None) -> None:
         """Against a plain sort of all scores, mention by mention."""
         pairs, events = _pairs(raw, language)
-        found = retrieve_candidates(str(retriever), pairs, events, 5)
+        found = retrieve_candidates(load_retriever(str(retriever)), pairs, events, 5)
         assert found.shape == (len(pairs.mentions), 5)
         encoder = load_encoder(retriever)
         rows = events.distinct
@@ -118,7 +122,7 @@ class TestRetrieval:
     def test_small_pools_are_filled_up(self, raw: Path, retriever: Path) -> None:
         """Nine events are described in English and German both, twelve and four in all."""
         pairs, events = _pairs(raw)
-        found = retrieve_candidates(str(retriever), pairs, events, 20)
+        found = retrieve_candidates(load_retriever(str(retriever)), pairs, events, 20)
         german = events.languages.to_pylist().index("de")
         counts = (found != -1).sum(axis=1)
         assert set(counts[pairs.spoken == german].tolist()) == {12}
@@ -127,38 +131,40 @@ class TestRetrieval:
 
     def test_blocks_change_nothing(self, raw: Path, retriever: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pairs, events = _pairs(raw)
-        whole = retrieve_candidates(str(retriever), pairs, events, 4)
-        encoder = load_encoder(retriever)
-        monkeypatch.setattr(retrieved_candidates, "BLOCK_MENTIONS", 7)
-        assert np.array_equal(retrieved_candidates._retrieve(encoder, pairs, events, 4), whole)
+        whole = retrieve_candidates(load_retriever(str(retriever)), pairs, events, 4)
+        monkeypatch.setattr(retrieval, "BLOCK_MENTIONS", 7)
+        loaded = load_retriever(str(retriever))
+        assert np.array_equal(retrieved_candidates._retrieve(loaded, pairs, events, 4), whole)
 
     def test_retrieved_once(
         self, raw: Path, retriever: Path, tiny_encoder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Another number, retriever, task or set of texts is another question; no part of a file is left."""
         pairs, events = _pairs(raw)
-        first = retrieve_candidates(str(retriever), pairs, events, 4)
+        first = retrieve_candidates(load_retriever(str(retriever)), pairs, events, 4)
         with monkeypatch.context() as patched:
             patched.setattr(retrieved_candidates, "_retrieve", _refuse)
-            assert np.array_equal(retrieve_candidates(str(retriever), pairs, events, 4), first)
+            assert np.array_equal(
+                retrieve_candidates(load_retriever(str(retriever)), pairs, events, 4), first
+            )
             for asked in (
-                (str(retriever), pairs, events, 5),
-                (str(tiny_encoder), pairs, events, 4),
-                (str(retriever), *_pairs(raw, "en"), 4),
+                (load_retriever(str(retriever)), pairs, events, 5),
+                (load_retriever(str(tiny_encoder)), pairs, events, 4),
+                (load_retriever(str(retriever)), *_pairs(raw, "en"), 4),
             ):
                 with pytest.raises(AssertionError, match="asked anew"):
                     retrieve_candidates(*asked)
             changed, others = _pairs(raw)
             changed.mentions = changed.mentions.map(lambda row: {"context_left": row["context_left"] + "x"})
             with pytest.raises(AssertionError, match="asked anew"):
-                retrieve_candidates(str(retriever), changed, others, 4)
+                retrieve_candidates(load_retriever(str(retriever)), changed, others, 4)
         assert [path.suffix for path in cache.iterdir()] == [".safetensors"]
 
-    def test_a_retriever_is_needed(self, raw: Path) -> None:
+    def test_a_retriever_is_needed(self, tiny_encoder: Path, raw: Path) -> None:
         with pytest.raises(EventformersError, match=r"setting retriever: found none; accepted: the folder"):
-            retrieve_candidates(None, *_pairs(raw), 4)
+            _prepare(tiny_encoder, raw, ("retriever=null",))
         with pytest.raises(EventformersError, match="nowhere"):
-            retrieve_candidates("nowhere/at-all", *_pairs(raw), 4)
+            _prepare(tiny_encoder, raw, ("retriever=nowhere/at-all",))
 
 
 class TestTraining:

@@ -9,18 +9,16 @@ wrong no threshold makes the link right, and a model that is often wrong would b
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from datasets import DatasetDict
 from numpy.typing import NDArray
 from scipy.special import expit
 from transformers import PreTrainedTokenizerBase
 
-from eventformers.datasets_scripts.building import load_built
-from eventformers.inference.encode import EventEncoder, Positions, Vectors
+from eventformers.inference.encode import EventEncoder, Positions, Vectors, load_encoder
 from eventformers.inference.grounding.linking import (
     CANDIDATES,
     NULL,
@@ -31,18 +29,14 @@ from eventformers.inference.grounding.linking import (
     rerank,
 )
 from eventformers.inference.grounding.pair_scoring import CrossEncoder, PairScores
+from eventformers.inference.grounding.retrieval import search_candidates
 from eventformers.inference.search.candidate_index import Candidates
 from eventformers.models.grounding_tokens import MentionText
 from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.trainers.codes import PADDING, Codes
-from eventformers.trainers.grounding_data import draw_mentions, linking_language
-from eventformers.trainers.grounding_rows import EventTexts, LinkingPairs
+from eventformers.trainers.grounding_data import ValidationMentions
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.method import Calibration
-from eventformers.trainers.retrieved_candidates import search_candidates
-
-MENTIONS = 1_000
-"""Validation mentions at most, drawn by the seed: more cost minutes and move the threshold little."""
 
 THRESHOLDS = 200
 """Thresholds to choose from at most."""
@@ -64,41 +58,6 @@ class NullThreshold(NamedTuple):
     found: int
     linked: float
     refused: float
-
-
-class ValidationMentions(NamedTuple):
-    """The mentions of the validation split, and all events of the knowledge base.
-
-    Attributes:
-        pairs: the mentions with their gold events.
-        events: the knowledge base.
-    """
-
-    pairs: LinkingPairs
-    events: EventTexts
-
-    @classmethod
-    def load(
-        cls, data: str | None, builder: str, settings: Mapping[str, Any], events: EventTexts, seed: int
-    ) -> ValidationMentions | None:
-        """Read the mentions, of many some that the seed draws.
-
-        Args:
-            data: as for `load_training_splits`.
-            builder: the builder.
-            settings: its settings.
-            events: the knowledge base.
-            seed: seed of the draw.
-
-        Returns:
-            The mentions; None where there is no split `validation`, or no mention with a gold event in it.
-        """
-        splits: DatasetDict = load_built(data, "mentions", builder=builder, **settings)  # type: ignore[assignment]
-        if "validation" not in splits:
-            return None
-        mentions, _ = draw_mentions(splits["validation"], {"max_mentions": MENTIONS}, seed)
-        pairs = LinkingPairs(mentions, events, linking_language(settings))
-        return cls(pairs, events) if len(pairs) else None
 
 
 def calibrate_bi_encoder(
@@ -123,7 +82,7 @@ def calibrate_bi_encoder(
 
 def calibrate_cross_encoder(
     held_out: ValidationMentions | None,
-    retriever: EventEncoder,
+    retriever: str,
     model: EventPreTrainedModel,
     tokeniser: GroundingTokeniser,
 ) -> Calibration:
@@ -131,7 +90,7 @@ def calibrate_cross_encoder(
 
     Args:
         held_out: validation mentions; None where there are none.
-        retriever: finds the candidates.
+        retriever: folder or Hub id of the bi-encoder that finds the candidates.
         model: the trained head.
         tokeniser: makes tokens of mentions and events within the model's budgets.
     """
@@ -152,7 +111,7 @@ def calibrate_cross_encoder(
             softmax = cross_encoder.learned_by_softmax
             return rerank(found, score, softmax=softmax, pairs_at_once=max(1, found.events.size))
 
-        found = search_candidates(retriever, pairs, events, CANDIDATES + pairs.num_gold)
+        found = search_candidates(load_encoder(retriever), pairs, events, CANDIDATES + pairs.num_gold)
         return choose_null_threshold(found, pairs.gold_numbers(), CANDIDATES, link, rescore)
 
     return _calibrate(model, held_out, choose)
