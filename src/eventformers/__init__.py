@@ -1,7 +1,7 @@
 """eventformers: event representation learning, native to the Hugging Face Hub.
 
-After this import every Auto class of transformers loads the suite's models without `trust_remote_code`. The
-names below are loaded when they are first used.
+After this import, every Auto class of transformers loads the models of this package without
+`trust_remote_code`. The names below load at their first use.
 """
 
 from __future__ import annotations
