@@ -2,9 +2,10 @@
 
     python benchmarks/embed_backends.py --events ../shared/data/chains/events.jsonl.gz
 
-All encode the same texts in the same batches of one length by the same weights, on one thread, and take turns
-in every round. The ratios are of processor time, which other work on the machine does not change. What an
-export or a compilation takes, once, is told beside them. Without `--events` the events are made up.
+All encode the same texts in the same batches of one length by the same weights, on one thread unless
+`--threads` says otherwise, and take turns in every round. The ratios are of processor time, which other work
+on the machine does not change. What an export or a compilation takes, once, is told beside them. Without
+`--events` the events are made up.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Compiled(nn.Module):
 def main() -> None:
     """Measure and print."""
     arguments = parse_arguments()
-    torch.set_num_threads(1)
+    torch.set_num_threads(arguments.threads)
     texts, _ = sample_texts(arguments.events, arguments.distinct, arguments.seed)
     eager = load_encoder(arguments.encoder, device="cpu", dtype="float32")
     started = time.process_time()
@@ -70,7 +71,7 @@ def main() -> None:
         "torch.compile": lambda: compiled.encode(texts),
         "ONNX Runtime": lambda: onnx.encode(texts),
     }
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, one thread")
+    print(f"{platform.machine()}, {os.cpu_count()} cores, {arguments.threads} threads")
     print(f"torch {torch.__version__}, onnxruntime {onnxruntime.__version__}, packed weights: {can_pack()}")
     print(f"{len(texts):,} distinct texts")
     print(f"processor time, once: compile {compile_seconds:.0f} s, load or export {export_seconds:.0f} s")
@@ -111,6 +112,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--encoder", help="folder or Hub id; the packaged all-MiniLM-L6-v2 without it")
     parser.add_argument("--distinct", type=int, default=4_000, help="distinct texts to draw")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
 

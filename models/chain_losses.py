@@ -1,6 +1,6 @@
 """MulCL's losses: contrasts of event chains and of their graphs, and prediction.
 
-Pure functions of tensors, like all losses; `losses.py` gives them to the rest.
+Pure functions of tensors, like all losses; `losses.py` lists them all.
 """
 
 import torch

@@ -1,6 +1,6 @@
 """Losses of hierarchical event grounding: mentions with their events, and parents with their children.
 
-Pure functions of tensors, like all losses; `losses.py` gives them to the rest.
+Pure functions of tensors, like all losses; `losses.py` lists them all.
 """
 
 import torch

@@ -8,6 +8,15 @@ from torch import nn
 from torch.nn import functional
 
 from .chain_encoder import PADDING
+from .chain_losses import (
+    chain_contrast,
+    composition_contrast,
+    corrupted_corrupted_contrast,
+    event_prediction,
+    mean_cosine,
+    normal_corrupted_contrast,
+    word_prediction,
+)
 from .distributed import apart_from_other_processes, gather_distinct, gather_rows, places_of
 from .event_composition import pool_words
 from .event_graph import (
@@ -19,15 +28,6 @@ from .event_graph import (
     start_nodes,
 )
 from .heterevent_outputs import EventVectors
-from .losses import (
-    chain_contrast,
-    composition_contrast,
-    corrupted_corrupted_contrast,
-    event_prediction,
-    mean_cosine,
-    normal_corrupted_contrast,
-    word_prediction,
-)
 from .similarities import masked_mean
 
 STAGE_INPUTS: dict[str, dict[str, tuple[str, ...]]] = {

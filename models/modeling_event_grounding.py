@@ -12,8 +12,7 @@ from transformers.utils import ModelOutput
 
 from .configuration_event_grounding import EventGroundingConfig
 from .distributed import gather_rows
-from .initialisation import start_wide
-from .losses import (
+from .grounding_losses import (
     first_places,
     gold_pairs,
     hierarchy_loss,
@@ -21,6 +20,7 @@ from .losses import (
     linking_contrast,
     linking_loss,
 )
+from .initialisation import start_wide
 from .modeling_base import EventEncoderModel, EventModelOutput, EventPreTrainedModel
 from .similarities import unit
 

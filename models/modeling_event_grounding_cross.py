@@ -9,8 +9,8 @@ from transformers.utils import ModelOutput
 
 from .configuration_event_grounding import EventGroundingCrossConfig
 from .distributed import gather_rows
+from .grounding_losses import candidate_contrast, candidate_loss
 from .initialisation import start_wide
-from .losses import candidate_contrast, candidate_loss
 from .modeling_base import EventEncoderModel, EventPreTrainedModel
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from transformers import initialization as init
 
 from .configuration_event_type_induction import EventTypeInductionConfig
 from .distributed import gather_rows
-from .losses import log_absence, masked_pair_loss, noisy_or_loss, type_alignment
 from .modeling_base import EventEncoderModel, EventModelOutput, EventPreTrainedModel
 from .pooling import content_mask, content_mean_pool
 from .type_induction_layers import (
@@ -30,7 +29,7 @@ from .type_induction_outputs import (
     EventTypeInductionModelOutput,
     PooledMentions,
 )
-from .type_losses import UNSEEN
+from .type_losses import UNSEEN, log_absence, masked_pair_loss, noisy_or_loss, type_alignment
 
 if TYPE_CHECKING:
     # Named here so that their code is saved, and loaded, with that of the models.

@@ -9,6 +9,7 @@ from torch.nn import functional
 from transformers import initialization as init
 
 from .chain_encoder import ChainEncoder
+from .chain_losses import mean_cosine
 from .configuration_heterevent import HeterEventConfig
 from .event_composition import (
     EventComposition,
@@ -34,7 +35,6 @@ from .heterevent_stages import (
     sequence_terms,
     supervised_terms,
 )
-from .losses import mean_cosine
 from .modeling_base import EventPreTrainedModel, EventTextEncoder
 
 if TYPE_CHECKING:

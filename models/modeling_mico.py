@@ -10,9 +10,9 @@ from torch.nn import functional
 from transformers import initialization as init
 from transformers.utils import ModelOutput
 
+from .commonsense_losses import multi_alternative_contrast
 from .configuration_mico import MicoConfig
 from .distributed import gather_rows
-from .losses import multi_alternative_contrast
 from .modeling_base import EventEncoderModel, EventPreTrainedModel
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from transformers.utils import ModelOutput
 
 from .configuration_swcc import SwccConfig
 from .distributed import gather_rows
-from .losses import (
+from .event_losses import (
     cluster_prediction,
     info_nce,
     margin_contrast,

@@ -1,6 +1,6 @@
 """Losses of event type induction: pairs of mentions under batch attention, and alignment with type names.
 
-Pure functions of tensors, like all losses; `losses.py` gives them to the rest.
+Pure functions of tensors, like all losses; `losses.py` lists them all.
 """
 
 import math

@@ -16,9 +16,9 @@ from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluation.results import (
     NO_START,
     BaselineRecord,
+    ResultNotes,
     TaskResult,
     eval_results,
-    read_notes,
     result_path,
     write_eval_results,
     write_result,
@@ -231,8 +231,8 @@ def test_a_broken_model_index_is_told(tmp_path):
 
 
 def test_notes_of_others_tell_nothing():
-    assert read_notes(None) is None
-    assert read_notes("with tools; seed 3") is None
+    for notes in (None, "with tools; seed 3", "3", "{}", '{"task": "copa", "main_score": 3}', "[" * 100_000):
+        assert ResultNotes.read(notes) is None
 
 
 def test_a_baseline_without_score_is_kept(tmp_path):

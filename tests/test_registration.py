@@ -16,6 +16,30 @@ import eventformers
 from eventformers.registration import CONFIGURATIONS, configuration_classes
 
 SCENARIOS = ("tokenizer_alone", "configuration_alone", "package_first", "package_last", "remote_code")
+SHARED_CODE = {
+    *("configuration_base.py", "modeling_base.py", "pooling.py", "similarities.py", "distributed.py"),
+    *("event_tokens.py", "loaded_files.py", "pipeline_event_embedding.py"),
+}
+GROUNDING_CODE = ("grounding_losses", "grounding_tokens", "initialisation", "pipeline_event_grounding")
+FURTHER_CODE = {
+    "swcc": ("event_losses", "pipeline_next_event"),
+    "mico": (
+        *("commonsense_losses", "relation_words"),
+        *("pipeline_commonsense_completion", "pipeline_next_event"),
+    ),
+    "heterevent": (
+        *("chain_losses", "chain_encoder", "event_composition", "event_graph", "graph_layers"),
+        *("heterevent_outputs", "heterevent_stages", "pipeline_next_event"),
+    ),
+    "event_type_induction": (
+        *("type_losses", "mention_tokens", "type_induction_layers", "type_induction_outputs"),
+        *("pipeline_event_type_induction", "pipeline_next_event"),
+    ),
+    "event_grounding": GROUNDING_CODE,
+    "event_grounding_cross": GROUNDING_CODE,
+}
+"""Files of the code of a saved model beside its own configuration and modeling file."""
+
 every_method = pytest.mark.parametrize("method", CONFIGURATIONS)
 
 Fresh = Callable[[str], dict[str, dict[str, Any]]]
@@ -109,6 +133,16 @@ def test_fresh_process(method: str, scenario: str, saved: dict[str, dict[str, An
             assert loaded["class"].startswith(home)
             torch.testing.assert_close(torch.tensor(loaded["embeddings"]), expected["embeddings"])
     assert answer
+
+
+@every_method
+def test_a_saved_model_carries_only_the_code_it_runs(method: str, saved: dict[str, dict[str, Any]]) -> None:
+    folder = Path(saved[method]["request"]["folder"])
+    own = {
+        f"{reference.split('.')[0]}.py" for reference in case_of(method).config_class.full_auto_map.values()
+    }
+    expected = SHARED_CODE | own | {f"{name}.py" for name in FURTHER_CODE[method]}
+    assert {path.name for path in folder.glob("*.py")} == expected
 
 
 @every_method

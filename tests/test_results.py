@@ -13,6 +13,7 @@ from eventformers.evaluation.results import (
     UNDEFINED,
     BaselineRecord,
     DatasetRecord,
+    ResultNotes,
     TaskResult,
     defined_scores,
     eval_results,
@@ -167,14 +168,21 @@ def test_eval_results_are_what_the_hub_parses(tmp_path):
     local, remote = (parse_eval_result_entries(yaml.safe_load(path.read_text()))[0] for path in paths)
     assert (local.dataset_id, local.task_id, local.value) == ("event_similarity", "hard_similarity", 43.5)
     assert (remote.dataset_id, remote.dataset_revision) == ("org/events", "c" * 40)
-    assert "local data" in local.notes
-    assert "untrained encoder start: 11.3" in local.notes
+    notes = ResultNotes.read(local.notes)
+    assert notes == ResultNotes.of(results[0])
+    assert (notes.origin, notes.benchmark, notes.baseline, notes.baseline_value) == (
+        "local",
+        None,
+        "start",
+        11.3,
+    )
+    assert ResultNotes.read(remote.notes).origin is None
 
 
 def test_samples_are_never_shown_as_a_benchmark(tmp_path):
     samples = replace(make_result().dataset, origin="samples")
     (path,) = write_eval_results([make_result(dataset=samples)], tmp_path)
-    assert "samples, not a benchmark" in path.read_text()
+    assert '"origin": "samples", "benchmark": false' in path.read_text().replace("\n   ", "")
     assert eval_results([make_result(dataset=samples)])[0].dataset_name.endswith("samples)")
 
 

@@ -69,8 +69,7 @@ def test_equal_scores_keep_the_order_of_the_events() -> None:
     assert index.search(["the super bowl"], 30).ids(event_ids) == [event_ids[:30]]
 
 
-def test_many_mentions_give_what_each_gives_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eventformers.baselines.bm25.BLOCK_MEBIBYTES", 1e-4)
+def test_many_mentions_give_what_each_gives_alone() -> None:
     draw = np.random.default_rng(0)
     vocabulary = [f"w{number}" for number in range(30)]
     texts = [" ".join(draw.choice(vocabulary, draw.integers(0, 8))) for _ in range(60)]

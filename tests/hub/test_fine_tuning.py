@@ -240,7 +240,7 @@ def test_what_a_trainer_pushes(hub: LoopbackHub, heads: Path, run_script: RunScr
             files = set(api.list_repo_files(f"alice/{name}", revision=commit.commit_id))
             assert {
                 *("README.md", "config.json", "model.safetensors", "tokenizer.json", "training_args.json"),
-                *("configuration_swcc.py", "modeling_swcc.py", "modeling_base.py", "losses.py"),
+                *("configuration_swcc.py", "modeling_swcc.py", "modeling_base.py", "event_losses.py"),
             } <= files
             assert not [path for path in files if path.endswith(PICKLED) or "checkpoint" in path]
             assert not [path for path in files if "adapter" in path]

@@ -22,7 +22,7 @@ from slow_losses import (
     slow_weakly_supervised_contrastive,
 )
 
-from eventformers.models import losses
+from eventformers.models import commonsense_losses, event_losses, losses
 
 BATCH, SIZE, NEGATIVES, PROTOTYPES, ALTERNATIVES = 5, 4, 3, 6, 3
 
@@ -191,10 +191,12 @@ every_case = pytest.mark.parametrize("name", CASES)
 def test_every_loss_has_a_case() -> None:
     public = {
         name
-        for name, value in vars(losses).items()
-        if inspect.isfunction(value) and value.__module__ == losses.__name__ and not name.startswith("_")
+        for module in (commonsense_losses, event_losses)
+        for name, value in vars(module).items()
+        if inspect.isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
     }
     assert public == {case.function for case in CASES.values()}
+    assert public <= set(losses.__all__)
 
 
 @every_case
@@ -214,7 +216,7 @@ def test_gradient_equals_finite_differences(name: str, monkeypatch: pytest.Monke
         return
     # The assignments carry no gradient, so finite differences must hold them still.
     assignments = cycle([losses.sinkhorn(_random(BATCH, PROTOTYPES, seed=seed)) for seed in (8, 9)])
-    monkeypatch.setattr(losses, "sinkhorn", lambda *_args: next(assignments))
+    monkeypatch.setattr(event_losses, "sinkhorn", lambda *_args: next(assignments))
 
     def evaluate(*values: torch.Tensor) -> torch.Tensor:
         return case(**dict(zip(leaves, values, strict=True)))

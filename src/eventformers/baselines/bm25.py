@@ -15,12 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array
-from sklearn.feature_extraction.text import CountVectorizer
+from bm25s import BM25
 
 from eventformers.errors import EventformersError
 from eventformers.inference.search.candidate_index import Candidates, PooledIndex
-from eventformers.inference.search.exact import BLOCK_MEBIBYTES, Found
+from eventformers.inference.search.exact import Found
 
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -103,48 +102,32 @@ class Bm25Index(PooledIndex):
 
 
 class _WordPool:
-    """The weights of the words of each event's text."""
+    """The texts of a pool's events, as bm25s weights their words."""
 
     def __init__(self, texts: list[str], settings: Bm25Settings) -> None:
-        self._counter = CountVectorizer(analyzer=words, dtype=np.float32)
-        try:
-            counts = csr_array(self._counter.fit_transform(texts))
-        except ValueError:
-            # No text has a word, so none can be found.
-            self._weights = None
-            return
-        number = counts.shape[0]
-        lengths = counts.sum(axis=1)
-        having = np.bincount(counts.indices, minlength=counts.shape[1])
-        rarity = np.log1p((number - having + 0.5) / (having + 0.5))
-        long = 1 - settings.length_share + settings.length_share * lengths / lengths.mean()
-        event = np.repeat(np.arange(number), np.diff(counts.indptr))
-        weights = rarity[counts.indices] * counts.data / (counts.data + settings.saturation * long[event])
-        counts.data = weights.astype(np.float32)
-        self._weights = counts.T.tocsr()
+        corpus = [words(text) for text in texts]
+        self._index = BM25(k1=settings.saturation, b=settings.length_share, method="lucene")
+        self._has_words = any(corpus)
+        if self._has_words:
+            self._index.index(corpus, show_progress=False)
 
     def search(self, mentions: np.ndarray, number: int) -> tuple[Found, None]:
-        """The events with the highest scores above 0."""
+        """The events with the highest scores above 0; of equal scores the one indexed first."""
         found = Found(
             np.full((len(mentions), number), -np.inf, dtype=np.float32),
             np.full((len(mentions), number), -1, dtype=np.int64),
         )
-        if self._weights is None:
-            return found, None
-        asked = csr_array(self._counter.transform(mentions))
-        # A sparse product has a position beside each score.
-        at_once = max(1, BLOCK_MEBIBYTES * 2**20 // (12 * self._weights.shape[1]))
-        for start in range(0, len(mentions), at_once):
-            scores = (asked[start : start + at_once] @ self._weights).tocsr()
-            for row in range(scores.shape[0]):
-                of_row = slice(*scores.indptr[row : row + 2])
-                positions, best = scores.indices[of_row], scores.data[of_row]
-                if len(best) > number:
-                    kept = best >= np.partition(best, -number)[-number]
-                    positions, best = positions[kept], best[kept]
-                order = np.lexsort((positions, -best))[:number]
-                found.positions[start + row, : len(order)] = positions[order]
-                found.scores[start + row, : len(order)] = best[order]
+        for row, mention in enumerate(mentions):
+            asked = words(mention)
+            if not (asked and self._has_words):
+                continue
+            scores = self._index.get_scores(asked)
+            positions = np.flatnonzero(scores)
+            if len(positions) > number:
+                positions = np.flatnonzero(scores >= np.partition(scores, -number)[-number])
+            order = positions[np.argsort(-scores[positions], kind="stable")][:number]
+            found.positions[row, : len(order)] = order
+            found.scores[row, : len(order)] = scores[order]
         return found, None
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_type_hints
 
 import yaml
 from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml
@@ -37,9 +37,6 @@ _HUB_TASKS = {
 
 NO_START = "it is a baseline itself, without an encoder that it started from"
 """Why a baseline has no untrained encoder's score beside it."""
-
-_NOTED_ORIGINS = {"samples": "bundled samples, not a benchmark", "local": "local data"}
-"""What notes say of data that is not on the Hub."""
 
 UNDEFINED = "the metric is not defined on these predictions and gave no finite number (see its card)"
 """The reason beside a score that is null."""
@@ -342,7 +339,7 @@ def write_eval_results(results: Sequence[TaskResult], directory: str | Path) -> 
             value=result.main_value,
             dataset_revision=result.dataset.revision,
             date=result.created,
-            notes=_notes(result),
+            notes=str(ResultNotes.of(result)),
         )
         path = Path(directory) / ".eval_results" / f"{result.task}.yaml"
         _write(path, yaml.safe_dump(eval_result_entries_to_yaml([entry]), sort_keys=False))
@@ -404,35 +401,22 @@ def _defined(results: Sequence[TaskResult]) -> list[TaskResult]:
     return defined
 
 
-def _notes(result: TaskResult) -> str:
-    """What a reader of the bare score must know."""
-    parts = [f"{result.task} ({result.main_score})", f"{result.dataset.rows} rows of {result.dataset.split}"]
-    if result.dataset.malformed:
-        parts.append(f"{parts_text(result.dataset.malformed)} left out")
-    if result.dataset.origin in _NOTED_ORIGINS:
-        parts.append(_NOTED_ORIGINS[result.dataset.origin])
-    if candidates := result.details.get("candidates"):
-        parts.append(f"{candidates} candidates")
-    parts.append(f"rows SHA-256 {result.dataset.fingerprint[:12]}")
-    if result.baseline is not None and result.baseline.main_value is not None:
-        parts.append(f"untrained encoder {result.baseline.model}: {result.baseline.main_value:.4g}")
-    if result.seed is not None:
-        parts.append(f"seed {result.seed}")
-    return "; ".join(parts)
-
-
 @dataclass(frozen=True)
-class NotedFacts:
-    """What the notes of an entry of `.eval_results` tell, as far as they are ours.
+class ResultNotes:
+    """The notes of an entry of `.eval_results`: a JSON object, without the fields that are None.
 
     Attributes:
         task: the task's name.
         main_score: the key of the metric's scores.
         rows: number of rows scored.
         split: their split.
+        malformed: number of malformed parts of the raw files that were left out.
         origin: `samples`, `local`, or None for the Hub.
-        fingerprint: the first digits of the rows' fingerprint.
-        baseline: name and main score of the untrained encoder, with four digits.
+        benchmark: False for the bundled samples, which are none; None for other data.
+        candidates: number of candidates of a ranking.
+        fingerprint: the first digits of the rows' SHA-256.
+        baseline: name of the untrained encoder.
+        baseline_value: its main score, with four digits.
         seed: the seed of the run.
     """
 
@@ -440,30 +424,49 @@ class NotedFacts:
     main_score: str
     rows: int | None = None
     split: str | None = None
+    malformed: int | None = None
     origin: str | None = None
+    benchmark: bool | None = None
+    candidates: int | None = None
     fingerprint: str | None = None
-    baseline: tuple[str, float] | None = None
+    baseline: str | None = None
+    baseline_value: float | None = None
     seed: int | None = None
 
+    @classmethod
+    def of(cls, result: TaskResult) -> ResultNotes:
+        """Take what a reader of the bare score must know."""
+        dataset, baseline = result.dataset, result.baseline
+        untrained: dict[str, Any] = {}
+        if baseline is not None and baseline.main_value is not None:
+            value = float(f"{baseline.main_value:.4g}")
+            untrained = {"baseline": baseline.model, "baseline_value": value}
+        return cls(
+            task=result.task,
+            main_score=result.main_score,
+            rows=dataset.rows,
+            split=dataset.split,
+            malformed=dataset.malformed or None,
+            origin=None if dataset.origin == "hub" else dataset.origin,
+            benchmark=False if dataset.origin == "samples" else None,
+            candidates=cast("int | None", result.details.get("candidates")),
+            fingerprint=dataset.fingerprint[:12],
+            seed=result.seed,
+            **untrained,
+        )
 
-def read_notes(notes: str | None) -> NotedFacts | None:
-    """What the notes of an entry of `.eval_results` tell; None where somebody else wrote them."""
-    first, *others = (notes or "").split("; ")
-    if (head := re.fullmatch(r"(\w+) \((\w+)\)", first)) is None:
-        return None
-    facts: dict[str, Any] = {}
-    for part in others:
-        if told := re.fullmatch(r"(\d+) rows of (\S+)", part):
-            facts |= {"rows": int(told[1]), "split": told[2]}
-        elif told := re.fullmatch(r"rows SHA-256 ([0-9a-f]+)", part):
-            facts["fingerprint"] = told[1]
-        elif told := re.fullmatch(r"untrained encoder (.+): ([-+.e\d]+)", part):
-            facts["baseline"] = (told[1], float(told[2]))
-        elif told := re.fullmatch(r"seed (-?\d+)", part):
-            facts["seed"] = int(told[1])
-        elif part in _NOTED_ORIGINS.values():
-            facts["origin"] = next(name for name, text in _NOTED_ORIGINS.items() if text == part)
-    return NotedFacts(head[1], head[2], **facts)
+    @classmethod
+    def read(cls, notes: str | None) -> ResultNotes | None:
+        """Read the notes of an entry; None where somebody else wrote them."""
+        try:
+            found = cls(**json.loads(notes or ""))
+        except (TypeError, ValueError, RecursionError):
+            return None
+        hints = get_type_hints(cls)
+        return found if all(isinstance(getattr(found, name), kind) for name, kind in hints.items()) else None
+
+    def __str__(self) -> str:
+        return json.dumps({name: value for name, value in asdict(self).items() if value is not None})
 
 
 def _plain(value: object) -> tuple[JsonValue, bool]:

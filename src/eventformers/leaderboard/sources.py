@@ -16,7 +16,7 @@ from huggingface_hub.repocard_data import model_index_to_eval_results
 from eventformers.datasets_scripts.dataset_card import read_front_matter
 from eventformers.datasets_scripts.raw_files import parse_yaml
 from eventformers.errors import DataFormatError, EventformersError, shown
-from eventformers.evaluation.results import NO_START, TaskResult, read_notes, read_result
+from eventformers.evaluation.results import NO_START, ResultNotes, TaskResult, read_result
 from eventformers.evaluation.tasks import TASKS
 
 logger = logging.getLogger(__name__)
@@ -274,7 +274,7 @@ def _entries(path: Path) -> list[EvalResultEntry]:
 
 def _from_entry(entry: EvalResultEntry, path: Path, known: Mapping[str, Any]) -> Measurement | None:
     """What an entry tells; None where it is of no task known here."""
-    noted = read_notes(entry.notes)
+    noted = ResultNotes.read(entry.notes)
     task = noted.task if noted else entry.task_id
     if task not in TASKS:
         return None
@@ -287,7 +287,7 @@ def _from_entry(entry: EvalResultEntry, path: Path, known: Mapping[str, Any]) ->
             "origin": noted.origin or "hub",
             "fingerprint": noted.fingerprint,
             "seed": noted.seed,
-            "baseline": BaselineScore(noted.baseline[0], None, noted.baseline[1]) if noted.baseline else None,
+            "baseline": noted.baseline and BaselineScore(noted.baseline, None, noted.baseline_value),
         }
     return Measurement(
         task=task,

@@ -1,0 +1,76 @@
+"""MICO's loss: the contrast of a premise with its alternatives.
+
+A pure function of tensors, like all losses; `losses.py` lists them all.
+"""
+
+import torch
+from torch.nn import functional
+
+from .similarities import cosine, in_full_precision, without
+
+
+@in_full_precision
+def multi_alternative_contrast(
+    premise: torch.Tensor,
+    alternatives: torch.Tensor,
+    temperature: float | torch.Tensor,
+    known_positives: torch.Tensor | None = None,
+    *,
+    chosen: torch.Tensor | None = None,
+    margin: float = 0.0,
+    own_alternatives: str = "excluded",
+    log_frequency: torch.Tensor | None = None,
+    row_negatives: torch.Tensor | None = None,
+    row_negatives_mask: torch.Tensor | None = None,
+    shared_negatives: torch.Tensor | None = None,
+    shared_negatives_mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """MICO's contrast of a premise with its hardest alternative (Eq. 5 and 6).
+
+    The positive of a row is its alternative of least cosine; its denominator holds that positive and all
+    alternatives of the other rows. With one alternative a row this is Eq. 4.
+
+    Args:
+        premise: `(B, d)`.
+        alternatives: k alternatives of each premise, `(B, k, d)`.
+        temperature: divides every cosine.
+        known_positives: `(B, B, k)`, true at (i, j, o) leaves alternative o of row j out of row i's
+            denominator. Entries with j = i are ignored, and the chosen positive always stays.
+        chosen: which alternative is the positive, `(B,)`; None takes the one of least cosine (Eq. 5).
+        margin: subtracted from the positive's cosine.
+        own_alternatives: `excluded` leaves a row's other alternatives out of its denominator, as Eq. 6 says;
+            `zero_logit` leaves each in with a logit of 0, as the released code does.
+        log_frequency: log of how often the graph has each alternative, `(B, k)`; taken off its logits, as a
+            softmax over samples needs that are drawn in proportion to their frequency (Bengio and Senécal,
+            2008), beyond the paper.
+        row_negatives: further negatives of each row, `(B, n, d)`.
+        row_negatives_mask: `(B, n)`, true leaves one out.
+        shared_negatives: further negatives of all rows, `(N, d)`.
+        shared_negatives_mask: `(B, N)`, true leaves one out.
+
+    Returns:
+        Mean over the batch, a scalar.
+    """
+    num_rows, num_alternatives, _ = alternatives.shape
+    cosines = cosine(premise, alternatives.flatten(0, 1)).unflatten(1, (num_rows, num_alternatives))
+    rows = torch.arange(num_rows, device=premise.device)
+    own = cosines[rows, rows]
+    if chosen is None:
+        chosen = own.argmin(dim=1)
+    positive = (own.gather(1, chosen.unsqueeze(1)) - margin) / temperature
+    all_logits = cosines / temperature
+    if log_frequency is not None:
+        positive = positive - log_frequency.gather(1, chosen.unsqueeze(1))
+        all_logits = all_logits - log_frequency
+    is_own = torch.eye(num_rows, dtype=torch.bool, device=premise.device).unsqueeze(-1)
+    left_out = is_own if known_positives is None else is_own | known_positives
+    others = all_logits.masked_fill(left_out, float("-inf"))
+    logits = [positive, others.flatten(1)]
+    if own_alternatives == "zero_logit":
+        logits.append(torch.zeros_like(own[:, 1:]))
+    if row_negatives is not None:
+        row_logits = cosine(premise.unsqueeze(1), row_negatives).squeeze(1) / temperature
+        logits.append(without(row_logits, row_negatives_mask))
+    if shared_negatives is not None:
+        logits.append(without(cosine(premise, shared_negatives) / temperature, shared_negatives_mask))
+    return -functional.log_softmax(torch.cat(logits, dim=1), dim=1)[:, 0].mean()
