@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import logging
 import os
 import socket
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +26,33 @@ if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // workers)))
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+# Collecting imports libraries for seconds, and makes no garbage to speak of.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Free the garbage collector of what the libraries hold: each training run has it look at everything."""
+    gc.enable()
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that start a process or train: the slow ones."""
+    from started_processes import starts_process
+
+    for item in items:
+        if starts_process(item):
+            item.add_marker("process")
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
+    forked = sys.modules.get("forked")
+    if forked is not None:
+        forked.stop_server()
 
 
 def _is_loopback(address: object) -> bool:
@@ -50,6 +79,15 @@ def _no_network():
     socket.socket.connect = guarded  # type: ignore[method-assign]
     yield
     socket.socket.connect = connect  # type: ignore[method-assign]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _examples_of_cards_rest() -> Iterator[None]:
+    """A training run writes the usage examples into its card; tests/model_cards alone runs them."""
+    from eventformers.model_cards import card
+
+    with mock.patch.object(card, "run_snippet", lambda snippet, *_: snippet):
+        yield
 
 
 @pytest.fixture(autouse=True)

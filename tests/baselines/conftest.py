@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gc
 import importlib.util
-from collections.abc import Iterator
 
 import pytest
 
 
 @pytest.fixture
-def pykeen(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def pykeen(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """PyKEEN, kept from the user's home; skips where it is not installed."""
     if importlib.util.find_spec("pykeen") is None:
         pytest.skip("PyKEEN is not installed: it is the extra `baselines`")
@@ -18,5 +17,3 @@ def pykeen(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PYSTOW_HOME", str(tmp_path_factory.getbasetemp() / "pystow"))
     # It collects garbage after every epoch, which takes longer than an epoch of these graphs.
     gc.freeze()
-    yield
-    gc.unfreeze()

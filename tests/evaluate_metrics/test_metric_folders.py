@@ -7,13 +7,12 @@ import importlib.util
 import inspect
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import evaluate
 import pytest
 import yaml
+from forked import run_python
 
 from eventformers import evaluate_metrics
 from eventformers.errors import UnknownNameError
@@ -77,13 +76,10 @@ def test_the_card_declares_a_space_and_tells_the_limits(name):
 
 
 def test_all_load_from_their_folders_in_a_process_without_our_package(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_OUR_PACKAGE, *(str(FOLDER / name) for name in METRICS)],
-        capture_output=True,
-        text=True,
+    done = run_python(
+        ["-c", WITHOUT_OUR_PACKAGE, *(str(FOLDER / name) for name in METRICS)],
         cwd=tmp_path,
         env={**os.environ, "HF_HOME": str(tmp_path / "home")},
-        check=False,
     )
     assert done.stdout.strip() == "loaded", done.stderr
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
 from calls import User
+from forked import run_python
 from server import LoopbackHub
 
 RunScript = Callable[..., subprocess.CompletedProcess[str]]
@@ -57,15 +57,7 @@ def script_runner(hub: LoopbackHub, tmp_path_factory: pytest.TempPathFactory) ->
             # Nothing listens at the discard port.
             **{f"{protocol}_PROXY": "http://127.0.0.1:9" for protocol in ("HTTP", "HTTPS", "ALL")},
         }
-        process = subprocess.run(
-            [sys.executable, str(script), *arguments],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-        )
+        process = run_python([str(script), *arguments], cwd=folder, env=environment, timeout=timeout)
         assert not check or process.returncode == 0, f"exit {process.returncode}:\n{process.stderr[-4000:]}"
         return process
 

@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from card_examples import examples_run
 from huggingface_hub import ModelCard as HubCard
 
 from eventformers.errors import EventformersError, UnknownNameError
@@ -404,7 +405,8 @@ def test_the_recorded_output_is_the_true_one(tmp_path):
         Snippet("Right", "import sys\nprint('model', MODEL_ID)\nprint(6 * 7)"),
         Snippet("Wrong", "raise RuntimeError('no such thing in ' + MODEL_ID)"),
     ]
-    assert write_card(tmp_path, make_card(usage=snippets))
+    with examples_run():
+        assert write_card(tmp_path, make_card(usage=snippets))
     use = section((tmp_path / "README.md").read_text(encoding="utf-8"), "Use")
     assert "It prints:\n\n```\nmodel org/swcc-test\n42\n```" in use
     assert "failed on this model: `RuntimeError: no such thing in org/swcc-test`" in use

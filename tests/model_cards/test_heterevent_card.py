@@ -3,11 +3,14 @@ from __future__ import annotations
 import re
 
 import pytest
+from card_examples import examples_run
 from tiny import save_tiny_heterevent
 
 from eventformers.datasets_scripts.events import event_text
 from eventformers.model_cards.card import ModelCard
 from eventformers.model_cards.heterevent import CANDIDATES, METHOD_CARD
+from eventformers.model_cards.sections import usage_snippets
+from eventformers.model_cards.usage import run_snippet
 from eventformers.models.configuration_heterevent import HeterEventConfig
 
 STAGES = {"sequence": "SeqCL", "graph": "GraCL", "supervised": "Eq. 15 and 16"}
@@ -82,7 +85,9 @@ def test_what_is_beyond_the_paper_is_told():
 def test_the_example_without_this_package_chooses_as_the_one_with_it(tmp_path, tiny_encoder):
     folder = save_tiny_heterevent(tiny_encoder, tmp_path / "model")
     card = ModelCard(name="m", method="heterevent", config=HeterEventConfig.from_pretrained(folder).to_dict())
-    ours, plain = (str(snippet.output) for snippet in (card.with_usage_run(folder).usage or ())[:2])
+    with examples_run():
+        ran = [run_snippet(snippet, folder, "m") for snippet in usage_snippets(card)[:2]]
+    ours, plain = (str(snippet.output) for snippet in ran)
     scores = {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in ours.splitlines()}
     logits = [float(value) for value in re.findall(r"-?\d+\.\d+", plain)]
     expected = [scores[event_text(event)] for event in CANDIDATES]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from card_examples import examples_run
 from transformers import AutoTokenizer
 
 from eventformers.model_cards import ModelCard, Snippet
@@ -86,7 +87,8 @@ def examples(
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     card = ModelCard(name="org/model", method=request.param, config=model.config.to_dict())
-    return {snippet.title: snippet for snippet in card.with_usage_run(folder).usage or ()}
+    with examples_run():
+        return {snippet.title: snippet for snippet in card.with_usage_run(folder).usage or ()}
 
 
 def test_every_example_runs(examples: dict[str, Snippet]):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ import process_shares
 import pytest
 import torch
 from event_grounding_inputs import ROWS, candidate_inputs, event_grounding_inputs
+from forked import run_group
 from safetensors.torch import load_file, save_file
 
 from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining
@@ -51,17 +50,8 @@ def test_halves_of_a_batch(case: str, tiny_encoder_without_dropout: Path, tmp_pa
     for rank in range(2):
         share = {name: value[rank * half : (rank + 1) * half].clone() for name, value in inputs.items()}
         save_file(share, tmp_path / f"share_{rank}.safetensors")
-    process = subprocess.run(
-        [
-            *(sys.executable, process_shares.__file__, str(tmp_path)),
-            f"{head_class.__module__}:{head_class.__name__}",
-        ],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        stdin=subprocess.DEVNULL,
-        cwd=tmp_path,
-    )
+    head_name = f"{head_class.__module__}:{head_class.__name__}"
+    process = run_group([process_shares.__file__, str(tmp_path), head_name], cwd=tmp_path)
     assert process.returncode == 0, process.stderr[-4000:]
     for number, head in enumerate(heads):
         loss = head(**inputs).loss

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import process_shares
 import torch
+from forked import run_group
 from heterevent_inputs import EVENT_NAMES, EVENTS, heterevent_inputs, make_head
 from safetensors.torch import load_file, save_file
 
@@ -59,14 +58,7 @@ def test_supervised_stage(tiny_encoder_without_dropout: Path, tmp_path: Path) ->
     for rank, share in enumerate(shares):
         contiguous = {name: value.contiguous() for name, value in share.items()}
         save_file(contiguous, tmp_path / f"share_{rank}.safetensors")
-    process = subprocess.run(
-        [sys.executable, process_shares.__file__, str(tmp_path), HEAD],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        stdin=subprocess.DEVNULL,
-        cwd=tmp_path,
-    )
+    process = run_group([process_shares.__file__, str(tmp_path), HEAD], cwd=tmp_path)
     assert process.returncode == 0, process.stderr[-4000:]
 
     for predict_from, head in heads.items():

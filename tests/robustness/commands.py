@@ -167,6 +167,7 @@ def run_command(arguments: Arguments) -> None:
         redirect_stdout(StringIO()),
         redirect_stderr(StringIO()),
         # The examples of a card run in processes of their own, for seconds, and write nothing in the folder.
+        # Under pytest they rest anyway.
         mock.patch.object(card, "run_snippet", lambda snippet, *_: snippet),
     ):
         app(arguments, prog_name="eventformers", standalone_mode=False)

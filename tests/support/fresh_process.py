@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from typing import Any
+
+from forked import run_python
 
 
 class _Hidden:
@@ -122,7 +123,7 @@ def remote_code(model: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_fresh(scenario: str, models: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, dict[str, Any]]:
-    """Run a scenario on models in a fresh interpreter, without a terminal and with an empty cache.
+    """Run a scenario on models in a fresh process, without a terminal and with an empty cache.
 
     Args:
         scenario: name of one of the functions above.
@@ -136,15 +137,7 @@ def run_fresh(scenario: str, models: Sequence[Mapping[str, Any]], folder: Path) 
     home.mkdir(parents=True)
     request.write_text(json.dumps({"scenario": scenario, "models": list(models)}), encoding="utf-8")
     environment = {**os.environ, "HF_HOME": str(home), "HF_HUB_OFFLINE": "1"}
-    process = subprocess.run(
-        [sys.executable, __file__, str(request), str(result)],
-        cwd=home,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
+    process = run_python([__file__, str(request), str(result)], cwd=home, env=environment)
     assert process.returncode == 0, f"{scenario}:\n{process.stderr[-4000:]}"
     return json.loads(result.read_text(encoding="utf-8"))
 

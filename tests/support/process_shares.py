@@ -1,4 +1,4 @@
-"""Two processes, each with its share of a batch: the loss and gradient that they agree on.
+"""One of two processes, each with its share of a batch: the loss and gradient that they agree on.
 
 Run as a script with a folder that holds `share_0.safetensors`, `share_1.safetensors` and any number of
 `head_*/`, and the heads' class as `module:Class`; writes `result_*.safetensors` for each head.
@@ -12,26 +12,20 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import distributed, multiprocessing
+from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
 from eventformers.process_group import leaving_process_group
 
-PROCESSES = 2
-
-
-def main(folder: str, head_class: str) -> None:
-    """Start the processes and wait for them."""
-    multiprocessing.spawn(_work, args=(folder, head_class), nprocs=PROCESSES)
-
 
 @leaving_process_group()
-def _work(rank: int, folder: str, head_class: str) -> None:
+def main(folder: str, head_class: str) -> None:
+    """Write the results of the group."""
     module, name = head_class.split(":")
     torch.set_num_threads(1)
-    distributed.init_process_group(
-        "gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=PROCESSES
-    )
+    distributed.init_process_group("gloo")
+    rank = distributed.get_rank()
+    assert distributed.get_world_size() == 2
     inputs = load_file(Path(folder) / f"share_{rank}.safetensors")
     for saved in sorted(Path(folder).glob("head_*")):
         head = getattr(import_module(module), name).from_pretrained(saved).train()

@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
+from forked import run_group
 from one_batch import FITTED, loss_after_training
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
@@ -413,17 +412,7 @@ class MethodTrainingCase:
             )
             output = head(**inputs)
             output.loss.backward()
-        process = subprocess.run(
-            [
-                *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"),
-                *(str(WORKER), str(tmp_path)),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=280,
-            stdin=subprocess.DEVNULL,
-            cwd=tmp_path,
-        )
+        process = run_group([str(WORKER), str(tmp_path)], cwd=tmp_path)
         assert process.returncode == 0, process.stderr[-4000:]
 
         for way in ("plain", "chunks") if self.splits_by_row else ():

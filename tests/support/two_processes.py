@@ -1,4 +1,4 @@
-"""One of two processes: the gradient of half a batch, and a whole training run. Started by torchrun."""
+"""One of two processes: the gradient of half a batch, and a whole training run."""
 
 from __future__ import annotations
 
