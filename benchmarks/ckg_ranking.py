@@ -1,14 +1,14 @@
-"""Speed of filtered ranking in a commonsense graph beside a loop that scores and sorts query by query.
+"""Speed of filtered ranking in a commonsense graph, compared with a loop over queries.
 
     python benchmarks/ckg_ranking.py --data ../shared/data/ckg
 
-Queries are the pairs of a graph's validation or test split, candidates the distinct alternatives of all
-splits. The encoder runs in a process of its own, so the peak memory is that of ranking: libraries, texts,
-vectors and scores. The loop runs on queries drawn at random and its time is scaled to all of them; `--full`
-runs it on every one. It runs in single precision, as most would write it, and in double precision, whose
-ranks ours must equal: a gold alternative may stand anywhere among those that it ties with. Both sides take
-turns in every round; on a machine that is not idle, processor time with `--threads 1` is the fairer clock.
-Without `--data` the graph is that of the bundled samples.
+Queries are the pairs of a graph's validation or test split; candidates are the distinct alternatives of all
+splits. The encoder runs in a separate process, so the peak memory is that of ranking: libraries, texts,
+vectors and scores. The loop scores and sorts query by query. It runs on randomly drawn queries, and its time
+is scaled to all of them; `--full` runs it on every query. It runs in single precision, the usual way, and in
+double precision, whose ranks ours must equal: the rank of a gold alternative may be any of those that it ties
+with. Both sides take turns in every round. On a machine with other load, compare processor time with
+`--threads 1`. Without `--data`, the graph is that of the bundled samples.
 """
 
 from __future__ import annotations
@@ -176,12 +176,12 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", type=Path, help="raw files of a graph; the bundled samples without it")
+    parser.add_argument("--data", type=Path, help="raw files of a graph; default: the bundled samples")
     parser.add_argument(
         "--config", default="conceptnet_inductive_pairs", help="a config of commonsense_graphs"
     )
-    parser.add_argument("--split", help="split of the queries; without it test, else validation")
-    parser.add_argument("--encoder", help="folder or Hub id; the packaged all-MiniLM-L6-v2 without it")
+    parser.add_argument("--split", help="split of the queries; default: test, or else validation")
+    parser.add_argument("--encoder", help="folder or Hub id; default: the packaged all-MiniLM-L6-v2")
     parser.add_argument("--sample", type=int, default=300, help="queries that the loop runs on")
     parser.add_argument("--full", action="store_true", help="run the loop on every query")
     parser.add_argument("--rounds", type=int, default=3)

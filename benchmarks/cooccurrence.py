@@ -1,7 +1,7 @@
-"""Counting co-occurrence: pairs a second and memory, beside a plain Python Counter.
+"""Speed and memory of counting co-occurrence, compared with a plain Python Counter.
 
-Documents are drawn from a Zipfian vocabulary of events, as news is: few events are in very many documents.
-Each way of counting runs in a process of its own, so that its peak memory is its own.
+Documents are drawn from a Zipfian vocabulary of events, like news: few events are in very many documents.
+Each implementation runs in its own process, so that its peak memory is measured alone.
 
     python benchmarks/cooccurrence.py --documents 20000 --length 40
     python benchmarks/cooccurrence.py --documents 1 --length 50000          # one book
@@ -97,7 +97,7 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=20_000)
     parser.add_argument("--length", type=int, default=40, help="events of a document")
     parser.add_argument("--vocabulary", type=int, default=1_000_000, help="distinct events to draw from")
-    parser.add_argument("--exponent", type=float, default=0.8, help="of the Zipfian law")
+    parser.add_argument("--exponent", type=float, default=0.8, help="exponent of the Zipfian law")
     parser.add_argument("--window", type=int, default=100, help="0 takes whole documents")
     parser.add_argument("--max-co-events", type=int, default=64, help="0 keeps all")
     parser.add_argument("--memory-limit", default="2GB")

@@ -1,11 +1,11 @@
-"""Speed of the ways to embed: PyTorch as it is, `embed`, `torch.compile`, and ONNX Runtime.
+"""Speed of the backends of `embed`: plain PyTorch, `embed`, `torch.compile`, and ONNX Runtime.
 
     python benchmarks/embed_backends.py --events ../shared/data/chains/events.jsonl.gz
 
-All encode the same texts in the same batches of one length by the same weights, on one thread unless
-`--threads` says otherwise, and take turns in every round. The ratios are of processor time, which other work
-on the machine does not change. What an export or a compilation takes, once, is told beside them. Without
-`--events` the events are made up.
+All encode the same texts in the same batches of equal length with the same weights, on one thread unless
+`--threads` is given, and take turns in every round. The ratios are of processor time, which other load on the
+machine does not change. The output also has the one-time cost of an export or a compilation. Without
+`--events`, the events are generated.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--events", type=Path, help="JSON lines of documents; made-up events without it")
-    parser.add_argument("--encoder", help="folder or Hub id; the packaged all-MiniLM-L6-v2 without it")
+    parser.add_argument("--events", type=Path, help="JSON lines of documents; default: generated events")
+    parser.add_argument("--encoder", help="folder or Hub id; default: the packaged all-MiniLM-L6-v2")
     parser.add_argument("--distinct", type=int, default=4_000, help="distinct texts to draw")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)

@@ -1,11 +1,11 @@
-"""Speed of `eventformers.encode` beside sentence-transformers: same weights, texts, machine and threads.
+"""Speed of `eventformers.encode`, compared with sentence-transformers on the same weights and texts.
 
     python benchmarks/encode.py --events ../shared/data/chains/events.jsonl.gz
 
-Both sides take turns in every round, so that what else the machine does falls on both, and the ratio of a
-round compares with the fastest batch size of sentence-transformers in that round. On a machine that is not
-idle, processor time with `--threads 1` is the fairer clock: threads that share one product wait for the
-slowest, and that hurts sentence-transformers most. Without `--events` the events are made up.
+Both sides run on the same machine with the same threads. They take turns in every round, so other load
+affects both, and the ratio of a round uses the fastest batch size of sentence-transformers in that round. On
+a machine with other load, compare processor time with `--threads 1`: threads that share one product wait for
+the slowest, which hurts sentence-transformers most. Without `--events`, the events are generated.
 """
 
 from __future__ import annotations
@@ -126,8 +126,8 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--events", type=Path, help="JSON lines of documents; made-up events without it")
-    parser.add_argument("--encoder", help="folder or Hub id; the packaged all-MiniLM-L6-v2 without it")
+    parser.add_argument("--events", type=Path, help="JSON lines of documents; default: generated events")
+    parser.add_argument("--encoder", help="folder or Hub id; default: the packaged all-MiniLM-L6-v2")
     parser.add_argument("--distinct", type=int, default=20_000, help="distinct texts to draw")
     parser.add_argument("--batch-sizes", type=int, nargs="+", default=[32, 64, 128, 256, 512])
     parser.add_argument("--rounds", type=int, default=5)

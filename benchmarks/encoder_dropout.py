@@ -1,12 +1,12 @@
-"""Speed of a training step of event grounding with the encoder's own dropout, beside one without.
+"""Speed of a training step of event grounding with the encoder's own dropout, compared with a step without.
 
     python benchmarks/encoder_dropout.py --threads 1
 
 The batches are mentions of the bundled samples with their events, the stage is linking, and a step is
-forward, backward and the optimizer's part. Both sides are one head with the same weights: only its dropout
-is set anew (`encoder_dropout`). Without it attention may be computed in one piece; with it, on a CPU, its
-weights are written down for every pair of tokens. The sides take turns, so that what else the machine does
-falls on both; processor time with `--threads 1` is the fairer clock.
+forward, backward and the optimizer. Both sides are one head with the same weights; only its dropout changes
+(`encoder_dropout`). Without dropout, attention may be computed in one kernel; with dropout, a CPU stores its
+weights for every pair of tokens. The sides take turns, so other load affects both; compare processor time
+with `--threads 1`.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--encoder", help="folder or Hub id; the packaged all-MiniLM-L6-v2 without it")
-    parser.add_argument("--longest", type=int, default=112, help="tokens of a text at most")
+    parser.add_argument("--encoder", help="folder or Hub id; default: the packaged all-MiniLM-L6-v2")
+    parser.add_argument("--longest", type=int, default=112, help="maximum number of tokens of a text")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--batches", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)

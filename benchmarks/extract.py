@@ -1,16 +1,16 @@
-"""Speed of extracting events and chains, beside a plain loop over `nlp.pipe`.
+"""Speed of extracting events and chains, compared with a plain loop over `nlp.pipe`.
 
     python benchmarks/extract.py --texts ../shared/data/text/docs.jsonl.gz --pipeline en_core_web_sm
 
-The other side only parses the same texts with the same pipeline: what it takes is what nobody can save, and
-the ratio is what reading events, chains and filters and writing the rows costs. The third rate is of that
-work alone, on texts that are parsed already. The sides take turns, so that
-what else the machine does falls on both; both run in one process, with one thread where OMP_NUM_THREADS=1 is
-set. On a machine that is not idle processor time is the fairer clock.
+The other side only parses the same texts with the same pipeline, which is the lower bound. The ratio is the
+cost of reading events and chains, of the filters and of writing the rows. The third rate is of this work
+only, on parsed texts. The sides take turns, so other load affects both; both run in one process, with one
+thread if OMP_NUM_THREADS=1 is set. On a machine with other load, compare processor time.
 
-Without `--pipeline` one is built in the default architecture of spaCy's small English pipelines (tok2vec of
-width 96 and depth 4, tagger and parser) and taught a few patterns of sentences for some seconds. Its speed is
-that of such a pipeline, but its parses of real text are poor: the number of events is not to be quoted.
+Without `--pipeline`, the script builds one in the default architecture of spaCy's small English pipelines
+(tok2vec of width 96 and depth 4, tagger and parser) and trains it on a few sentence patterns for some
+seconds. Its speed is that of such a pipeline, but its parses of real text are poor: do not quote the number
+of events.
 """
 
 from __future__ import annotations

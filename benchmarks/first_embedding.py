@@ -1,12 +1,12 @@
-"""Time from an empty cache to the first embedding, on the loopback Hub, beside the peers on the same weights.
+"""Time from an empty cache to the first embedding, on the loopback Hub, compared with peers.
 
     python benchmarks/first_embedding.py --rounds 3
 
-Every way runs in a process and with a cache of its own, and the ways take turns in every round. `start` is
-the time of the imports that a user writes, `load` that from there to the vector: asking the Hub, downloading,
-loading and one pass. Much of transformers is imported only as it is used, so ratios are those of both
-together, to the plain encoder in the same round. The Hub is on this machine: on another each request costs
-its way there and back, so requests are told.
+All use the same weights. Each way to load runs in its own process with its own cache, and the ways take turns
+in every round. `start` is the time of the imports that a user writes, `load` the time from there to the
+vector: requests to the Hub, download, loading and one pass. transformers imports much of itself only when it
+is used, so ratios are of the sum of both, to the plain encoder in the same round. The Hub is on this machine.
+On a distant one each request costs a round trip, so the output also has the number of requests.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ WAYS = {
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--encoder", help="folder or Hub id; the packaged all-MiniLM-L6-v2 without it")
+    parser.add_argument("--encoder", help="folder or Hub id; default: the packaged all-MiniLM-L6-v2")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     options = parser.parse_args(arguments)

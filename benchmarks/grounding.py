@@ -1,19 +1,19 @@
-"""Speed of candidate retrieval beside a full sort, and of hierarchy discovery beside a loop over pairs.
+"""Speed of candidate retrieval, compared with a full sort, and of hierarchy discovery, compared with a loop.
 
     python benchmarks/grounding.py --threads 1
 
-Retrieval: vectors of mentions and events are drawn at random, and each mention is to get its top events. The
-plain full sort multiplies a block of mentions with all events and sorts every row of scores with NumPy, by
-its fastest algorithm and by its stable one, which alone leaves equal scores in their order. FAISS's flat
-index stands beside. These sides run on mentions drawn at random, and their times are scaled to all; `--full`
-runs them on every one. Our events must be those of the stable sort of scores in double precision, rounded to
+Retrieval: vectors of mentions and events are random, and each mention gets its top events. The plain full
+sort multiplies a block of mentions with all events and sorts every row of scores with NumPy, with its fastest
+algorithm and with its stable one, which keeps equal scores in their order. FAISS's flat index is the third
+alternative. These sides run on randomly drawn mentions, and their times are scaled to all; `--full` runs them
+on every mention. Our events must be those of the stable sort of scores in double precision, rounded to
 single, on the first of these mentions.
 
 Discovery: mentions have four events each, three of which are of one hierarchy. The loop intersects the sets
-of mentions of every pair of events and sorts the parents of each child; it runs on children drawn at random,
+of mentions of every pair of events and sorts the parents of each child. It runs on randomly drawn children,
 and its time is scaled to all. Scores and ranks must be equal.
 
-All sides take turns in every round; on a machine that is not idle, processor time is the fairer clock.
+All sides take turns in every round. On a machine with other load, compare processor time.
 """
 
 from __future__ import annotations

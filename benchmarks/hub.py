@@ -1,11 +1,12 @@
-"""Bytes and requests of a push, and of a repeated one, beside `HfApi.upload_folder`, on the loopback Hub.
+"""Bytes and requests of a push and of a repeated one, compared with `HfApi.upload_folder`.
 
     python benchmarks/hub.py RUN DATASET mcnc
 
-Each argument is what `eventformers push` takes: a folder, or the name of a metric. Every one is pushed to an
-empty repository, again, with a changed card, and after a connection that was cut at the commit. Bytes are
-those of the bodies of requests (up) and answers (down). `loading` is what the fresh process asks that loads
-back what was sent; `upload_folder` does no such thing and sends to `main` at once.
+It runs on the loopback Hub. Each argument is one that `eventformers push` accepts: a folder, or the name of a
+metric. Each is pushed to an empty repository, then again, then with a changed card, and after a connection
+that was interrupted at the commit. Bytes are those of the bodies of requests (up) and answers (down).
+`loading` counts what the fresh process requests to load the result; `upload_folder` does not verify and sends
+to `main` directly.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""Speed and memory of manifold weights beside umap-learn's neighbour smoothing and a plain loop.
+"""Speed and memory of manifold weights, compared with umap-learn's neighbour smoothing and a plain loop.
 
     python benchmarks/manifold.py --threads 1
 
-Mentions are vectors drawn around centres at random, or with `--data` those of real mentions under an encoder;
-all of them are neighbours, k = n. umap-learn smooths the distances to neighbours that are sorted already, so
-that its time is given without that of sorting, which it needs beside, and ours includes all that we do. Its
-weights are those of `smooth_knn_dist` and `compute_membership_strengths`. The plain loop is Python's own,
-entry by entry: a bisection in each row. It runs on rows drawn at random, and its time is scaled to all. The
-row loop takes one row at a time, whole, with NumPy. All sides take turns in every round; on a machine that is
-not idle, processor time is the fairer clock.
+Mentions are vectors drawn around random centres, or with `--data` those of real mentions under an encoder;
+all of them are neighbours, k = n. umap-learn smooths distances to sorted neighbours, so its time excludes the
+sorting that it also needs; ours includes everything. Its weights are those of `smooth_knn_dist` and
+`compute_membership_strengths`. The plain loop is pure Python, entry by entry, with a bisection in each row.
+It runs on randomly drawn rows, and its time is scaled to all. The row loop computes one whole row at a time
+with NumPy. All sides take turns in every round. On a machine with other load, compare processor time.
 """
 
 from __future__ import annotations
@@ -180,9 +179,9 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--mentions", type=int, default=5_000, help="mentions at most")
-    parser.add_argument("--data", help="mentions to encode; without it vectors are drawn")
-    parser.add_argument("--encoder", help="folder or Hub id; the packaged all-MiniLM-L6-v2 without it")
+    parser.add_argument("--mentions", type=int, default=5_000, help="maximum number of mentions")
+    parser.add_argument("--data", help="mentions to encode; default: random vectors")
+    parser.add_argument("--encoder", help="folder or Hub id; default: the packaged all-MiniLM-L6-v2")
     parser.add_argument("--sample", type=int, default=50, help="rows that the loops run on")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)

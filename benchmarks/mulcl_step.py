@@ -1,18 +1,18 @@
-"""Speed of MulCL's training steps beside the plain way of computing the same losses.
+"""Speed of MulCL's training steps, compared with the direct computation of the same losses.
 
     python benchmarks/mulcl_step.py --data ../shared/data/chains --threads 1
 
-SeqCL: a chain has 2 N_c + N_s + N_s N_c corruptions and segments beside itself. Ours encodes every distinct
-event of a batch once and runs every distinct prefix of all chains once; the other side encodes each corrupted
-chain with the text encoder, all chains of an anchor in one batch. GraCL: ours passes messages over one graph
-that holds the graphs of all chains and all their corrupted views; the other side goes graph by graph. There
-the text encoder has the same part on both sides, so that steps are timed with it and from the event vectors
-on.
+SeqCL: a chain has 2 N_c + N_s + N_s N_c corruptions and segments. Ours encodes every distinct event of a
+batch once and runs every distinct prefix of all chains once; the other side encodes each corrupted chain with
+the text encoder, all chains of an anchor in one batch. GraCL: ours passes messages over one graph that
+contains the graphs of all chains and all their corrupted views; the other side computes one graph after
+another. There the text encoder does the same work on both sides, so steps are timed with it and from the
+event vectors on.
 
-Both sides are the same head with the same weights, batch and losses, and dropout is off. The losses have to
-be equal to 1e-5, and to 1e-10 in float64; that is checked first. A step is forward and backward. Memory is
-what a step keeps for the backward pass. The sides take turns; on a machine that is not idle, processor time
-with `--threads 1` is the fairer clock. Without `--data` the bundled samples are read.
+Both sides are the same head with the same weights, batch and losses, without dropout. The losses must be
+equal to 1e-5, and to 1e-10 in float64; the script checks this first. A step is forward and backward. Memory
+is what a step keeps for the backward pass. The sides take turns. On a machine with other load, compare
+processor time with `--threads 1`. Without `--data`, the script reads the bundled samples.
 """
 
 from __future__ import annotations
@@ -263,12 +263,12 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", help="raw or built chains; the samples without it")
-    parser.add_argument("--encoder", help="folder or Hub id; the packaged all-MiniLM-L6-v2 without it")
+    parser.add_argument("--data", help="raw or built chains; default: the bundled samples")
+    parser.add_argument("--encoder", help="folder or Hub id; default: the packaged all-MiniLM-L6-v2")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--stages", nargs="+", choices=("sequence", "graph"), default=["sequence", "graph"])
     parser.add_argument("--chains", type=int, default=16, help="chains of a batch")
-    parser.add_argument("--chain-length", type=int, default=9, help="events of a chain at most")
+    parser.add_argument("--chain-length", type=int, default=9, help="maximum number of events of a chain")
     parser.add_argument("--corrupted", type=int, default=24, help="corruptions of each kind, N_c")
     parser.add_argument("--segments", type=int, default=8, help="segments of a chain, N_s")
     parser.add_argument("--views", type=int, default=8, help="corrupted views of a graph, N_g")

@@ -1,13 +1,13 @@
-"""Speed of one SWCC training step: its five views in one encoder pass, beside five passes.
+"""Speed of one SWCC training step: its five views in one encoder pass, compared with five passes.
 
     python benchmarks/swcc_step.py --events ../shared/data/chains/events.jsonl.gz --threads 1
 
-The other side is the obvious way: anchor, two dropout views, co-event and masked event each go through the
-encoder by themselves, padded to their own width. Both sides are the same head with the same weights, batches
-and losses, and with dropout off their gradients have to be equal; that is checked first, in float64. A step
-is forward and backward; the optimizer's part is the same on both sides. The sides take turns, so that what
-else the machine does falls on both. On a machine that is not idle, processor time with `--threads 1` is the
-fairer clock. Without `--events` the bundled samples are read.
+The other side is the direct implementation: the encoder reads anchor, two dropout views, co-event and masked
+event one after another, each padded to its own width. Both sides are the same head with the same weights,
+batches and losses, and without dropout their gradients must be equal; the script checks this first, in
+float64. A step is forward and backward; the optimizer does the same work on both sides. The sides take turns,
+so other load affects both. On a machine with other load, compare processor time with `--threads 1`. Without
+`--events`, the script reads the bundled samples.
 """
 
 from __future__ import annotations
@@ -227,8 +227,8 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--events", type=Path, help="JSON lines of documents; the samples without it")
-    parser.add_argument("--encoder", help="folder or Hub id; the packaged all-MiniLM-L6-v2 without it")
+    parser.add_argument("--events", type=Path, help="JSON lines of documents; default: the bundled samples")
+    parser.add_argument("--encoder", help="folder or Hub id; default: the packaged all-MiniLM-L6-v2")
     parser.add_argument("--pooling", choices=("cls", "mean"), default="mean")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), default="float32")

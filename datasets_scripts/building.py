@@ -102,22 +102,21 @@ def build_dataset(
 ) -> Path:
     """Build a dataset into a folder: `<config>/<split>-00000-of-00001.parquet`, a report beside it, a README.
 
-    A config gets the splits for which there are raw files. All configs are put in place together when the
-    last one is whole; what stood there before stays until then. Configs of one builder that are built into
-    one folder add up.
+    A config gets the splits that have raw files. All configs are moved into place together when the last one
+    is complete; existing files stay until then. Configs of one builder in one folder add up.
 
     Args:
         name: a key of `BUILDERS`.
-        config: one config; None builds every config that the raw files can feed. Of these, one that has a
-            split without rows is left out with a warning.
-        data_dir: folder or file with the raw data, several of them, or a text that joins several by the
-            path separator of the system; None takes the bundled samples.
-        output: the folder to write; None takes one in the cache of `datasets` that goes by the fingerprint,
-            and builds only what is not there yet.
+        config: config to build; None builds every config that has raw files. Of these, one with an empty
+            split is left out with a warning.
+        data_dir: folder or file with the raw data, several of them, or a text that joins several with the
+            path separator of the system; None uses the bundled samples.
+        output: folder to write; None uses one in the cache of `datasets` named by the fingerprint, and builds
+            only what is missing.
         more_files: from the reports of all configs in the folder to further text files beside the README, by
             name.
         **settings: settings of the builder, such as `window=20`; of every builder, `malformed="skip"`, which
-            leaves out malformed parts of the raw files, counts them and lists them in the report.
+            skips malformed parts of the raw files, counts them and lists them in the report.
 
     Returns:
         The folder.
@@ -125,7 +124,7 @@ def build_dataset(
     Raises:
         UnknownNameError: an unknown builder, config or setting.
         DataFormatError: a raw file cannot be read, with file and line.
-        EventformersError: no raw file is there, or the folder cannot be written.
+        EventformersError: there is no raw file, or the folder cannot be written.
     """
     builder_class = _builder_class(name)
     check_settings(builder_class, settings)

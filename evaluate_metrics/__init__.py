@@ -27,7 +27,7 @@ def load_metric(
     process_id: int = 0,
     experiment_id: str | None = None,
 ) -> evaluate.EvaluationModule:
-    """Load one of our metrics, from any working directory and without the network.
+    """Load a metric of this package, from any working directory and without network access.
 
     Args:
         name: one of `METRICS`.

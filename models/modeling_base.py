@@ -27,8 +27,8 @@ class EventModelOutput(ModelOutput):
     Args:
         embeddings: pooled vectors, not normalised, `(batch, projection_dim)`.
         last_hidden_state: token vectors, `(batch, length, hidden_size)`.
-        hidden_states: token vectors of every layer, where asked for.
-        attentions: attention weights of every layer, where asked for.
+        hidden_states: token vectors of every layer, if requested.
+        attentions: attention weights of every layer, if requested.
     """
 
     embeddings: torch.FloatTensor | None = None
@@ -154,7 +154,7 @@ class EventPreTrainedModel(PreTrainedModel):
 
 
 class EventTextEncoder(EventPreTrainedModel):
-    """A pretrained encoder, and passes of several batches of texts through it."""
+    """A pretrained encoder, with passes of several batches of texts through it."""
 
     def __init__(self, config, encoder=None):
         from transformers import AutoModel
@@ -242,7 +242,7 @@ class EventTextEncoder(EventPreTrainedModel):
 
 
 class EventEncoderModel(EventTextEncoder):
-    """A pretrained encoder, pooling, and a projection where `projection_dim` asks for one."""
+    """A pretrained encoder with pooling, and a projection if `projection_dim` is set."""
 
     def __init__(self, config, encoder=None):
         super().__init__(config, encoder=encoder)

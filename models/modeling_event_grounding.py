@@ -62,8 +62,8 @@ class EventGroundingForPreTrainingOutput(ModelOutput):
 class HierarchyScorer(nn.Module):
     """Score of a parent with a child, from the vectors of both (Eq. 1 to 3).
 
-    It starts as layers of PyTorch do: with the small weights that encoders start with, all scores would be
-    nearly 0, and the pretraining of a few steps would not move them.
+    It is initialised like layers of PyTorch: with the small initial weights of encoders, all scores would be
+    nearly 0, and a few steps of pretraining would not move them.
 
     Args:
         dimension: size of the vectors.
@@ -90,12 +90,12 @@ class HierarchyScorer(nn.Module):
 
 
 class ScoreCalibration(nn.Module):
-    """A learned scale and a learned bias of the scores in the loss of linking, beyond the paper.
+    """A learned scale and a learned bias of the scores in the linking loss, beyond the paper.
 
     Args:
-        scale: what dot products are multiplied by, at the start.
-        learns_scale: whether that number learns.
-        bias: what is added, at the start; None adds nothing.
+        scale: initial factor of the dot products.
+        learns_scale: True if the factor is learned.
+        bias: initial value of the bias; None adds none.
     """
 
     def __init__(self, scale: float, learns_scale: bool, bias: float | None):
@@ -147,10 +147,10 @@ class EventGroundingPreTrainedModel(EventPreTrainedModel):
 
 
 class EventGroundingModel(EventEncoderModel, EventGroundingPreTrainedModel):
-    """Two encoders, one of mentions in their contexts and one of events, whose dot product is the score.
+    """Bi-encoder of mentions in their contexts and of events; the score is the dot product.
 
-    What `EventEncoderModel` holds is the mention tower; `event_tower` is another of its kind, which starts
-    from the same encoder.
+    The encoder of `EventEncoderModel` is the mention tower; `event_tower` is a second one, which starts from
+    the same pretrained encoder.
     """
 
     config: EventGroundingConfig
@@ -242,10 +242,10 @@ class EventGroundingModel(EventEncoderModel, EventGroundingPreTrainedModel):
 
 
 class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
-    """The training head: mentions with the events of the batch, and parents with its children.
+    """Training head that scores mentions with the events of the batch, and parents with its children.
 
-    Events are known by numbers, so that every event of the batch that is gold for a mention is a positive of
-    it, whichever mention it came with, and on whichever process.
+    Events have numbers, so every event of the batch that is gold for a mention is a positive of it, whichever
+    mention and process it came with.
     """
 
     def __init__(self, config, encoder=None):

@@ -43,9 +43,9 @@ class PredictionHead(nn.Module):
 
     Args:
         dimension: size of the vectors.
-        hidden_layer: whether it has a hidden layer with tanh.
+        hidden_layer: True if it has a hidden layer with tanh.
         dropout: dropout before the last layer.
-        bias: whether the last layer has a bias.
+        bias: True if the last layer has a bias.
     """
 
     def __init__(self, dimension: int, hidden_layer: bool, dropout: float, bias: bool):
@@ -77,7 +77,7 @@ class EventGroundingCrossPreTrainedModel(EventPreTrainedModel):
 
 
 class EventGroundingCrossModel(EventEncoderModel, EventGroundingCrossPreTrainedModel):
-    """An encoder of mentions and candidate events, each pair as one text."""
+    """Encoder of mentions and candidate events, each pair as one text."""
 
     config: EventGroundingCrossConfig
     # Left out knowingly: it belongs to the head. Any other weight without a place is still told.
@@ -85,7 +85,7 @@ class EventGroundingCrossModel(EventEncoderModel, EventGroundingCrossPreTrainedM
 
 
 class EventGroundingForSequenceClassification(EventGroundingCrossPreTrainedModel):
-    """Scores of candidate events for mentions, of which several may be gold."""
+    """Cross-encoder that scores the candidate events of mentions, of which several may be gold."""
 
     def __init__(self, config, encoder=None):
         super().__init__(config)

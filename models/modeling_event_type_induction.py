@@ -64,7 +64,7 @@ class EventTypeInductionPreTrainedModel(EventPreTrainedModel):
 
 
 class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedModel):
-    """An encoder of event mentions, and the maps to their queries and keys."""
+    """Encoder of event mentions, with maps to their queries and keys."""
 
     config: EventTypeInductionConfig
     # Left out knowingly: they belong to the training head. Any other weight without a place is still told.
@@ -268,7 +268,7 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
 
 
 class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
-    """The training head: mentions and their augmented views in one encoder pass, then L_c and L_a."""
+    """Training head that encodes mentions and their views in one pass, then computes L_c and L_a."""
 
     def __init__(self, config, encoder=None):
         super().__init__(config)

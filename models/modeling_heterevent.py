@@ -310,10 +310,10 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
 
 
 class HeterEventForPreTraining(HeterEventPreTrainedModel):
-    """The training head: SeqCL, GraCL and the supervised losses, one stage at a time.
+    """Training head with SeqCL, GraCL and the supervised losses, one stage at a time.
 
-    Every distinct event of a batch goes through the encoder once; chains and their corruptions are numbers of
-    its rows.
+    The encoder reads every distinct event of a batch once; chains and their corruptions are indexes of its
+    rows.
     """
 
     def __init__(self, config, encoder=None):
@@ -428,7 +428,7 @@ class HeterEventForPreTraining(HeterEventPreTrainedModel):
 
 
 class HeterEventForMultipleChoice(HeterEventPreTrainedModel):
-    """Choice of a chain's next event: the choice of highest mean cosine with the events of the context."""
+    """Head that chooses a chain's next event by the highest mean cosine with the events of the context."""
 
     _keys_to_ignore_on_load_unexpected = _OF_TRAINING
 

@@ -32,8 +32,8 @@ class MicoForPreTrainingOutput(ModelOutput):
     """Output of MICO's training head.
 
     Args:
-        loss: the contrast, a scalar; None where no alternatives are given.
-        contrastive_loss: the same, by the name of its term (Eq. 6).
+        loss: the contrastive loss, a scalar; None without alternatives.
+        contrastive_loss: the same, under the name of its term (Eq. 6).
         embeddings: vectors of the premises, not normalised, `(batch, projection_dim)`.
     """
 
@@ -49,7 +49,7 @@ class MicoForMultipleChoiceOutput(ModelOutput):
     Args:
         loss: cross-entropy of the right alternative, a scalar; None without labels.
         logits: cosine of premise and alternative over the temperature, `(batch, choices)`; minus infinity
-            where a question has fewer alternatives.
+            if a question has fewer alternatives.
         embeddings: vectors of the premises, not normalised, `(batch, projection_dim)`.
     """
 
@@ -59,7 +59,7 @@ class MicoForMultipleChoiceOutput(ModelOutput):
 
 
 class LogitScale(nn.Module):
-    """One over the temperature of a contrast, learned by its logarithm."""
+    """Inverse of the temperature of a contrastive loss, learned as its logarithm."""
 
     def __init__(self, temperature: float):
         super().__init__()
@@ -74,7 +74,7 @@ class LogitScale(nn.Module):
 class EarlierAlternatives(nn.Module):
     """A queue of the alternatives of earlier batches, the newest first.
 
-    A module of its own, so that an adapter saves and loads it with the rest.
+    It is a module, so that an adapter saves and loads it with the other modules.
     """
 
     def __init__(self, size: int, dimension: int):
@@ -118,7 +118,7 @@ class MicoModel(EventEncoderModel, MicoPreTrainedModel):
 
 
 class MicoForPreTraining(MicoPreTrainedModel):
-    """MICO's training head: every distinct text of a batch is encoded once, then Eq. 6."""
+    """Training head of MICO, which encodes every distinct text of a batch once, then computes Eq. 6."""
 
     def __init__(self, config, encoder=None):
         super().__init__(config)
@@ -323,7 +323,7 @@ class MicoForPreTraining(MicoPreTrainedModel):
 
 
 class MicoForMultipleChoice(MicoPreTrainedModel):
-    """Choice of the alternative that is nearest to a premise, without training on such questions (Eq. 7)."""
+    """Head that chooses the alternative nearest to a premise, without training on such questions (Eq. 7)."""
 
     _keys_to_ignore_on_load_unexpected = _OF_TRAINING
 

@@ -65,7 +65,7 @@ class SwccModel(EventEncoderModel, SwccPreTrainedModel):
 
 
 class SwccForPreTraining(SwccPreTrainedModel):
-    """SWCC's training head: contrast, prototypes, masked token, in one encoder pass for all views."""
+    """Training head of SWCC with contrast, prototypes and masked token, in one encoder pass for all views."""
 
     def __init__(self, config, encoder=None):
         super().__init__(config)

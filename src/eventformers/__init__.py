@@ -1,7 +1,7 @@
 """eventformers: event representation learning, native to the Hugging Face Hub.
 
-After this import every Auto class of transformers loads the suite's models without `trust_remote_code`. The
-names in `__init__.pyi` are loaded when they are first used.
+After this import, every Auto class of transformers loads the models of this package without
+`trust_remote_code`. The names in `__init__.pyi` load at their first use.
 """
 
 import lazy_loader

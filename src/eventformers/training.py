@@ -87,29 +87,29 @@ def train(
     Args:
         method: the `model_type`, such as `swcc`.
         output: folder of the run.
-        recipe: name or YAML file of a recipe; None takes the method's default.
-        data: folder of raw files, built dataset or Hub id; None takes the bundled samples.
-        encoder: Hub id or folder of a pretrained encoder; None takes the packaged all-MiniLM-L6-v2.
-        settings: overrides of the recipe, `key=value`.
-        lora: train low-rank adapters; they are saved in `adapter/`, and merged in the model.
-        resume: go on from the last checkpoint in `output`.
+        recipe: name or YAML file of a recipe; None uses the method's default.
+        data: folder of raw files, built dataset or Hub id; None uses the bundled samples.
+        encoder: Hub id or folder of a pretrained encoder; None uses the packaged all-MiniLM-L6-v2.
+        settings: overrides of the recipe, as `key=value`.
+        lora: train low-rank adapters; they are saved in `adapter/` and merged into the model.
+        resume: continue from the last checkpoint in `output`.
         overwrite: replace the model in `output`.
-        seed: seed of the run; None takes the recipe's, and draws one where it has none.
-        device: `cpu` or `cuda`; None takes an accelerator where there is one.
+        seed: seed of the run; None uses the recipe's, or a random one if it has none.
+        device: `cpu` or `cuda`; None uses an accelerator if there is one.
         dtype: `bfloat16` or `float16` for mixed precision; None for float32.
-        evaluation_data: raw files of the evaluation tasks, or `samples` for the bundled samples; None takes
-            the held-out splits of `data`, as the recipe's settings make them.
-        tasks: the evaluation tasks; None takes those of the recipe that the evaluation data have rows for.
+        evaluation_data: raw files of the evaluation tasks, or `samples` for the bundled samples; None uses
+            the held-out splits of `data`, built with the recipe's settings.
+        tasks: evaluation tasks; None uses those of the recipe that the evaluation data have rows for.
         create_model_card: write the model card.
-        malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
-            the first one; None takes the policy in force, `error` where nothing else was set.
+        malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
+            one; None uses the active policy, by default `error`.
 
     Returns:
-        The folder, the run and its results. Of several processes only the main one scores and writes; the
-        others return no results.
+        The folder, the run and its results. Only rank 0 scores and writes; other processes return
+        no results.
 
     Raises:
-        EventformersError: an argument is not accepted; says what is.
+        EventformersError: an argument is invalid; the message states what is accepted.
     """
     folder = Path(output)
     with _run_folder(folder):

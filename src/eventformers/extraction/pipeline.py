@@ -73,8 +73,9 @@ def extract(
     """Extract events, and chains of one protagonist, from raw text.
 
     Writes `events.jsonl.gz` (one document a line), `chains.jsonl` (one chain a line) and `report.json` into
-    the output folder when all texts are done; the dataset `event_chains` reads the folder. A file without a
-    line is not written. Until then finished parts wait in a hidden folder there, from which `resume` goes on.
+    the output folder when all texts are done; the dataset `event_chains` reads the folder. An
+    empty file is not written. Until then, finished parts are in a hidden folder there, and `resume` continues
+    from them.
 
     Args:
         texts: files and folders: SGML, JSON lines with `text`, or plain text with one document a file.
@@ -83,22 +84,22 @@ def extract(
         coreference: `auto`, `heads`, `spacy`, `fastcoref`, `coreferee`, `module:function`, or a function of a
             spaCy Doc (`ExtractionSettings`).
         arguments: `heads` or `spans`.
-        exclude_predicates: events left out by predicate; `reporting` stands for verbs of reporting.
-        drop_pronoun_only: whether events go whose arguments are all pronouns.
-        min_chain_length: chains of fewer distinct events are left out.
-        document_types: types of SGML documents that are read; empty reads all.
-        source: the source of texts that state none; without it the name of the folder or file given.
-        license_name: the licence of texts that state none; without it what is known of their source.
-        processes: processes that parse.
-        resume: go on with an unfinished extraction of the same texts with the same settings.
-        overwrite: replace what is there.
-        malformed: `skip` leaves out malformed documents, counts and lists them; `error` raises for the first;
-            None takes the policy in force.
+        exclude_predicates: predicates of events to leave out; `reporting` stands for verbs of reporting.
+        drop_pronoun_only: leave out events whose arguments are all pronouns.
+        min_chain_length: leave out chains of fewer distinct events.
+        document_types: types of SGML documents to read; empty reads all.
+        source: source of texts without one; by default the name of the given folder or file.
+        license_name: licence of texts without one; by default the known licence of their source.
+        processes: number of parsing processes.
+        resume: continue an unfinished extraction of the same texts with the same settings.
+        overwrite: replace existing output.
+        malformed: `skip` skips, counts and lists malformed documents; `error` raises for the first one; None
+            uses the active policy.
 
     Raises:
         DataFormatError: a file cannot be read.
-        EventformersError: a setting is wrong, spaCy or the pipeline is absent, the folder is taken, what is
-            to be resumed was made otherwise, or nothing is there to be read.
+        EventformersError: a setting is invalid, spaCy or the pipeline is absent, the folder exists, the
+            extraction to resume had other settings, or there is nothing to read.
     """
     if processes < 1:
         raise EventformersError(f"processes: found {processes}; accepted: 1 or more")

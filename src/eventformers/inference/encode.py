@@ -323,29 +323,29 @@ def encode(
     """Encode texts or events with a model.
 
     Args:
-        model: folder or Hub id of a model of this suite or of any plain encoder, None for the packaged
-            all-MiniLM-L6-v2, or an encoder that is loaded; load it once with `load_encoder` for many calls.
-        texts: texts and events, in a list or generator; or one alone. An event is a mapping with `subject`,
-            `predicate` and `object`, or a tuple of these three strings; in a list also a list of them. A list
-            of three strings is three texts. Also a NumPy array of strings, a series or column, an Arrow
-            array, and rows by their columns: a pandas or polars frame, an Arrow table, a `datasets` dataset.
-            Rows have a column `text`, or `event` with the three roles, or `predicate` with `subject` and
-            `object`; the first of these counts. Beside a text, an event or all three roles other columns are
-            ignored, unless they look like one of these; where a role is absent they are refused.
-        batch_size: texts of a batch at most; `auto` fills batches by their number of tokens.
+        model: folder or Hub id of a model of this package or of any plain encoder, a loaded encoder, or None
+            for the packaged all-MiniLM-L6-v2; for many calls, load it once with `load_encoder`.
+        texts: texts and events, in a list or generator, or a single one. An event is a mapping with
+            `subject`, `predicate` and `object`, or a tuple of these three strings; in a list also a list of
+            them. A list of three strings is three texts. Also a NumPy array of strings, a series or column,
+            an Arrow array, or rows: a pandas or polars frame, an Arrow table, a `datasets` dataset. Rows have
+            a column `text`, or `event` with the three roles, or `predicate` with `subject` and `object`; the
+            first of these counts. Beside a text, an event or all three roles, other columns are ignored,
+            unless they look like one of these; if a role is absent, they raise an error.
+        batch_size: maximum number of texts in a batch; `auto` fills batches by their number of tokens.
         normalize: scale every vector to length 1.
         show_progress: draw a progress bar on standard error.
-        pooling: `cls` or `mean` against the model's own.
-        event_order: a key of `EVENT_ORDERS` against the model's own.
-        device: a torch device; None takes an accelerator where there is one.
-        dtype: `float32`, `bfloat16` or `float16`; None takes the one of the saved weights.
+        pooling: `cls` or `mean`, instead of the model's own.
+        event_order: a key of `EVENT_ORDERS`, instead of the model's own.
+        device: a torch device; None uses an accelerator if there is one.
+        dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
 
     Returns:
-        `(N, d)` float32 in the order of the texts; `(d,)` for one alone.
+        `(N, d)` float32 in the order of the texts; `(d,)` for a single one.
 
     Raises:
-        EventformersError: the model cannot be loaded, the texts are of another type or lack the columns, a
-            text has no word, settings of loading are given for an encoder that is loaded, or memory ran out.
+        EventformersError: the model cannot be loaded, the texts have another type or lack the columns, a text
+            has no word, loading settings are given for a loaded encoder, or memory ran out.
     """
     encoder = as_encoder(model, pooling=pooling, event_order=event_order, device=device, dtype=dtype)
     return encoder.encode(texts, batch_size=batch_size, normalize=normalize, show_progress=show_progress)

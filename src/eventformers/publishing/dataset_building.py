@@ -24,7 +24,7 @@ def build_dataset(
     output: str | Path | None = None,
     **settings: object,
 ) -> Path:
-    """Build a dataset into a folder that `load_dataset` reads, with `eval.yaml` where tasks score its rows.
+    """Build a dataset in a folder that `load_dataset` reads, with `eval.yaml` if tasks score its rows.
 
     Args:
         name: a name of `eventformers data list`.

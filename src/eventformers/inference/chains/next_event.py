@@ -100,31 +100,32 @@ def next_event(
 ) -> Prediction:
     """Rank events by how well they continue a chain.
 
-    A chain of one event is read like any other, and one candidate gets a score like any other.
+    A chain of one event and a single candidate are allowed.
 
     Args:
-        model: folder or Hub id of a model of this suite or of any plain encoder, None for the packaged
-            all-MiniLM-L6-v2, or an encoder that is loaded.
+        model: folder or Hub id of a model of this package or of any plain encoder, a loaded encoder, or None
+            for the packaged all-MiniLM-L6-v2.
         chain: a file of events: one a line, a JSON list, or a CSV or Parquet file with the columns that
             `embed_file` reads; or events in any form that `encode` reads, with their roles, or as lines of
-            such a file (`"police | arrested | man"`). What comes last is the latest.
-        candidates: a file of events, or events, as for the chain. Events of the chain may be among them.
-        corpus: raw files, a built folder or a Hub id of `EventChains`, all of whose distinct events are
-            candidates but for those that read like one of the chain, whatever their case; None, without
-            candidates, takes the bundled samples.
-        top: number of candidates to give back.
-        max_events: events of the chain that are read at most: the latest. The others are told in a warning.
-        aggregation: what becomes of a candidate's cosines with the events of the chain: their `mean`, or the
-            one with the `last` event.
-        batch_size: events of a batch at most, or `auto`.
-        device: a torch device; None takes an accelerator where there is one.
-        dtype: `float32`, `bfloat16` or `float16`; None takes the one of the saved weights.
+            such a file (`"police | arrested | man"`). The last event is the latest.
+        candidates: a file of events, or events, as for the chain. They may include events of the chain.
+        corpus: raw files, a built folder or a Hub id of `EventChains`. All its distinct events are
+            candidates, except those equal to one of the chain, ignoring case. Without corpus and candidates,
+            the bundled samples are used.
+        top: number of candidates to return.
+        max_events: maximum number of events of the chain to read, the latest ones. A warning reports how many
+            were left out.
+        aggregation: score of a candidate: the `mean` of its cosines with the events of the chain, or the
+            cosine with the `last` one.
+        batch_size: maximum number of events in a batch, or `auto`.
+        device: a torch device; None uses an accelerator if there is one.
+        dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
         show_progress: draw a progress bar on standard error.
-        malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
-            the first one; None takes the policy in force, `error` where nothing else was set.
+        malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
+            one; None uses the active policy, by default `error`.
 
     Raises:
-        DataFormatError: a line of a file is no event.
+        DataFormatError: a line of a file is not an event.
         EventformersError: a chain or a list of candidates without an event, an event without a word, both
             candidates and a corpus, a number below 1, or the model or the corpus cannot be loaded.
         UnknownNameError: an unknown aggregation.

@@ -176,44 +176,44 @@ def complete(
     show_progress: bool = False,
     malformed: str | None = None,
 ) -> Completion:
-    """Find the alternatives of a graph that complete a query, and the known premises that explain them.
+    """Find the alternatives of a graph that complete a query, and the known premises that support them.
 
     The first call encodes the graph into an index; later calls map that index from disk.
 
     Args:
-        model: folder or Hub id of a model of this suite or of any plain encoder, None for the packaged
-            all-MiniLM-L6-v2, or an encoder that is loaded.
-        query: `"head, relation"`, or the pair `("head", "relation")`; `~` before the relation turns it round
-            (`"have fun, ~UsedFor"`: what is used for it). Any other text is a premise or a question as it is.
+        model: folder or Hub id of a model of this package or of any plain encoder, a loaded encoder, or None
+            for the packaged all-MiniLM-L6-v2.
+        query: `"head, relation"`, or the pair `("head", "relation")`; `~` before the relation reverses it
+            (`"have fun, ~UsedFor"`: what is used for it). Any other text is used as a premise or a question.
         data: the graph: raw files, a built dataset or a Hub id of `CommonsenseGraphs`, or splits in memory
-            with the columns `premise` and `alternative`; None takes what the index holds, without an index
-            the bundled samples, which are small.
-        config: `conceptnet`, `conceptnet_inductive`, `atomic` or `atomic_inductive`; None takes the index's,
-            or else `conceptnet`.
-        index: folder of the index, built there where there is none; None takes one in the cache of `datasets`
-            that goes by the model and the graph; or an index that is loaded.
-        relation: the relation, where `query` is the head alone.
+            with the columns `premise` and `alternative`. None uses the graph of the index, or without an
+            index the bundled samples, which are small.
+        config: `conceptnet`, `conceptnet_inductive`, `atomic` or `atomic_inductive`; None uses that of the
+            index, or else `conceptnet`.
+        index: folder of the index, built if absent, or a loaded index; None uses one in the cache of
+            `datasets` for this model and graph.
+        relation: the relation, if `query` is only the head.
         templates: YAML file with templates of more relations.
-        splits: the splits of the graph to look in; None takes all.
-        top: number of alternatives.
-        explain: number of known premises.
-        rerank: let the nearest known premises vote for their alternatives: True with the measured settings,
-            or settings of your own; False ranks by the cosine alone; None does what measured better: votes
-            for ConceptNet, the cosine for ATOMIC.
-        batch_size: texts of a batch at most, or `auto`.
-        device: a torch device; None takes an accelerator where there is one.
-        dtype: `float32`, `bfloat16` or `float16`; None takes the one of the saved weights.
-        overwrite: build the index again where there is one.
+        splits: splits of the graph to search; None searches all.
+        top: number of alternatives to return.
+        explain: number of known premises to return.
+        rerank: let the nearest known premises vote for their alternatives: True uses the measured settings,
+            or pass your own; False ranks by the cosine only; None uses what measured better: votes for
+            ConceptNet, the cosine for ATOMIC.
+        batch_size: maximum number of texts in a batch, or `auto`.
+        device: a torch device; None uses an accelerator if there is one.
+        dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
+        overwrite: rebuild an existing index.
         show_progress: draw a progress bar on standard error while the index is built.
-        malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
-            the first one; None takes the policy in force, `error` where nothing else was set.
+        malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
+            one; None uses the active policy, by default `error`.
 
     Returns:
         The alternatives and the explanation.
 
     Raises:
         UnknownNameError: the graph has no such relation.
-        EventformersError: an empty query, a number below its least, a model or graph that cannot be loaded,
+        EventformersError: an empty query, a number below its minimum, a model or graph that cannot be loaded,
             or an index of another model or graph.
     """
     if top < 1 or explain < 0:

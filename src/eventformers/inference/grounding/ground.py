@@ -79,42 +79,40 @@ def ground(
     show_progress: bool = False,
     malformed: str | None = None,
 ) -> Grounding:
-    """Link the mentions of a text to events of a knowledge base and to all that these are part of.
+    """Link the mentions of texts to events of a knowledge base and to the ancestors of these events.
 
     Args:
-        model: folder or Hub id of a bi-encoder of event grounding or of any plain encoder, None for the
-            packaged all-MiniLM-L6-v2, or an encoder that is loaded.
+        model: folder or Hub id of a bi-encoder of event grounding or of any plain encoder, a loaded encoder,
+            or None for the packaged all-MiniLM-L6-v2.
         texts: a file of mentions, or texts; see `load_text_mentions`.
         knowledge_base: the events and their hierarchy; see `load_knowledge_base`.
-        reranker: folder or Hub id of a cross-encoder of event grounding, which scores the candidates anew, or
-            one that is loaded; None leaves the order and links by the scores of `model`.
-        retriever_weight: weight of the score of `model` beside that of the reranker, of which a candidate
-            then has the sum.
-        threshold: what all candidates that are linked need at least: with a reranker a probability, without
-            one a score of the model. None takes the threshold that was learned with the reranker, or with
-            the model, by which the first candidate is linked or none; where none was learned, a probability
-            of 0.5, or the first candidate whatever its score, as `note` says.
-        candidates: events to find for each mention.
-        search: `auto`, exactly up to `EXACT_UP_TO` events of a pool and approximately beyond; `exact`;
-            `hnsw` or `ivf`, approximately.
-        language: the language of mentions that state none; None takes the knowledge base's, if it has but
-            one.
-        candidate_language: the language in which all candidates are described; None finds candidates for
-            each mention in its own language.
-        index: folder of the events' vectors, built there where there is none, so that a large knowledge base
-            is encoded once; None encodes it now, as far as it is in the languages of the mentions.
-        batch_size: texts of a batch at most; `auto` fills batches by their number of tokens.
-        device: a torch device; None takes an accelerator where there is one.
-        dtype: `float32`, `bfloat16` or `float16`; None takes the one of the saved weights.
-        overwrite: build the index again where the one in its folder is of another model or other events.
+        reranker: folder or Hub id of a cross-encoder of event grounding that rescores the candidates, or a
+            loaded one; None keeps the order and links by the scores of `model`.
+        retriever_weight: weight of the score of `model`, added to the score of the reranker.
+        threshold: minimum score of linked candidates: a probability with a reranker, a score of the model
+            without one. None uses the threshold learned with the reranker, or with the model, where only the
+            first candidate can be linked. If none was learned, it is a probability of 0.5, or the first
+            candidate is linked whatever its score; `note` reports this.
+        candidates: number of events to retrieve for each mention.
+        search: `exact`; `hnsw` or `ivf`, both approximate; `auto` is exact up to `EXACT_UP_TO` events of a
+            pool and approximate beyond.
+        language: language of mentions without one; None uses the knowledge base's, if it has only one.
+        candidate_language: language in which all candidates are described; None finds candidates for each
+            mention in its own language.
+        index: folder of the events' vectors, built if absent, so that a large knowledge base is encoded once;
+            None encodes it on each call, in the languages of the mentions.
+        batch_size: maximum number of texts in a batch; `auto` fills batches by their number of tokens.
+        device: a torch device; None uses an accelerator if there is one.
+        dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
+        overwrite: rebuild an index of another model or other events.
         show_progress: draw progress bars on standard error.
-        malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
-            the first one; None takes the policy in force, `error` where nothing else was set.
+        malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
+            one; None uses the active policy, by default `error`.
 
     Raises:
         DataFormatError: a line of a file cannot be read, with file and line.
         EventformersError: there is no mention or no event, no language for a mention, no event in the
-            languages of the mentions; a threshold or a number that is not accepted; a model that cannot be
+            languages of the mentions; an invalid threshold or number; a model that cannot be
             loaded or is of another kind; an index that does not fit.
         UnknownNameError: an unknown kind of search.
     """

@@ -151,30 +151,31 @@ def induce(
 ) -> Induction:
     """Find event types among mentions: cluster them, name the clusters and link them to frames.
 
-    Types that mentions state are read for purity alone.
+    Types that the mentions state are used only for purity.
 
     Args:
-        model: a model of event type induction or any plain encoder; several make an ensemble, whose distances
+        model: a model of event type induction or any plain encoder; several form an ensemble, whose distances
             are averaged.
         mentions: a file or a folder, or mentions; see `load_mentions`.
-        num_clusters: how many; None takes the number with the highest silhouette (`choose_num_clusters`).
-        method: `agglomerative`, average linkage, or `affinity`, affinity propagation, which finds the number
-            itself.
+        num_clusters: number of clusters; None uses the number with the highest silhouette
+            (`choose_num_clusters`).
+        method: `agglomerative` (average linkage), or `affinity` (affinity propagation), which finds the
+            number of clusters.
         distance: `encoder`, or `cosine` or `dot` of queries and keys; see `distances`.
-        manifold: cluster by manifold weights (`manifold_weights`); None does so with average linkage.
-        names: names to choose from: a file with one a line, or a list. None names clusters by their most
-            central triggers, or where there are none by their most telling words.
+        manifold: cluster by manifold weights (`manifold_weights`); None does so for average linkage.
+        names: candidate names: a file with one a line, or a list. None names clusters by their most central
+            triggers, or without triggers by their most distinctive words.
         frames: frames to link to: raw files, a built folder or a Hub id of `EventTypes`, config `frames`.
-        trigger_input: see `encode_mentions`; None takes the model's own, for a plain encoder `span` where a
-            mention has a trigger.
-        top: names and frames to give for each cluster.
-        examples: mentions to give for each cluster, those nearest to its centroid.
-        batch_size: texts of a batch at most; `auto` fills batches by their number of tokens.
-        device: a torch device; None takes an accelerator where there is one.
-        dtype: `float32`, `bfloat16` or `float16`; None takes the one of the saved weights.
+        trigger_input: see `encode_mentions`; None uses the model's own, and for a plain encoder `span` for
+            mentions with a trigger.
+        top: number of names and frames for each cluster.
+        examples: number of mentions for each cluster, those nearest to its centroid.
+        batch_size: maximum number of texts in a batch; `auto` fills batches by their number of tokens.
+        device: a torch device; None uses an accelerator if there is one.
+        dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
         show_progress: draw progress bars on standard error.
-        malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
-            the first one; None takes the policy in force, `error` where nothing else was set.
+        malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
+            one; None uses the active policy, by default `error`.
 
     Raises:
         DataFormatError: a line of a file cannot be read.
