@@ -1,5 +1,6 @@
 """The configuration that every event encoder of the suite shares."""
 
+import math
 from typing import ClassVar, Literal, cast
 
 from huggingface_hub.dataclasses import strict
@@ -78,6 +79,16 @@ class EventConfig(PreTrainedConfig):
     def encoder_config(self) -> PreTrainedConfig:
         """The encoder's configuration, typed."""
         return cast(PreTrainedConfig, self.text_config)
+
+    def validate_numbers(self):
+        """Refuse numbers that nothing can be computed with, in any field.
+
+        Raises:
+            ValueError: a field is NaN or infinite.
+        """
+        for name, value in vars(self).items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"{name} is {value}; accepted: a finite number")
 
     def validate_projection_dim(self):
         """Refuse a projection to no dimension.

@@ -1,6 +1,5 @@
 """Configurations of hierarchical event grounding (Ou et al., 2023): bi-encoder and cross-encoder."""
 
-import math
 from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
@@ -39,15 +38,6 @@ class GroundingConfig(EventConfig):
     read_heading: bool = True
     linking_objective: Literal["binary", "softmax"] = "binary"
     null_threshold: float | int | None = None
-
-    def validate_null_threshold(self):
-        """Refuse a threshold that is no score.
-
-        Raises:
-            ValueError: it is not finite.
-        """
-        if self.null_threshold is not None and not math.isfinite(self.null_threshold):
-            raise ValueError(f"null_threshold is {self.null_threshold}; accepted: a finite number, or None")
 
     def validate_linking_objective(self):
         """Refuse a setting that has no part in the loss of linking.

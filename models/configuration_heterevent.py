@@ -1,5 +1,6 @@
 """Configuration of HeterEvent and MulCL (Zheng et al., 2020 and 2022)."""
 
+from itertools import chain
 from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
@@ -159,11 +160,10 @@ class HeterEventConfig(EventConfig):
             "graph": ("normal_corrupted_weight", "corrupted_corrupted_weight"),
             "supervised": ("word_weight", "event_weight"),
         }
-        for names in weights.values():
-            for name in names:
-                # Written so that NaN is refused, too.
-                if not getattr(self, name) >= 0:
-                    raise ValueError(f"{name} is {getattr(self, name)}; accepted: a number of at least 0")
+        for name in ("state_weight", *chain.from_iterable(weights.values())):
+            # Written so that NaN is refused, too.
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; accepted: a number of at least 0")
         names = weights.get(self.stage, ())
         if names and not any(getattr(self, name) for name in names):
             raise ValueError(f"{', '.join(names)} are all 0; accepted: at least one above 0")

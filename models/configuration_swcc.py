@@ -89,12 +89,13 @@ class SwccConfig(EventConfig):
                 raise ValueError(f"{name} is {value}; accepted: an integer of at least 1")
 
     def validate_weights(self):
-        """Refuse negative loss weights.
+        """Refuse negative loss weights and a negative margin.
 
         Raises:
-            ValueError: a weight is below 0.
+            ValueError: one is below 0.
         """
         for name in (
+            "margin",
             "cluster_weight",
             "prototype_entropy_weight",
             "mlm_weight",

@@ -53,6 +53,16 @@ def test_the_held_out_rows_are_those_of_the_settings_trained_under() -> None:
     assert not plan_evaluation(everything, STORIES, None).tasks
 
 
+def test_a_graph_is_scored_under_the_config_that_was_trained_on(tmp_path: Path) -> None:
+    for name, tails in (("train100k", ("wet", "cold", "late")), ("dev1", ("dry",)), ("test", ("warm",))):
+        lines = [f"Causes\train\t{tail}\t1.0\n" for tail in tails]
+        (tmp_path / f"{name}.txt").write_text("".join(lines))
+    (task,) = plan_evaluation(_recipe("mico", "config=conceptnet_pairs"), tmp_path, None).tasks
+    held = load_data(task, tmp_path, None).held
+    assert (task.name, held.config) == ("conceptnet_completion", "conceptnet_pairs")
+    assert len(held.splits["test"]) == 2
+
+
 def test_stages_with_different_data_leave_nothing_held_out() -> None:
     recipe = _recipe("heterevent", "graph.split_seed=3")
     with pytest.raises(EventformersError, match="no rows are held out of all; accepted: --evaluation-data"):

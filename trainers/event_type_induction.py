@@ -20,6 +20,7 @@ from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.datasets_scripts.event_types import EventTypesConfig
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.models.configuration_event_type_induction import EventTypeInductionConfig
+from eventformers.models.event_tokens import longest_input
 from eventformers.models.mention_tokens import TRIGGER_MARKERS, Mention
 from eventformers.models.modeling_event_type_induction import EventTypeInductionForPreTraining
 from eventformers.models.type_losses import UNSEEN
@@ -287,7 +288,16 @@ def _label_vectors(
     head: EventTypeInductionForPreTraining, tokenizer: PreTrainedTokenizerBase, texts: Iterator[str]
 ) -> torch.Tensor:
     """Vectors of texts under the encoder before training, `(texts, hidden_size)`."""
-    encoded, _ = tokenise(tokenizer, list(texts), _MAX_LABEL_TOKENS)
+    longest = longest_input(tokenizer, head.config.encoder_config, _MAX_LABEL_TOKENS)
+    labels = list(texts)
+    encoded, cut = tokenise(tokenizer, labels, longest)
+    if cut:
+        logger.warning(
+            "%d of %d type names or definitions have more than %d tokens and were cut",
+            cut,
+            len(labels),
+            longest,
+        )
     return head.event_type_induction.label_vectors(encoded["input_ids"], encoded["attention_mask"]).cpu()
 
 

@@ -22,9 +22,11 @@ from transformers import PreTrainedTokenizerBase
 from eventformers.datasets_scripts.chain_readers import PRONOUNS
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError
+from eventformers.models.event_tokens import longest_input
 from eventformers.models.modeling_base import EventEncoderModel
 from eventformers.models.pooling import mean_pool
 from eventformers.trainers.setting_types import Cosine, Count, Number, Positive
+from eventformers.trainers.tokenising import tokenise
 
 Role = Literal["subject", "predicate", "object"]
 ROLES: tuple[Role, ...] = ("subject", "predicate", "object")
@@ -227,11 +229,11 @@ def _word_vectors(
     model.eval()
     order = sorted(range(len(words)), key=lambda place: len(words[place]))
     vectors = torch.empty(len(words), model.config.encoder_config.hidden_size)
+    longest = longest_input(tokenizer, model.config.encoder_config)
     for start in range(0, len(words), _BLOCK):
         places = order[start : start + _BLOCK]
-        batch = tokenizer(
-            [words[place] for place in places], padding=True, truncation=True, return_tensors="pt"
-        )
+        # A word of more pieces than the encoder has positions is no word: its start will do.
+        batch, _ = tokenise(tokenizer, [words[place] for place in places], longest)
         batch = batch.to(model.device)
         hidden = model.encoder(
             input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]

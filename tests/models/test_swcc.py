@@ -78,6 +78,7 @@ class TestSwcc(MethodCase):
         ("projection_dim", 0),
         ("projection_dim", "large"),
         ("contrastive_objective", "triplet"),
+        ("margin", -7),
         ("contrastive_temperature", 0),
         ("contrastive_temperature", -0.1),
         ("contrastive_temperature", "low"),

@@ -5,8 +5,10 @@ A method's test file subclasses `MethodCase`, fills in the class attributes and 
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import json
+import math
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -355,6 +357,15 @@ class MethodCase:
         name, value = invalid_field
         with pytest.raises(StrictDataclassError, match=name):
             self.config_class(**{name: value})
+
+    def test_refuses_numbers_that_are_not_finite(self) -> None:
+        numbers = [
+            field.name for field in dataclasses.fields(self.config_class) if "float" in str(field.type)
+        ]
+        for name in numbers:
+            for value in (math.nan, math.inf):
+                with pytest.raises(StrictDataclassError, match=name):
+                    self.config_class(**{name: value})
 
     def test_configuration_round_trip(self, tmp_path: Path) -> None:
         fields = {**self.variants["everything"].fields, **self.narrow, "event_order": "predicate_first"}

@@ -14,7 +14,7 @@ from eventformers.trainers.stage_training import StageOptions, check_settings
 from eventformers.trainers.stages import plan_stages
 
 
-@pytest.mark.parametrize("device", ["meta", "nonsense", "hpu", "xla"])
+@pytest.mark.parametrize("device", ["meta", "cpu:99", "nonsense", "hpu", "xla"])
 def test_a_device_that_cannot_compute_is_refused(device: str) -> None:
     with pytest.raises(EventformersError, match=f"device '{device}' is not there; accepted: cpu"):
         find_device(device)

@@ -279,6 +279,17 @@ class TestEventTypeInductionTraining(MethodTrainingCase):
         found = _prepare(tiny_encoder, alone, (f"frames={elsewhere}",)).collator.frame_vectors
         assert torch.equal(found, expected)
 
+    def test_long_definitions_are_cut_and_counted(
+        self, tiny_encoder: Path, raw: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        shutil.copytree(raw, tmp_path, dirs_exist_ok=True)
+        frames = [json.loads(line) for line in (raw / "frames.jsonl").read_text().splitlines()]
+        frames[0]["definition"] = "the bank sold the house " * 40
+        (tmp_path / "frames.jsonl").write_text("".join(json.dumps(frame) + "\n" for frame in frames))
+        vectors = _prepare(tiny_encoder, tmp_path).collator.frame_vectors
+        assert vectors.shape[0] == 3
+        assert "1 of 3 type names or definitions have more than 32 tokens and were cut" in caplog.messages
+
 
 class TestCollator:
     @pytest.fixture(scope="class")

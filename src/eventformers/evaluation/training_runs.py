@@ -59,8 +59,7 @@ def plan_evaluation(
     method = load_method(recipe.method)
     chosen = [get_task(name) for name in (method.tasks_of(recipe) if tasks is None else tasks)]
     if tasks is None and data is not None and str(scored) == str(data):
-        # With other settings rows of the training split could stand in a scored one.
-        chosen = [replace(task, build_settings=_training_settings(recipe, task)) for task in chosen]
+        chosen = [_as_trained(recipe, task) for task in chosen]
     missing: dict[str, EventformersError] = {}
     for task in chosen:
         try:
@@ -84,18 +83,22 @@ def plan_evaluation(
     return ScoredTasks(with_rows, scored)
 
 
-def _training_settings(recipe: Recipe, task: Task) -> Mapping[str, object]:
-    """The settings under which a run builds its data, for a task on the same dataset.
+def _as_trained(recipe: Recipe, task: Task) -> Task:
+    """A task on the dataset of a run, with the config and the settings under which the run builds its data.
+
+    With others, rows of the training split could stand in a scored one.
 
     Raises:
         EventformersError: the stages build them in several ways, so that no row is held out of all.
     """
     method = load_method(recipe.method)
     if method.dataset[0] != task.dataset:
-        return {}
+        return replace(task, build_settings={})
     found: list[Mapping[str, object]] = []
     for stage in stage_recipes(recipe):
-        _, _, settings = method.training_dataset(stage)
+        _, config, settings = method.training_dataset(stage)
+        if config in task.other_configs:
+            task = replace(task, config=config, other_configs=())
         if settings not in found:
             found.append(settings)
     if len(found) > 1:
@@ -103,4 +106,4 @@ def _training_settings(recipe: Recipe, task: Task) -> Mapping[str, object]:
             "the stages of the recipe have different data settings, so that no rows are held out of all; "
             "accepted: --evaluation-data with other data, or samples"
         )
-    return found[0]
+    return replace(task, build_settings=found[0])

@@ -338,6 +338,8 @@ def find_device(device: str | torch.device | None) -> torch.device:
         chosen = torch.device(device)
         # Some devices, such as meta, hold tensors that have no values.
         torch.zeros(1, device=chosen).item()
+        if chosen.type == "cpu" and chosen.index:
+            raise RuntimeError("torch takes any number of a processor, and there is one")
     except (RuntimeError, AssertionError, ImportError) as error:
         raise EventformersError(
             f"device {shown(str(device))} is not there; accepted: cpu, or an accelerator of this machine "
