@@ -10,8 +10,8 @@ from torch import nn
 from transformers import AutoModel, BertConfig, BertModel, ModernBertConfig, ModernBertModel
 
 from eventformers.errors import EventformersError
+from eventformers.methods import load_method
 from eventformers.trainers.encoder_dropout import set_dropout
-from eventformers.trainers.method import load_method
 from eventformers.trainers.run import TrainingRun, resolve_recipe, train_head
 
 _SIZES = {"vocab_size": 20, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
