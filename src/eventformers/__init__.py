@@ -7,7 +7,7 @@ names below, and the classes of the built-in methods, are loaded when they are f
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eventformers.registration import register
 
@@ -48,7 +48,7 @@ def _homes() -> dict[str, str]:
     return {name: module for module, _, name in (path.rpartition(".") for path in paths)} | _FUNCTIONS
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     if name == "__all__":
         return sorted({"__version__", *_homes()})
     module = _FUNCTIONS.get(name)

@@ -119,6 +119,13 @@ def write_events(path: Path) -> None:
     path.write_text("\n".join(map(json.dumps, documents)) + "\n", encoding="utf-8")
 
 
+def command(*arguments: str) -> None:
+    """Run a command to its good end."""
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    assert ended.value.code == 0
+
+
 def test_the_command_line(
     tiny_encoder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,22 +136,22 @@ def test_the_command_line(
     encoder = ["--encoder", str(tiny_encoder), "--device", "cpu"]
 
     asked = [*("train", "simcse", "--recipe", recipe, "--data", str(raw), "--evaluation-data", "samples")]
-    assert main([*asked, *encoder, "-o", str(run)]) == 0
+    command(*asked, *encoder, "-o", str(run))
     card = (run / "README.md").read_text(encoding="utf-8")
     assert "SimCSE: Simple Contrastive Learning of Sentence Embeddings" in card
     assert (run / "modules.json").is_file()
     assert type(AutoConfig.from_pretrained(run)) is SimCseConfig
-    assert main([*asked, *encoder, "-o", str(run), "--resume"]) == 0
-    assert main([*asked, *encoder, "--lora", "-o", str(tmp_path / "lora")]) == 0
+    command(*asked, *encoder, "-o", str(run), "--resume")
+    command(*asked, *encoder, "--lora", "-o", str(tmp_path / "lora"))
     assert (tmp_path / "lora" / "adapter" / "adapter_model.safetensors").is_file()
 
     scores = tmp_path / "scores"
-    assert main(["evaluate", str(run), "--task", "hard_similarity", "-o", str(scores)]) == 0
+    command("evaluate", str(run), "--task", "hard_similarity", "-o", str(scores))
     capsys.readouterr()
-    assert main(["leaderboard", str(scores)]) == 0
+    command("leaderboard", str(scores))
     assert "run" in capsys.readouterr().out
 
-    assert main(["demo", "simcse", *encoder, "-o", str(tmp_path / "demo")]) == 0
+    command("demo", "simcse", *encoder, "-o", str(tmp_path / "demo"))
     assert "nearest event" in capsys.readouterr().out
     assert (tmp_path / "demo" / "simcse" / "README.md").is_file()
 
