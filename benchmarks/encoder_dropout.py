@@ -76,7 +76,9 @@ def prepare(options: argparse.Namespace) -> tuple[dict[str, EventGroundingForPre
     settings = ["model.stage=linking", *longest]
     recipe = resolve_recipe(METHOD, "demo", settings, options.seed)
     head = METHOD.head_class.from_encoder(folder, **{**recipe.model, "stage": "linking"})
-    prepared = METHOD.prepare(recipe, None, AutoTokenizer.from_pretrained(folder), head, options.seed)
+    prepared = METHOD.training.prepare(
+        recipe, None, AutoTokenizer.from_pretrained(folder), head, options.seed
+    )
     number = options.batches * options.batch_size
     if len(prepared.train) < number:
         raise SystemExit(f"found {len(prepared.train)} pairs; accepted: at least {number}")

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from eventformers.errors import UnknownNameError
-
-METHOD_CARDS = {
-    "swcc": "eventformers.model_cards.swcc",
-    "mico": "eventformers.model_cards.mico",
-    "heterevent": "eventformers.model_cards.heterevent",
-    "event_type_induction": "eventformers.model_cards.event_type_induction",
-    "event_grounding": "eventformers.model_cards.event_grounding",
-    "event_grounding_cross": "eventformers.model_cards.event_grounding_cross",
-}
-"""The module of each method, which holds its `METHOD_CARD`."""
+from eventformers.methods import load_method, load_object
 
 Settings = Mapping[str, object]
 
@@ -106,6 +95,5 @@ def load_method_card(method: str) -> MethodCard:
     Raises:
         UnknownNameError: there is no such method.
     """
-    if method not in METHOD_CARDS:
-        raise UnknownNameError("method", method, METHOD_CARDS)
-    return importlib.import_module(METHOD_CARDS[method]).METHOD_CARD
+    card: MethodCard = load_object(load_method(method).card)
+    return card

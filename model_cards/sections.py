@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -13,15 +13,14 @@ from transformers import PreTrainedConfig
 
 from eventformers.datasets_scripts.licenses import hub_licenses
 from eventformers.evaluation.results import eval_results
+from eventformers.methods import load_method
 from eventformers.model_cards import markdown, scores
 from eventformers.model_cards.method import MethodCard, Reading, Snippet, load_method_card
 from eventformers.model_cards.usage import snippet_code
 from eventformers.provenance import git_commit, library_versions
-from eventformers.registration import configuration_classes
 
 if TYPE_CHECKING:
     from eventformers.model_cards.card import ModelCard, TrainedOn
-    from eventformers.models.configuration_base import EventConfig
 
 LONGEST_LOG = 30
 """Lines of the training log that a card shows; longer logs are thinned evenly."""
@@ -394,8 +393,7 @@ def _paper_settings(card: ModelCard, method: MethodCard) -> str:
 
 def _other_settings(card: ModelCard, method: MethodCard) -> str:
     """The method's own configuration, the collator's settings and the training arguments that matter."""
-    classes = cast("Iterator[type[EventConfig]]", configuration_classes())
-    config_class = next(kind for kind in classes if kind.model_type == card.method)
+    config_class = load_method(card.method).config_class
     own = sorted(set(config_class.__dataclass_fields__) - set(PreTrainedConfig.__dataclass_fields__))
     in_force = _arguments_in_force(card)
     arguments = {name: in_force.get(name) for name in _TOLD_ARGUMENTS}

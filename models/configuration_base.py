@@ -7,24 +7,10 @@ from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 
-PIPELINES = {
-    "event-embedding": {"impl": "pipeline_event_embedding.EventEmbeddingPipeline", "pt": ["AutoModel"]},
-    "next-event": {"impl": "pipeline_next_event.NextEventPipeline", "pt": ["AutoModel"]},
-    "commonsense-completion": {
-        "impl": "pipeline_commonsense_completion.CommonsenseCompletionPipeline",
-        "pt": ["AutoModel"],
-    },
-    "event-grounding": {
-        "impl": "pipeline_event_grounding.EventGroundingPipeline",
-        # The cross-encoder needs its head; the bi-encoder has no such class, and the next one is taken.
-        "pt": ["AutoModelForSequenceClassification", "AutoModel"],
-    },
-    "event-type-induction": {
-        "impl": "pipeline_event_type_induction.EventTypeInductionPipeline",
-        "pt": ["AutoModel"],
-    },
+EVENT_EMBEDDING = {
+    "event-embedding": {"impl": "pipeline_event_embedding.EventEmbeddingPipeline", "pt": ["AutoModel"]}
 }
-"""The pipelines by task: `file.Class`, and the Auto classes that load a model for it."""
+NEXT_EVENT = {"next-event": {"impl": "pipeline_next_event.NextEventPipeline", "pt": ["AutoModel"]}}
 
 
 class ModelPipelines(dict):
@@ -58,7 +44,8 @@ class EventConfig(PreTrainedConfig):
 
     sub_configs_defaults = {"text_config": SubConfigSpec(config_class=AutoConfig, model_type="bert")}  # noqa: RUF012
     full_auto_map: ClassVar[dict[str, str]] = {}
-    pipeline_tasks: ClassVar[tuple[str, ...]] = ("event-embedding", "next-event")
+    pipelines: ClassVar[dict[str, dict]] = {**EVENT_EMBEDDING, **NEXT_EVENT}
+    """The pipelines by their task, the model's own first: `file.Class`, and the Auto classes that load it."""
 
     text_config: dict | PreTrainedConfig | None = None
     pooling: Literal["cls", "mean"] = "mean"
@@ -69,7 +56,7 @@ class EventConfig(PreTrainedConfig):
     def __post_init__(self, **kwargs):
         if saved := kwargs.get("custom_pipelines"):
             # JSON sorts them alphabetically.
-            known = [task for task in self.pipeline_tasks if task in saved]
+            known = [task for task in self.pipelines if task in saved]
             kwargs["custom_pipelines"] = ModelPipelines({task: saved[task] for task in known})
         super().__post_init__(**kwargs)
         if self.projection_dim is None:

@@ -4,7 +4,15 @@ from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_base import EventConfig
+from .configuration_base import EVENT_EMBEDDING, EventConfig
+
+EVENT_GROUNDING = {
+    "event-grounding": {
+        "impl": "pipeline_event_grounding.EventGroundingPipeline",
+        # The cross-encoder needs its head; the bi-encoder has no such class, and the next one is taken.
+        "pt": ["AutoModelForSequenceClassification", "AutoModel"],
+    },
+}
 
 
 @strict
@@ -105,7 +113,7 @@ class EventGroundingConfig(GroundingConfig):
         "AutoModel": "modeling_event_grounding.EventGroundingModel",
         "AutoModelForPreTraining": "modeling_event_grounding.EventGroundingForPreTraining",
     }
-    pipeline_tasks: ClassVar[tuple[str, ...]] = ("event-grounding", "event-embedding")
+    pipelines: ClassVar[dict[str, dict]] = {**EVENT_GROUNDING, **EVENT_EMBEDDING}
 
     share_towers: bool = False
     stage: Literal["linking", "hierarchy", "joint"] = "linking"
@@ -169,7 +177,7 @@ class EventGroundingCrossConfig(GroundingConfig):
             "modeling_event_grounding_cross.EventGroundingForSequenceClassification"
         ),
     }
-    pipeline_tasks: ClassVar[tuple[str, ...]] = ("event-grounding",)
+    pipelines: ClassVar[dict[str, dict]] = EVENT_GROUNDING
 
     head_hidden_layer: bool = True
     head_dropout: float | int = 0.1

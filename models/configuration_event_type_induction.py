@@ -54,7 +54,13 @@ class EventTypeInductionConfig(EventConfig):
         "AutoModel": "modeling_event_type_induction.EventTypeInductionModel",
         "AutoModelForPreTraining": "modeling_event_type_induction.EventTypeInductionForPreTraining",
     }
-    pipeline_tasks: ClassVar[tuple[str, ...]] = ("event-type-induction", "event-embedding", "next-event")
+    pipelines: ClassVar[dict[str, dict]] = {
+        "event-type-induction": {
+            "impl": "pipeline_event_type_induction.EventTypeInductionPipeline",
+            "pt": ["AutoModel"],
+        },
+        **EventConfig.pipelines,
+    }
 
     margin: float | int = 0.5
     map_dropout: float | int = 0.1

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_base import EventConfig
+from .configuration_base import EVENT_EMBEDDING, NEXT_EVENT, EventConfig
 
 
 @strict
@@ -71,7 +71,7 @@ class HeterEventConfig(EventConfig):
         "AutoModelForPreTraining": "modeling_heterevent.HeterEventForPreTraining",
         "AutoModelForMultipleChoice": "modeling_heterevent.HeterEventForMultipleChoice",
     }
-    pipeline_tasks: ClassVar[tuple[str, ...]] = ("next-event", "event-embedding")
+    pipelines: ClassVar[dict[str, dict]] = {**NEXT_EVENT, **EVENT_EMBEDDING}
 
     event_dim: int = 128
     chain_dim: int = 256

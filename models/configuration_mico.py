@@ -41,7 +41,13 @@ class MicoConfig(EventConfig):
         "AutoModelForPreTraining": "modeling_mico.MicoForPreTraining",
         "AutoModelForMultipleChoice": "modeling_mico.MicoForMultipleChoice",
     }
-    pipeline_tasks: ClassVar[tuple[str, ...]] = ("commonsense-completion", "event-embedding", "next-event")
+    pipelines: ClassVar[dict[str, dict]] = {
+        "commonsense-completion": {
+            "impl": "pipeline_commonsense_completion.CommonsenseCompletionPipeline",
+            "pt": ["AutoModel"],
+        },
+        **EventConfig.pipelines,
+    }
 
     pooling: Literal["cls", "mean"] = "cls"
     contrastive_temperature: float | int = 0.07

@@ -5,15 +5,19 @@ module has run, which must not happen in the middle of importing this one.
 """
 
 import inspect
+import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import nn
 from transformers import PreTrainedModel
+from transformers.dynamic_module_utils import get_relative_import_files
 from transformers.utils import ModelOutput
 
-from .configuration_base import PIPELINES, EventConfig, ModelPipelines
+from .configuration_base import EventConfig, ModelPipelines
 from .pooling import POOLINGS
 
 LENGTH_PARTS = 6
@@ -35,6 +39,20 @@ class EventModelOutput(ModelOutput):
     last_hidden_state: torch.FloatTensor | None = None
     hidden_states: tuple[torch.FloatTensor, ...] | None = None
     attentions: tuple[torch.FloatTensor, ...] | None = None
+
+
+def _copy_imported_code(folder: Path) -> None:
+    """Put what the saved code of another package imports from this one beside it, so that it runs alone."""
+    package = __name__.rpartition(".")[0]
+    imported = re.compile(rf"^(\s*from ){re.escape(package)}(\.\w+ import )", re.MULTILINE)
+    for path in folder.glob("*.py"):
+        code = path.read_text(encoding="utf-8")
+        names = [name.split()[0].lstrip(".") for _, name in imported.findall(code)]
+        if names:
+            path.write_text(imported.sub(r"\1\2", code), encoding="utf-8")
+        for source in (Path(__file__).with_name(f"{name}.py") for name in names):
+            for file in (source, *map(Path, get_relative_import_files(source))):
+                shutil.copyfile(file, folder / file.name)
 
 
 def encoder_arguments(text_config) -> dict[str, bool]:
@@ -148,9 +166,11 @@ class EventPreTrainedModel(PreTrainedModel):
         config_class = type(self.config)
         self.config.auto_map = dict(config_class.full_auto_map)
         self.config.custom_pipelines = ModelPipelines(
-            {task: {**PIPELINES[task], "type": "text"} for task in config_class.pipeline_tasks}
+            {task: {**entry, "type": "text"} for task, entry in config_class.pipelines.items()}
         )
-        return super().save_pretrained(save_directory, **kwargs)
+        saved = super().save_pretrained(save_directory, **kwargs)
+        _copy_imported_code(Path(save_directory))
+        return saved
 
 
 class EventTextEncoder(EventPreTrainedModel):

@@ -9,14 +9,14 @@ import pytest
 from transformers import AutoTokenizer
 
 from eventformers import demo
-from eventformers.demo import SHOWINGS, Showing, Texts, find_neighbours, run_demo
+from eventformers.demo import Showing, Texts, find_neighbours, run_demo
 from eventformers.errors import UnknownNameError
 from eventformers.inference.encode import load_encoder
-from eventformers.trainers.method import METHODS, load_method
+from eventformers.methods import load_method, load_object, main_methods
 from eventformers.trainers.recipes import list_recipes
 from eventformers.training import FinishedRun
 
-every_method = pytest.mark.parametrize("method", METHODS)
+every_method = pytest.mark.parametrize("method", main_methods())
 
 
 def save_head(method: str, folder: Path, encoder: Path) -> None:
@@ -27,7 +27,7 @@ def save_head(method: str, folder: Path, encoder: Path) -> None:
 @every_method
 def test_the_nearest_of_each_query_are_found(method: str, tmp_path: Path, tiny_encoder: Path) -> None:
     save_head(method, tmp_path, tiny_encoder)
-    showing, model = SHOWINGS[method], load_encoder(tmp_path)
+    showing, model = load_object(load_method(method).showing), load_encoder(tmp_path)
     candidates = showing.candidates()
     neighbours = find_neighbours(model, showing)
     assert [query for query, _, _ in neighbours[:: showing.number]] == list(showing.queries())

@@ -14,7 +14,7 @@ import typer
 from notebooks import code_cells, run_cells
 
 from eventformers.cli import app
-from eventformers.trainers.method import METHODS
+from eventformers.methods import main_methods
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DOCS = REPOSITORY / "docs"
@@ -79,7 +79,7 @@ def test_the_index_has_every_page() -> None:
     assert pages - named == {index.resolve()}
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", main_methods())
 def test_a_method_says_when_to_use_it_and_when_not(method: str) -> None:
     headings = anchors_of(DOCS / f"{method}.md")
     assert {"when-to-use-it", "when-not-to"} <= headings

@@ -16,6 +16,8 @@ BESIDE = ("models", "trainers", "datasets_scripts", "evaluate_metrics", "model_c
 """Folders of the repository that install into the package."""
 
 MOST_FLAT_FILES = 12
+LAZY = ("built_in/", "methods.py")
+"""Rooms that name parts of others by dotted paths, which are imported on first use."""
 _MODULE = re.compile(r"eventformers(\.\w+)+")
 _CODE = re.compile(r"`([\w./]+)`")
 
@@ -92,16 +94,32 @@ def _file_of(module: str) -> str:
     return "__init__.py"
 
 
-def _imported(source: str) -> Iterator[tuple[int, str]]:
-    """Line and dotted name of everything of ours that a source imports, or names as a module in a text."""
-    for node in ast.walk(ast.parse(source)):
+def _imported(source: str, strings: bool = True) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of everything of ours that a source imports, or names as a module in a text.
+
+    What is imported for the type checker alone does not count.
+
+    Args:
+        source: the source.
+        strings: whether names in texts count.
+    """
+    tree = ast.parse(source)
+    for_types = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in for_types:
+            continue
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
         elif isinstance(node, ast.ImportFrom) and not node.level:
             for alias in node.names:
                 yield node.lineno, f"{node.module}.{alias.name}"
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _MODULE.fullmatch(node.value):
+        elif strings and isinstance(node, ast.Constant) and _MODULE.fullmatch(str(node.value)):
             yield node.lineno, node.value
 
 
@@ -109,7 +127,7 @@ def _refused(file: str, source: str) -> list[str]:
     """The imports of a file that the table does not permit."""
     own = _room_of(file)
     refused = []
-    for line, name in _imported(source):
+    for line, name in _imported(source, strings=own not in LAZY):
         if name.split(".")[0] != "eventformers" or name == "eventformers.__version__":
             continue
         target = _file_of(name)

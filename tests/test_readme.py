@@ -11,10 +11,9 @@ import eventformers
 from eventformers.errors import UnknownNameError
 from eventformers.evaluate_metrics import METRICS
 from eventformers.evaluation.tasks import TASKS
+from eventformers.methods import all_methods, main_methods
 from eventformers.reference import pages as readme
 from eventformers.reference.tables import TABLES_OF, docstring_entries, results_table, table
-from eventformers.registration import configuration_classes
-from eventformers.trainers.method import METHODS
 from eventformers.trainers.recipes import list_recipes
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -43,13 +42,13 @@ def test_the_first_page_stays_short() -> None:
 
 
 def names_to_mention() -> list[str]:
-    recipes = [recipe for method in METHODS for recipe in list_recipes(method)]
+    recipes = [recipe for method in main_methods() for recipe in list_recipes(method)]
     classes = [
         reference.split(".")[1]
-        for config_class in configuration_classes()
+        for config_class in (method.config_class for method in all_methods().values())
         for reference in config_class.full_auto_map.values()  # type: ignore[attr-defined]
     ]
-    return sorted({*eventformers.__all__, *METHODS, *METRICS, *TASKS, *recipes, *classes})
+    return sorted({*eventformers.__all__, *main_methods(), *METRICS, *TASKS, *recipes, *classes})
 
 
 @pytest.mark.parametrize("name", names_to_mention())
@@ -59,19 +58,19 @@ def test_the_reference_has_every_name(name: str, tables: str) -> None:
 
 
 def test_every_method_has_a_page_with_its_recipes_and_options() -> None:
-    for method in METHODS:
+    for method in main_methods():
         page = (REPOSITORY / "docs" / f"{method}.md").read_text(encoding="utf-8")
         for kind in ("recipes", "options"):
             assert f"<!-- generated: {kind} {method} -->" in page
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", main_methods())
 def test_options_are_told(method: str) -> None:
     """Every field that a method's configuration adds has its meaning in the docstring."""
-    for config_class in configuration_classes():
+    for config_class in (method.config_class for method in all_methods().values()):
         if config_class.model_type == method:  # type: ignore[attr-defined]
             for name in inspect.get_annotations(config_class):
-                if name not in ("full_auto_map", "pipeline_tasks"):
+                if name not in ("full_auto_map", "pipelines"):
                     assert f"| `{name}` |" in TABLES_OF["options"](method)
 
 

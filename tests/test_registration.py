@@ -13,7 +13,7 @@ from method_case import case_of, random_texts
 from transformers import AutoTokenizer
 
 import eventformers
-from eventformers.registration import CONFIGURATIONS, configuration_classes
+from eventformers.methods import all_methods
 
 SCENARIOS = ("tokenizer_alone", "configuration_alone", "package_first", "package_last", "remote_code")
 SHARED_CODE = {
@@ -40,7 +40,7 @@ FURTHER_CODE = {
 }
 """Files of the code of a saved model beside its own configuration and modeling file."""
 
-every_method = pytest.mark.parametrize("method", CONFIGURATIONS)
+every_method = pytest.mark.parametrize("method", all_methods())
 
 Fresh = Callable[[str], dict[str, dict[str, Any]]]
 
@@ -49,7 +49,7 @@ Fresh = Callable[[str], dict[str, dict[str, Any]]]
 def saved(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """One saved head of each method with its tokenizer, and the vectors that it must give."""
     models = {}
-    for method in CONFIGURATIONS:
+    for method in all_methods():
         case = case_of(method)
         head = case.head_class.from_encoder(str(tiny_encoder), **case.narrow).eval()
         tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
@@ -98,7 +98,7 @@ def test_every_method_has_a_case(method: str) -> None:
 
 
 def test_names_are_the_model_types() -> None:
-    assert [configuration.model_type for configuration in configuration_classes()] == list(CONFIGURATIONS)
+    assert [method.config_class.model_type for method in all_methods().values()] == list(all_methods())
 
 
 @every_method

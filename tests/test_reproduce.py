@@ -15,12 +15,12 @@ from eventformers.evaluation.models import SharedEncoders
 from eventformers.evaluation.results import TaskResult, write_result
 from eventformers.evaluation.tasks import TASKS
 from eventformers.inference.encode import load_encoder
+from eventformers.methods import load_method
 from eventformers.reproduction import rows as reproduced_rows
-from eventformers.reproduction.papers import PAPERS, get_table
+from eventformers.reproduction.papers import get_table, paper_tables
 from eventformers.reproduction.papers.swcc import SIMILARITY_TASKS
 from eventformers.reproduction.planner import reproduce_table
 from eventformers.reproduction.rows import ROW_FILE
-from eventformers.trainers.method import load_method
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.run import resolve_recipe
 
@@ -87,7 +87,7 @@ def _states(table):
     return {row[0]: row[-1] for row in table.rows}
 
 
-@pytest.mark.parametrize("table", PAPERS["swcc"])
+@pytest.mark.parametrize("table", paper_tables()["swcc"])
 def test_every_row_has_three_published_scores_and_settings_that_recipes_know(table):
     method = load_method("swcc")
     rows = get_table("swcc", table).rows

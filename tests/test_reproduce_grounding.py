@@ -17,16 +17,16 @@ from eventformers.datasets_scripts.building import build_dataset
 from eventformers.errors import EventformersError
 from eventformers.evaluation.results import load_results
 from eventformers.evaluation.tasks import TASKS
+from eventformers.methods import load_method
 from eventformers.reproduction import rows as reproduced_rows
 from eventformers.reproduction.layout import PaperRow
-from eventformers.reproduction.papers import PAPERS, get_table
+from eventformers.reproduction.papers import get_table, paper_tables
 from eventformers.reproduction.papers.grounding_languages import PUBLISHED_LANGUAGES
 from eventformers.reproduction.planner import reproduce_table
-from eventformers.trainers.method import load_method
 from eventformers.trainers.recipes import list_recipes
 from eventformers.trainers.run import resolve_recipe
 
-TABLES = PAPERS["grounding"]
+TABLES = paper_tables()["grounding"]
 METHOD = load_method("event_grounding")
 SYSTEMS = ["(a) Baseline", "(b) + HP", "(c) + HJL", "(d) + HP + HJL"]
 

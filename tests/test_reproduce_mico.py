@@ -14,11 +14,11 @@ from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluation import evaluate
 from eventformers.evaluation.tasks import TASKS
+from eventformers.methods import load_method
 from eventformers.models.modeling_mico import MicoForPreTraining
 from eventformers.reproduction import rows as reproduced_rows
-from eventformers.reproduction.papers import PAPERS, get_table
+from eventformers.reproduction.papers import get_table, paper_tables
 from eventformers.reproduction.planner import reproduce_table
-from eventformers.trainers.method import load_method
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.run import resolve_recipe
 
@@ -99,7 +99,7 @@ def _rows(table) -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in table.rows}
 
 
-@pytest.mark.parametrize("name", PAPERS["mico"])
+@pytest.mark.parametrize("name", paper_tables()["mico"])
 def test_every_row_fits_its_table_and_its_settings_are_accepted(name):
     table = get_table("mico", name)
     for row in table.rows:
@@ -145,7 +145,7 @@ def test_published_scores_are_those_of_the_tasks():
 
 
 def test_all_tables_are_filled_and_share_their_runs(call, trained, measured, tmp_path):
-    tables = {name: call(name) for name in PAPERS["mico"]}
+    tables = {name: call(name) for name in paper_tables()["mico"]}
     # Both graphs: k = 1 to 4 with the hard positive, k = 2 with the random one.
     assert len({run.output for run in trained}) == len(trained) == 10
     assert {run.recipe for run in trained} == {"paper-bert-base"}
@@ -163,7 +163,7 @@ def test_all_tables_are_filled_and_share_their_runs(call, trained, measured, tmp
     assert _rows(tables["table6"])["k = 1, ATOMIC (paper: BERT-base)"][-1] == "cached, scored again"
     trained.clear()
     measured.clear()
-    again = {name: call(name) for name in PAPERS["mico"]}
+    again = {name: call(name) for name in paper_tables()["mico"]}
     assert trained == []
     assert {name for name, _ in measured} == {"masked_lm"}
     for name, table in again.items():

@@ -17,15 +17,15 @@ from eventformers.evaluation import evaluate
 from eventformers.evaluation.results import TaskResult, write_result
 from eventformers.evaluation.tasks import TASKS
 from eventformers.inference.chains.virtual_context import VirtualContext
+from eventformers.methods import load_method
 from eventformers.reproduction import rows as reproduced_rows
-from eventformers.reproduction.papers import PAPERS, get_table
+from eventformers.reproduction.papers import get_table, paper_tables
 from eventformers.reproduction.planner import reproduce_table
-from eventformers.trainers.method import load_method
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.run import resolve_recipe
 
 HETEREVENT = load_method("heterevent")
-TABLES = PAPERS["mulcl"]
+TABLES = paper_tables()["mulcl"]
 ABLATIONS = ("order", "replacement", "composition", "normal-corrupted", "corrupted-corrupted")
 
 

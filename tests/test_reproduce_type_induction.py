@@ -15,16 +15,16 @@ from eventformers import EventTypeInductionModel
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
+from eventformers.methods import load_method
 from eventformers.reproduction import rows as reproduced_rows
 from eventformers.reproduction.layout import PaperRow
-from eventformers.reproduction.papers import PAPERS, get_table
+from eventformers.reproduction.papers import get_table, paper_tables
 from eventformers.reproduction.planner import reproduce_table
 from eventformers.reproduction.runs import clusters_by_purity, mean_result
 from eventformers.reproduction.table import ReproducedRow
-from eventformers.trainers.method import load_method
 from eventformers.trainers.run import resolve_recipe
 
-TABLES = PAPERS["type-induction"]
+TABLES = paper_tables()["type-induction"]
 METHOD = load_method("event_type_induction")
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*were cut there", "ignore:.*triggers lie beyond")

@@ -16,10 +16,10 @@ import eventformers
 from eventformers.files import staged_folder
 from eventformers.inference.encode import load_encoder
 from eventformers.inference.grounding.encoding import EventText, encode_events
+from eventformers.methods import load_method
 from eventformers.model_cards.method import load_method_card
 from eventformers.model_cards.usage import run_snippet, snippet_code
 from eventformers.publishing.sentence_transformers_files import (
-    loads_as_sentence_transformer,
     write_sentence_transformers_files,
 )
 from eventformers.training import FILES_OF_A_MODEL
@@ -142,7 +142,7 @@ def test_a_model_that_reads_triggers_is_refused(
     tiny_encoder: Path, tmp_path: Path, trigger_input: str
 ) -> None:
     model = eventformers.EventTypeInductionModel.from_encoder(str(tiny_encoder), trigger_input=trigger_input)
-    assert not loads_as_sentence_transformer(model.config.to_dict())
+    assert not load_method(model.config.model_type).is_sentence_transformer(model.config.to_dict())
     model.save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(tmp_path)
     _refused(tmp_path)

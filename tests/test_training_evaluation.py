@@ -12,7 +12,7 @@ from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.errors import EventformersError
 from eventformers.evaluation.data import load_data
 from eventformers.evaluation.training_runs import plan_evaluation
-from eventformers.trainers.method import load_method
+from eventformers.methods import load_method
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.run import resolve_recipe
 from eventformers.training import train

@@ -19,7 +19,7 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from eventformers.errors import EventformersError
 from eventformers.files import remove_folder
-from eventformers.process_group import is_main_process
+from eventformers.trainers.process_group import is_main_process
 
 RUN_FILE = "run.json"
 """Tells what a run was asked for; in its folder from its first step on."""

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
+from eventformers.built_in.event_grounding import METHOD
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.hierarchy_settings import EventHierarchiesConfig
 from eventformers.errors import EventformersError
-from eventformers.models.configuration_event_grounding import EventGroundingConfig
 from eventformers.models.grounding_tokens import EventText, TokenisedTexts
 from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining
 from eventformers.trainers.codes import padded
@@ -37,7 +37,7 @@ from eventformers.trainers.grounding_rows import (
     WrongCandidates,
 )
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
-from eventformers.trainers.method import Calibration, Method, TrainingData
+from eventformers.trainers.method import Calibration, MethodTraining, TrainingData
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.retrieved_candidates import GroundingTools, required_tools, retrieve_candidates
 from eventformers.trainers.setting_types import Count, Number, check_types
@@ -233,17 +233,8 @@ def _check_views(views: Mapping[str, Any]) -> None:
         )
 
 
-METHOD = Method(
-    name="event_grounding",
-    title="Hierarchical event grounding",
-    config_class=EventGroundingConfig,
-    head_class=EventGroundingForPreTraining,
-    default_recipe="minilm-current-events",
-    dataset=("event_hierarchies", "mentions"),
+TRAINING = MethodTraining(
+    prepare=_prepare,
     data_keys=frozenset(setting_names(EventHierarchiesConfig)),
     view_keys=frozenset(_SETTING_TYPES),
-    tasks=("event_retrieval", "parent_discovery"),
-    prepare=_prepare,
-    paper_recipe="paper-multilingual",
-    companions=("events", "hierarchy"),
 )

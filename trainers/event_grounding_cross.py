@@ -9,10 +9,10 @@ from typing import Annotated, get_args
 import torch
 from transformers import PreTrainedTokenizerBase
 
+from eventformers.built_in.event_grounding import CROSS_ENCODER as METHOD
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.hierarchy_settings import EventHierarchiesConfig
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.models.configuration_event_grounding import EventGroundingCrossConfig
 from eventformers.models.grounding_tokens import TokenRow, pair_row
 from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification
 from eventformers.trainers.grounding_data import (
@@ -28,7 +28,7 @@ from eventformers.trainers.grounding_data import (
 )
 from eventformers.trainers.grounding_rows import CandidateRow, CandidateRows, EventTexts, MissedGold
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
-from eventformers.trainers.method import Calibration, Method, TrainingData
+from eventformers.trainers.method import Calibration, MethodTraining, TrainingData
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.retrieved_candidates import GroundingTools, required_tools, retrieve_candidates
 from eventformers.trainers.setting_types import Range, check_types
@@ -125,18 +125,8 @@ def _prepare(
     return TrainingData(rows, None, collator, description, calibrate=calibrate, least_rows=1)
 
 
-METHOD = Method(
-    name="event_grounding_cross",
-    title="Hierarchical event grounding, cross-encoder",
-    config_class=EventGroundingCrossConfig,
-    head_class=EventGroundingForSequenceClassification,
-    default_recipe="minilm-current-events-cross",
-    dataset=("event_hierarchies", "mentions"),
+TRAINING = MethodTraining(
+    prepare=_prepare,
     data_keys=frozenset(setting_names(EventHierarchiesConfig)),
     view_keys=frozenset(_SETTING_TYPES),
-    tasks=(),
-    prepare=_prepare,
-    paper_recipe="paper-multilingual-cross",
-    recipes_of="event_grounding",
-    companions=("events",),
 )

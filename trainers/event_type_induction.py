@@ -15,11 +15,11 @@ from datasets import Dataset
 from torch.utils.data import Dataset as TorchDataset
 from transformers import PreTrainedTokenizerBase
 
+from eventformers.built_in.event_type_induction import METHOD
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.datasets_scripts.event_types import EventTypesConfig
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.models.configuration_event_type_induction import EventTypeInductionConfig
 from eventformers.models.event_tokens import longest_input
 from eventformers.models.mention_tokens import TRIGGER_MARKERS, Mention
 from eventformers.models.modeling_event_type_induction import EventTypeInductionForPreTraining
@@ -27,7 +27,7 @@ from eventformers.models.type_losses import UNSEEN
 from eventformers.trainers.marker_tokens import add_marker_tokens
 from eventformers.trainers.mention_augmentation import BackTranslations, WordNoise, back_translate
 from eventformers.trainers.mention_tokenising import TokenisedMentions, tokenise_mentions
-from eventformers.trainers.method import Method, TrainingData
+from eventformers.trainers.method import MethodTraining, TrainingData
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.setting_types import ShareBelowOne, TextLength, check_types
 from eventformers.trainers.silhouette_stopping import UnseenMentions
@@ -325,13 +325,8 @@ def _definitions(mentions: Dataset, seen_types: Sequence[str], data: str | None)
         yield known[found]
 
 
-METHOD = Method(
-    name="event_type_induction",
-    title="Event type induction",
-    config_class=EventTypeInductionConfig,
-    head_class=EventTypeInductionForPreTraining,
-    default_recipe="minilm-geneva",
-    dataset=("event_types", "mentions"),
+TRAINING = MethodTraining(
+    prepare=_prepare,
     data_keys=frozenset({"config", *setting_names(EventTypesConfig)}),
     view_keys=frozenset(
         {
@@ -339,6 +334,4 @@ METHOD = Method(
             *("translation_models", "translation_cache", "frames"),
         }
     ),
-    tasks=("type_induction", "type_naming", "frame_linking"),
-    prepare=_prepare,
 )

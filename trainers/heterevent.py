@@ -11,6 +11,7 @@ import torch
 from datasets import DatasetDict
 from transformers import PreTrainedTokenizerBase
 
+from eventformers.built_in.heterevent import METHOD
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.datasets_scripts.document_splits import SeededDraws
@@ -31,7 +32,7 @@ from eventformers.trainers.chain_rows import ChainRow, ChainRows
 from eventformers.trainers.codes import PADDING, Codes, padded
 from eventformers.trainers.document_windows import load_training_documents, with_document_windows
 from eventformers.trainers.event_tokenising import event_keys, tokenise_events
-from eventformers.trainers.method import IndexedRows, Method, TrainingData
+from eventformers.trainers.method import IndexedRows, MethodTraining, TrainingData
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.setting_types import (
     Count,
@@ -358,15 +359,8 @@ def _questions(
     return IndexedRows(held.select(range(count)))
 
 
-METHOD = Method(
-    name="heterevent",
-    title="HeterEvent and MulCL",
-    config_class=HeterEventConfig,
-    head_class=HeterEventForPreTraining,
-    default_recipe="minilm",
-    dataset=("event_chains", "chains"),
+TRAINING = MethodTraining(
+    prepare=_prepare,
     data_keys=frozenset({"validation_rows", *setting_names(EventChainsConfig)}),
     view_keys=frozenset(set(_SETTING_TYPES) - {"validation_rows"}),
-    tasks=("mcnc", "mcns_v", "multistep_base", "multistep_sky", "mcne_v"),
-    prepare=_prepare,
 )

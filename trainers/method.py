@@ -1,8 +1,7 @@
-"""What a method adds to training: its head, its data, its collator."""
+"""What a method adds to training: its data and its collator."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -11,23 +10,8 @@ from datasets import Dataset, IterableDataset
 from torch.utils.data import Dataset as TorchDataset
 from transformers import PreTrainedTokenizerBase
 
-from eventformers.errors import UnknownNameError
-from eventformers.models.configuration_base import EventConfig
-from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.silhouette_stopping import UnseenMentions
-
-METHODS = {
-    "swcc": "eventformers.trainers.swcc",
-    "mico": "eventformers.trainers.mico",
-    "heterevent": "eventformers.trainers.heterevent",
-    "event_type_induction": "eventformers.trainers.event_type_induction",
-    "event_grounding": "eventformers.trainers.event_grounding",
-}
-"""The module of each method, which holds its `METHOD`."""
-
-FURTHER_MODELS = {"event_grounding_cross": "eventformers.trainers.event_grounding_cross"}
-"""The module of each further model of a method, which recipes of that method name by `method`."""
 
 
 class EventCollator(Protocol):
@@ -91,61 +75,21 @@ class Prepare(Protocol):
 
 
 @dataclass(frozen=True)
-class Method:
-    """A method, as the trainer sees it.
+class MethodTraining:
+    """What a method adds to training.
 
     Args:
-        name: the `model_type`.
-        title: how people call it.
-        config_class: its configuration.
-        head_class: its training head.
-        default_recipe: the recipe that is taken where none is named.
-        dataset: the dataset builder that it trains on, in snake_case, and the builder's config where a
-            recipe's `data` section names none.
-        data_keys: settings that `prepare` reads from a recipe's `data` section.
-        view_keys: settings that it reads from the `views` section.
-        tasks: evaluation tasks that a run is scored on.
         prepare: makes the training data from a recipe, the raw or built data, the tokenizer, the head before
             training, a seed, and functions of inference, which event grounding alone calls.
-        choose_tasks: the tasks that a recipe's run is scored on, where they are not all.
-        paper_recipe: the recipe of the paper's main settings.
-        recipes_of: the method among whose recipes its own are; None where they have a folder of their own.
-        companions: configs of the builder that it reads beside the one that it trains on.
+        data_keys: settings that `prepare` reads from a recipe's `data` section.
+        view_keys: settings that it reads from the `views` section.
+        choose_tasks: the tasks that a recipe's run is scored on; None takes all tasks of the method.
     """
 
-    name: str
-    title: str
-    config_class: type[EventConfig]
-    head_class: type[EventPreTrainedModel]
-    default_recipe: str
-    dataset: tuple[str, str]
+    prepare: Prepare
     data_keys: frozenset[str]
     view_keys: frozenset[str]
-    tasks: tuple[str, ...]
-    prepare: Prepare
     choose_tasks: Callable[[Recipe], tuple[str, ...]] | None = None
-    paper_recipe: str = "paper"
-    recipes_of: str | None = None
-    companions: tuple[str, ...] = ()
-
-    @property
-    def recipe_folder(self) -> str:
-        """The folder of its recipes."""
-        return self.recipes_of or self.name
-
-    def tasks_of(self, recipe: Recipe) -> tuple[str, ...]:
-        """The tasks that a run of this recipe is scored on."""
-        return self.tasks if self.choose_tasks is None else self.choose_tasks(recipe)
-
-    def training_dataset(self, recipe: Recipe) -> tuple[str, str, dict[str, Any]]:
-        """The builder, its config and its settings that a recipe trains on."""
-        builder, config = self.dataset
-        settings = {
-            name: value
-            for name, value in recipe.data.items()
-            if name not in ("config", "streaming", "validation_rows")
-        }
-        return builder, recipe.data.get("config", config), settings
 
 
 class IndexedRows(TorchDataset):
@@ -165,15 +109,3 @@ def indexed_stream(rows: IterableDataset, seed: int, buffer_size: int = 10_000) 
     """Shuffle an endless repetition of a stream and number its rows."""
     shuffled = rows.repeat(None).shuffle(seed=seed, buffer_size=buffer_size)
     return shuffled.map(lambda row, index: {"row": index, **row}, with_indices=True)
-
-
-def load_method(name: str) -> Method:
-    """Load a method, or a further model of one, by its `model_type`.
-
-    Raises:
-        UnknownNameError: there is no such method.
-    """
-    modules = METHODS | FURTHER_MODELS
-    if name not in modules:
-        raise UnknownNameError("method", name, METHODS)
-    return importlib.import_module(modules[name]).METHOD

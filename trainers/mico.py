@@ -14,15 +14,15 @@ from datasets import Dataset, DatasetDict
 from torch.utils.data import Dataset as TorchDataset
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
+from eventformers.built_in.mico import METHOD
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphsConfig
 from eventformers.datasets_scripts.known_pairs import grouped
 from eventformers.errors import EventformersError, shown
-from eventformers.models.configuration_mico import MicoConfig
 from eventformers.models.modeling_mico import MicoForPreTraining
 from eventformers.trainers.codes import Codes, codes_of, padded, text_column
-from eventformers.trainers.method import Method, TrainingData
+from eventformers.trainers.method import MethodTraining, TrainingData
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.setting_types import Count, Number, TextLength, check_types
 from eventformers.trainers.tokenising import tokenise
@@ -260,17 +260,9 @@ def _choose_tasks(recipe: Recipe) -> tuple[str, ...]:
     return tuple(task for task in METHOD.tasks if task != other)
 
 
-METHOD = Method(
-    name="mico",
-    title="MICO",
-    config_class=MicoConfig,
-    head_class=MicoForPreTraining,
-    default_recipe="minilm-best",
-    dataset=("commonsense_graphs", "conceptnet_inductive_pairs"),
+TRAINING = MethodTraining(
+    prepare=_prepare,
     data_keys=frozenset({"config", "validation_rows", *setting_names(CommonsenseGraphsConfig)}),
     view_keys=frozenset({"max_seq_length", "num_alternatives", "both_directions"}),
-    tasks=("conceptnet_completion", "atomic_completion", "copa", "siqa", "csqa"),
-    prepare=_prepare,
     choose_tasks=_choose_tasks,
-    paper_recipe="paper-bert-base",
 )

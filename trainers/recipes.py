@@ -12,8 +12,8 @@ from typing import Any
 
 from eventformers.datasets_scripts.raw_files import parse_yaml
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError, shown
+from eventformers.methods import load_method
 
-RECIPES_FOLDER = Path(__file__).parent / "recipes"
 SECTIONS = ("model", "data", "views", "training")
 _OF_A_STAGE = ("name", "stage")
 
@@ -59,7 +59,7 @@ class Recipe:
 
 def list_recipes(method: str) -> list[str]:
     """Names of a method's recipes, sorted."""
-    return sorted(path.stem for path in (RECIPES_FOLDER / method).glob("*.yaml"))
+    return sorted(path.stem for path in load_method(method).recipes_path.glob("*.yaml"))
 
 
 def _read(method: str, name: str) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def _read(method: str, name: str) -> dict[str, Any]:
     is_file = isinstance(name, str) and name.endswith((".yaml", ".yml")) and os.path.isfile(name)
     if not is_file and name not in known_names:
         raise UnknownNameError(f"recipe of {method}", str(name), known_names)
-    path = Path(name) if is_file else RECIPES_FOLDER / method / f"{name}.yaml"
+    path = Path(name) if is_file else load_method(method).recipes_path / f"{name}.yaml"
     content = parse_yaml(path.read_bytes(), path, "a mapping of settings")
     if not isinstance(content, dict):
         raise EventformersError(f"{path}: found {type(content).__name__}; accepted: a mapping of settings")

@@ -14,12 +14,12 @@ from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 from eventformers.errors import EventformersError
 from eventformers.files import staged_folder, write_text
+from eventformers.methods import Method, load_method
 from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.trainers.arguments import TRAINING_TYPES, EventTrainingArguments
 from eventformers.trainers.base import write_arguments
 from eventformers.trainers.checkpoints import RUN_FILE, STAGE_FILE, remove_earlier_run
 from eventformers.trainers.lora import ADAPTER_FOLDER, Adapter
-from eventformers.trainers.method import Method, load_method
 from eventformers.trainers.recipes import SECTIONS, Recipe, apply_settings, check_keys, load_recipe
 from eventformers.trainers.retrieved_candidates import GroundingTools
 from eventformers.trainers.setting_types import check_types
@@ -100,8 +100,8 @@ def accepted_keys(method: Method) -> dict[str, set[str]]:
         "model": {entry.name for entry in fields(method.config_class)}
         - {entry.name for entry in fields(PreTrainedConfig)}
         - {"text_config"},
-        "data": set(method.data_keys),
-        "views": set(method.view_keys),
+        "data": set(method.training.data_keys),
+        "views": set(method.training.view_keys),
         "training": {entry.name for entry in fields(EventTrainingArguments)} - _OURS,
     }
 

@@ -27,6 +27,7 @@ from eventformers.loading.models import (
     start_from_encoder,
 )
 from eventformers.loading.tokenizers import load_tokenizer
+from eventformers.methods import Method
 from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.base import EventTrainer
@@ -35,7 +36,7 @@ from eventformers.trainers.early_stopping import stopping_callbacks
 from eventformers.trainers.encoder_cache import cache_encoder
 from eventformers.trainers.encoder_dropout import set_dropout
 from eventformers.trainers.lora import ADAPTER_FOLDER, Adapter, add_lora, average_with_start
-from eventformers.trainers.method import Calibration, Method, TrainingData
+from eventformers.trainers.method import Calibration, TrainingData
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.retrieved_candidates import GroundingTools
 from eventformers.trainers.silhouette_stopping import (
@@ -152,7 +153,7 @@ def train_stage(
         set_dropout(model.text_encoders(), dropout)
     with faults_told(options.encoder):
         tokenizer = load_tokenizer(options.encoder, load_config(options.encoder))
-    prepared = method.prepare(recipe, options.data, tokenizer, model, options.seed, options.tools)
+    prepared = method.training.prepare(recipe, options.data, tokenizer, model, options.seed, options.tools)
     has_validation = prepared.validation is not None
     arguments = _make_arguments(recipe, stage.folder, options, has_validation)
     _check_text_length(model, prepared)

@@ -13,15 +13,15 @@ from datasets import Dataset, IterableDataset
 from torch.utils.data import Subset
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
+from eventformers.built_in.swcc import METHOD
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.datasets_scripts.cooccurrence import Normalisation, normalise_frequencies
 from eventformers.datasets_scripts.event_chains import EventChainsConfig
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.errors import EventformersError
-from eventformers.models.configuration_swcc import SwccConfig
 from eventformers.models.modeling_swcc import SwccForPreTraining
-from eventformers.trainers.method import IndexedRows, Method, TrainingData, indexed_stream
+from eventformers.trainers.method import IndexedRows, MethodTraining, TrainingData, indexed_stream
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.role_substitution import (
     ROLES,
@@ -242,15 +242,8 @@ def _frequency_range(rows: Dataset | IterableDataset, report: Mapping[str, Any])
     return min(part["min"] for part in extremes), max(part["max"] for part in extremes)
 
 
-METHOD = Method(
-    name="swcc",
-    title="SWCC",
-    config_class=SwccConfig,
-    head_class=SwccForPreTraining,
-    default_recipe="minilm",
-    dataset=("event_chains", "cooccurrence"),
+TRAINING = MethodTraining(
+    prepare=_prepare,
     data_keys=frozenset({"streaming", "validation_rows", *setting_names(EventChainsConfig)}),
     view_keys=frozenset({"max_seq_length", "co_events_without_shared_words", *SUBSTITUTION_KEYS}),
-    tasks=("hard_similarity", "hard_similarity_extended", "transitive_similarity"),
-    prepare=_prepare,
 )

@@ -1,16 +1,68 @@
 """eventformers: event representation learning, native to the Hugging Face Hub.
 
-After this import, every Auto class of transformers loads the models of this package without
-`trust_remote_code`. The names in `__init__.pyi` load at their first use.
+After this import every Auto class of transformers loads the suite's models without `trust_remote_code`. The
+names below, and the classes of the built-in methods, are loaded when they are first used.
 """
 
-import lazy_loader
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from eventformers.registration import register
 
+if TYPE_CHECKING:
+    from eventformers.built_in import *  # noqa: F403
+    from eventformers.evaluate_metrics import load_metric as load_metric
+    from eventformers.evaluation.core import evaluate as evaluate
+    from eventformers.extraction.pipeline import extract as extract
+    from eventformers.inference.chains.next_event import next_event as next_event
+    from eventformers.inference.commonsense.complete import complete as complete
+    from eventformers.inference.encode import encode as encode
+    from eventformers.inference.grounding.ground import ground as ground
+    from eventformers.inference.induction.induce import induce as induce
+    from eventformers.publishing.dataset_building import build_dataset as build_dataset
+    from eventformers.training import train as train
+
 __version__ = "0.1.0"
 
-__getattr__, __dir__, _names = lazy_loader.attach_stub(__name__, __file__)
-__all__ = sorted([*_names, "__version__"])
+_FUNCTIONS = {
+    "build_dataset": "eventformers.publishing.dataset_building",
+    "complete": "eventformers.inference.commonsense.complete",
+    "encode": "eventformers.inference.encode",
+    "evaluate": "eventformers.evaluation.core",
+    "extract": "eventformers.extraction.pipeline",
+    "ground": "eventformers.inference.grounding.ground",
+    "induce": "eventformers.inference.induction.induce",
+    "load_metric": "eventformers.evaluate_metrics",
+    "next_event": "eventformers.inference.chains.next_event",
+    "train": "eventformers.training",
+}
+
+
+def _homes() -> dict[str, str]:
+    """The module of each public name."""
+    from eventformers.methods import built_in_methods
+
+    paths = [path for method in built_in_methods() for path in method.classes.values()]
+    return {name: module for module, _, name in (path.rpartition(".") for path in paths)} | _FUNCTIONS
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return sorted({"__version__", *_homes()})
+    module = _FUNCTIONS.get(name)
+    if module is None and name[0].isupper():
+        module = _homes().get(name)
+    if module is None:
+        raise AttributeError(f"module 'eventformers' has no attribute {name!r}")
+    value = getattr(importlib.import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(_homes()))
+
 
 register()

@@ -37,8 +37,8 @@ from eventformers.commands.options import (
     counts_text,
     errors,
 )
-from eventformers.process_group import leaving_process_group
 from eventformers.terminal import describe_fault, one_line, quiet_libraries
+from eventformers.trainers.process_group import leaving_process_group
 
 if TYPE_CHECKING:
     from eventformers.evaluation.results import TaskResult
@@ -78,7 +78,7 @@ def _root(
 
 @app.command()
 def demo(
-    method: Annotated[str, typer.Argument(help="The method.")] = "swcc",
+    method: Annotated[str | None, typer.Argument(help="The method; without it the first one.")] = None,
     output: Output = Path("eventformers-demo"),
     encoder: Encoder = None,
     device: Device = None,
@@ -142,7 +142,7 @@ def data_build(
 
 @app.command()
 def train(
-    method: Annotated[str, typer.Argument(help="The method, such as swcc.")],
+    method: Annotated[str, typer.Argument(help="The method, by its `model_type`.")],
     output: Output,
     recipe: Annotated[str | None, typer.Option(help="Name of a recipe, or a YAML file.")] = None,
     data: RawData = None,
@@ -379,7 +379,7 @@ def plot(
 
 @app.command()
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="The paper, such as swcc.")],
+    paper: Annotated[str, typer.Argument(help="Name of the paper; an unknown one lists all.")],
     table: Annotated[str, typer.Argument(help="The table, such as table2.")],
     output: Output = Path("reproductions"),
     recipe: Annotated[

@@ -13,6 +13,7 @@ from eventformers.datasets_scripts.events import Event, event_text
 from eventformers.datasets_scripts.relation_templates import relation_templates
 from eventformers.errors import UnknownNameError
 from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.methods import all_methods, load_object
 from eventformers.training import FinishedRun, train
 
 Texts = dict[str, str | Event]
@@ -55,12 +56,12 @@ class Demonstration:
 
 
 def run_demo(
-    method: str, output: str | Path, *, encoder: str | None = None, device: str | None = None
+    method: str | None, output: str | Path, *, encoder: str | None = None, device: str | None = None
 ) -> Demonstration:
     """Train a method on the bundled samples, score it, save it, and load it again.
 
     Args:
-        method: the `model_type`.
+        method: the `model_type`; None takes the first one.
         output: folder of the demos; each method gets a folder of its own in it.
         encoder: Hub id or folder of a pretrained encoder; None takes the packaged all-MiniLM-L6-v2.
         device: `cpu` or `cuda`; None takes an accelerator where there is one.
@@ -72,13 +73,16 @@ def run_demo(
         UnknownNameError: there is no such method.
         EventformersError: an argument is not accepted; says what is.
     """
-    if method not in SHOWINGS:
-        raise UnknownNameError("method", method, SHOWINGS)
+    shown = {name: one.showing for name, one in all_methods().items() if one.showing}
+    chosen = next(iter(shown)) if method is None else method
+    if chosen not in shown:
+        raise UnknownNameError("method", chosen, shown)
+    showing: Showing = load_object(shown[chosen])
     finished = train(
-        method, Path(output) / method, recipe="demo", encoder=encoder, overwrite=True, device=device
+        chosen, Path(output) / chosen, recipe="demo", encoder=encoder, overwrite=True, device=device
     )
     model = load_encoder(finished.folder, device=device)
-    return Demonstration(finished, SHOWINGS[method], find_neighbours(model, SHOWINGS[method]))
+    return Demonstration(finished, showing, find_neighbours(model, showing))
 
 
 def find_neighbours(model: EventEncoder, showing: Showing) -> list[tuple[str, str, float]]:
@@ -166,15 +170,16 @@ def _sample_mentions() -> Texts:
     return {mention: mention for mention in marked}
 
 
-_NEAREST_EVENT = Showing("event", "nearest event", _shown_events, _sample_events, number=1)
+NEAREST_EVENT = Showing("event", "nearest event", _shown_events, _sample_events, number=1)
+"""For a method that reads events."""
 
-SHOWINGS = {
-    "swcc": _NEAREST_EVENT,
-    "heterevent": _NEAREST_EVENT,
-    "mico": Showing("premise", "nearest alternatives", _shown_premises, _sample_alternatives, number=3),
-    "event_type_induction": Showing(
-        "sentence", "nearest mentions", _shown_sentences, _sample_sentences, number=3
-    ),
-    "event_grounding": Showing("mention", "nearest mentions", _shown_mentions, _sample_mentions, number=3),
-}
-"""What the demo of each method shows."""
+NEAREST_ALTERNATIVES = Showing(
+    "premise", "nearest alternatives", _shown_premises, _sample_alternatives, number=3
+)
+"""For a method that reads premises and alternatives."""
+
+NEAREST_SENTENCES = Showing("sentence", "nearest mentions", _shown_sentences, _sample_sentences, number=3)
+"""For a method that reads sentences with triggers."""
+
+NEAREST_MENTIONS = Showing("mention", "nearest mentions", _shown_mentions, _sample_mentions, number=3)
+"""For a method that reads mentions and the events that they may mean."""

@@ -10,59 +10,67 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from eventformers.methods import Method
 
 CONFIGURATION_AUTO = "transformers.models.auto.configuration_auto"
 MODELING_AUTO = "transformers.models.auto.modeling_auto"
 PIPELINES = "transformers.pipelines"
 
-CONFIGURATIONS = {
-    "swcc": "configuration_swcc.SwccConfig",
-    "mico": "configuration_mico.MicoConfig",
-    "heterevent": "configuration_heterevent.HeterEventConfig",
-    "event_type_induction": "configuration_event_type_induction.EventTypeInductionConfig",
-    "event_grounding": "configuration_event_grounding.EventGroundingConfig",
-    "event_grounding_cross": "configuration_event_grounding.EventGroundingCrossConfig",
-}
-"""The configuration class of each `model_type`, as `file.Class` in `eventformers.models`."""
 
+def _for_each_method(action: Callable[[Method], None]) -> None:
+    # Importing the registry takes as long as the rest of `import eventformers`.
+    from eventformers.methods import all_methods, leave_out
 
-def _load(reference: str) -> Any:
-    module_name, class_name = reference.split(".")
-    return getattr(importlib.import_module(f"eventformers.models.{module_name}"), class_name)
-
-
-def configuration_classes() -> Iterator[type]:
-    """Load the configuration class of every method."""
-    return (_load(reference) for reference in CONFIGURATIONS.values())
+    for method in list(all_methods().values()):
+        try:
+            action(method)
+        except Exception as error:
+            leave_out(method, error)
 
 
 def _register_configurations() -> None:
     auto = importlib.import_module(CONFIGURATION_AUTO)
-    for configuration in configuration_classes():
-        auto.AutoConfig.register(configuration.model_type, configuration, exist_ok=True)  # type: ignore[attr-defined]
+
+    def register(method: Method) -> None:
+        if method.config_class.model_type != method.name:
+            raise ValueError(f"its configuration has the model_type {method.config_class.model_type!r}")
+        if method.name in auto.CONFIG_MAPPING_NAMES:
+            raise ValueError(f"transformers has a model_type {method.name!r} already")
+        auto.AutoConfig.register(method.name, method.config_class, exist_ok=True)
+
+    _for_each_method(register)
 
 
 def _register_models() -> None:
+    from eventformers.methods import load_object
+
     auto = importlib.import_module(MODELING_AUTO)
-    for configuration in configuration_classes():
-        for auto_name, reference in configuration.full_auto_map.items():  # type: ignore[attr-defined]
-            if auto_name != "AutoConfig":
-                getattr(auto, auto_name).register(configuration, _load(reference), exist_ok=True)
+
+    def register(method: Method) -> None:
+        models = {name: load_object(path) for name, path in method.classes.items() if name != "AutoConfig"}
+        for name, model in models.items():
+            getattr(auto, name).register(method.config_class, model, exist_ok=True)
+
+    _for_each_method(register)
 
 
 def _register_pipelines() -> None:
     auto = importlib.import_module(MODELING_AUTO)
     registry = importlib.import_module(PIPELINES).PIPELINE_REGISTRY
-    for task, entry in _load("configuration_base.PIPELINES").items():
-        # By their names, as those of transformers are: `register_pipeline` would import them all.
-        registry.supported_tasks[task] = {
-            "impl": f"eventformers.models.{entry['impl']}",
-            "pt": tuple(getattr(auto, name) for name in entry["pt"]),
-            "type": "text",
-        }
+
+    def register(method: Method) -> None:
+        for task, entry in method.pipelines.items():
+            # By their names, as those of transformers are: `register_pipeline` would import them all.
+            classes = tuple(getattr(auto, name) for name in entry["pt"])
+            found = {"impl": entry["impl"], "pt": classes, "type": "text"}
+            registry.supported_tasks.setdefault(task, found)
+
+    _for_each_method(register)
 
 
 _ACTIONS: dict[str, Callable[[], None]] = {

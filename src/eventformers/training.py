@@ -21,17 +21,17 @@ from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.grounding.training_tools import GROUNDING_TOOLS
 from eventformers.loading.encoders import PACKAGED_ENCODER, resolve_encoder
 from eventformers.loading.models import find_device
+from eventformers.methods import load_method
 from eventformers.model_cards import ModelCard, TrainedOn, write_card
 from eventformers.model_cards.markdown import code, duration, number, table
 from eventformers.model_cards.training_record import write_training_record
-from eventformers.process_group import is_main_process
 from eventformers.publishing.sentence_transformers_files import (
     SENTENCE_TRANSFORMERS_FILES,
     write_sentence_transformers_files,
 )
 from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER, can_resume, recorded_seed
 from eventformers.trainers.lora import ADAPTER_FOLDER
-from eventformers.trainers.method import load_method
+from eventformers.trainers.process_group import is_main_process
 from eventformers.trainers.run import TrainingRun, resolve_recipe, save_run, train_head
 from eventformers.trainers.stages import write_log
 

@@ -19,8 +19,8 @@ from server import LoopbackHub
 from swcc_inputs import swcc_inputs
 from transformers import AutoTokenizer
 
+from eventformers.methods import all_methods, load_method
 from eventformers.reference.snippets import lora_snippet
-from eventformers.trainers.method import FURTHER_MODELS, METHODS, load_method
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.stages import stage_recipes
 
@@ -174,7 +174,7 @@ def heads(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> Path:
     """A tiny head of every method as its default recipe has it, inputs, and the lines of docs/lora.md."""
     folder = tmp_path_factory.mktemp("heads")
     snippets = {}
-    for name in (*METHODS, *FURTHER_MODELS):
+    for name in all_methods():
         method = load_method(name)
         recipe = load_recipe(method.recipe_folder, method.default_recipe)
         torch.manual_seed(0)
@@ -209,7 +209,7 @@ def test_adapters_by_peft_alone(hub: LoopbackHub, heads: Path, run_script: RunSc
     """Trained with our package, loaded and merged without it; base and adapters come from the Hub."""
     trained = json.loads(run_script(ADAPT, str(heads)).stdout.splitlines()[-1])
     loaded = json.loads(run_script(LOAD, str(heads)).stdout.splitlines()[-1])
-    for name in (*METHODS, *FURTHER_MODELS):
+    for name in all_methods():
         assert trained[name]["trained"] > 0, name
         assert not trained[name]["unchanged"], name
         assert not trained[name]["moved"], name

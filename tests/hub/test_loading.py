@@ -22,8 +22,8 @@ from server import LoopbackHub
 from tiny import save_tiny_bi_encoder, save_tiny_cross_encoder
 
 from eventformers import build_dataset, encode
+from eventformers.methods import load_method
 from eventformers.publishing.sentence_transformers_files import (
-    loads_as_sentence_transformer,
     write_sentence_transformers_files,
 )
 from eventformers.reference.loads import Published, published
@@ -90,13 +90,13 @@ def save_model(name: str, encoder: Path, folder: Path) -> tuple[Asked, dict[str,
     for way in case.config_class.full_auto_map:
         if way.startswith("AutoModel"):
             expected[way] = outputs(getattr(transformers, way).from_pretrained(folder), asked)
-    for task in case.config_class.pipeline_tasks:
+    for task in case.config_class.pipelines:
         given, settings = PIPELINES[task]
         answer = transformers.pipeline(task, model=str(folder))(given, **settings)
         expected[task] = {"task": task, "answer": answer}
-    expected["pipeline"] = expected[case.config_class.pipeline_tasks[0]]
+    expected["pipeline"] = expected[next(iter(case.config_class.pipelines))]
     write_sentence_transformers_files(head.base_model, tokenizer, folder)
-    if loads_as_sentence_transformer(head.config.to_dict()):
+    if load_method(head.config.model_type).is_sentence_transformer(head.config.to_dict()):
         expected["SentenceTransformer"] = encode(folder, SENTENCES, device="cpu").tolist()
     head.name_or_path = asked["repository"]
     torch.manual_seed(1)

@@ -15,6 +15,7 @@ from eventformers.errors import EventformersError
 from eventformers.evaluate_metrics import METRICS
 from eventformers.evaluation.results import DatasetRecord, TaskResult, write_result
 from eventformers.loading.models import folder_revision
+from eventformers.methods import all_methods, load_method
 from eventformers.model_cards import TrainedOn
 from eventformers.model_cards.training_record import (
     TRAINING_DATA_FILE,
@@ -24,7 +25,6 @@ from eventformers.model_cards.training_record import (
 from eventformers.models.modeling_swcc import SwccModel
 from eventformers.publishing.folders import find_release, read_folder
 from eventformers.publishing.verification import Asked, _told, probe, same
-from eventformers.trainers.method import FURTHER_MODELS, METHODS, load_method
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ def test_weights_that_do_not_load(model: Path) -> None:
     assert _told(asked(model))["error"] is not None
 
 
-@pytest.mark.parametrize("method", [*METHODS, *FURTHER_MODELS])
+@pytest.mark.parametrize("method", all_methods())
 def test_a_model_of_every_method_shows_its_output(method: str, tiny_encoder: Path, tmp_path: Path) -> None:
     load_method(method).head_class.from_encoder(str(tiny_encoder)).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(tmp_path)

@@ -9,12 +9,11 @@ import torch
 from card_examples import examples_run
 from transformers import AutoTokenizer
 
+from eventformers.methods import all_methods, load_method
 from eventformers.model_cards import ModelCard, Snippet
-from eventformers.model_cards.method import METHOD_CARDS
 from eventformers.model_cards.usage import LONGEST_OUTPUT, run_snippet, snippet_code
 from eventformers.models.grounding_tokens import TAGS
 from eventformers.trainers.marker_tokens import add_marker_tokens
-from eventformers.trainers.method import load_method
 
 
 def test_a_name_goes_in_as_a_literal():
@@ -70,7 +69,7 @@ FIELDS = {
 }
 
 
-@pytest.fixture(scope="module", params=METHOD_CARDS)
+@pytest.fixture(scope="module", params=all_methods())
 def examples(
     request: pytest.FixtureRequest, tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Snippet]:

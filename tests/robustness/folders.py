@@ -37,10 +37,10 @@ from eventformers.inference.encoding.event_files import embed_file
 from eventformers.inference.grounding.pair_scoring import PairScores, load_cross_encoder
 from eventformers.loading.models import load_config
 from eventformers.loading.tokenizers import load_tokenizer
+from eventformers.methods import load_method
 from eventformers.models.grounding_tokens import EventText, MentionText
 from eventformers.plots.prototypes import _load_prototypes
 from eventformers.publishing.verification import _SHOW
-from eventformers.trainers.method import load_method
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.stage_training import _build_head, _continue_head
 

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
-from eventformers.process_group import leaving_process_group
+from eventformers.trainers.process_group import leaving_process_group
 
 
 @leaving_process_group()

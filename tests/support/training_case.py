@@ -22,10 +22,10 @@ from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
 
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.grounding.training_tools import GROUNDING_TOOLS
+from eventformers.methods import load_method
 from eventformers.trainers.checkpoints import RUN_FILE
 from eventformers.trainers.gradient_cache import backward_in_chunks
 from eventformers.trainers.lora import ADAPTER_FOLDER, add_lora, modules_beside_encoders
-from eventformers.trainers.method import load_method
 from eventformers.trainers.recipes import list_recipes, load_recipe
 from eventformers.trainers.run import TrainingRun, accepted_keys, resolve_recipe, train_head
 from eventformers.training import FinishedRun, train
@@ -116,7 +116,7 @@ class MethodTrainingCase:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         assert config["auto_map"] == method.config_class.full_auto_map
         names = {path.name for path in folder.iterdir()}
-        assert set(config["custom_pipelines"]) == set(method.config_class.pipeline_tasks)
+        assert set(config["custom_pipelines"]) == set(method.config_class.pipelines)
         pipelines = [entry["impl"] for entry in config["custom_pipelines"].values()]
         code = {f"{reference.split('.')[0]}.py" for reference in [*config["auto_map"].values(), *pipelines]}
         assert code <= names

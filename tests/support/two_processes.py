@@ -12,9 +12,9 @@ from safetensors.torch import load_file, save_file
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
-from eventformers.process_group import leaving_process_group
+from eventformers.methods import Method, load_method
 from eventformers.trainers.gradient_cache import backward_in_chunks
-from eventformers.trainers.method import Method, load_method
+from eventformers.trainers.process_group import leaving_process_group
 from eventformers.trainers.run import resolve_recipe, train_head
 from eventformers.training import train
 

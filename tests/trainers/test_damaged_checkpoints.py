@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from eventformers.errors import EventformersError
+from eventformers.methods import load_method
 from eventformers.trainers.checkpoints import RUN_FILE
-from eventformers.trainers.method import load_method
 from eventformers.trainers.run import resolve_recipe, train_head
 
 SETTINGS = (

@@ -8,7 +8,7 @@ import pytest
 
 from eventformers.errors import EventformersError
 from eventformers.loading.models import find_device
-from eventformers.trainers.method import load_method
+from eventformers.methods import load_method
 from eventformers.trainers.run import resolve_recipe
 from eventformers.trainers.stage_training import StageOptions, check_settings
 from eventformers.trainers.stages import plan_stages

@@ -11,8 +11,8 @@ from transformers import AutoModel, BertConfig, BertModel, ModernBertConfig, Mod
 
 from eventformers.errors import EventformersError
 from eventformers.inference.grounding.training_tools import GROUNDING_TOOLS
+from eventformers.methods import load_method
 from eventformers.trainers.encoder_dropout import set_dropout
-from eventformers.trainers.method import load_method
 from eventformers.trainers.run import TrainingRun, resolve_recipe, train_head
 
 _SIZES = {"vocab_size": 20, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}

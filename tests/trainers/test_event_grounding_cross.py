@@ -23,12 +23,13 @@ from eventformers.inference.grounding import retrieval
 from eventformers.inference.grounding.encoding import encode_events, encode_mentions
 from eventformers.inference.grounding.retrieval import load_retriever
 from eventformers.inference.grounding.training_tools import GROUNDING_TOOLS
+from eventformers.methods import load_method, main_methods
 from eventformers.models.grounding_tokens import TAGS, MentionText
 from eventformers.trainers import retrieved_candidates
 from eventformers.trainers.checkpoints import RUN_FILE
 from eventformers.trainers.event_grounding_cross import METHOD
 from eventformers.trainers.grounding_rows import CandidateRows, EventTexts, LinkingPairs
-from eventformers.trainers.method import METHODS, TrainingData, load_method
+from eventformers.trainers.method import TrainingData
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.retrieved_candidates import retrieve_candidates
 from eventformers.trainers.run import TrainingRun, resolve_recipe, train_head
@@ -84,7 +85,9 @@ def _run(
 def _prepare(encoder: Path, raw: Path, settings: Sequence[str]) -> TrainingData:
     recipe = resolve_recipe(METHOD, None, [*SETTINGS, *settings], 5)
     head = METHOD.head_class.from_encoder(str(encoder), **recipe.model)
-    return METHOD.prepare(recipe, str(raw), AutoTokenizer.from_pretrained(encoder), head, 5, GROUNDING_TOOLS)
+    return METHOD.training.prepare(
+        recipe, str(raw), AutoTokenizer.from_pretrained(encoder), head, 5, GROUNDING_TOOLS
+    )
 
 
 def _pairs(raw: Path, language: str | None = None) -> tuple[LinkingPairs, EventTexts]:
@@ -328,7 +331,7 @@ def test_recipes() -> None:
 
 
 def test_the_commands_method_is_the_one_of_the_bi_encoder() -> None:
-    assert METHOD.name not in METHODS
+    assert METHOD.name not in main_methods()
     with pytest.raises(UnknownNameError, match="Did you mean 'event_grounding'"):
         load_method("event_groundin")
 

@@ -388,7 +388,7 @@ class _Upside:
 def _prepare(encoder: Path, data: Path, settings: Sequence[str] = ()) -> TrainingData:
     recipe = resolve_recipe(METHOD, TestEventTypeInductionTraining.recipe, list(settings), 5)
     head = METHOD.head_class.from_encoder(str(encoder), **recipe.model)
-    return METHOD.prepare(recipe, str(data), AutoTokenizer.from_pretrained(encoder), head, 5)
+    return METHOD.training.prepare(recipe, str(data), AutoTokenizer.from_pretrained(encoder), head, 5)
 
 
 def _measure(monkeypatch: pytest.MonkeyPatch, values: Sequence[float]) -> None:

@@ -13,7 +13,7 @@ from heterevent_inputs import heterevent_inputs
 from training_case import MethodTrainingCase
 
 from eventformers.errors import EventformersError
-from eventformers.trainers.method import load_method
+from eventformers.methods import load_method
 from eventformers.trainers.recipes import list_recipes
 from eventformers.trainers.run import resolve_recipe
 from eventformers.trainers.stages import stage_recipes

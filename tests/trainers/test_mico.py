@@ -14,8 +14,8 @@ from training_case import MethodTrainingCase
 
 from eventformers.datasets_scripts.building import load_built
 from eventformers.errors import EventformersError
+from eventformers.methods import load_method
 from eventformers.trainers import mico
-from eventformers.trainers.method import load_method
 from eventformers.trainers.recipes import list_recipes
 from eventformers.trainers.run import resolve_recipe
 

@@ -9,9 +9,9 @@ import pytest
 
 from eventformers import SwccForPreTraining
 from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.methods import load_method
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.base import EventTrainer
-from eventformers.trainers.method import load_method
 from eventformers.trainers.run import resolve_recipe
 from eventformers.trainers.stage_training import StageOptions, check_publishable, check_settings
 from eventformers.trainers.stages import Stage

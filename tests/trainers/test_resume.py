@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from eventformers.errors import EventformersError
-from eventformers.trainers.method import load_method
+from eventformers.methods import load_method
 from eventformers.trainers.run import TrainingRun, resolve_recipe, save_run, train_head
 
 SETTINGS = [

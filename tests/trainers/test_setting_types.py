@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from eventformers.errors import EventformersError
+from eventformers.methods import load_method, main_methods
 from eventformers.trainers.arguments import TRAINING_TYPES, EventTrainingArguments
-from eventformers.trainers.method import METHODS, load_method
 from eventformers.trainers.run import accepted_keys, resolve_recipe
 from eventformers.trainers.setting_types import LARGEST, Count, Range, check_types
 
@@ -68,7 +68,7 @@ def test_refused(value: object, annotation: Any, accepted: str) -> None:
 
 
 @pytest.mark.parametrize("value", [".nan", ".inf", "-.inf", "100000000000000000000"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", main_methods())
 def test_no_setting_of_a_recipe_takes_a_number_that_none_is(method: str, value: str, tmp_path: Path) -> None:
     loaded = load_method(method)
     # Reading the recipes that others extend takes longer than checking a setting.

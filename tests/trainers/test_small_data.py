@@ -15,9 +15,10 @@ from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import IterableDataset
 
 from eventformers.errors import EventformersError
+from eventformers.methods import load_method
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.base import EventTrainer
-from eventformers.trainers.method import TrainingData, load_method
+from eventformers.trainers.method import TrainingData
 from eventformers.trainers.run import resolve_recipe, train_head
 from eventformers.trainers.small_data import check_steps, fit_batch_size
 

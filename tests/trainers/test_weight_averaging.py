@@ -12,8 +12,8 @@ from transformers import AutoModel
 from eventformers import SwccForPreTraining
 from eventformers.errors import EventformersError
 from eventformers.loading.encoders import resolve_encoder
+from eventformers.methods import load_method
 from eventformers.trainers.lora import add_lora, average_with_start
-from eventformers.trainers.method import load_method
 from eventformers.trainers.run import TrainingRun, resolve_recipe, train_head
 from eventformers.trainers.weight_averaging import StartWeights
 

@@ -12,7 +12,7 @@ from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluation.data import load_data
 from eventformers.evaluation.tasks import get_task
 from eventformers.evaluation.tasks.base import Task
-from eventformers.trainers.method import load_method
+from eventformers.methods import load_method
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.stages import stage_recipes
 

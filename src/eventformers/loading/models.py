@@ -39,11 +39,11 @@ from eventformers.loading.model_files import (
     read_weight_files,
 )
 from eventformers.loading.tokenizers import load_tokenizer
+from eventformers.methods import all_methods
 from eventformers.models.configuration_base import EventConfig
 from eventformers.models.event_tokens import longest_input
-from eventformers.models.modeling_swcc import SwccModel
+from eventformers.models.modeling_base import EventEncoderModel
 from eventformers.models.pooling import POOLINGS
-from eventformers.registration import CONFIGURATIONS
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -110,7 +110,7 @@ def load_model_and_tokenizer(
             plain_settings = _SentenceTransformersSettings()
         else:
             chosen_fields.setdefault("pooling", plain_settings.pooling or "mean")
-            model = start_from_encoder(SwccModel, source, **chosen_fields)
+            model = start_from_encoder(EventEncoderModel, source, **chosen_fields)
     nn.Module.to(model, device=chosen_device, dtype=chosen_dtype)
     model.eval()
     return LoadedEncoder(
@@ -181,7 +181,7 @@ def load_config(source: str, revision: str | None = None) -> PreTrainedConfig:
             raise
         raise EventformersError(
             f"cannot load {source}: a model of the type {shown(model_type)}, which this release does not "
-            f"know; accepted: {', '.join(CONFIGURATIONS)}, or an encoder of transformers; {newer}"
+            f"know; accepted: {', '.join(all_methods())}, or an encoder of transformers; {newer}"
         ) from error
     if isinstance(config, EventConfig):
         known = {entry.name for entry in fields(config)} | WRITTEN_BY_LIBRARIES

@@ -1,4 +1,4 @@
-"""Pictures of HeterEvent and MulCL: scores by hops, accuracy by node degree, and the course of a training."""
+"""Pictures of models that read chains: scores by hops, accuracy by node degree, and the training log."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from eventformers.evaluation.results import TaskResult, load_results
 from eventformers.evaluation.tasks import TASKS
 from eventformers.evaluation.tasks.base import Task
 from eventformers.files import write_text
+from eventformers.methods import what_is_read
 from eventformers.model_cards.markdown import cell, table
 from eventformers.plots.figures import check_suffix, one_picture, write_figure
 from eventformers.trainers.stages import read_log
@@ -90,7 +91,7 @@ def reads_chains(run: str | Path) -> bool:
         content = json.loads((Path(run) / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return isinstance(content, dict) and content.get("model_type") == "heterevent"
+    return isinstance(content, dict) and what_is_read(content.get("model_type")) == "chains"
 
 
 def degrees_of_questions(task: Task, data: str | Path | None, result: TaskResult) -> list[DegreeBin] | None:

@@ -198,7 +198,7 @@ def _load_prototypes(run: str) -> Array:
 def _without_prototypes(run: str) -> str:
     return (
         f"{run}: the model has no prototypes, by which events are drawn; accepted: a model of a method that "
-        "has them, with its training head, as `eventformers train swcc` writes it"
+        "has them, with its training head, as `eventformers train` writes it"
     )
 
 

@@ -15,8 +15,8 @@ from eventformers.datasets_scripts.licenses import is_open
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError, shown
 from eventformers.evaluation.results import read_result
 from eventformers.files import refuse_unfinished
+from eventformers.methods import all_methods
 from eventformers.model_cards.training_record import read_training_record
-from eventformers.registration import CONFIGURATIONS
 from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER
 
 Kind = Literal["model", "dataset", "metric"]
@@ -212,9 +212,9 @@ def _read_config(folder: Path) -> dict[str, Any]:
     except ValueError as error:
         raise DataFormatError(path, None, f"no JSON ({error})", "the configuration of a model") from error
     model_type = config.get("model_type") if isinstance(config, dict) else None
-    if model_type not in CONFIGURATIONS:
+    if model_type not in all_methods():
         raise EventformersError(
-            f"{path}: found model_type {shown(model_type)}; accepted: {', '.join(sorted(CONFIGURATIONS))}. "
+            f"{path}: found model_type {shown(model_type)}; accepted: {', '.join(sorted(all_methods()))}. "
             "If a newer release wrote it, update eventformers"
         )
     return config

@@ -1,6 +1,6 @@
 """Files beside a saved model that let sentence-transformers load it, with the vectors that `encode` gives.
 
-A model of one text encoder loads as a whole, pooling and projection included. Of event grounding each tower
+A model of one text encoder loads as a whole, pooling and projection included. Of a model with two towers each
 is written as an encoder of its own, in a folder a side, since sentence-transformers asks a model for one
 vector of a text; the folder of the model routes queries to the mentions' side and documents to the events'.
 """
@@ -12,16 +12,16 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from safetensors.torch import save_file
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from eventformers.files import write_text
-from eventformers.inference.induction.mention_encoding import WITHOUT_TRIGGERS
 from eventformers.loading.models import longest_input
+from eventformers.methods import load_method
 from eventformers.models.modeling_base import EventEncoderModel, encoder_arguments
-from eventformers.models.modeling_event_grounding import SIDES, EventGroundingModel
 
 _MODULES_FILE = "modules.json"
 _SETTINGS_FILE = "config_sentence_transformers.json"
@@ -34,22 +34,14 @@ _POOLING = "sentence_transformers.sentence_transformer.modules.pooling.Pooling"
 _DENSE = "sentence_transformers.base.modules.dense.Dense"
 _NORMALIZE = "sentence_transformers.base.modules.normalize.Normalize"
 
-SENTENCE_TRANSFORMERS_FILES = (_MODULES_FILE, _SETTINGS_FILE, _TRANSFORMER_FILE, _ROUTER_FILE, *SIDES)
-"""Files and folders that this module writes."""
-
 _ROUTES = {"query": "mention", "document": "event"}
-"""The side of event grounding that each task of sentence-transformers asks for."""
+"""The side of a model with two towers that each task of sentence-transformers asks for."""
 
-
-def loads_as_sentence_transformer(config: Mapping[str, object]) -> bool:
-    """Whether a model of this configuration gives one vector of a text and needs nothing but the text.
-
-    Args:
-        config: the configuration, as a mapping.
-    """
-    if config.get("model_type") == "event_type_induction":
-        return config.get("trigger_input") in WITHOUT_TRIGGERS
-    return config.get("model_type") in ("swcc", "mico", "event_grounding")
+SENTENCE_TRANSFORMERS_FILES = (
+    *(_MODULES_FILE, _SETTINGS_FILE, _TRANSFORMER_FILE, _ROUTER_FILE),
+    *_ROUTES.values(),
+)
+"""Files and folders that this module writes."""
 
 
 def write_sentence_transformers_files(
@@ -65,20 +57,18 @@ def write_sentence_transformers_files(
         folder: where the model is saved.
     """
     limit = longest_input(tokenizer, model.config.encoder_config)
-    if not loads_as_sentence_transformer(model.config.to_dict()):
+    if not load_method(model.config.model_type).is_sentence_transformer(model.config.to_dict()):
         _write_modules(folder, {"": _TRANSFORMER}, similarity="cosine")
         _write_transformer(folder, "embeddings", "sentence_embedding", limit, method="embed_text_alone")
         return
-    if isinstance(model, EventGroundingModel):
+    if hasattr(model, "tower"):
         _write_towers(model, tokenizer, limit, folder)
         return
     _write_modules(folder, {"": _TRANSFORMER}, similarity="cosine")
     _write_transformer(folder, "embeddings", "sentence_embedding", limit)
 
 
-def _write_towers(
-    model: EventGroundingModel, tokenizer: PreTrainedTokenizerBase, limit: int, folder: Path
-) -> None:
+def _write_towers(model: Any, tokenizer: PreTrainedTokenizerBase, limit: int, folder: Path) -> None:
     # `encode` reads a mention to the encoder's limit, and an event is read within its budget wherever it is.
     limits = {"mention": limit, "event": min(limit, model.config.event_tokens)}
     modules = {
@@ -102,7 +92,7 @@ def _write_towers(
 
 
 def _write_tower(
-    model: EventGroundingModel, side: str, tokenizer: PreTrainedTokenizerBase, limit: int, folder: Path
+    model: Any, side: str, tokenizer: PreTrainedTokenizerBase, limit: int, folder: Path
 ) -> dict[str, str]:
     """Write one tower as a pretrained encoder with its pooling; the class of each module by its folder."""
     tower: EventEncoderModel = model.tower(side)

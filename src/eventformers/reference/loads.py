@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from eventformers.publishing.sentence_transformers_files import loads_as_sentence_transformer
-from eventformers.registration import configuration_classes
+from eventformers.methods import all_methods
 
 DATASET, METRIC = "event_similarity", "mcnc"
 """The dataset and the metric that stand for all of their kind."""
@@ -32,25 +29,24 @@ class Published:
 
 def published() -> list[Published]:
     """Everything that is published, with every way to load it."""
-    configurations: Iterator[Any] = configuration_classes()
     models = [
         Published(
             "model",
-            configuration.model_type,
+            name,
             (
                 "AutoTokenizer",
-                *configuration.full_auto_map,
+                *method.classes,
                 "PeftModel",
                 "pipeline",
-                *configuration.pipeline_tasks,
+                *method.config_class.pipelines,
                 *(
                     ["SentenceTransformer"]
-                    if loads_as_sentence_transformer(configuration().to_dict())
+                    if method.is_sentence_transformer(method.config_class().to_dict())
                     else []
                 ),
             ),
         )
-        for configuration in configurations
+        for name, method in all_methods().items()
     ]
     return [
         *models,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from eventformers.methods import load_method
 from eventformers.trainers.lora import modules_beside_encoders
-from eventformers.trainers.method import load_method
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.stages import stage_recipes
 

@@ -15,14 +15,13 @@ from eventformers.errors import UnknownNameError
 from eventformers.evaluate_metrics import METRICS, load_metric
 from eventformers.evaluation.results import TaskResult, load_results
 from eventformers.evaluation.tasks import TASKS, Task
+from eventformers.methods import all_methods, load_method
 from eventformers.model_cards import load_method_card
 from eventformers.model_cards.scores import score_text
 from eventformers.models.configuration_base import EventConfig
 from eventformers.reference.loads import published
 from eventformers.reference.snippets import lora_snippet
-from eventformers.registration import configuration_classes
-from eventformers.reproduction.papers import PAPERS
-from eventformers.trainers.method import FURTHER_MODELS, METHODS, load_method
+from eventformers.reproduction.papers import paper_tables
 from eventformers.trainers.recipes import list_recipes, load_recipe
 
 _ENTRY = re.compile(r" {4}(\w+)(?: \([^)]*\))?: (.*)")
@@ -87,12 +86,10 @@ def table(name: str, results_folder: Path) -> str:
 
 def methods_table() -> str:
     """The methods and their further models: their classes, recipes, data and papers."""
-    classes = {kind.model_type: kind for kind in configuration_classes()}  # type: ignore[attr-defined]
     rows = []
-    for name in (*METHODS, *FURTHER_MODELS):
-        method, card = load_method(name), load_method_card(name)
-        auto_map = classes[name].full_auto_map  # type: ignore[attr-defined]
-        auto = [f"`{auto_name}` → `{place.split('.')[1]}`" for auto_name, place in auto_map.items()]
+    for name, method in all_methods().items():
+        card = load_method_card(name)
+        auto = [f"`{auto}` → `{path.rpartition('.')[2]}`" for auto, path in method.classes.items()]
         recipes = [
             f"`{recipe}`" + (" (default)" if recipe == method.default_recipe else "")
             for recipe in list_recipes(method.recipe_folder)
@@ -223,7 +220,7 @@ def papers_table() -> str:
             str(sum(not row.slug for row in one.rows)),
             _codes(dict.fromkeys(column.task for column in one.columns)),
         )
-        for paper, tables in PAPERS.items()
+        for paper, tables in paper_tables().items()
         for name, one in tables.items()
     ]
     return _table(("command", "what it is", "rows that are run", "published alone", "tasks"), rows)

@@ -22,6 +22,7 @@ from eventformers.evaluation.tasks import TASKS
 from eventformers.loading.encoders import resolve_encoder
 from eventformers.loading.models import faults_told, folder_revision, load_config, model_revision
 from eventformers.locks import one_writer
+from eventformers.methods import Method, load_method
 from eventformers.reproduction.comparison import compare_rows
 from eventformers.reproduction.figures import FIGURES
 from eventformers.reproduction.grounding import GroundingPlanner, fill_grounding
@@ -41,7 +42,6 @@ from eventformers.reproduction.table import (
     identity_digest,
     write_table,
 )
-from eventformers.trainers.method import Method, load_method
 from eventformers.trainers.recipes import Recipe, list_recipes, load_recipe
 from eventformers.trainers.run import accepted_keys, resolve_recipe
 from eventformers.trainers.stages import stage_recipes
@@ -75,7 +75,7 @@ def reproduce_table(
     evaluation data are new, the model is scored again and not trained again.
 
     Args:
-        paper: a key of `PAPERS`.
+        paper: a key of `paper_tables()`.
         table: a table of that paper, such as `table2`.
         output: folder of all reproductions.
         recipe: name or YAML file of the recipe that every row starts from; None takes the one with the
@@ -281,8 +281,8 @@ def _plan(call: Reproduction) -> list[ReproducedRow]:
                 recipe = resolve_recipe(method, start, settings, call.seed)
                 # A method that names no tasks of a recipe can be scored on any that the table has.
                 tasks = [column.task for column in call.table.columns]
-                if method.choose_tasks is not None:
-                    tasks = list(method.choose_tasks(recipe))
+                if method.training.choose_tasks is not None:
+                    tasks = list(method.tasks_of(recipe))
                 row.measurements = _measured_on(call, tasks, reranked=row.paper.rerank)
                 row.training, row.digest = _planned(call, row.paper, call.seed, encoder, data)
         except EventformersError as failure:

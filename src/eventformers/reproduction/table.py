@@ -19,12 +19,12 @@ from eventformers.evaluation.tasks.grounding_protocols import GroundingSettings
 from eventformers.evaluation.tasks.protocols import JsonValue
 from eventformers.files import write_text
 from eventformers.loading.encoders import PACKAGED_ENCODER
+from eventformers.methods import Method
 from eventformers.model_cards.markdown import cell, code
 from eventformers.model_cards.markdown import table as markdown_table
 from eventformers.model_cards.scores import score_text
 from eventformers.provenance import git_commit, library_versions
 from eventformers.reproduction.layout import UNTRAINED, Column, PaperRow, PaperTable
-from eventformers.trainers.method import Method
 
 TABLE_FORMAT = 1
 """The version of the JSON file's shape."""

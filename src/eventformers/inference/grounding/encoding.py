@@ -17,16 +17,14 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 import numpy as np
 import torch
 from torch import nn
-from transformers import PreTrainedTokenizerBase
+from transformers import AutoModelForPreTraining, PreTrainedConfig, PreTrainedTokenizerBase
 
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import DistinctRows, EventEncoder, Positions, Vectors
 from eventformers.inference.encoding.event_inputs import TextInputs, TokenRow, tokenise_texts
 from eventformers.inference.encoding.unit_vectors import unit_vectors
 from eventformers.loading.models import faults_told, first_sentence, load_whole
-from eventformers.models.configuration_event_grounding import EventGroundingCrossConfig
 from eventformers.models.grounding_tokens import EventText, MentionText, TokenisedTexts, share_context
-from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining, ScoreCalibration
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 
 BatchSize: TypeAlias = int | Literal["auto"]
@@ -103,7 +101,12 @@ def encode_events(
 
 def grounds_events(encoder: EventEncoder) -> bool:
     """Whether the encoder has towers for mentions and events."""
-    return bool(encoder.model.config.model_type == "event_grounding")
+    return hasattr(encoder.model, "tower")
+
+
+def scores_pairs(config: PreTrainedConfig) -> bool:
+    """Whether a configuration is that of a cross-encoder, which reads a mention and an event together."""
+    return "AutoModelForSequenceClassification" in getattr(config, "full_auto_map", {})
 
 
 def score_calibration(encoder: EventEncoder) -> tuple[float, float]:
@@ -123,13 +126,13 @@ def score_calibration(encoder: EventEncoder) -> tuple[float, float]:
         return float(config.score_scale), 0.0
     try:
         with faults_told(config.name_or_path):
-            head = load_whole(EventGroundingForPreTraining, config.name_or_path)
+            head = load_whole(AutoModelForPreTraining, config.name_or_path)
     except EventformersError as error:
         raise EventformersError(
             f"{encoder.name}: cannot read the learned scale and bias of scores: {first_sentence(error)}; "
             "accepted: a model with its training head, or reranker=FOLDER"
         ) from error
-    calibration = cast(ScoreCalibration, head.score_calibration)()
+    calibration = cast(Any, head.score_calibration)()
     scale, bias = (torch.as_tensor(calibration[name]).item() for name in ("scale", "bias"))
     return float(scale), float(bias)
 
@@ -176,7 +179,7 @@ def _encode(
     batch_size: BatchSize,
     show_progress: bool,
 ) -> EncodedTexts:
-    if isinstance(encoder.model.config, EventGroundingCrossConfig):
+    if scores_pairs(encoder.model.config):
         raise EventformersError(
             f"{encoder.name}: a cross-encoder, which scores pairs and gives no vectors; accepted: a "
             "bi-encoder of event grounding or a plain encoder as the model, and this one as the reranker"

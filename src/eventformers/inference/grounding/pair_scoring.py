@@ -10,10 +10,12 @@ from typing import Literal, Protocol, cast
 import numpy as np
 import torch
 from torch import nn
+from transformers import AutoModelForSequenceClassification
 
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import DistinctRows, EventEncoder, Positions, Vectors
 from eventformers.inference.encoding.event_inputs import TextInputs, TokenRow
+from eventformers.inference.grounding.encoding import scores_pairs
 from eventformers.loading.encoders import resolve_encoder
 from eventformers.loading.models import (
     faults_told,
@@ -25,9 +27,7 @@ from eventformers.loading.models import (
     model_revision,
 )
 from eventformers.loading.tokenizers import load_tokenizer
-from eventformers.models.configuration_event_grounding import EventGroundingCrossConfig
 from eventformers.models.grounding_tokens import EventText, MentionText, TokenisedTexts, pair_row
-from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 
 
@@ -84,13 +84,13 @@ def load_cross_encoder(
     folder = Path(source) if Path(source).is_dir() else None
     with faults_told(source):
         config = load_config(source)
-        if not isinstance(config, EventGroundingCrossConfig):
+        if not scores_pairs(config):
             raise EventformersError(
                 f"{name_or_path}: a model of the type {config.model_type}, which does not score pairs; "
-                f"accepted: one of the type {EventGroundingCrossConfig.model_type}"
+                "accepted: a cross-encoder of event grounding"
             )
         tokenizer = load_tokenizer(source, config)
-        model = load_whole(EventGroundingForSequenceClassification, source)
+        model = load_whole(AutoModelForSequenceClassification, source)
     nn.Module.to(model, device=chosen_device, dtype=chosen_dtype)
     tokeniser = GroundingTokeniser(
         tokenizer, config.mention_tokens, config.event_tokens, read_heading=config.read_heading

@@ -66,8 +66,8 @@ def distances(vectors: MentionVectors, kind: DistanceKind, *, symmetrise: bool =
         return found
     if vectors.query is None or vectors.key is None:
         raise EventformersError(
-            f"distance {kind}: the model has no queries and keys; accepted: encoder, or a model of method "
-            "event_type_induction"
+            f"distance {kind}: the model has no queries and keys; accepted: encoder, or a model of "
+            "event type induction"
         )
     if kind == "dot":
         found = vectors.query.astype(np.float32) @ vectors.key.astype(np.float32).T

@@ -15,6 +15,7 @@ from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.inference.encode import DistinctRows, EventEncoder, Positions, Vectors
 from eventformers.inference.encoding.event_inputs import EventInputs, TokenRow, tokenise_texts
 from eventformers.inference.induction.mention_distances import Labels, MentionVectors
+from eventformers.methods import what_is_read
 from eventformers.models.mention_tokens import NO_TRIGGER, Mention, mark_trigger
 from eventformers.models.pooling import mean_pool
 from eventformers.trainers.mention_tokenising import check_markers
@@ -123,7 +124,7 @@ def encode_mentions(
         EventformersError: a sentence without any word, a model that cannot read triggers this way, or memory
             ran out.
     """
-    induces = encoder.model.config.model_type == "event_type_induction"
+    induces = what_is_read(encoder.model.config.model_type) == "mentions"
     chosen = _trigger_input(encoder, trigger_input, induces)
     if chosen == "none" and not induces:
         texts = [str(mention["text"]) for mention in mentions]

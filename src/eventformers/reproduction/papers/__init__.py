@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from eventformers.errors import UnknownNameError
-from eventformers.reproduction.layout import PaperTable
-from eventformers.reproduction.papers.grounding import GROUNDING_TABLES
-from eventformers.reproduction.papers.mico import MICO_TABLES
-from eventformers.reproduction.papers.mulcl import MULCL_TABLES
-from eventformers.reproduction.papers.swcc import SWCC_TABLES
-from eventformers.reproduction.papers.type_induction import TYPE_INDUCTION_TABLES
+from collections.abc import Mapping
 
-PAPERS: dict[str, dict[str, PaperTable]] = {
-    "swcc": SWCC_TABLES,
-    "mico": MICO_TABLES,
-    "mulcl": MULCL_TABLES,
-    "type-induction": TYPE_INDUCTION_TABLES,
-    "grounding": GROUNDING_TABLES,
-}
-"""The tables by paper and name."""
+from eventformers.errors import UnknownNameError
+from eventformers.methods import load_object, main_methods
+from eventformers.reproduction.layout import PaperTable
+
+
+def paper_tables() -> dict[str, Mapping[str, PaperTable]]:
+    """The tables by paper and name."""
+    methods = main_methods().values()
+    return {one.paper: load_object(one.tables) for one in methods if one.paper and one.tables}
 
 
 def get_table(paper: str, table: str) -> PaperTable:
@@ -26,8 +21,9 @@ def get_table(paper: str, table: str) -> PaperTable:
     Raises:
         UnknownNameError: there is no such paper, or it has no such table to fill.
     """
-    if paper not in PAPERS:
-        raise UnknownNameError("paper", paper, PAPERS)
-    if table not in PAPERS[paper]:
-        raise UnknownNameError(f"table of {paper}", table, PAPERS[paper])
-    return PAPERS[paper][table]
+    papers = paper_tables()
+    if paper not in papers:
+        raise UnknownNameError("paper", paper, papers)
+    if table not in papers[paper]:
+        raise UnknownNameError(f"table of {paper}", table, papers[paper])
+    return papers[paper][table]

@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 from eventformers import cli
 from eventformers.cli import main
 from eventformers.errors import EventformersError
-from eventformers.process_group import leaving_process_group
+from eventformers.trainers.process_group import leaving_process_group
 
 
 def _join(folder: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_command_that_fails_leaves_no_thread(
 
 def test_without_a_group_nothing_happens_and_nothing_is_loaded() -> None:
     code = (
-        "import sys; from eventformers.process_group import leaving_process_group; "
+        "import sys; from eventformers.trainers.process_group import leaving_process_group; "
         "leaving_process_group()(int)(); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,43 @@
+"""Configuration of SimCSE (Gao et al., 2021)."""
+
+from typing import ClassVar, Literal
+
+from huggingface_hub.dataclasses import strict
+
+from eventformers.models.configuration_base import EventConfig
+
+
+@strict
+class SimCseConfig(EventConfig):
+    """Configuration of SimCSE: an event and itself under another dropout mask are a positive pair.
+
+    Defaults are the paper's.
+
+    Args:
+        pooling: the paper takes [CLS].
+        contrastive_temperature: temperature of the contrast (Eq. 4).
+    """
+
+    model_type = "simcse"
+    full_auto_map: ClassVar[dict[str, str]] = {
+        "AutoConfig": "configuration_simcse.SimCseConfig",
+        "AutoModel": "modeling_simcse.SimCseModel",
+        "AutoModelForPreTraining": "modeling_simcse.SimCseForPreTraining",
+    }
+
+    pooling: Literal["cls", "mean"] = "cls"
+    contrastive_temperature: float | int = 0.05
+
+    def validate_temperature(self):
+        """Refuse a temperature that is not positive.
+
+        Raises:
+            ValueError: it is 0 or below.
+        """
+        if not self.contrastive_temperature > 0:
+            raise ValueError(
+                f"contrastive_temperature is {self.contrastive_temperature}; accepted: a number above 0"
+            )
+
+
+SimCseConfig.register_for_auto_class()

@@ -1,0 +1,76 @@
+"""Training of SimCSE: from the events of documents to pairs of dropout views."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from datasets import Dataset
+from transformers import PreTrainedTokenizerBase
+
+from eventformers.datasets_scripts.base import setting_names
+from eventformers.datasets_scripts.building import built_report, load_built
+from eventformers.datasets_scripts.event_chains import EventChainsConfig
+from eventformers.datasets_scripts.events import EventOrder, event_text
+from eventformers.methods import load_method
+from eventformers.trainers.method import IndexedRows, MethodTraining, TrainingData
+from eventformers.trainers.recipes import Recipe
+from eventformers.trainers.setting_types import TextLength, check_types
+from eventformers.trainers.tokenising import tokenise
+from simcse_events.modeling_simcse import SimCseForPreTraining
+
+_SETTING_TYPES = {"max_seq_length": TextLength}
+
+
+@dataclass
+class SimCseCollator:
+    """Turns events into the inputs of `SimCseForPreTraining`: each event twice.
+
+    Args:
+        tokenizer: the encoder's tokenizer.
+        event_order: order of the roles in an event's text.
+        max_seq_length: tokens of an event beyond this are truncated, and counted in `truncated`.
+        epoch: the current epoch; nothing is drawn here.
+        truncated: number of texts truncated so far.
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    event_order: EventOrder
+    max_seq_length: int = 32
+    epoch: int = 0
+    truncated: int = field(default=0, init=False)
+
+    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+        """Collate rows with the column `event`."""
+        texts = [event_text(row["event"], self.event_order) for row in rows]
+        encoded, truncated = tokenise(self.tokenizer, texts, self.max_seq_length)
+        self.truncated += truncated
+        names = ("input_ids", "attention_mask")
+        return {prefix + name: encoded[name] for prefix in ("", "positive_") for name in names}
+
+
+def _prepare(
+    recipe: Recipe,
+    data: str | None,
+    tokenizer: PreTrainedTokenizerBase,
+    head: SimCseForPreTraining,
+    seed: int,
+) -> TrainingData:
+    """Load the distinct events of documents. Nothing is drawn, so `seed` has no effect."""
+    check_types(recipe.views, _SETTING_TYPES)
+    builder, config, settings = load_method(recipe.method).training_dataset(recipe)
+    documents = load_built(data, config, builder=builder, **settings)["train"]
+    events = {event_text(event): event for document in documents["events"] for event in document}
+    rows = Dataset.from_list([{"event": event} for event in events.values()])
+    report = {**built_report(data, config, builder=builder, **settings), "rows": len(rows)}
+    collator = SimCseCollator(tokenizer, head.config.event_order, **recipe.views)
+    return TrainingData(IndexedRows(rows), None, collator, report)
+
+
+TRAINING = MethodTraining(
+    prepare=_prepare,
+    data_keys=frozenset(setting_names(EventChainsConfig)),
+    view_keys=frozenset(_SETTING_TYPES),
+)

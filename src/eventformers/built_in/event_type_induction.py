@@ -1,0 +1,34 @@
+"""Semi-supervised event type induction by batch attention (Edwards and Ji, 2023)."""
+
+from collections.abc import Mapping
+
+from eventformers.methods import Method
+
+
+def reads_sentences_alone(config: Mapping[str, object]) -> bool:
+    """Whether a model of this configuration needs no trigger beside the sentence."""
+    return config.get("trigger_input") in ("none", "found")
+
+
+METHOD = Method(
+    name="event_type_induction",
+    title="Event type induction",
+    classes={
+        "AutoConfig": "eventformers.models.configuration_event_type_induction.EventTypeInductionConfig",
+        "AutoModel": "eventformers.models.modeling_event_type_induction.EventTypeInductionModel",
+        "AutoModelForPreTraining": (
+            "eventformers.models.modeling_event_type_induction.EventTypeInductionForPreTraining"
+        ),
+    },
+    trainer="eventformers.trainers.event_type_induction.TRAINING",
+    recipes="eventformers.trainers/recipes/event_type_induction",
+    dataset=("event_types", "mentions"),
+    tasks=("type_induction", "type_naming", "frame_linking"),
+    card="eventformers.model_cards.event_type_induction.METHOD_CARD",
+    reads="mentions",
+    showing="eventformers.demo.NEAREST_SENTENCES",
+    paper="type-induction",
+    tables="eventformers.reproduction.papers.type_induction.TYPE_INDUCTION_TABLES",
+    default_recipe="minilm-geneva",
+    loads_as_sentence_transformer="eventformers.built_in.event_type_induction.reads_sentences_alone",
+)

@@ -1,0 +1,267 @@
+"""The registry of methods: what a method brings, which ones are built in, and those of other packages.
+
+A method is data for the rest of the suite. A package adds one by an entry point of the group
+`eventformers.methods` whose value is `package.module:METHOD`. Nothing here imports torch: the parts of a
+method are dotted paths, which are imported when they are used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
+
+from huggingface_hub.dataclasses import type_validator
+
+from eventformers.errors import EventformersError, UnknownNameError
+
+if TYPE_CHECKING:
+    from eventformers.models.configuration_base import EventConfig
+    from eventformers.models.modeling_base import EventPreTrainedModel
+    from eventformers.trainers.method import MethodTraining
+    from eventformers.trainers.recipes import Recipe
+
+BUILT_IN = (
+    "eventformers.built_in.swcc.METHOD",
+    "eventformers.built_in.mico.METHOD",
+    "eventformers.built_in.heterevent.METHOD",
+    "eventformers.built_in.event_type_induction.METHOD",
+    "eventformers.built_in.event_grounding.METHOD",
+    "eventformers.built_in.event_grounding.CROSS_ENCODER",
+)
+"""The methods of this package, and the further models of each behind it."""
+
+ENTRY_POINTS = "eventformers.methods"
+"""The group of entry points by which other packages add methods."""
+
+Reads = Literal["events", "texts", "chains", "mentions", "mentions_and_events"]
+"""What a model reads: events, texts, chains of events, mentions in sentences, or mentions and the events that
+they may mean."""
+
+logger = logging.getLogger(__name__)
+
+
+def load_object(path: str) -> Any:
+    """Import the object that a dotted path `package.module.name` names.
+
+    Raises:
+        ImportError: there is no such module.
+        AttributeError: the module has no such name.
+    """
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method, or a further model of one such as a cross-encoder beside a bi-encoder.
+
+    Args:
+        name: the `model_type`; also the METHOD of the command line.
+        title: the name for people.
+        classes: dotted path of the class for each Auto class; `AutoConfig`, `AutoModel` and the Auto class of
+            the training head are required.
+        trainer: dotted path of its `eventformers.trainers.method.MethodTraining`.
+        recipes: folder of its recipes, as `package/folder`; has `demo.yaml` and `default_recipe`.
+        dataset: the dataset builder that it trains on, in snake_case, and the builder's config for a recipe
+            whose `data` section names none.
+        tasks: evaluation tasks that a run is scored on.
+        card: dotted path of its `eventformers.model_cards.MethodCard`.
+        reads: what its models read.
+        showing: dotted path of the `eventformers.demo.Showing` of its demo; None for a model without a demo.
+        paper: name of its paper for `eventformers reproduce`; None without tables.
+        tables: dotted path of the paper's tables, a mapping from name to `PaperTable`; None without tables.
+        head: Auto class of the training head.
+        default_recipe: recipe of a run that names none.
+        paper_recipe: recipe of the paper's main settings.
+        recipes_of: the method among whose recipes its own are; None for a method with recipes of its own.
+        companions: configs of the builder that it reads beside the one that it trains on.
+        loads_as_sentence_transformer: whether a model gives one vector of a text alone; or the dotted path of
+            a function that decides it from a configuration as a mapping.
+
+    Raises:
+        EventformersError: a field has the wrong type, or a class is missing.
+    """
+
+    name: str
+    title: str
+    classes: dict[str, str]
+    trainer: str
+    recipes: str
+    dataset: tuple[str, str]
+    tasks: tuple[str, ...]
+    card: str
+    reads: Reads
+    showing: str | None = None
+    paper: str | None = None
+    tables: str | None = None
+    head: str = "AutoModelForPreTraining"
+    default_recipe: str = "paper"
+    paper_recipe: str = "paper"
+    recipes_of: str | None = None
+    companions: tuple[str, ...] = field(default=())
+    loads_as_sentence_transformer: bool | str = False
+
+    def __post_init__(self) -> None:
+        for name, expected in _field_types().items():
+            try:
+                type_validator(name, getattr(self, name), expected)
+            except TypeError as error:
+                raise EventformersError(f"method {self.name!r}: {error}") from error
+        missing = {"AutoConfig", "AutoModel", self.head} - self.classes.keys()
+        if missing:
+            raise EventformersError(f"method {self.name!r}: classes lacks {', '.join(sorted(missing))}")
+
+    @property
+    def config_class(self) -> type[EventConfig]:
+        """Its configuration."""
+        return load_object(self.classes["AutoConfig"])
+
+    @property
+    def head_class(self) -> type[EventPreTrainedModel]:
+        """Its training head."""
+        return load_object(self.classes[self.head])
+
+    @property
+    def training(self) -> MethodTraining:
+        """What it adds to training."""
+        return load_object(self.trainer)
+
+    @property
+    def pipelines(self) -> dict[str, dict[str, Any]]:
+        """The pipelines of its models by their task: dotted path of the class, and the Auto classes."""
+        package = self.config_class.__module__.rpartition(".")[0]
+        found = {}
+        for task, entry in self.config_class.pipelines.items():
+            file = entry["impl"].partition(".")[0]
+            home = package if find_spec(f"{package}.{file}") else "eventformers.models"
+            found[task] = {**entry, "impl": f"{home}.{entry['impl']}"}
+        return found
+
+    @property
+    def recipe_folder(self) -> str:
+        """The method that its recipes belong to."""
+        return self.recipes_of or self.name
+
+    @property
+    def recipes_path(self) -> Path:
+        """The folder of its recipes.
+
+        Raises:
+            EventformersError: the package is not installed as a folder.
+        """
+        package, _, folder = self.recipes.partition("/")
+        found = find_spec(package)
+        places = list(found.submodule_search_locations or []) if found else []
+        if not places:
+            raise EventformersError(f"method {self.name!r}: recipes: no package {package}")
+        return Path(places[0], folder)
+
+    def tasks_of(self, recipe: Recipe) -> tuple[str, ...]:
+        """The tasks that a run of this recipe is scored on."""
+        choose = self.training.choose_tasks
+        return self.tasks if choose is None else choose(recipe)
+
+    def training_dataset(self, recipe: Recipe) -> tuple[str, str, dict[str, Any]]:
+        """The builder, its config and its settings that a recipe trains on."""
+        builder, config = self.dataset
+        settings = {
+            name: value
+            for name, value in recipe.data.items()
+            if name not in ("config", "streaming", "validation_rows")
+        }
+        return builder, recipe.data.get("config", config), settings
+
+    def is_sentence_transformer(self, config: Mapping[str, object]) -> bool:
+        """Whether a model of this configuration gives one vector of a text and needs nothing but the text."""
+        decides = self.loads_as_sentence_transformer
+        return decides if isinstance(decides, bool) else bool(load_object(decides)(config))
+
+
+@cache
+def _field_types() -> dict[str, Any]:
+    return get_type_hints(Method)
+
+
+@cache
+def _registered() -> dict[str, Method]:
+    methods: dict[str, Method] = {}
+    for path in BUILT_IN:
+        method: Method = load_object(path)
+        methods[method.name] = method
+    # Sorted, so that of two packages with a method of one name the same one always wins.
+    for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: (_package(entry), entry.name)):
+        try:
+            found = entry.load()
+            if not isinstance(found, Method):
+                raise EventformersError(f"{entry.value} is {type(found).__name__}, not a Method")
+            if found.name in methods:
+                raise EventformersError(f"there is a method {found.name!r} already")
+        except Exception as error:
+            _warn(f"entry point {entry.name} of {_package(entry)}", error)
+        else:
+            methods[found.name] = found
+    return methods
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist else entry.module
+
+
+def _warn(source: str, error: BaseException) -> None:
+    reason = " ".join(str(error).split()) or type(error).__name__
+    logger.warning("%s: the method is left out: %s", source, reason)
+
+
+def all_methods() -> Mapping[str, Method]:
+    """Every method and further model by its `model_type`, the built-in ones first.
+
+    A method of another package that cannot be imported, or whose name is taken, is left out with a warning.
+    """
+    return MappingProxyType(_registered())
+
+
+def main_methods() -> Mapping[str, Method]:
+    """The methods without their further models."""
+    return {name: method for name, method in all_methods().items() if method.recipes_of is None}
+
+
+def load_method(name: str) -> Method:
+    """A method, or a further model of one, by its `model_type`.
+
+    Raises:
+        UnknownNameError: there is no such method.
+    """
+    if name not in all_methods():
+        raise UnknownNameError("method", name, main_methods())
+    return all_methods()[name]
+
+
+def what_is_read(model_type: object) -> Reads | None:
+    """What models of a `model_type` read; None for a type that no method has."""
+    method = all_methods().get(model_type) if isinstance(model_type, str) else None
+    return method.reads if method else None
+
+
+def leave_out(method: Method, error: BaseException) -> None:
+    """Drop a method of another package whose classes cannot be used, with a warning.
+
+    Raises:
+        BaseException: `error`, for a built-in method.
+    """
+    if method in built_in_methods():
+        raise error
+    _warn(f"method {method.name!r}", error)
+    _registered().pop(method.name, None)
+
+
+def built_in_methods() -> Iterator[Method]:
+    """The methods and further models of this package."""
+    return (load_object(path) for path in BUILT_IN)

@@ -1,0 +1,214 @@
+"""The registry: what a method names is there, other packages add theirs, and no other file names a method."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import logging
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import eventformers
+from eventformers import methods
+from eventformers.demo import Showing
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.methods import all_methods, load_method, load_object, main_methods, what_is_read
+from eventformers.model_cards import MethodCard
+from eventformers.trainers.method import MethodTraining
+from eventformers.trainers.recipes import list_recipes
+
+REPOSITORY = Path(__file__).parents[1]
+ROOMS = ("src/eventformers", "models", "trainers", "model_cards", "datasets_scripts", "evaluate_metrics")
+OWN = re.compile(
+    r"(^|/)(\w+_)?(swcc|mico|heterevent|event_type_induction|event_grounding)(_\w+)?\.py$"
+    r"|^src/eventformers/methods\.py$|^src/eventformers/built_in/|^src/eventformers/reproduction/papers/"
+)
+"""The files of the methods, and the one that lists them."""
+
+NAMED = re.compile(
+    r"\b(swcc|mico|heterevent|event_type_induction|event_grounding(_cross)?)\b"
+    r"|\b(configuration|modeling)_(swcc|mico|heterevent|event_type_induction|event_grounding)"
+    r"|\b(Swcc|Mico|HeterEvent|EventTypeInduction|EventGrounding)(Config|Model|For\w+)\b"
+)
+EXCEPTIONS = {
+    "src/eventformers/evaluation/tasks/induction_protocols.py": "the name of a type stands in its trainer",
+    "src/eventformers/reproduction/grounding.py": "rows of one paper",
+    "trainers/retrieved_candidates.py": "part of the trainer of the cross-encoder",
+}
+every_method = pytest.mark.parametrize("name", all_methods())
+
+
+@every_method
+def test_everything_that_a_method_names_is_there(name: str) -> None:
+    method = load_method(name)
+    assert isinstance(method.training, MethodTraining)
+    assert issubclass(method.head_class, load_object(method.classes[method.head]))
+    card = load_object(method.card)
+    assert isinstance(card, MethodCard)
+    assert (card.method, card.title) == (name, method.title)
+    recipes = list_recipes(name)
+    assert {method.default_recipe, method.paper_recipe, "demo"} <= set(recipes)
+    if method.showing is not None:
+        assert isinstance(load_object(method.showing), Showing)
+    assert (method.paper is None) == (method.tables is None)
+    assert what_is_read(name) == method.reads
+
+
+@every_method
+def test_the_classes_are_those_of_the_configuration(name: str) -> None:
+    method = load_method(name)
+    paths = {auto: f"eventformers.models.{path}" for auto, path in method.config_class.full_auto_map.items()}
+    assert method.classes == paths
+
+
+def test_type_checkers_know_the_classes() -> None:
+    text = (REPOSITORY / "src/eventformers/built_in/__init__.py").read_text(encoding="utf-8")
+    listed = {
+        f"{node.module}.{alias.asname}"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.asname
+    }
+    assert listed == {path for method in all_methods().values() for path in method.classes.values()}
+    assert {path.rpartition(".")[2] for path in listed} <= set(eventformers.__all__)
+
+
+def test_a_wrong_field_is_told() -> None:
+    with pytest.raises(EventformersError, match=r"'swcc'.*'reads' expected one of"):
+        dataclasses.replace(load_method("swcc"), reads="words")  # type: ignore[arg-type]
+    with pytest.raises(EventformersError, match="classes lacks AutoConfig"):
+        dataclasses.replace(load_method("swcc"), classes={"AutoModel": "a.B"}, head="AutoModel")
+
+
+def test_unknown_methods_are_told() -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'swcc'"):
+        load_method("swc")
+    assert what_is_read("bert") is None
+    assert what_is_read(None) is None
+
+
+# Other packages.
+
+
+def install(folder: Path, package: str, **entries: str) -> None:
+    """Write what pip leaves of a package with entry points."""
+    info = folder / f"{package}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    lines = [f"{name} = {value}" for name, value in entries.items()]
+    (info / "entry_points.txt").write_text("\n".join([f"[{methods.ENTRY_POINTS}]", *lines, ""]))
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of packages, before and after which the registry reads its entry points again."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    methods._registered.cache_clear()
+    yield tmp_path
+    methods._registered.cache_clear()
+
+
+def test_another_package_adds_a_method(site: Path) -> None:
+    (site / "other_method.py").write_text(
+        "import dataclasses\nfrom eventformers.methods import load_object\n"
+        "METHOD = dataclasses.replace(load_object('eventformers.built_in.swcc.METHOD'), name='other')\n"
+    )
+    install(site, "other", anything="other_method:METHOD")
+    assert list(all_methods())[-1] == "other"
+    assert "other" in main_methods()
+    assert load_method("other").title == "SWCC"
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("not_there:METHOD", "No module named 'not_there'"),
+        ("eventformers.methods:NOTHING", "NOTHING"),
+        ("eventformers.methods:BUILT_IN", "is tuple, not a Method"),
+        ("eventformers.built_in.swcc:METHOD", "there is a method 'swcc' already"),
+    ],
+)
+def test_a_broken_method_is_left_out(
+    site: Path, value: str, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    install(site, "broken", one=value)
+    with caplog.at_level(logging.WARNING, "eventformers"):
+        assert [method.name for method in methods.built_in_methods()] == list(all_methods())
+    [record] = caplog.records
+    assert told in record.getMessage()
+    assert "entry point one of broken: the method is left out" in record.getMessage()
+    assert "\n" not in record.getMessage()
+
+
+def test_a_method_whose_classes_are_broken_is_left_out(tmp_path: Path) -> None:
+    """Found when transformers is imported; everything else works."""
+    (tmp_path / "broken_classes.py").write_text(
+        "import dataclasses\nfrom eventformers.built_in.swcc import METHOD as SWCC\n"
+        "CLASSES = {auto: 'nowhere.Class' for auto in SWCC.classes}\n"
+        "ABSENT = dataclasses.replace(SWCC, name='absent', classes=CLASSES)\n"
+        "TAKEN = dataclasses.replace(SWCC, name='other_name')\n"
+    )
+    install(tmp_path, "broken", one="broken_classes:ABSENT", two="broken_classes:TAKEN")
+    code = (
+        "import eventformers, transformers\nfrom eventformers.methods import all_methods\n"
+        "transformers.AutoModel\nprint(list(all_methods()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=250,
+    )
+    assert done.stdout.strip() == str([method.name for method in methods.built_in_methods()])
+    told = [line for line in done.stderr.splitlines() if "the method is left out" in line]
+    assert len(told) == 2
+    assert "'absent'" in told[0]
+    assert "has the model_type 'swcc'" in told[1]
+
+
+# One registry.
+
+
+def docstrings(tree: ast.AST) -> set[int]:
+    """The expressions that are docstrings, of attributes too."""
+    return {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+
+
+def named_methods(path: Path) -> list[str]:
+    """Where code, docstrings and comments aside, names a method."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    prose = docstrings(tree)
+    found = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(text)) if id(node) not in prose:
+                names = [text]
+            case ast.ImportFrom(module=module):
+                names = [module or "", *(alias.name for alias in node.names)]
+            case ast.Import():
+                names = [alias.name for alias in node.names]
+            case ast.Name(id=name) | ast.Attribute(attr=name):
+                names = [name]
+            case _:
+                continue
+        found += [f"{path}:{node.lineno}: {name}" for name in names if NAMED.search(name)]
+    return found
+
+
+def test_no_other_file_names_a_method() -> None:
+    files = [path for room in ROOMS for path in sorted((REPOSITORY / room).rglob("*.py"))]
+    by_file = {path.relative_to(REPOSITORY).as_posix(): path for path in files}
+    assert len(by_file) > 200
+    found = {name: named_methods(path) for name, path in by_file.items() if not OWN.search(name)}
+    assert [line for name, lines in found.items() if name not in EXCEPTIONS for line in lines] == []
+    # An exception that is none any more goes.
+    assert [name for name in EXCEPTIONS if not found[name]] == []
