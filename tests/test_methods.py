@@ -87,6 +87,12 @@ def test_a_wrong_field_is_told() -> None:
         dataclasses.replace(load_method("swcc"), classes={"AutoModel": "a.B"}, head="AutoModel")
 
 
+def test_a_part_that_cannot_be_loaded_is_told() -> None:
+    for path in ("nowhere.Class", "eventformers.methods.Nothing", "nothing"):
+        with pytest.raises(EventformersError, match=f"cannot load {path}: "):
+            load_object(path)
+
+
 def test_unknown_methods_are_told() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'swcc'"):
         load_method("swc")

@@ -52,11 +52,13 @@ def load_object(path: str) -> Any:
     """Import the object that a dotted path `package.module.name` names.
 
     Raises:
-        ImportError: there is no such module.
-        AttributeError: the module has no such name.
+        EventformersError: the module cannot be imported, or has no such name.
     """
     module, _, name = path.rpartition(".")
-    return getattr(importlib.import_module(module), name)
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise EventformersError(f"cannot load {path}: {error}") from error
 
 
 @dataclass(frozen=True)

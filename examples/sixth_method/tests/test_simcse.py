@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import torch
-from calls import User
 from method_case import MethodCase, Variant, random_texts
+from scripts import USERS, put_client_online
 from server import LoopbackHub
 from training_case import MethodTrainingCase
 from transformers import AutoConfig, PreTrainedModel
@@ -126,45 +126,72 @@ def command(*arguments: str) -> None:
     assert ended.value.code == 0
 
 
-def test_the_command_line(
-    tiny_encoder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    raw, run = tmp_path / "raw", tmp_path / "run"
-    raw.mkdir()
+@pytest.fixture(scope="module")
+def asked(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The arguments of a short training run."""
+    raw = tmp_path_factory.mktemp("raw")
     write_events(raw / "events.jsonl")
     recipe = str(Path(__file__).with_name("quick.yaml"))
-    encoder = ["--encoder", str(tiny_encoder), "--device", "cpu"]
+    return [
+        *("simcse", "--recipe", recipe, "--data", str(raw), "--evaluation-data", "samples"),
+        *("--encoder", str(tiny_encoder), "--device", "cpu"),
+    ]
 
-    asked = [*("train", "simcse", "--recipe", recipe, "--data", str(raw), "--evaluation-data", "samples")]
-    command(*asked, *encoder, "-o", str(run))
+
+@pytest.fixture(scope="module")
+def run(asked: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run."""
+    folder = tmp_path_factory.mktemp("runs") / "model"
+    command("train", *asked, "-o", str(folder))
+    return folder
+
+
+def test_train(run: Path, asked: list[str], tmp_path: Path) -> None:
     card = (run / "README.md").read_text(encoding="utf-8")
     assert "SimCSE: Simple Contrastive Learning of Sentence Embeddings" in card
     assert (run / "modules.json").is_file()
     assert type(AutoConfig.from_pretrained(run)) is SimCseConfig
-    command(*asked, *encoder, "-o", str(run), "--resume")
-    command(*asked, *encoder, "--lora", "-o", str(tmp_path / "lora"))
+    command("train", *asked, "--lora", "-o", str(tmp_path / "lora"))
     assert (tmp_path / "lora" / "adapter" / "adapter_model.safetensors").is_file()
 
-    scores = tmp_path / "scores"
-    command("evaluate", str(run), "--task", "hard_similarity", "-o", str(scores))
+
+def test_resume(run: Path, asked: list[str]) -> None:
+    before = (run / "model.safetensors").read_bytes()
+    command("train", *asked, "-o", str(run), "--resume")
+    assert (run / "model.safetensors").read_bytes() == before
+
+
+def test_evaluate_and_leaderboard(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command("evaluate", str(run), "--task", "hard_similarity", "-o", str(tmp_path))
     capsys.readouterr()
-    command("leaderboard", str(scores))
-    assert "run" in capsys.readouterr().out
+    command("leaderboard", str(tmp_path))
+    assert "model" in capsys.readouterr().out
 
-    command("demo", "simcse", *encoder, "-o", str(tmp_path / "demo"))
+
+def test_demo(tiny_encoder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command("demo", "simcse", "--encoder", str(tiny_encoder), "--device", "cpu", "-o", str(tmp_path))
     assert "nearest event" in capsys.readouterr().out
-    assert (tmp_path / "demo" / "simcse" / "README.md").is_file()
+    assert (tmp_path / "simcse" / "README.md").is_file()
 
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    with LoopbackHub({"hf_alice_writes": User("alice", "write", ("storms",))}) as server:
-        monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
-        pushed = publishing.push(
-            run, "storms/simcse", endpoint=server.endpoint, token=server.token_of("alice")
-        )
+
+def test_push(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_client_online(monkeypatch)
+    with LoopbackHub(USERS) as server:
+        token = server.token_of("alice")
+        pushed = publishing.push(run, "storms/simcse", endpoint=server.endpoint, token=token)
         assert pushed.repositories[0].commit
     assert not server.errors
 
 
-@pytest.mark.parametrize("name", ["methods", "loads", "recipes simcse", "options simcse", "lora simcse"])
-def test_generated_tables(name: str) -> None:
-    assert "simcse" in table(name, Path()).lower() or name == "lora simcse"
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("methods", "| `simcse` |"),
+        ("loads", "model `simcse`"),
+        ("recipes simcse", "| `demo` |"),
+        ("options simcse", "| `contrastive_temperature` |"),
+        ("lora simcse", '"mlp"'),
+    ],
+)
+def test_generated_tables(name: str, told: str) -> None:
+    assert told in table(name, Path())

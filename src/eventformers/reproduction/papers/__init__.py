@@ -11,8 +11,7 @@ from eventformers.reproduction.layout import PaperTable
 
 def paper_tables() -> dict[str, Mapping[str, PaperTable]]:
     """The tables by paper and name."""
-    methods = main_methods().values()
-    return {one.paper: load_object(one.tables) for one in methods if one.paper and one.tables}
+    return {paper: load_object(path) for paper, path in _papers().items()}
 
 
 def get_table(paper: str, table: str) -> PaperTable:
@@ -21,9 +20,16 @@ def get_table(paper: str, table: str) -> PaperTable:
     Raises:
         UnknownNameError: there is no such paper, or it has no such table to fill.
     """
-    papers = paper_tables()
+    papers = _papers()
     if paper not in papers:
         raise UnknownNameError("paper", paper, papers)
-    if table not in papers[paper]:
-        raise UnknownNameError(f"table of {paper}", table, papers[paper])
-    return papers[paper][table]
+    tables: Mapping[str, PaperTable] = load_object(papers[paper])
+    if table not in tables:
+        raise UnknownNameError(f"table of {paper}", table, tables)
+    return tables[table]
+
+
+def _papers() -> dict[str, str]:
+    """Where the tables of each paper are."""
+    methods = main_methods().values()
+    return {method.paper: method.tables for method in methods if method.paper and method.tables}
