@@ -66,6 +66,11 @@ def setting(default: Any, test: Callable[[Any], bool], accepted: str) -> Any:
     return validated_field(validate, default=default, metadata={"accepted": accepted})
 
 
+def count(default: int | None) -> Any:
+    """A field that is a whole number of 1 or more."""
+    return setting(default, lambda number: number >= 1, "1 or more")
+
+
 def _alternatives(kind: Any) -> tuple[Any, ...]:
     return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 

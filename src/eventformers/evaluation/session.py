@@ -41,7 +41,7 @@ class Session:
     """
 
     def __init__(self, data_of: Session | None = None, *, keeps_vectors: bool = True) -> None:
-        self.data = DataStore() if data_of is None else data_of.data
+        self.data: DataStore = DataStore() if data_of is None else data_of.data
         self._keeps_vectors = keeps_vectors
         self._encoders: dict[tuple[str | None, ...], EventEncoder] = {}
         self._cross_encoders: dict[tuple[str | None, ...], CrossEncoder] = {}

@@ -84,7 +84,7 @@ class TaskKind(ABC, Generic[Asked]):
     uses: tuple[str, ...] = ()
     settings: Any = field(default_factory=TaskSettings)
 
-    def with_settings(self, task: str, settings: TaskSettings) -> Self:
+    def with_settings(self, task: str, settings: Any) -> Self:
         """The kind under other settings.
 
         Args:

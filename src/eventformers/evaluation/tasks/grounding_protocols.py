@@ -39,10 +39,13 @@ from eventformers.inference.grounding.linking import (
 )
 from eventformers.inference.search.candidate_index import Candidates, PooledIndex
 from eventformers.models.grounding_tokens import EventText, MentionText
-from eventformers.strict import setting, strict_settings
+from eventformers.strict import count, setting, strict_settings
 
 DEVELOPMENT_SPLIT = "validation"
 """The split that the threshold is chosen on."""
+
+DataTask = Literal["multilingual", "crosslingual"]
+Domain = Literal["wikipedia", "wikinews"]
 
 SETTINGS_OF_DATA = ("task", "domain", "hierarchies_only")
 """The settings that decide which mentions and events are read; they are those of the builder."""
@@ -71,14 +74,14 @@ class GroundingSettings(TaskSettings):
 
     places: ClassVar[tuple[str, ...]] = ("reranker",)
 
-    task: Literal["multilingual", "crosslingual"] = "multilingual"
-    domain: Literal["wikipedia", "wikinews"] = "wikipedia"
+    task: DataTask = "multilingual"
+    domain: Domain = "wikipedia"
     hierarchies_only: bool = False
     reranker: str | None = setting(None, bool, "a folder or a Hub id")
     retriever_weight: float = setting(0.0, lambda weight: 0 <= weight < math.inf, "a number from 0")
-    candidates: int = setting(CANDIDATES, lambda number: number >= 1, "1 or more")
+    candidates: int = count(CANDIDATES)
     threshold: float | None = setting(None, lambda share: 0 < share < 1, "a probability between 0 and 1")
-    depth: int = setting(DEPTH, lambda number: number >= 1, "1 or more")
+    depth: int = count(DEPTH)
 
     @property
     def recorded(self) -> dict[str, JsonValue]:

@@ -36,7 +36,7 @@ from eventformers.inference.induction.type_naming import (
     label_ranks,
     majority_type,
 )
-from eventformers.strict import setting, strict_settings
+from eventformers.strict import count, strict_settings
 from eventformers.trainers.event_type_induction import type_name
 
 EncodeMentions: TypeAlias = Callable[[Sequence[Row]], MentionVectors]
@@ -72,7 +72,7 @@ class InductionSettings(TaskSettings):
     distance: DistanceKind = "encoder"
     manifold: bool | None = None
     method: ClusterMethod = "agglomerative"
-    num_clusters: int | None = setting(None, lambda number: number >= 1, "1 or more")
+    num_clusters: int | None = count(None)
     trigger_input: TriggerInput | None = None
     clusters: Clusters = "true"
     valid_frames: ValidFrames = "descendants"

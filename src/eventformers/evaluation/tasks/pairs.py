@@ -21,7 +21,7 @@ from eventformers.evaluation.tasks.protocols import (
 )
 from eventformers.inference.chains.virtual_context import ContextEncoder, VirtualContext, context_encoder
 from eventformers.inference.encode import EventEncoder
-from eventformers.strict import setting, strict_settings
+from eventformers.strict import count, strict_settings
 
 if TYPE_CHECKING:
     from eventformers.evaluation.session import Session
@@ -44,8 +44,8 @@ class PairSettings(TaskSettings):
     places: ClassVar[tuple[str, ...]] = ("virtual_context", "retrieved", "num_layers")
 
     virtual_context: str | Path | VirtualContext | None = None
-    retrieved: int = setting(_CONTEXT.retrieved, lambda number: number >= 1, "1 or more")
-    num_layers: int = setting(_CONTEXT.num_layers, lambda number: number >= 1, "1 or more")
+    retrieved: int = count(_CONTEXT.retrieved)
+    num_layers: int = count(_CONTEXT.num_layers)
 
     def validate_context(self) -> None:
         """Refuse settings of contexts without their data.

@@ -22,7 +22,7 @@ from eventformers.inference.chains.scorers import DistinctEvents, Positions, Sco
 from eventformers.inference.chains.vectors import encode_states
 from eventformers.inference.encode import EventEncoder, Vectors
 from eventformers.inference.encoding.event_reader import EventLike, read_items
-from eventformers.strict import StrictSettings, setting, strict_settings
+from eventformers.strict import StrictSettings, count, strict_settings
 
 MAX_EVENTS = 8
 """Events of a context at most, as many as the models learn from; a longer chain makes several contexts."""
@@ -47,8 +47,8 @@ class VirtualContext(StrictSettings):
     """
 
     chains: str | Path | None
-    retrieved: int = setting(10, lambda number: number >= 1, "1 or more")
-    num_layers: int = setting(1, lambda number: number >= 1, "1 or more")
+    retrieved: int = count(10)
+    num_layers: int = count(1)
 
     @property
     def name(self) -> str:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from scipy import sparse
 
-from eventformers.strict import StrictSettings, setting, strict_settings
+from eventformers.strict import StrictSettings, count, setting, strict_settings
 
 Vectors = npt.NDArray[np.float32]
 Positions = npt.NDArray[np.int64]
@@ -52,7 +52,7 @@ class VoteSettings(StrictSettings):
         EventformersError: a value out of its range.
     """
 
-    neighbours: int = setting(256, lambda number: number >= 1, "1 or more")
+    neighbours: int = count(256)
     temperature: float = setting(0.05, lambda value: value > 0, "a number above 0")
     expansion: float = setting(0.67, lambda value: value >= 0, "0 or more")
     weight: float = setting(0.5, lambda value: value >= 0, "0 or more")
