@@ -13,11 +13,12 @@ from eventformers.datasets_scripts.building import load_built
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate, score
 from eventformers.evaluation.results import load_results
-from eventformers.evaluation.tasks import TASKS, get_task
+from eventformers.evaluation.tasks import get_task, names_of_kind
 from eventformers.evaluation.tasks.chain_protocols import ChainSettings
+from eventformers.evaluation.tasks.chains import Chains
 from eventformers.inference.encode import load_encoder
 
-CHAIN_TASKS = [name for name, task in TASKS.items() if task.reads_chains]
+CHAIN_TASKS = names_of_kind(Chains)
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def trained_folder(tmp_path, tiny_encoder):
 @pytest.mark.parametrize("name", CHAIN_TASKS)
 def test_a_trained_model_stands_beside_its_untrained_encoder(name, trained_folder, tiny_encoder, tmp_path):
     result = evaluate(trained_folder, name, output=tmp_path / "out")
-    untrained = evaluate(tiny_encoder, name, pooling="cls")
+    untrained = evaluate(tiny_encoder, name, settings={"pooling": "cls"})
     assert result.baseline.scores == untrained.scores
     assert result.settings["aggregation"] == result.baseline.settings["aggregation"] == "mean"
     assert len(result.predictions) == result.dataset.rows
@@ -63,13 +64,13 @@ def test_the_accuracy_of_steps_leaves_the_last_one_out(tiny_encoder):
 @pytest.mark.filterwarnings("ignore:.*were cut there")
 def test_chains_read_in_another_way_have_a_place_of_their_own(tiny_encoder, tmp_path):
     for settings in (None, ChainSettings(sky="graph")):
-        evaluate(tiny_encoder, "multistep_sky", output=tmp_path, chains=settings)
+        evaluate(tiny_encoder, "multistep_sky", output=tmp_path, settings=settings)
     found = {result.variant: result for result in load_results(tmp_path)}
     assert set(found) == {"", "sky-graph"}
     assert found["sky-graph"].settings["sky"] == "graph"
     assert found["sky-graph"].predictions != found[""].predictions
     with pytest.raises(EventformersError, match="mcnc has no use for sky"):
-        evaluate(tiny_encoder, "mcnc", chains=ChainSettings(sky="graph"))
+        evaluate(tiny_encoder, "mcnc", settings=ChainSettings(sky="graph"))
 
 
 @pytest.mark.process

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
-from eventformers import demo
-from eventformers.demo import Showing, Texts, find_neighbours, run_demo
+from eventformers.commands import demo
+from eventformers.commands.demo import Showing, Texts, find_neighbours, run_demo
 from eventformers.errors import UnknownNameError
 from eventformers.inference.encode import load_encoder
 from eventformers.methods import load_method, load_object, main_methods

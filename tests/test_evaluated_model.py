@@ -15,9 +15,9 @@ from transformers import AutoTokenizer
 from eventformers import SwccModel, cli, training
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
-from eventformers.evaluation import models as evaluated_model
-from eventformers.evaluation.models import SharedEncoders
+from eventformers.evaluation import session as sessions
 from eventformers.evaluation.results import TaskResult, load_results
+from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks import TASKS
 from eventformers.inference.chains import vectors as chain_vectors
 from eventformers.inference.encode import EventEncoder, load_encoder
@@ -79,7 +79,7 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(Path(name).name)
         return load_encoder(name, **settings)
 
-    monkeypatch.setattr(evaluated_model, "load_encoder", load)
+    monkeypatch.setattr(sessions, "load_encoder", load)
     return found
 
 
@@ -93,8 +93,8 @@ def _evaluated_apart(model: Path, tasks: list[str]) -> list[TaskResult]:
 
 
 def _evaluated_together(model: object, tasks: list[str], **settings: object) -> list[TaskResult]:
-    with SharedEncoders() as shared:
-        return [evaluate(model, task, shared=shared, **settings) for task in tasks]
+    with Session() as session:
+        return [evaluate(model, task, session=session, **settings) for task in tasks]
 
 
 @pytest.mark.parametrize("name", ["heterevent", "swcc"])
@@ -149,12 +149,12 @@ def test_timings_tell_what_was_shared(heterevent):
 
 def test_another_length_batch_or_order_is_another_question(heterevent, passes, monkeypatch):
     monkeypatch.setitem(TASKS, "mcne_v", replace(TASKS["mcne_v"], max_length=5))
-    with SharedEncoders() as shared:
-        plain = evaluate(heterevent, "mcns_v", baseline_encoder=False, shared=shared)
-        cut = evaluate(heterevent, "mcne_v", baseline_encoder=False, shared=shared)
-        evaluate(heterevent, "mcne_v", baseline_encoder=False, shared=shared, batch_size=3)
+    with Session() as session:
+        plain = evaluate(heterevent, "mcns_v", baseline=False, session=session)
+        cut = evaluate(heterevent, "mcne_v", baseline=False, session=session)
+        evaluate(heterevent, "mcne_v", baseline=False, session=session, batch_size=3)
         ordered = evaluate(
-            heterevent, "mcns_v", baseline_encoder=False, shared=shared, event_order="predicate_first"
+            heterevent, "mcns_v", baseline=False, session=session, settings={"event_order": "predicate_first"}
         )
     assert len(passes) == 4
     assert plain.truncated < cut.truncated
@@ -178,13 +178,13 @@ def test_what_is_kept_is_let_go(heterevent, tiny_encoder, monkeypatch):
         keep(self, encoded)
 
     monkeypatch.setattr(EventEncoder, "keep", watched)
-    with SharedEncoders() as shared:
-        evaluate(heterevent, "mcns_v", shared=shared)
+    with Session() as session:
+        evaluate(heterevent, "mcns_v", session=session)
         assert [reference() is not None for reference in kept] == [True, True]
         # The next rows take the place of these, for the model and for the baseline.
-        evaluate(heterevent, "mcnc", shared=shared)
+        evaluate(heterevent, "mcnc", session=session)
         assert [reference() is not None for reference in kept] == [False, False, True, True]
-        loaded = weakref.ref(shared.encoder(heterevent).model)
+        loaded = weakref.ref(session.encoder(heterevent).model)
         assert loaded() is not None
     assert [reference() is not None for reference in kept] == [False] * 4
     evaluate(heterevent, "mcns_v")
@@ -193,18 +193,18 @@ def test_what_is_kept_is_let_go(heterevent, tiny_encoder, monkeypatch):
 
 def test_an_encoder_that_is_given_keeps_nothing_itself(swcc, tiny_encoder, passes):
     encoder, untrained = load_encoder(swcc), load_encoder(tiny_encoder)
-    together = _evaluated_together(encoder, STEPS, baseline_encoder=untrained)
+    together = _evaluated_together(encoder, STEPS, baseline=untrained)
     assert len(passes) == 2
     assert encoder.memory is untrained.memory is None
-    apart = [evaluate(encoder, task, baseline_encoder=untrained) for task in STEPS]
+    apart = [evaluate(encoder, task, baseline=untrained) for task in STEPS]
     assert [_alike(result) for result in together] == [_alike(result) for result in apart]
-    with SharedEncoders() as shared, pytest.raises(EventformersError, match="loaded already"):
-        evaluate(encoder, "mcnc", pooling="cls", shared=shared)
+    with Session() as session, pytest.raises(EventformersError, match="loaded already"):
+        evaluate(encoder, "mcnc", settings={"pooling": "cls"}, session=session)
 
 
 def test_a_remembered_vector_cannot_be_changed(tiny_encoder):
-    with SharedEncoders() as shared:
-        encoder = shared.encoder(tiny_encoder)
+    with Session() as session:
+        encoder = session.encoder(tiny_encoder)
         vectors = encoder.encode(["police arrested thief"])
         assert encoder.encode(["police arrested thief"]) is vectors
         with pytest.raises(ValueError, match="read-only"):

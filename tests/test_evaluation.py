@@ -18,6 +18,7 @@ from eventformers.evaluation import evaluate, score
 from eventformers.evaluation.data import tasks_of_data
 from eventformers.evaluation.results import UNDEFINED, load_results, read_result
 from eventformers.evaluation.tasks import TASKS
+from eventformers.evaluation.tasks.graph import GraphSettings
 from eventformers.inference.commonsense.neighbour_votes import VoteSettings
 from eventformers.inference.encode import load_encoder
 from eventformers.loading.encoders import PACKAGED_ENCODER
@@ -84,7 +85,10 @@ def test_the_result_is_written_and_read_back(tiny_encoder, raw_folder, tmp_path)
 def test_the_untrained_encoder_stands_beside_the_trained_one(trained_folder, tiny_encoder, raw_folder):
     result = evaluate(trained_folder, "hard_similarity", data=raw_folder)
     untrained = evaluate(
-        tiny_encoder, "hard_similarity", data=raw_folder, pooling="cls", event_order="predicate_first"
+        tiny_encoder,
+        "hard_similarity",
+        data=raw_folder,
+        settings={"pooling": "cls", "event_order": "predicate_first"},
     )
     assert result.seed == 13
     assert result.baseline_missing is None
@@ -96,9 +100,9 @@ def test_the_untrained_encoder_stands_beside_the_trained_one(trained_folder, tin
 def test_a_baseline_can_be_named_or_left_out(trained_folder, tiny_encoder, raw_folder):
     (trained_folder / "run.json").unlink()
     assert evaluate(trained_folder, "hard_similarity", data=raw_folder).baseline is None
-    named = evaluate(trained_folder, "hard_similarity", data=raw_folder, baseline_encoder=tiny_encoder)
+    named = evaluate(trained_folder, "hard_similarity", data=raw_folder, baseline=tiny_encoder)
     assert named.baseline is not None
-    left_out = evaluate(trained_folder, "hard_similarity", data=raw_folder, baseline_encoder=False)
+    left_out = evaluate(trained_folder, "hard_similarity", data=raw_folder, baseline=False)
     assert left_out.baseline_missing == "left out on request"
 
 
@@ -110,7 +114,7 @@ def test_a_start_encoder_that_is_gone_costs_no_score(trained_folder, raw_folder,
     assert result.main_value is not None
     assert "gone" in result.baseline_missing
     with pytest.raises(EventformersError, match="gone"):
-        evaluate(trained_folder, "hard_similarity", data=raw_folder, baseline_encoder=gone)
+        evaluate(trained_folder, "hard_similarity", data=raw_folder, baseline=gone)
 
 
 def test_the_packaged_start_encoder_needs_no_network(trained_folder, raw_folder):
@@ -122,7 +126,9 @@ def test_the_packaged_start_encoder_needs_no_network(trained_folder, raw_folder)
 
 def test_other_settings_have_a_place_of_their_own(tiny_encoder, raw_folder, tmp_path):
     for pooling in (None, "cls"):
-        evaluate(tiny_encoder, "hard_similarity", data=raw_folder, output=tmp_path, pooling=pooling)
+        evaluate(
+            tiny_encoder, "hard_similarity", data=raw_folder, output=tmp_path, settings={"pooling": pooling}
+        )
     variants = {
         read_result(path).variant: read_result(path).settings["pooling"]
         for path in (tmp_path / "results").rglob("*.json")
@@ -132,7 +138,7 @@ def test_other_settings_have_a_place_of_their_own(tiny_encoder, raw_folder, tmp_
 
 def test_the_event_order_reaches_the_encoder(tiny_encoder, raw_folder):
     results = [
-        evaluate(tiny_encoder, "hard_similarity", data=raw_folder, event_order=order)
+        evaluate(tiny_encoder, "hard_similarity", data=raw_folder, settings={"event_order": order})
         for order in ("subject_predicate_object", "predicate_first")
     ]
     assert results[0].predictions != results[1].predictions
@@ -144,7 +150,7 @@ def test_a_loaded_encoder_serves_for_many_tasks(tiny_encoder, raw_folder):
     result = evaluate(encoder, "hard_similarity", data=raw_folder)
     assert result.predictions == evaluate(tiny_encoder, "hard_similarity", data=raw_folder).predictions
     with pytest.raises(EventformersError, match="loaded already"):
-        evaluate(encoder, "hard_similarity", data=raw_folder, pooling="cls")
+        evaluate(encoder, "hard_similarity", data=raw_folder, settings={"pooling": "cls"})
 
 
 def test_the_fingerprint_is_of_the_rows_and_not_of_their_files(tiny_encoder, raw_folder, tmp_path):
@@ -263,9 +269,9 @@ def graph_folder(tmp_path):
 
 
 def test_a_graph_is_ranked_with_the_alternatives_of_all_splits(tiny_encoder, graph_folder, tmp_path):
-    settings = {"data": graph_folder, "output": tmp_path / "out"}
-    usual = evaluate(tiny_encoder, "conceptnet_completion", **settings)
-    chosen = evaluate(tiny_encoder, "conceptnet_completion", split="validation", **settings)
+    options = {"data": graph_folder, "output": tmp_path / "out"}
+    usual = evaluate(tiny_encoder, "conceptnet_completion", **options)
+    chosen = evaluate(tiny_encoder, "conceptnet_completion", split="validation", **options)
     assert [(one.dataset.split, one.dataset.rows, one.variant) for one in (usual, chosen)] == [
         ("test", 2, ""),
         ("validation", 4, "validation"),
@@ -284,10 +290,11 @@ def test_a_graph_is_ranked_with_the_alternatives_of_all_splits(tiny_encoder, gra
 
 
 def test_re_ranked_results_stand_beside_plain_ones(tiny_encoder, graph_folder, tmp_path):
-    settings = {"data": graph_folder, "output": tmp_path / "out", "baseline_encoder": tiny_encoder}
-    plain = evaluate(tiny_encoder, "conceptnet_completion", **settings)
-    usual = evaluate(tiny_encoder, "conceptnet_completion", rerank=True, **settings)
-    own = evaluate(tiny_encoder, "conceptnet_completion", rerank=VoteSettings(neighbours=1), **settings)
+    options = {"data": graph_folder, "output": tmp_path / "out", "baseline": tiny_encoder}
+    plain = evaluate(tiny_encoder, "conceptnet_completion", **options)
+    votes = VoteSettings(neighbours=1)
+    usual = evaluate(tiny_encoder, "conceptnet_completion", settings={"rerank": True}, **options)
+    own = evaluate(tiny_encoder, "conceptnet_completion", settings=GraphSettings(rerank=votes), **options)
     assert [one.variant.partition("_")[0] for one in (plain, usual, own)] == ["", "reranked", "reranked"]
     assert usual.variant != own.variant
     assert len(load_results(tmp_path / "out")) == 3
@@ -295,22 +302,22 @@ def test_re_ranked_results_stand_beside_plain_ones(tiny_encoder, graph_folder, t
     assert own.details["rerank"]["neighbours"] == 1
     assert usual.baseline.main_value == usual.main_value
     with pytest.raises(EventformersError, match="accepted with rerank: conceptnet_completion, atomic"):
-        evaluate(tiny_encoder, "copa", rerank=True)
+        evaluate(tiny_encoder, "copa", settings={"rerank": True})
 
 
 def test_results_of_two_splits_stand_beside_each_other(tiny_encoder, graph_folder, tmp_path):
-    settings = {"data": graph_folder, "output": tmp_path / "out"}
+    options = {"data": graph_folder, "output": tmp_path / "out"}
     for split in ("test", "validation"):
-        evaluate(tiny_encoder, "conceptnet_completion", split=split, **settings)
+        evaluate(tiny_encoder, "conceptnet_completion", split=split, **options)
     assert len(load_results(tmp_path / "out")) == 2
 
 
 def test_other_candidates_are_other_data(tiny_encoder, graph_folder, tmp_path):
-    settings = {"data": graph_folder, "output": tmp_path / "out"}
-    evaluate(tiny_encoder, "conceptnet_completion", **settings)
+    options = {"data": graph_folder, "output": tmp_path / "out"}
+    evaluate(tiny_encoder, "conceptnet_completion", **options)
     (graph_folder / "train.txt").write_text("IsA\tcar\tmachine\n", encoding="utf-8")
     with pytest.raises(EventformersError, match="other rows"):
-        evaluate(tiny_encoder, "conceptnet_completion", **settings)
+        evaluate(tiny_encoder, "conceptnet_completion", **options)
 
 
 def test_a_missing_split_is_said_before_the_model_is_loaded(graph_folder, tmp_path):

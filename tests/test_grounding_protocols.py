@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from eventformers.errors import EventformersError
-from eventformers.evaluation.grounding_models import embedded_grounding_model
+from eventformers.evaluation.tasks.grounding import Grounding
 from eventformers.evaluation.tasks.grounding_protocols import (
     GroundingData,
     GroundingModel,
@@ -62,7 +62,7 @@ MENTIONS = [
 EDGES = [{"child_id": f"Q-{child}", "parent_id": f"Q-{parent}"} for child, parent in PARENTS.items()]
 
 
-MODEL = embedded_grounding_model(_embed)
+MODEL = Grounding(retrieve_events).of_vectors(_embed)
 
 
 def _run(protocol, mentions=MENTIONS, events=None, model=MODEL, hierarchy=EDGES, **settings):

@@ -16,10 +16,10 @@ from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate, score
 from eventformers.evaluation.data import load_data
-from eventformers.evaluation.grounding_models import grounding_model
-from eventformers.evaluation.induction_models import MentionMemory
 from eventformers.evaluation.results import load_results
-from eventformers.evaluation.tasks import get_task, with_grounding_settings
+from eventformers.evaluation.session import Session
+from eventformers.evaluation.tasks import get_task, with_settings
+from eventformers.evaluation.tasks.grounding import grounding_model
 from eventformers.evaluation.tasks.grounding_protocols import GroundingSettings
 from eventformers.inference.encode import load_encoder
 from eventformers.inference.grounding.pair_scoring import load_cross_encoder
@@ -44,15 +44,15 @@ def cross_encoder(tmp_path_factory, tiny_encoder):
 
 @pytest.fixture(scope="module")
 def memory():
-    return MentionMemory()
+    return Session()
 
 
 @pytest.mark.parametrize("name", TASKS)
 def test_a_trained_model_stands_beside_its_untrained_encoder(
     name, bi_encoder, tiny_encoder, tmp_path, memory
 ):
-    result = evaluate(bi_encoder, name, output=tmp_path, mentions=memory)
-    untrained = evaluate(tiny_encoder, name, mentions=memory)
+    result = evaluate(bi_encoder, name, output=tmp_path, session=memory)
+    untrained = evaluate(tiny_encoder, name, session=memory)
     assert result.baseline.scores == untrained.scores != result.scores
     assert (result.seed, result.dataset.split, result.dataset.rows) == (3, "test", 43)
     assert result.details["pools"] == dict.fromkeys(("de", "en", "es", "fr"), 75)
@@ -65,30 +65,30 @@ def test_each_text_is_encoded_once_for_all_tasks(bi_encoder, monkeypatch):
     calls = []
     for side in ("mentions", "events"):
         encode = getattr(
-            __import__("eventformers.evaluation.grounding_models", fromlist=["_"]), f"encode_{side}"
+            __import__("eventformers.evaluation.tasks.grounding", fromlist=["_"]), f"encode_{side}"
         )
 
         def counted(encoder, texts, *arguments, encode=encode, side=side, **settings):
             calls.append((encoder.name, side, len(texts)))
             return encode(encoder, texts, *arguments, **settings)
 
-        monkeypatch.setattr(f"eventformers.evaluation.grounding_models.encode_{side}", counted)
-    memory = MentionMemory()
+        monkeypatch.setattr(f"eventformers.evaluation.tasks.grounding.encode_{side}", counted)
+    memory = Session()
     truncated = {
-        evaluate(bi_encoder, name, mentions=memory, baseline_encoder=False).truncated
+        evaluate(bi_encoder, name, session=memory, baseline=False).truncated
         for name in ("event_retrieval", "parent_discovery")
     }
     assert calls == [("bi", "events", 300), ("bi", "mentions", 43)]
     assert len(truncated) == 1
-    evaluate(bi_encoder, "event_linking", mentions=memory, baseline_encoder=False)
+    evaluate(bi_encoder, "event_linking", session=memory, baseline=False)
     # The threshold is chosen on other mentions.
     assert calls[2:] == [("bi", "mentions", 35)]
 
 
 def test_a_cross_encoder_orders_candidates_anew(bi_encoder, cross_encoder, tmp_path, memory):
     settings = GroundingSettings(reranker=str(cross_encoder), candidates=4)
-    result = evaluate(bi_encoder, "event_linking", output=tmp_path, grounding=settings, mentions=memory)
-    own = evaluate(bi_encoder, "event_linking", grounding=GroundingSettings(candidates=4), mentions=memory)
+    result = evaluate(bi_encoder, "event_linking", output=tmp_path, settings=settings, session=memory)
+    own = evaluate(bi_encoder, "event_linking", settings=GroundingSettings(candidates=4), session=memory)
     assert {len(row["candidates"]) for row in result.predictions} == {4}
     for mine, other in zip(result.predictions, own.predictions, strict=True):
         assert sorted(mine["candidates"]) == sorted(other["candidates"])
@@ -102,7 +102,7 @@ def test_a_cross_encoder_orders_candidates_anew(bi_encoder, cross_encoder, tmp_p
     assert result.baseline.scores == own.baseline.scores
     assert result.baseline.settings["reranker"] is None
     weighted = replace(settings, retriever_weight=1e9)
-    same_order = evaluate(bi_encoder, "event_linking", grounding=weighted, mentions=memory)
+    same_order = evaluate(bi_encoder, "event_linking", settings=weighted, session=memory)
     plain_order = [row["candidates"] for row in own.predictions]
     assert [row["candidates"] for row in same_order.predictions] == plain_order
     assert same_order.settings["retriever_weight"] == 1e9
@@ -111,13 +111,13 @@ def test_a_cross_encoder_orders_candidates_anew(bi_encoder, cross_encoder, tmp_p
     assert GroundingSettings(retriever_weight=30).name == GroundingSettings(retriever_weight=30.0).name
     alone = GroundingSettings(retriever_weight=2)
     with pytest.raises(EventformersError, match=r"retriever_weight: found 2\.0 where nothing ranks anew"):
-        evaluate(bi_encoder, "event_linking", grounding=alone)
+        evaluate(bi_encoder, "event_linking", settings=alone)
     with pytest.raises(EventformersError, match="retriever_weight: found -1; accepted: a number from 0"):
         GroundingSettings(retriever_weight=-1)
     with pytest.raises(EventformersError, match="the type event_grounding, which does not score pairs"):
-        evaluate(bi_encoder, "event_linking", grounding=GroundingSettings(reranker=str(bi_encoder)))
+        evaluate(bi_encoder, "event_linking", settings=GroundingSettings(reranker=str(bi_encoder)))
     with pytest.raises(EventformersError, match="cross: a cross-encoder, which scores pairs and gives no"):
-        evaluate(cross_encoder, "event_retrieval", baseline_encoder=False)
+        evaluate(cross_encoder, "event_retrieval", baseline=False)
 
 
 def test_settings_decide_on_places_and_fingerprints(bi_encoder, tmp_path, memory):
@@ -127,9 +127,9 @@ def test_settings_decide_on_places_and_fingerprints(bi_encoder, tmp_path, memory
             name,
             split=split,
             output=tmp_path,
-            grounding=settings,
-            mentions=memory,
-            baseline_encoder=False,
+            settings=settings,
+            session=memory,
+            baseline=False,
         )
         for name, split, settings in (
             ("event_linking", None, GroundingSettings()),
@@ -147,9 +147,7 @@ def test_settings_decide_on_places_and_fingerprints(bi_encoder, tmp_path, memory
 
 def test_the_crosslingual_task_has_one_english_pool(bi_encoder, memory):
     settings = GroundingSettings(task="crosslingual")
-    result = evaluate(
-        bi_encoder, "event_retrieval", grounding=settings, mentions=memory, baseline_encoder=False
-    )
+    result = evaluate(bi_encoder, "event_retrieval", settings=settings, session=memory, baseline=False)
     assert result.details["pools"] == {"en": 75}
     assert set(result.parts) == {"de", "en", "es", "fr"}
     assert result.variant == "task-crosslingual"
@@ -157,19 +155,19 @@ def test_the_crosslingual_task_has_one_english_pool(bi_encoder, memory):
 
 def test_wikinews_is_another_domain(bi_encoder, memory):
     news = GroundingSettings(domain="wikinews")
-    result = evaluate(bi_encoder, "event_retrieval", grounding=news, mentions=memory, baseline_encoder=False)
+    result = evaluate(bi_encoder, "event_retrieval", settings=news, session=memory, baseline=False)
     assert result.dataset.rows == 10
     with pytest.raises(EventformersError, match="found no split 'validation' to choose a threshold on"):
-        evaluate(bi_encoder, "event_linking", grounding=news, mentions=memory)
+        evaluate(bi_encoder, "event_linking", settings=news, session=memory)
     given = GroundingSettings(domain="wikinews", threshold=0.5)
-    assert evaluate(bi_encoder, "event_linking", grounding=given, mentions=memory).dataset.rows == 10
+    assert evaluate(bi_encoder, "event_linking", settings=given, session=memory).dataset.rows == 10
 
 
 def test_scores_of_a_trained_model_become_logits_by_its_own_scale(tiny_encoder, tmp_path):
     folder = save_tiny_bi_encoder(tiny_encoder, tmp_path / "bi", score_scale=2, score_bias=-1.0)
-    model = grounding_model(load_encoder(folder), MentionMemory(), "auto")
+    model = grounding_model(load_encoder(folder), Session(), "auto")
     assert model.logits(np.array([1.5, 0], dtype=np.float32)).tolist() == [2, -1]
-    assert grounding_model(load_encoder(tiny_encoder), MentionMemory(), "auto").logits is None
+    assert grounding_model(load_encoder(tiny_encoder), Session(), "auto").logits is None
 
 
 def test_scores_that_were_learned_by_a_softmax_become_shares_of_a_mention(tiny_encoder, tmp_path):
@@ -179,14 +177,14 @@ def test_scores_that_were_learned_by_a_softmax_become_shares_of_a_mention(tiny_e
     cross_encoder = load_cross_encoder(
         save_tiny_cross_encoder(tiny_encoder, tmp_path / "cross", linking_objective="softmax")
     )
-    model = grounding_model(load_encoder(bi_encoder), MentionMemory(), "auto", cross_encoder)
+    model = grounding_model(load_encoder(bi_encoder), Session(), "auto", cross_encoder)
     logits = model.logits(np.array([[1.5, 0.5], [0.25, -np.inf]], dtype=np.float32))
     assert logits[0].tolist() == pytest.approx([2, -2])
     assert logits[1, 0] > 30
     assert logits[1, 1] == -np.inf
     assert model.pairs_by_softmax
     binary = load_cross_encoder(save_tiny_cross_encoder(tiny_encoder, tmp_path / "binary"))
-    assert not grounding_model(load_encoder(bi_encoder), MentionMemory(), "auto", binary).pairs_by_softmax
+    assert not grounding_model(load_encoder(bi_encoder), Session(), "auto", binary).pairs_by_softmax
 
 
 def test_data_without_events_or_edges_are_refused(tmp_path):
@@ -255,4 +253,4 @@ def test_bm25_stands_in_the_same_tables(tmp_path):
 )
 def test_settings_are_for_tasks_that_use_them(name, settings, message):
     with pytest.raises(EventformersError, match=message):
-        with_grounding_settings(get_task(name), GroundingSettings(**settings))
+        with_settings(get_task(name), GroundingSettings(**settings))

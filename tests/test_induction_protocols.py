@@ -179,7 +179,7 @@ def test_identical_mentions_and_a_single_type_have_a_score():
     ("settings", "error", "message"),
     [
         ({"distance": "far"}, UnknownNameError, "distance"),
-        ({"method": "kmeans"}, UnknownNameError, "way to cluster"),
+        ({"method": "kmeans"}, UnknownNameError, "method"),
         ({"clusters": "all"}, UnknownNameError, "clusters"),
         ({"trigger_input": "bold"}, UnknownNameError, "trigger_input"),
         ({"valid_frames": "parents"}, UnknownNameError, "valid_frames"),

@@ -13,11 +13,13 @@ from eventformers import EventTypeInductionModel
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.datasets_scripts.building import load_built
 from eventformers.errors import EventformersError
-from eventformers.evaluation import evaluate, score
+from eventformers.evaluation import evaluate, measure, score
 from eventformers.evaluation.data import load_data, load_task_data
-from eventformers.evaluation.induction_models import MentionMemory, mention_model
 from eventformers.evaluation.results import load_results
-from eventformers.evaluation.tasks import get_task, with_induction_settings
+from eventformers.evaluation.session import Session
+from eventformers.evaluation.tasks import get_task, with_settings
+from eventformers.evaluation.tasks.base import TaskRows
+from eventformers.evaluation.tasks.induction import mention_model
 from eventformers.evaluation.tasks.induction_protocols import InductionSettings
 from eventformers.inference.encode import load_encoder
 from eventformers.inference.induction import mention_encoding
@@ -46,11 +48,11 @@ def run_folders(tmp_path_factory, tiny_encoder):
 
 @pytest.mark.parametrize("name", TASKS)
 def test_a_trained_model_stands_beside_its_untrained_encoder(name, run_folders, tiny_encoder, tmp_path):
-    memory = MentionMemory()
+    session = Session()
     for folder, reads in zip(run_folders, (None, "span"), strict=True):
-        result = evaluate(folder, name, output=tmp_path, mentions=memory)
+        result = evaluate(folder, name, output=tmp_path, session=session)
         untrained = evaluate(
-            tiny_encoder, name, induction=InductionSettings(trigger_input=reads), mentions=memory
+            tiny_encoder, name, settings=InductionSettings(trigger_input=reads), session=session
         )
         assert result.baseline.scores == untrained.scores
         assert result.baseline.settings["trigger_input"] == (reads or "none")
@@ -68,7 +70,7 @@ def test_types_of_training_that_are_scored_as_unseen_are_told(run_folders, tiny_
     model.save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(tmp_path)
     with pytest.warns(UserWarning, match=rf"labels of 1 types that are scored as unseen \({unseen}\)"):
-        result = evaluate(tmp_path, "type_induction", baseline_encoder=tiny_encoder)
+        result = evaluate(tmp_path, "type_induction", baseline=tiny_encoder)
     # It looks for triggers, and the untrained encoder reads sentences.
     assert result.baseline.settings["trigger_input"] == "none"
 
@@ -81,21 +83,21 @@ def test_each_mention_is_encoded_once_for_all_tasks(run_folders, monkeypatch):
         calls.append(encoder.name)
         return encode(encoder, *arguments, **settings)
 
-    monkeypatch.setattr("eventformers.evaluation.induction_models.encode_mentions", counted)
-    memory = MentionMemory()
+    monkeypatch.setattr("eventformers.evaluation.tasks.induction.encode_mentions", counted)
+    session = Session()
     for name in TASKS:
-        evaluate(run_folders[0], name, mentions=memory)
+        evaluate(run_folders[0], name, session=session)
     assert sorted(calls) == ["encoder", "run-0"]
 
 
 def test_ways_to_cluster_have_places_of_their_own(run_folders, tmp_path):
-    memory = MentionMemory()
+    session = Session()
     for settings in (
         InductionSettings(),
         InductionSettings(distance="dot", manifold=False),
         InductionSettings(num_clusters=9),
     ):
-        evaluate(run_folders[0], "type_induction", output=tmp_path, induction=settings, mentions=memory)
+        evaluate(run_folders[0], "type_induction", output=tmp_path, settings=settings, session=session)
     found = {result.variant: result for result in load_results(tmp_path)}
     assert set(found) == {"", "distance-dot-manifold-false", "num_clusters-9"}
     assert found["num_clusters-9"].scores["num_clusters"] == 9
@@ -105,24 +107,23 @@ def test_ways_to_cluster_have_places_of_their_own(run_folders, tmp_path):
 
 def test_an_ensemble_is_the_mean_of_its_runs(run_folders):
     runs = list(map(str, run_folders))
-    result = evaluate(runs[0], "type_induction", clustered_by=runs, baseline_encoder=False)
+    result = evaluate(runs[0], "type_induction", settings={"clustered_by": runs}, baseline=False)
     assert [run["model"] for run in result.settings["clustered_by"]] == ["run-0", "run-1"]
     assert result.variant.startswith("ensemble-2-")
-    single = evaluate(runs[0], "type_induction", baseline_encoder=False)
-    alone = evaluate(runs[0], "type_induction", clustered_by=runs[:1], baseline_encoder=False)
+    single = evaluate(runs[0], "type_induction", baseline=False)
+    alone = evaluate(runs[0], "type_induction", settings={"clustered_by": runs[:1]}, baseline=False)
     assert alone.scores == single.scores != result.scores
     naming = evaluate(
         runs[0],
         "type_naming",
-        clustered_by=runs,
-        induction=InductionSettings(clusters="predicted"),
-        baseline_encoder=False,
+        settings=InductionSettings(clusters="predicted", clustered_by=tuple(runs)),
+        baseline=False,
     )
     assert naming.details["purity"] == pytest.approx(result.scores["purity"])
     with pytest.raises(EventformersError, match="does not hold the scored model run-0"):
-        evaluate(runs[0], "type_induction", clustered_by=runs[1:])
-    with pytest.raises(EventformersError, match="type_naming makes no clusters; accepted with an ensemble"):
-        evaluate(runs[0], "type_naming", clustered_by=runs)
+        evaluate(runs[0], "type_induction", settings={"clustered_by": runs[1:]})
+    with pytest.raises(EventformersError, match=r"no use for clustered_by; .* with clusters=predicted"):
+        evaluate(runs[0], "type_naming", settings={"clustered_by": runs})
 
 
 def test_ace_is_read_where_the_data_have_it(tmp_path):
@@ -163,11 +164,11 @@ def test_triggers_tell_mentions_of_geneva_apart(shared_data):
     rows = load_built(shared_data / "event_types" / "geneva.jsonl.gz", "mentions", builder="event_types")
     chosen = ("Research", "Killing", "Know", "Request")
     unseen = [row for row in rows["train"] if row["event_type"] in chosen][:120]
-    encoder, memory = load_encoder(), MentionMemory()
+    encoder, session = load_encoder(), Session()
     scores = {}
     for reads in ("none", "span"):
         settings = InductionSettings(trigger_input=reads)
-        task = with_induction_settings(get_task("type_induction"), settings)
-        model = mention_model(encoder, settings, memory, "auto")
-        scores[reads] = score(task, encoder.encode, unseen, mentions=model).scores["nmi"]
+        task = with_settings(get_task("type_induction"), settings)
+        model = mention_model(encoder, settings, session, "auto")
+        scores[reads] = measure(task, task.kind.run(model, TaskRows(unseen)), 0.0).scores["nmi"]
     assert scores["none"] < 40 < 80 < scores["span"]

@@ -16,7 +16,7 @@ import pytest
 
 import eventformers
 from eventformers import methods
-from eventformers.demo import Showing
+from eventformers.commands.demo import Showing
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.methods import all_methods, load_method, load_object, main_methods, what_is_read
 from eventformers.model_cards import MethodCard

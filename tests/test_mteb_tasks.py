@@ -57,7 +57,7 @@ def test_scores_equal_those_of_evaluate(model: Path, tmp_path: Path) -> None:
     for result in results:
         name = names[result.task_name]
         data, split = (cloze, "validation") if name == "mcnc" else (None, "test")
-        expected = evaluate(model, name, data=data, split=split, baseline_encoder=False, device="cpu")
+        expected = evaluate(model, name, data=data, split=split, baseline=False, device="cpu")
         assert list(result.scores) == [split]
         [scores] = result.scores[split]
         assert scores["main_score"] == pytest.approx(expected.main_value, abs=1e-6)

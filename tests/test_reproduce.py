@@ -11,8 +11,8 @@ import pytest
 
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluation import evaluate
-from eventformers.evaluation.models import SharedEncoders
 from eventformers.evaluation.results import TaskResult, write_result
+from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks import TASKS
 from eventformers.inference.encode import load_encoder
 from eventformers.methods import load_method
@@ -71,8 +71,7 @@ def trained(monkeypatch, tiny_encoder):
         if rows not in scored:
             encoder = load_encoder(tiny_encoder)
             scored[rows] = [
-                evaluate(encoder, task, data=data, baseline_encoder=encoder)
-                for task in load_method(method).tasks
+                evaluate(encoder, task, data=data, baseline=encoder) for task in load_method(method).tasks
             ]
         results = [replace(result, model=output.name) for result in scored[rows]]
         for result in results:
@@ -372,7 +371,7 @@ def test_the_measurements_of_a_row_share_their_encoders(
     def recorded(model: object, task: str, **arguments: object):
         encoder = load_encoder(tiny_encoder)
         encoder.name = Path(str(model)).name
-        shared.setdefault(encoder.name, []).append(arguments["shared"])
+        shared.setdefault(encoder.name, []).append(arguments["session"])
         return evaluate(encoder, task, data=arguments["data"], output=arguments["output"])
 
     monkeypatch.setattr(reproduced_rows, "evaluate", recorded)
@@ -382,5 +381,5 @@ def test_the_measurements_of_a_row_share_their_encoders(
     call("table1")
     (of_row,) = shared.values()
     assert len(of_row) == 2
-    assert isinstance(of_row[0], SharedEncoders)
+    assert isinstance(of_row[0], Session)
     assert of_row[0] is of_row[1]

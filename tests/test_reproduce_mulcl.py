@@ -3,11 +3,10 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
+from types import MappingProxyType, SimpleNamespace
 
 import matplotlib.image
 import pytest
@@ -16,6 +15,7 @@ from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
 from eventformers.evaluation.results import TaskResult, write_result
 from eventformers.evaluation.tasks import TASKS
+from eventformers.evaluation.tasks.chains import Chains
 from eventformers.inference.chains.virtual_context import VirtualContext
 from eventformers.methods import load_method
 from eventformers.reproduction import rows as reproduced_rows
@@ -34,18 +34,28 @@ def measure(tiny_heterevent: Path, tiny_encoder: Path) -> Callable[..., TaskResu
     """`evaluate` by a tiny model whatever model is asked for, each task once; MulCL answers all rightly."""
     known: dict[object, TaskResult] = {}
 
-    def evaluated(model: object, task: str, *, output: Path, **settings: object) -> TaskResult:
-        context = cast("VirtualContext | None", settings.get("virtual_context"))
+    def evaluated(
+        model: object,
+        task: str,
+        *,
+        output: Path,
+        settings: Mapping[str, VirtualContext] = MappingProxyType({}),
+        **others: object,
+    ) -> TaskResult:
+        context = settings.get("virtual_context")
         # The tiny model has three layers.
         asked = context and replace(context, num_layers=min(3, context.num_layers))
         if (task, asked) not in known:
             known[task, asked] = evaluate(
-                str(tiny_heterevent), task, virtual_context=asked, baseline_encoder=str(tiny_encoder)
+                str(tiny_heterevent),
+                task,
+                settings={"virtual_context": asked} if asked else None,
+                baseline=str(tiny_encoder),
             )
         name = Path(str(model)).name
         variant = context.name if context else ""
         result = replace(known[task, asked], model=name, model_revision="1", variant=variant)
-        if name.startswith("mulcl") and "accuracy" in result.scores and TASKS[task].reads_chains:
+        if name.startswith("mulcl") and "accuracy" in result.scores and isinstance(TASKS[task].kind, Chains):
             right = [{"correct": _all_true(row["correct"])} for row in result.predictions]
             result = replace(result, scores={"accuracy": 100.0}, main_value=100.0, predictions=right)
         write_result(result, output, overwrite=True)

@@ -41,7 +41,7 @@ def trained(monkeypatch: pytest.MonkeyPatch, tiny_encoder: Path) -> list[SimpleN
         model = EventTypeInductionModel.from_encoder(tiny_encoder, pooling="mean")
         model.save_pretrained(output)
         AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(output)
-        result = evaluate(str(output), arguments["tasks"][0], baseline_encoder=False)
+        result = evaluate(str(output), arguments["tasks"][0], baseline=False)
         return SimpleNamespace(folder=output, results=[result], run=SimpleNamespace(steps=3, seconds=1.5))
 
     monkeypatch.setattr(reproduced_rows, "train", train)

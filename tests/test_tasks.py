@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import inspect
+from dataclasses import fields, replace
+
 import pytest
 
+from eventformers import cli
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluate_metrics import METRICS
-from eventformers.evaluation.tasks import TASKS, get_task, with_chain_settings, with_induction_settings
+from eventformers.evaluation.tasks import TASKS, get_task, with_settings
 from eventformers.evaluation.tasks.chain_protocols import ChainSettings
+from eventformers.evaluation.tasks.graph import GraphSettings
 from eventformers.evaluation.tasks.induction_protocols import InductionSettings
+from eventformers.evaluation.tasks.pairs import PairSettings
 
 ONLY_DEVELOPMENT_ROWS = ("variable_mcnc", "coherent_mcnc")
 """Of these sets half of the development rows are public, and papers report the test rows."""
@@ -75,40 +81,47 @@ def test_published_scores_are_of_a_split_that_is_scored(task):
     assert not task.published_scores_on(task.published_split, 7, "local")
 
 
-def test_settings_of_chains_are_for_tasks_that_use_them():
-    assert with_chain_settings(get_task("mcnc"), ChainSettings(aggregation="last")).chain_settings.chosen
-    sky = with_chain_settings(get_task("multistep_sky"), ChainSettings(sky="graph", aggregation="last"))
-    assert sky.protocol.keywords["settings"] == sky.chain_settings
-    assert with_chain_settings(get_task("mcns_v"), ChainSettings(compat=True)).chain_settings.compat
-    for name, settings, message in (
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("mcnc", ChainSettings(aggregation="last")),
+        ("multistep_sky", ChainSettings(sky="graph", aggregation="last")),
+        ("mcns_v", ChainSettings(compat=True)),
+        ("type_induction", InductionSettings(distance="dot", manifold=False)),
+        ("frame_linking", InductionSettings(distance="dot", clusters="predicted", valid_frames="children")),
+        ("conceptnet_completion", GraphSettings(rerank=True)),
+        ("hard_similarity", PairSettings(virtual_context="chains", retrieved=3)),
+    ],
+)
+def test_settings_are_taken_by_tasks_that_use_them(name, settings):
+    assert with_settings(get_task(name), settings).kind.settings == settings
+    by_name = with_settings(get_task(name), {**settings.chosen, "pooling": "cls"}).kind.settings
+    assert by_name == replace(settings, pooling="cls")
+    assert by_name.name == settings.name
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
         ("copa", ChainSettings(), "copa reads no chains; accepted with settings of chains: mcnc"),
+        ("copa", {"sky": "graph"}, "copa reads no chains; accepted with settings of chains: mcnc"),
         ("mcnc", ChainSettings(sky="graph"), "mcnc has no use for sky; accepted: aggregation"),
         ("mcns_v", ChainSettings(aggregation="last"), "mcns_v has no use for aggregation; accepted: compat"),
         ("mcns_v", ChainSettings(sky="graph"), "no use for sky"),
-    ):
-        with pytest.raises(EventformersError, match=message):
-            with_chain_settings(get_task(name), settings)
-
-
-def test_settings_of_clusters_are_for_tasks_that_use_them():
-    dot = InductionSettings(distance="dot", manifold=False)
-    task = with_induction_settings(get_task("type_induction"), dot)
-    assert task.induction_settings == task.protocol.keywords["settings"] == dot
-    predicted = InductionSettings(distance="dot", clusters="predicted", valid_frames="children")
-    assert with_induction_settings(get_task("frame_linking"), predicted).induction_settings == predicted
-    for name, settings, message in (
-        (
-            "copa",
-            InductionSettings(),
-            "copa clusters no mentions; accepted with such settings: type_ind",
-        ),
-        (
-            "type_induction",
-            InductionSettings(clusters="predicted"),
-            "no use for clusters; accepted: trigger",
-        ),
-        ("type_naming", dot, "no use for distance, manifold; .* with clusters=predicted"),
+        ("copa", InductionSettings(), "copa clusters no mentions; accepted with such settings: type_ind"),
+        ("type_induction", {"clusters": "predicted"}, "no use for clusters; accepted: trigger"),
+        ("type_naming", {"distance": "dot", "manifold": False}, r"no use for distance, manifold; .* with"),
         ("type_naming", InductionSettings(valid_frames="children"), "no use for valid_frames"),
-    ):
-        with pytest.raises(EventformersError, match=message):
-            with_induction_settings(get_task(name), settings)
+        ("mcnc", {"nothing": 1}, "unknown setting 'nothing'"),
+    ],
+)
+def test_settings_are_refused_by_other_tasks(name, settings, message):
+    with pytest.raises(EventformersError, match=message):
+        with_settings(get_task(name), settings)
+
+
+def test_the_help_lists_every_setting():
+    told = inspect.getsource(cli.evaluate)
+    for task in TASKS.values():
+        for field in fields(task.kind.Settings):
+            assert field.name in told

@@ -84,7 +84,7 @@ def demo(
     device: Device = None,
 ) -> None:
     """Train, evaluate, save and reload a model on the bundled samples."""
-    from eventformers.demo import run_demo
+    from eventformers.commands.demo import run_demo
 
     finished = run_demo(method, output, encoder=encoder, device=device)
     _show_run(finished.run)
@@ -217,8 +217,8 @@ def evaluate(
             metavar="KEY=VALUE",
             help="Override a setting of the task. Chains: aggregation, sky, compat; virtual contexts: "
             "retrieved, num_layers; clusters: distance, manifold, method, num_clusters, trigger_input, "
-            "clusters, valid_frames; linking: task, domain, reranker, retriever_weight, candidates, "
-            "threshold, depth. Repeatable.",
+            "clusters, valid_frames; linking: task, domain, hierarchies_only, reranker, retriever_weight, "
+            "candidates, threshold, depth. Repeatable.",
         ),
     ] = None,
     clustered_by: Annotated[
@@ -230,40 +230,36 @@ def evaluate(
     """Score a model on tasks, beside its untrained encoder."""
     from eventformers.evaluation.core import evaluate as run_evaluation
     from eventformers.evaluation.data import tasks_of_data
-    from eventformers.evaluation.induction_models import MentionMemory
-    from eventformers.evaluation.models import SharedEncoders
-    from eventformers.evaluation.options import ways_of_reading
-    from eventformers.evaluation.tasks import TASKS
+    from eventformers.evaluation.session import Session
+    from eventformers.evaluation.tasks import TASKS, check_settings
     from eventformers.trainers.recipes import read_settings
 
-    ways = ways_of_reading(read_settings(settings or []), virtual_context)
-
-    names = tasks_of_data(data, malformed=malformed) if task == ["all"] else task
-    if task == ["all"] and (missing := [name for name in TASKS if name not in names]):
-        console.print(f"Left out, without rows in the data: {', '.join(missing)}.")
-    mentions = MentionMemory()
-    with SharedEncoders() as shared:
+    asked = {
+        **read_settings(settings or []),
+        **({"pooling": pooling} if pooling else {}),
+        **({"event_order": event_order} if event_order else {}),
+        **({"rerank": True} if rerank else {}),
+        **({"virtual_context": virtual_context} if virtual_context is not None else {}),
+        **({"clustered_by": clustered_by} if clustered_by else {}),
+    }
+    check_settings(asked)
+    with Session() as session:
+        names = tasks_of_data(data, store=session.data, malformed=malformed) if task == ["all"] else task
+        if task == ["all"] and (missing := [name for name in TASKS if name not in names]):
+            console.print(f"Left out, without rows in the data: {', '.join(missing)}.")
         results = [
             run_evaluation(
                 model,
                 name,
                 data=data,
                 split=split,
+                settings=asked,
                 output=output,
-                pooling=pooling,
-                event_order=event_order,
+                session=session,
                 device=device,
                 dtype=dtype,
                 batch_size=batch_size_of(batch_size),
-                rerank=rerank,
-                chains=ways.chains,
-                virtual_context=ways.context,
-                induction=ways.induction,
-                grounding=ways.grounding,
-                clustered_by=clustered_by or (),
-                mentions=mentions,
                 overwrite=overwrite,
-                shared=shared,
                 malformed=malformed,
             )
             for name in names

@@ -77,7 +77,7 @@ class Method:
         tasks: evaluation tasks that a run is scored on.
         card: dotted path of its `eventformers.model_cards.MethodCard`.
         reads: what its models read.
-        showing: dotted path of the `eventformers.demo.Showing` of its demo; None for a model without a demo.
+        showing: dotted path of its demo, an `eventformers.commands.demo.Showing`; None without one.
         paper: name of its paper for `eventformers reproduce`; None without tables.
         tables: dotted path of the paper's tables, a mapping from name to `PaperTable`; None without tables.
         head: Auto class of the training head.

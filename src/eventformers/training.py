@@ -11,9 +11,8 @@ from pathlib import Path
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import EventformersError
 from eventformers.evaluation.core import evaluate
-from eventformers.evaluation.induction_models import MentionMemory
-from eventformers.evaluation.models import SharedEncoders
 from eventformers.evaluation.results import TaskResult, write_eval_results
+from eventformers.evaluation.session import Session
 from eventformers.evaluation.training_runs import ScoredTasks, plan_evaluation
 from eventformers.files import full_disk, output_folder, remove_folder, staged_folder
 from eventformers.hub import push
@@ -80,6 +79,7 @@ def train(
     evaluation_data: str | Path | None = None,
     tasks: Sequence[str] | None = None,
     create_model_card: bool = True,
+    session: Session | None = None,
     malformed: str | None = None,
 ) -> FinishedRun:
     """Train a method, score it beside its untrained encoder, and write a complete model repository.
@@ -101,6 +101,7 @@ def train(
             the held-out splits of `data`, built with the recipe's settings.
         tasks: evaluation tasks; None uses those of the recipe that the evaluation data have rows for.
         create_model_card: write the model card.
+        session: holds data that this run shares with other work; None shares nothing.
         malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
             one; None uses the active policy, by default `error`.
 
@@ -112,7 +113,7 @@ def train(
         EventformersError: an argument is invalid; the message states what is accepted.
     """
     folder = Path(output)
-    with _run_folder(folder):
+    with _run_folder(folder), Session(session) as own:
         if (folder / "config.json").exists() and not (resume or overwrite):
             raise EventformersError(
                 f"{folder} holds a model already; choose another folder, or pass --overwrite or --resume"
@@ -125,7 +126,7 @@ def train(
         if find_device(device).type == "cpu" and device is None and dtype in ("bfloat16", "float16"):
             logger.warning("found no accelerator: %s is computed on the CPU, as with --device cpu", dtype)
         # Now, not after the training.
-        scored = plan_evaluation(resolved, data, evaluation_data, tasks)
+        scored = plan_evaluation(resolved, data, evaluation_data, tasks, own.data)
         run = train_head(
             resolved,
             encoder=encoder_path,
@@ -148,7 +149,7 @@ def train(
             write_log(run.stages, staging)
             write_training_record(_trained_on(run), staging)
             trained = load_encoder(str(staging), device=device)
-            results = _score(run, trained, scored, folder, encoder, device, staging)
+            results = _score(run, trained, scored, folder, encoder, device, staging, own)
             write_eval_results(results, staging)
             if create_model_card:
                 card = _card(run, folder.name, encoder or PACKAGED_ENCODER, results)
@@ -193,6 +194,7 @@ def _score(
     encoder: str | None,
     device: str | None,
     output: Path,
+    session: Session,
 ) -> list[TaskResult]:
     trained.name = folder.name
     untrained = load_encoder(
@@ -201,22 +203,19 @@ def _score(
         event_order=run.model.config.event_order,
         device=device,
     )
-    mentions = MentionMemory()
-    with SharedEncoders() as shared:
-        return [
-            evaluate(
-                trained,
-                task,
-                data=scored.data,
-                output=output,
-                baseline_encoder=untrained,
-                seed=run.seed,
-                mentions=mentions,
-                overwrite=True,
-                shared=shared,
-            )
-            for task in scored.tasks
-        ]
+    return [
+        evaluate(
+            trained,
+            task,
+            data=scored.data,
+            output=output,
+            baseline=untrained,
+            session=session,
+            seed=run.seed,
+            overwrite=True,
+        )
+        for task in scored.tasks
+    ]
 
 
 def _trained_on(run: TrainingRun) -> TrainedOn | None:

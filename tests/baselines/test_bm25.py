@@ -121,7 +121,7 @@ def test_mistakes_are_refused() -> None:
         Bm25Index(["a", "b"], ["war"])
     with pytest.raises(EventformersError, match="the knowledge base is empty"):
         Bm25Index([], [])
-    with pytest.raises(EventformersError, match="saturation is -1"):
+    with pytest.raises(EventformersError, match="saturation: found -1"):
         Bm25Settings(saturation=-1)
-    with pytest.raises(EventformersError, match="length_share is 2"):
+    with pytest.raises(EventformersError, match="length_share: found 2"):
         Bm25Settings(length_share=2)

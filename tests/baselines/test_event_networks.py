@@ -185,7 +185,7 @@ def test_coherence_of_many_questions_is_that_of_each(monkeypatch: pytest.MonkeyP
     ],
 )
 def test_a_setting_out_of_range_is_refused(field: str, value: float) -> None:
-    with pytest.raises(EventformersError, match=f"{field} is"):
+    with pytest.raises(EventformersError, match=f"{field}: found"):
         replace(SETTINGS, **{field: value})  # type: ignore[arg-type]
 
 

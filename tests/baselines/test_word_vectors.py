@@ -80,5 +80,5 @@ def test_a_missing_gensim_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("field", ["dimension", "window", "epochs", "negatives", "min_count"])
 def test_a_setting_out_of_range_is_refused(field: str) -> None:
-    with pytest.raises(EventformersError, match=f"{field} is 0"):
+    with pytest.raises(EventformersError, match=f"{field}: found 0"):
         WordVectorSettings(**{field: 0})

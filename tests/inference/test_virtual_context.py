@@ -88,15 +88,15 @@ def test_the_vector_is_the_weighted_mean_over_contexts(tiny_heterevent, monkeypa
 def test_a_model_of_single_events_has_no_use_for_contexts(tiny_encoder):
     with pytest.raises(EventformersError, match="reads single events"):
         context_encoder(load_encoder(tiny_encoder), VirtualContext("nowhere"))
-    with pytest.raises(EventformersError, match="retrieved is 0"):
+    with pytest.raises(EventformersError, match="retrieved: found 0"):
         VirtualContext("nowhere", retrieved=0)
 
 
 def test_similarity_in_contexts_is_a_variant_of_the_result(tiny_heterevent, tiny_encoder, tmp_path):
     folder = build_dataset("event_chains", "chains", output=tmp_path / "chains")
-    options = {"output": tmp_path / "out", "baseline_encoder": tiny_encoder}
+    options = {"output": tmp_path / "out", "baseline": tiny_encoder}
     for context in (None, folder, VirtualContext(folder, retrieved=3)):
-        evaluate(tiny_heterevent, "transitive_similarity", virtual_context=context, **options)
+        evaluate(tiny_heterevent, "transitive_similarity", settings={"virtual_context": context}, **options)
     found = {result.variant: result for result in load_results(tmp_path / "out")}
     assert set(found) == {"", "virtual-context", "virtual-context-retrieved-3"}
     told = found["virtual-context"].settings["virtual_context"]
@@ -108,4 +108,4 @@ def test_similarity_in_contexts_is_a_variant_of_the_result(tiny_heterevent, tiny
     # The untrained encoder reads no chains, and is scored as it is.
     assert found["virtual-context"].baseline.scores == found[""].baseline.scores
     with pytest.raises(EventformersError, match="copa compares no events; accepted with contexts: hard_sim"):
-        evaluate(tiny_heterevent, "copa", virtual_context=folder)
+        evaluate(tiny_heterevent, "copa", settings={"virtual_context": folder})

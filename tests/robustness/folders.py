@@ -78,7 +78,7 @@ def _embed(folder: Path) -> Any:
 
 
 def _evaluate(folder: Path) -> Any:
-    result = eventformers.evaluate(folder, "hard_similarity", device="cpu", baseline_encoder=False)
+    result = eventformers.evaluate(folder, "hard_similarity", device="cpu", baseline=False)
     return [result.main_value]
 
 

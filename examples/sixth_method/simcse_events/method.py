@@ -16,6 +16,6 @@ METHOD = Method(
     tasks=("hard_similarity", "hard_similarity_extended", "transitive_similarity"),
     card="simcse_events.card.METHOD_CARD",
     reads="events",
-    showing="eventformers.demo.NEAREST_EVENT",
+    showing="eventformers.commands.demo.NEAREST_EVENT",
     loads_as_sentence_transformer=True,
 )

@@ -8,6 +8,7 @@ pairs of characters.
 from __future__ import annotations
 
 import functools
+import math
 import re
 import sys
 import unicodedata
@@ -20,6 +21,7 @@ from bm25s import BM25
 from eventformers.errors import EventformersError
 from eventformers.inference.search.candidate_index import Candidates, PooledIndex
 from eventformers.inference.search.exact import Found
+from eventformers.strict import StrictSettings, setting, strict_settings
 
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -28,8 +30,9 @@ _UNSPACED = re.compile(
 """Thai and Lao, Burmese, Khmer, Hiragana and Katakana, Chinese characters."""
 
 
+@strict_settings
 @dataclass(frozen=True)
-class Bm25Settings:
+class Bm25Settings(StrictSettings):
     """How words are weighted.
 
     Attributes:
@@ -38,19 +41,8 @@ class Bm25Settings:
         length_share: b, in [0, 1], how far the weight of a word sinks with the length of the event's text.
     """
 
-    saturation: float = 1.2
-    length_share: float = 0.75
-
-    def __post_init__(self) -> None:
-        """Refuse what has no meaning.
-
-        Raises:
-            EventformersError: a number is out of its range.
-        """
-        if not 0 <= self.saturation < float("inf"):
-            raise EventformersError(f"saturation is {self.saturation}; accepted: 0 or more")
-        if not 0 <= self.length_share <= 1:
-            raise EventformersError(f"length_share is {self.length_share}; accepted: 0 to 1")
+    saturation: float = setting(1.2, lambda value: 0 <= value < math.inf, "0 or more")
+    length_share: float = setting(0.75, lambda value: 0 <= value <= 1, "0 to 1")
 
 
 class Bm25Index(PooledIndex):

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import cast
 
 from eventformers.baselines.bm25 import Bm25Index, Bm25Settings
 from eventformers.baselines.measuring import open_task, settings_revision
 from eventformers.errors import EventformersError
-from eventformers.evaluation.grounding_models import grounding_data, grounding_record
 from eventformers.evaluation.results import TaskResult
-from eventformers.evaluation.tasks import get_task, with_grounding_settings
-from eventformers.evaluation.tasks.grounding import GROUNDING_TASKS
-from eventformers.evaluation.tasks.grounding_protocols import (
-    GroundingModel,
-    GroundingProtocol,
-    GroundingSettings,
-)
+from eventformers.evaluation.tasks import get_task, names_of_kind, with_settings
+from eventformers.evaluation.tasks.base import Prepared
+from eventformers.evaluation.tasks.grounding import Grounding
+from eventformers.evaluation.tasks.grounding_protocols import GroundingModel, GroundingSettings
 from eventformers.inference.grounding.encoding import event_text, mention_text
 from eventformers.models.grounding_tokens import EventText
 
@@ -70,24 +65,21 @@ def evaluate_bm25(
         EventformersError: the task links no mentions, a re-ranker is asked for, or the data cannot be loaded.
     """
     chosen = get_task(task)
-    if chosen not in GROUNDING_TASKS:
-        accepted = ", ".join(one.name for one in GROUNDING_TASKS)
+    if not isinstance(chosen.kind, Grounding):
+        accepted = ", ".join(names_of_kind(Grounding))
         raise EventformersError(f"{task} links no mentions to events; accepted: {accepted}")
     if grounding is not None:
         if grounding.reranker is not None:
             raise EventformersError(f"{NAME} with a re-ranker; accepted: no reranker")
-        chosen = with_grounding_settings(chosen, grounding)
+        chosen = with_settings(chosen, grounding)
     weights = settings or Bm25Settings()
-    linking = grounding or GroundingSettings()
     opened = open_task(chosen, data, split)
-    opened = replace(opened, variant="-".join(filter(None, (opened.variant, linking.name))))
-    told = {**asdict(weights), **grounding_record(linking, None)}
+    prepared = Prepared(bm25_model(weights))
+    told = {**asdict(weights), **chosen.kind.record(prepared)}
     revision = settings_revision(asdict(weights))
     opened.check_place(output, NAME, revision, overwrite=overwrite)
     started = time.perf_counter()
-    scored = opened.scored_data
-    rows = grounding_data(scored.rows, scored.companion_rows(chosen), scored.other_splits, scored.split)
-    protocol_output = cast(GroundingProtocol, chosen.protocol)(bm25_model(weights), rows)
+    protocol_output = chosen.kind.run(prepared.asked, opened.scored_data.task_rows(chosen))
     return opened.finish(
         protocol_output,
         model=NAME,

@@ -20,10 +20,10 @@ from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.evaluation.results import TaskResult
-from eventformers.evaluation.tasks import TASKS, get_task
-from eventformers.evaluation.tasks.chain_protocols import ChainProtocol
-from eventformers.evaluation.tasks.pairs import SIMILARITY_TASKS
-from eventformers.evaluation.tasks.protocols import Embed, JsonValue, Protocol
+from eventformers.evaluation.tasks import get_task, names_of_kind
+from eventformers.evaluation.tasks.chains import Chains
+from eventformers.evaluation.tasks.pairs import Pairs
+from eventformers.evaluation.tasks.protocols import JsonValue
 from eventformers.inference.chains.scorers import ChainScorer
 from eventformers.inference.encode import Vectors
 
@@ -261,9 +261,9 @@ def evaluate_chain_baseline(
     if name not in CHAIN_BASELINES:
         raise UnknownNameError("baseline on chains", name, CHAIN_BASELINES)
     chosen = get_task(task)
-    able = [other.name for other in TASKS.values() if other.reads_chains]
+    able = names_of_kind(Chains)
     if CHAIN_BASELINES[name].needs_gensim:
-        able += [other.name for other in SIMILARITY_TASKS]
+        able += names_of_kind(Pairs)
     if task not in able:
         raise EventformersError(f"{name} cannot do the task {shown(task)}; accepted: {', '.join(able)}")
     if trained is not None and (trained.name != name or settings is not None):
@@ -293,12 +293,10 @@ def evaluate_chain_baseline(
     revision = settings_revision(baseline.record, str(baseline.seed))
     opened.check_place(output, title, revision, overwrite=overwrite)
     started = time.perf_counter()
-    if chosen.reads_chains:
-        protocol_output = cast(ChainProtocol, chosen.protocol)(baseline.scorer, rows)
-    else:
-        # The similarity tasks ask for vectors of events alone.
-        embed = cast(Embed, cast(EventVectors, baseline.scorer).embed)
-        protocol_output = cast(Protocol, chosen.protocol)(embed, rows)
+    # The similarity tasks ask for vectors of events alone.
+    is_scorer = isinstance(chosen.kind, Chains)
+    asked = baseline.scorer if is_scorer else cast(EventVectors, baseline.scorer).embed
+    protocol_output = chosen.kind.run(asked, opened.scored_data.task_rows(chosen))
     return opened.finish(
         protocol_output,
         model=title,

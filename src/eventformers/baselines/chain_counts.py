@@ -19,8 +19,9 @@ import numpy as np
 
 from eventformers.datasets_scripts.chain_readers import PRONOUNS
 from eventformers.datasets_scripts.events import Event
-from eventformers.errors import EventformersError, shown
+from eventformers.errors import EventformersError
 from eventformers.inference.chains.scorers import Scores, check_questions
+from eventformers.strict import StrictSettings, count, setting, strict_settings
 
 Role: TypeAlias = Literal["subject", "object", ""]
 Key: TypeAlias = tuple[str, ...]
@@ -28,8 +29,9 @@ Key: TypeAlias = tuple[str, ...]
 _ARGUMENTS: tuple[Literal["subject", "object"], ...] = ("subject", "object")
 
 
+@strict_settings
 @dataclass(frozen=True)
-class CountSettings:
+class CountSettings(StrictSettings):
     """How pairs of events are counted and smoothed.
 
     Attributes:
@@ -43,28 +45,10 @@ class CountSettings:
         history_weight: how many observations a coarser history is worth beside a finer one, in bigrams.
     """
 
-    window: int = 8
-    back_off: float = 0.7
-    unshared: float = 0.1
-    history_weight: float = 10.0
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be counted with.
-
-        Raises:
-            EventformersError: a number is out of its range.
-        """
-        if not isinstance(self.window, int) or self.window < 1:
-            raise EventformersError(f"window is {shown(self.window)}; accepted: an integer of at least 1")
-        for name in ("back_off", "unshared"):
-            if not 0 < getattr(self, name) <= 1:
-                raise EventformersError(
-                    f"{name} is {shown(getattr(self, name))}; accepted: above 0 and at most 1"
-                )
-        if not self.history_weight > 0:
-            raise EventformersError(
-                f"history_weight is {shown(self.history_weight)}; accepted: a number above 0"
-            )
+    window: int = count(8)
+    back_off: float = setting(0.7, lambda value: 0 < value <= 1, "above 0 and at most 1")
+    unshared: float = setting(0.1, lambda value: 0 < value <= 1, "above 0 and at most 1")
+    history_weight: float = setting(10.0, lambda value: value > 0, "a number above 0")
 
 
 @dataclass

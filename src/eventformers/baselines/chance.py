@@ -11,6 +11,7 @@ from eventformers.evaluation.core import Scored, make_result
 from eventformers.evaluation.results import NO_START, TaskResult, write_result
 from eventformers.evaluation.tasks import TASKS, Task, get_task
 from eventformers.evaluation.tasks.chain_protocols import read_chain_question, read_steps
+from eventformers.evaluation.tasks.chains import Chains
 from eventformers.evaluation.tasks.protocols import JsonValue, ProtocolOutput, Row, read_question
 
 _METRICS = ("mcnc", "multistep_inference")
@@ -84,7 +85,7 @@ def evaluate_chance(
 
 def _choice_counts(task: Task, row: Row, number: int) -> list[int]:
     """The number of choices of each decision of a row that is scored."""
-    if not task.reads_chains:
+    if not isinstance(task.kind, Chains):
         return [len(read_question(row, number)[0]) - 1]
     if task.metric == "mcnc":
         return [len(read_chain_question(row, number)[1])]

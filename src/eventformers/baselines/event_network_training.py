@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -20,7 +20,7 @@ from eventformers.baselines.event_networks import (
 )
 from eventformers.baselines.word_vectors import WordVectors, role_words
 from eventformers.datasets_scripts.events import Event
-from eventformers.errors import EventformersError, UnknownNameError, shown
+from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.chains.scorers import (
     ChainScorer,
     DistinctEvents,
@@ -28,6 +28,7 @@ from eventformers.inference.chains.scorers import (
     Scores,
     check_questions,
 )
+from eventformers.strict import StrictSettings, count, setting, strict_settings
 
 NETWORKS: dict[str, type[EventComp | RoleFactorTensor | PredicateTensor]] = {
     "event_comp": EventComp,
@@ -41,8 +42,9 @@ _EVENTS_PER_BLOCK = 2048
 _PAIRS_PER_BLOCK = 2**16
 
 
+@strict_settings
 @dataclass(frozen=True)
-class NetworkSettings:
+class NetworkSettings(StrictSettings):
     """How a network of events is trained.
 
     Attributes:
@@ -60,37 +62,17 @@ class NetworkSettings:
         dropout: share of the numbers of the roles' vectors that are dropped.
     """
 
-    dimension: int = 64
-    word_dimension: int = 64
-    epochs: int = 5
-    chains_per_step: int = 64
-    learning_rate: float = 1e-3
-    weight_decay: float = 1e-2
-    window: int = 8
-    corrupted: int = 1
-    chain_argument: float = 1.0
-    margin: float = 0.5
-    dropout: float = 0.3
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be trained with.
-
-        Raises:
-            EventformersError: a number is out of its range.
-        """
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.type == "int" and (not isinstance(value, int) or value < 1):
-                raise EventformersError(f"{field.name} is {shown(value)}; accepted: an integer of at least 1")
-        for name in ("learning_rate", "margin"):
-            if not getattr(self, name) > 0:
-                raise EventformersError(f"{name} is {shown(getattr(self, name))}; accepted: a number above 0")
-        if not self.weight_decay >= 0:
-            raise EventformersError(f"weight_decay is {shown(self.weight_decay)}; accepted: 0 or more")
-        if not 0 <= self.chain_argument <= 1:
-            raise EventformersError(f"chain_argument is {shown(self.chain_argument)}; accepted: 0 to 1")
-        if not 0 <= self.dropout < 1:
-            raise EventformersError(f"dropout is {shown(self.dropout)}; accepted: at least 0 and below 1")
+    dimension: int = count(64)
+    word_dimension: int = count(64)
+    epochs: int = count(5)
+    chains_per_step: int = count(64)
+    learning_rate: float = setting(1e-3, lambda value: value > 0, "a number above 0")
+    weight_decay: float = setting(1e-2, lambda value: value >= 0, "0 or more")
+    window: int = count(8)
+    corrupted: int = count(1)
+    chain_argument: float = setting(1.0, lambda value: 0 <= value <= 1, "0 to 1")
+    margin: float = setting(0.5, lambda value: value > 0, "a number above 0")
+    dropout: float = setting(0.3, lambda value: 0 <= value < 1, "at least 0 and below 1")
 
 
 @dataclass(frozen=True)

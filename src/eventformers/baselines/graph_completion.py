@@ -31,7 +31,8 @@ from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.relation_templates import DIRECTIONS
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.evaluation.results import TaskResult
-from eventformers.evaluation.tasks import TASKS, get_task
+from eventformers.evaluation.tasks import get_task, names_of_kind
+from eventformers.evaluation.tasks.graph import Graph
 from eventformers.evaluation.tasks.protocols import JsonValue, MetricInputs, ProtocolOutput, ranks_output
 from eventformers.inference.search.ranking import (
     FilteredRanks,
@@ -211,8 +212,8 @@ def evaluate_embeddings(
     if name not in METHODS:
         raise UnknownNameError("knowledge graph embedding", name, METHODS)
     chosen = get_task(task)
-    if not chosen.ranks_in_graph:
-        accepted = ", ".join(other.name for other in TASKS.values() if other.ranks_in_graph)
+    if not isinstance(chosen.kind, Graph):
+        accepted = ", ".join(names_of_kind(Graph))
         raise EventformersError(
             f"{name} completes graphs; received the task {shown(task)}; accepted: {accepted}"
         )

@@ -16,7 +16,8 @@ import numpy.typing as npt
 import torch
 
 from eventformers.datasets_scripts.relation_templates import Direction
-from eventformers.errors import EventformersError, UnknownNameError, shown
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.strict import StrictSettings, count, setting, strict_settings
 
 if TYPE_CHECKING:
     from pykeen.models import ERModel
@@ -24,14 +25,13 @@ if TYPE_CHECKING:
 
 Ids = npt.NDArray[np.int64]
 
-UNSEEN_ENTITIES = ("initial", "negative")
-
 _BLOCK_FLOATS = 2**26
 """Numbers in a block of scores: 256 MB of float32."""
 
 
+@strict_settings
 @dataclass(frozen=True)
-class EmbeddingSettings:
+class EmbeddingSettings(StrictSettings):
     """How a knowledge graph embedding is trained.
 
     Attributes:
@@ -47,35 +47,13 @@ class EmbeddingSettings:
             drawn in corrupted triples like all others, as where a graph's vocabulary is fixed beforehand.
     """
 
-    dimension: int = 200
-    epochs: int = 100
-    batch_size: int = 1024
-    negatives: int = 10
-    learning_rate: float = 1e-3
-    label_smoothing: float = 0.0
+    dimension: int = count(200)
+    epochs: int = count(100)
+    batch_size: int = count(1024)
+    negatives: int = count(10)
+    learning_rate: float = setting(1e-3, lambda value: value > 0, "a number above 0")
+    label_smoothing: float = setting(0.0, lambda value: 0 <= value < 1, "at least 0 and below 1")
     unseen: Literal["initial", "negative"] = "initial"
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be trained with.
-
-        Raises:
-            EventformersError: a number is out of its range.
-            UnknownNameError: `unseen` is none of `UNSEEN_ENTITIES`.
-        """
-        for name in ("dimension", "epochs", "batch_size", "negatives"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
-                raise EventformersError(f"{name} is {shown(value)}; accepted: an integer of at least 1")
-        if not self.learning_rate > 0:
-            raise EventformersError(
-                f"learning_rate is {shown(self.learning_rate)}; accepted: a number above 0"
-            )
-        if not 0 <= self.label_smoothing < 1:
-            raise EventformersError(
-                f"label_smoothing is {shown(self.label_smoothing)}; accepted: at least 0 and below 1"
-            )
-        if self.unseen not in UNSEEN_ENTITIES:
-            raise UnknownNameError("treatment of unseen entities", self.unseen, UNSEEN_ENTITIES)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokeni
 from eventformers.baselines.measuring import open_task
 from eventformers.errors import EventformersError, shown
 from eventformers.evaluation.results import TaskResult
-from eventformers.evaluation.tasks import TASKS, get_task
+from eventformers.evaluation.tasks import get_task, names_of_kind
+from eventformers.evaluation.tasks.graph import Questions
 from eventformers.evaluation.tasks.protocols import ProtocolOutput, Row, choices_output, read_question
 from eventformers.inference.encoding.length_batches import equal_length_batches
 from eventformers.loading.encoders import resolve_encoder
@@ -263,7 +264,7 @@ def evaluate_masked_language_model(
             head or no revision to write its result under.
     """
     chosen = get_task(task)
-    able = [other.name for other in TASKS.values() if other.metric == _METRIC and not other.reads_chains]
+    able = names_of_kind(Questions)
     if chosen.name not in able:
         raise EventformersError(
             f"a masked language model scores multiple choice; received the task {shown(task)}; accepted: "

@@ -30,7 +30,7 @@ class BaselineTask:
         data: where its data is; None for the samples.
         scored_data: its splits, and the one that is scored.
         record: the record of the scored rows.
-        variant: the split's name where it is not the data's usual one.
+        variant: the split's name where it is not the data's usual one, and the task's chosen settings.
     """
 
     task: Task
@@ -112,12 +112,13 @@ def open_task(task: Task, data: str | Path | None, split: str | None) -> Baselin
     """
     scored_data = load_data(task, data, split)
     usual = task.choose_split(scored_data.splits)
+    split_name = "" if scored_data.split == usual else scored_data.split
     return BaselineTask(
         task=task,
         data=data,
         scored_data=scored_data,
         record=describe_data(task, scored_data, data),
-        variant="" if scored_data.split == usual else scored_data.split,
+        variant="-".join(filter(None, (split_name, task.kind.settings.name))),
     )
 
 

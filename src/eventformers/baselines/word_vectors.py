@@ -15,14 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eventformers.datasets_scripts.events import Event
-from eventformers.errors import EventformersError, shown
+from eventformers.errors import EventformersError
 from eventformers.inference.chains.scorers import EncoderChainScorer
+from eventformers.strict import StrictSettings, count, strict_settings
 
 ROLES = ("subject", "predicate", "object")
 
 
+@strict_settings
 @dataclass(frozen=True)
-class WordVectorSettings:
+class WordVectorSettings(StrictSettings):
     """How word vectors are trained: skip-gram with negative sampling.
 
     Attributes:
@@ -33,22 +35,11 @@ class WordVectorSettings:
         min_count: occurrences below which a word is left out.
     """
 
-    dimension: int = 100
-    window: int = 10
-    epochs: int = 20
-    negatives: int = 10
-    min_count: int = 2
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be trained with.
-
-        Raises:
-            EventformersError: a number is out of its range.
-        """
-        for name in self.__dataclass_fields__:
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
-                raise EventformersError(f"{name} is {shown(value)}; accepted: an integer of at least 1")
+    dimension: int = count(100)
+    window: int = count(10)
+    epochs: int = count(20)
+    negatives: int = count(10)
+    min_count: int = count(2)
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,19 +16,91 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 from eventformers.datasets_scripts.building import build_dataset, build_reports, load_built
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint, joint_fingerprint
-from eventformers.datasets_scripts.malformed import takes_malformed
+from eventformers.datasets_scripts.malformed import malformed_policy, takes_malformed
 from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.evaluation.results import DatasetRecord
 from eventformers.evaluation.tasks import TASKS, Task
-from eventformers.evaluation.tasks.induction_protocols import unseen_rows
+from eventformers.evaluation.tasks.base import TaskRows
+
+
+@dataclass(frozen=True)
+class BuiltData:
+    """A config of a dataset as it is built and loaded.
+
+    Attributes:
+        splits: its splits.
+        read_report: reads the report of the build; empty where there is none.
+    """
+
+    splits: DatasetDict
+    read_report: Callable[[], Mapping[str, object]]
+    _fingerprints: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+    @cached_property
+    def report(self) -> Mapping[str, object]:
+        """The report of the build; empty where there is none."""
+        return self.read_report()
+
+    @cached_property
+    def all_rows(self) -> Dataset:
+        """The rows of all splits."""
+        return concatenate_datasets(list(self.splits.values()))
+
+    def fingerprint(self, rows: Dataset | DatasetDict, name: str) -> str:
+        """SHA-256 of rows of this, computed once for each name."""
+        if name not in self._fingerprints:
+            self._fingerprints[name] = dataset_fingerprint(rows)
+        return self._fingerprints[name]
+
+
+class DataStore:
+    """Builds and loads each config of each dataset once.
+
+    The data are expected to stay as they are while this is in use. What cannot be loaded is not tried again.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[str | None, ...], BuiltData | EventformersError] = {}
+
+    def load(
+        self, data: str | Path | None, dataset: str, config: str, settings: Mapping[str, Any]
+    ) -> BuiltData:
+        """A config of a dataset.
+
+        Args:
+            data: raw files, a built folder or a Hub id; None for the samples.
+            dataset: the builder.
+            config: its config.
+            settings: its settings.
+
+        Raises:
+            DataFormatError: a raw file cannot be read.
+            EventformersError: the data lack the config.
+        """
+        place = None if data is None else str(data)
+        key = (place, dataset, config, json.dumps(settings, sort_keys=True, default=str), malformed_policy())
+        if key not in self._held:
+            try:
+                splits = load_built(data, config, builder=dataset, **settings)
+                read_report = partial(_build_report, data, dataset, config, settings)
+                self._held[key] = BuiltData(splits, read_report)
+            except EventformersError as error:
+                self._held[key] = error
+        held = self._held[key]
+        if isinstance(held, EventformersError):
+            raise held
+        return held
 
 
 @takes_malformed
-def tasks_of_data(data: str | Path | None, *, malformed: str | None = None) -> list[str]:
+def tasks_of_data(
+    data: str | Path | None, *, store: DataStore | None = None, malformed: str | None = None
+) -> list[str]:
     """The tasks whose rows a folder of raw files, a built folder or a Hub dataset holds.
 
     Args:
         data: the data.
+        store: keeps what is loaded; None keeps nothing.
         malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
             the first one; None takes the policy in force, `error` where nothing else was set.
 
@@ -37,7 +111,7 @@ def tasks_of_data(data: str | Path | None, *, malformed: str | None = None) -> l
     names = []
     for name, task in TASKS.items():
         try:
-            load_task_data(task, data)
+            load_task_data(task, data, store)
         except DataFormatError:
             raise
         except EventformersError:
@@ -54,13 +128,18 @@ class TaskData:
 
     Attributes:
         config: the config of the dataset builder that they have.
-        splits: its splits.
-        companions: the splits of the task's companion configs by name.
+        built: its data.
+        companions: the data of the task's companion configs by name.
     """
 
     config: str
-    splits: DatasetDict
-    companions: Mapping[str, DatasetDict] = field(default_factory=dict)
+    built: BuiltData
+    companions: Mapping[str, BuiltData] = field(default_factory=dict)
+
+    @property
+    def splits(self) -> DatasetDict:
+        """The splits of the config."""
+        return self.built.splits
 
     def companion_rows(self, task: Task, split: str) -> dict[str, Dataset]:
         """The rows of the companion configs that a score on a split reads.
@@ -69,55 +148,65 @@ class TaskData:
             EventformersError: one of them lacks the split.
         """
         rows = {}
-        for name, splits in self.companions.items():
+        for name, companion in self.companions.items():
             if name not in task.companions_by_split:
-                rows[name] = concatenate_datasets(list(splits.values()))
-            elif split in splits:
-                rows[name] = splits[split]
+                rows[name] = companion.all_rows
+            elif split in companion.splits:
+                rows[name] = companion.splits[split]
             else:
                 raise EventformersError(
-                    f"{name}: found the splits {', '.join(splits)}; accepted: data with {shown(split)}, "
-                    "which is scored"
+                    f"{name}: found the splits {', '.join(companion.splits)}; accepted: data with "
+                    f"{shown(split)}, which is scored"
                 )
         return rows
 
     def fingerprint(self, task: Task, split: str) -> str:
         """SHA-256 of all that decides the score: the rows, for a ranking in a graph those of every split,
         those that a threshold is chosen on, and those of the companions."""
-        prints = {split: dataset_fingerprint(self.splits if task.ranks_in_graph else self.splits[split])}
+        built = self.built
+        if task.kind.reads_all_splits:
+            prints = {split: built.fingerprint(self.splits, "")}
+        else:
+            prints = {split: built.fingerprint(self.splits[split], split)}
         for name, rows in self.companion_rows(task, split).items():
-            prints[name] = dataset_fingerprint(rows)
-        development = task.development_split
+            part = split if name in task.companions_by_split else "all rows"
+            prints[name] = self.companions[name].fingerprint(rows, part)
+        development = task.kind.development_split
         if development != split and development in self.splits:
-            prints[development] = dataset_fingerprint(self.splits[development])
+            prints[development] = built.fingerprint(self.splits[development], development)
         return prints[split] if len(prints) == 1 else joint_fingerprint(prints)
 
 
-def load_task_data(task: Task, data: str | Path | None) -> TaskData:
+def load_task_data(task: Task, data: str | Path | None, store: DataStore | None = None) -> TaskData:
     """Load what a task reads, from the first of its configs that the data have.
 
     Args:
         task: the task.
         data: raw files, a built folder or a Hub id; None takes the samples.
+        store: keeps what is loaded; None keeps nothing.
 
     Raises:
         DataFormatError: a raw file cannot be read.
         EventformersError: the data have none of its configs, or lack the companion's.
     """
+    held = store or DataStore()
+    settings = task.sample_settings if data is None else task.build_settings
     missing: EventformersError | None = None
     for config in (task.config, *task.other_configs):
         try:
-            splits = load_built(data, config, builder=task.dataset, **_settings(task, data))
+            built = held.load(data, task.dataset, config, {**settings, **task.kind.data_settings})
         except DataFormatError:
             raise
         except EventformersError as error:
             # The usual config is what a user expects to be asked for.
             missing = missing or error
             continue
-        names = (*task.companions, *task.companions_by_split)
-        chosen = {**({} if data is None else task.build_settings), **_chosen_settings(task)}
-        companions = {name: load_built(data, name, builder=task.dataset, **chosen) for name in names}
-        return TaskData(config, splits, companions)
+        chosen = {**({} if data is None else task.build_settings), **task.kind.data_settings}
+        companions = {
+            name: held.load(data, task.dataset, name, chosen)
+            for name in (*task.companions, *task.companions_by_split)
+        }
+        return TaskData(config, built, companions)
     raise cast(EventformersError, missing)
 
 
@@ -142,20 +231,26 @@ class ScoredData:
         """The rows of the companion configs that the task reads; errors as of `TaskData.companion_rows`."""
         return self.held.companion_rows(task, self.split)
 
+    def task_rows(self, task: Task) -> TaskRows:
+        """The rows that the task's score is measured on; errors as of `TaskData.companion_rows`."""
+        return TaskRows(self.rows, self.other_splits, self.companion_rows(task), self.split)
+
     @property
     def other_splits(self) -> dict[str, Dataset]:
         """The other splits by name."""
         return {name: rows for name, rows in self.splits.items() if name != self.split}
 
 
-def load_data(task: Task, data: str | Path | None, split: str | None) -> ScoredData:
-    """What a task reads, with the split to score chosen.
+def load_data(
+    task: Task, data: str | Path | None, split: str | None, store: DataStore | None = None
+) -> ScoredData:
+    """What a task reads, with the split to score chosen; arguments as of `load_task_data`.
 
     Raises:
         DataFormatError: a raw file cannot be read.
         EventformersError: the data cannot be loaded, or the split is not there or has no rows.
     """
-    held = load_task_data(task, data)
+    held = load_task_data(task, data, store)
     loaded = ScoredData(held, task.choose_split(held.splits, split))
     if not len(loaded.rows):
         raise EventformersError(f"{data}: the split {shown(loaded.split)} of {held.config} has no rows")
@@ -166,17 +261,16 @@ def describe_data(task: Task, scored_data: ScoredData, data: str | Path | None) 
     """The record of the rows that are scored, for a result."""
     is_local = data is None or os.pathsep in str(data) or Path(data).expanduser().exists()
     hub_id = None if is_local else str(data)
-    config = scored_data.held.config
-    report = {} if hub_id else _build_report(task, config, data)
-    companions = [] if hub_id else [_build_report(task, name, data) for name in scored_data.held.companions]
+    held = scored_data.held
+    report, *companions = ({} if hub_id else one.report for one in (held.built, *held.companions.values()))
     rows = scored_data.rows
     licenses = report.get("licenses") or (rows.unique("license") if "license" in rows.column_names else [])
     return DatasetRecord(
         name=task.dataset,
-        config=config,
+        config=held.config,
         split=scored_data.split,
-        rows=len(rows) if task.induction_settings is None else len(unseen_rows(rows)),
-        fingerprint=scored_data.held.fingerprint(task, scored_data.split),
+        rows=task.kind.count(rows),
+        fingerprint=held.fingerprint(task, scored_data.split),
         origin="hub" if hub_id else "samples" if report.get("sample") else "local",
         hub_id=hub_id,
         revision=_hub_commit(hub_id) if hub_id else None,
@@ -191,23 +285,15 @@ def _num_malformed(report: Mapping[str, object]) -> int:
     return int(listed["count"]) if isinstance(listed, Mapping) else 0
 
 
-def _settings(task: Task, data: str | Path | None) -> Mapping[str, Any]:
-    """The builder's settings: its defaults, but for those of the task and what is chosen."""
-    return {**(task.sample_settings if data is None else task.build_settings), **_chosen_settings(task)}
-
-
-def _chosen_settings(task: Task) -> Mapping[str, Any]:
-    """The builder's settings that are chosen for the evaluation."""
-    return {} if task.grounding_settings is None else task.grounding_settings.of_data
-
-
-def _build_report(task: Task, config: str, data: str | Path | None) -> Mapping[str, object]:
+def _build_report(
+    data: str | Path | None, dataset: str, config: str, settings: Mapping[str, Any]
+) -> Mapping[str, object]:
     """What the build said of the rows; empty for a built folder whose report was left behind."""
     if data is not None and (report := build_reports(data).get(config)):
         return report
     try:
         # The rows are loaded, so this finds them in the cache.
-        folder = build_dataset(task.dataset, config, data, **_settings(task, data))
+        folder = build_dataset(dataset, config, data, **settings)
     except EventformersError:
         return {}
     return build_reports(folder)[config]

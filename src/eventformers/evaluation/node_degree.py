@@ -15,6 +15,7 @@ from eventformers.evaluation.results import TaskResult
 from eventformers.evaluation.significance import answers_of
 from eventformers.evaluation.tasks.base import Task
 from eventformers.evaluation.tasks.chain_protocols import read_chain_question, read_steps
+from eventformers.evaluation.tasks.chains import Chains
 from eventformers.evaluation.tasks.protocols import Row
 from eventformers.inference.chains.virtual_context import words_of
 from eventformers.models.event_graph import NO_NODE, SELF_LOOP, build_event_graph
@@ -93,7 +94,7 @@ def question_chains(task: Task, rows: Iterable[Row]) -> list[list[Event]]:
     Raises:
         EventformersError: the task asks no such questions, or a row cannot be asked.
     """
-    if not task.reads_chains:
+    if not isinstance(task.kind, Chains):
         raise EventformersError(f"{task.name} reads no chains; accepted: a task on narrative chains")
     if task.metric == "mcnc":
         return [read_chain_question(row, number)[0] for number, row in enumerate(rows)]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from eventformers.datasets_scripts.building import check_data
 from eventformers.errors import DataFormatError, EventformersError
-from eventformers.evaluation.data import load_data
+from eventformers.evaluation.data import DataStore, load_data
 from eventformers.evaluation.tasks import get_task
 from eventformers.evaluation.tasks.base import Task
 from eventformers.methods import load_method
@@ -40,6 +40,7 @@ def plan_evaluation(
     data: str | Path | None,
     evaluation_data: str | Path | None,
     tasks: Sequence[str] | None = None,
+    store: DataStore | None = None,
 ) -> ScoredTasks:
     """Choose what a run is scored on, and load it, so that a fault shows before the training.
 
@@ -49,6 +50,7 @@ def plan_evaluation(
         evaluation_data: what it is scored on: raw files, a built folder, a Hub id or `samples`; None takes
             the held-out splits of `data`.
         tasks: the tasks; None takes those of the recipe that have rows, and logs which have none.
+        store: keeps what is loaded for the scores; None keeps nothing.
 
     Raises:
         DataFormatError: a raw file cannot be read.
@@ -63,7 +65,7 @@ def plan_evaluation(
     missing: dict[str, EventformersError] = {}
     for task in chosen:
         try:
-            load_data(task, scored, None)
+            load_data(task, scored, None, store)
         except DataFormatError:
             raise
         except EventformersError as error:

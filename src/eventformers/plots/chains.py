@@ -25,6 +25,7 @@ from eventformers.evaluation.node_degree import (
 from eventformers.evaluation.results import TaskResult, load_results
 from eventformers.evaluation.tasks import TASKS
 from eventformers.evaluation.tasks.base import Task
+from eventformers.evaluation.tasks.chains import Chains
 from eventformers.files import write_text
 from eventformers.methods import what_is_read
 from eventformers.model_cards.markdown import cell, table
@@ -171,7 +172,7 @@ def _degrees_of_run(
     left_out = []
     for result in load_results(run):
         task = TASKS.get(result.task)
-        if task is None or not task.reads_chains:
+        if task is None or not isinstance(task.kind, Chains):
             continue
         bins = degrees_of_questions(task, data, result)
         if bins is None:

@@ -88,5 +88,5 @@ def _text(compared: PairedComparison | None) -> str:
 
 def _documents(call: Reproduction, wanted: Measurement) -> list[str] | None:
     """The document of each row that is scored; None where the data tell none."""
-    rows = load_data(TASKS[wanted.task], call.evaluation_data, wanted.split).rows
+    rows = load_data(TASKS[wanted.task], call.evaluation_data, wanted.split, call.session.data).rows
     return list(rows["document_id"]) if "document_id" in rows.column_names else None

@@ -7,7 +7,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from eventformers.baselines import get_baseline
@@ -15,10 +15,9 @@ from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.evaluation.core import evaluate
 from eventformers.evaluation.data import TaskData, load_task_data
-from eventformers.evaluation.induction_models import MentionMemory
-from eventformers.evaluation.models import SharedEncoders
 from eventformers.evaluation.results import TaskResult
-from eventformers.evaluation.tasks import TASKS, with_grounding_settings
+from eventformers.evaluation.session import Session
+from eventformers.evaluation.tasks import TASKS, with_settings
 from eventformers.evaluation.tasks.grounding_protocols import DEVELOPMENT_SPLIT, GroundingSettings
 from eventformers.loading.encoders import resolve_encoder
 from eventformers.reproduction.layout import UNTRAINED, Column, PaperRow
@@ -67,7 +66,6 @@ class GroundingPlanner:
         self._call = call
         self._encoder = encoder
         self._plan_run = plan_run
-        self._held: dict[tuple[str, GroundingSettings], TaskData | EventformersError] = {}
         self._measurements: dict[tuple[str, str, GroundingSettings], Measurement] = {}
         recipe = resolve_recipe(call.method, call.recipe, call.settings, call.seed)
         # The paper has events of hierarchies alone, and so has a recipe with its settings.
@@ -150,7 +148,7 @@ class GroundingPlanner:
             read = settings
             if name == _LINKING and (split != DEVELOPMENT_SPLIT or settings.domain != "wikipedia"):
                 read = replace(settings, threshold=_ANY_THRESHOLD)
-            task, held = with_grounding_settings(TASKS[name], read), self._load(name, settings)
+            task, held = with_settings(TASKS[name], read), self._load(name, settings)
             is_usual = split == task.choose_split(held.splits)
             self._measurements[key] = Measurement(
                 name, split, held.fingerprint(task, split), is_usual, settings
@@ -193,19 +191,8 @@ class GroundingPlanner:
             )
 
     def _load(self, name: str, settings: GroundingSettings) -> TaskData:
-        key = (name, settings)
-        if key not in self._held:
-            task = with_grounding_settings(TASKS[name], settings)
-            try:
-                self._held[key] = load_task_data(task, self._call.evaluation_data)
-            except DataFormatError:
-                raise
-            except EventformersError as error:
-                self._held[key] = error
-        held = self._held[key]
-        if isinstance(held, EventformersError):
-            raise held
-        return held
+        task = with_settings(TASKS[name], settings)
+        return load_task_data(task, self._call.evaluation_data, self._call.session.data)
 
     def _run(self, paper: PaperRow, seed: int) -> RowRun:
         return RowRun(f"{paper.slug}-{seed}", *self._plan_run(paper, seed))
@@ -227,13 +214,11 @@ class _Scored:
         source: the model, or the name of a baseline.
         folder: where results go.
         reranker: the folder of the cross-encoder; None for none.
-        memory: keeps the vectors of mentions and events.
     """
 
     source: str
     folder: Path
     reranker: Path | None = None
-    memory: MentionMemory = field(default_factory=MentionMemory, compare=False)
 
 
 def fill_grounding(call: Reproduction, row: ReproducedRow) -> None:
@@ -244,12 +229,12 @@ def fill_grounding(call: Reproduction, row: ReproducedRow) -> None:
     """
     started = time.monotonic()
     trained = measured = 0
-    with one_row(call.folder, row.digest), SharedEncoders() as shared:
+    with one_row(call.folder, row.digest), Session(call.session) as session:
         models, trained = _models(call, row)
         for wanted in row.measurements:
             results = []
             for model in models:
-                result, is_new = _result(call, row, wanted, model, shared)
+                result, is_new = _result(call, row, wanted, model, session)
                 results.append(result)
                 measured += is_new
             row.results[wanted] = mean_result(results) if len(results) > 1 else results[0]
@@ -295,10 +280,10 @@ def _trained(call: Reproduction, run: RowRun, *settings: str) -> tuple[Path, boo
 
 
 def _result(
-    call: Reproduction, row: ReproducedRow, wanted: Measurement, model: _Scored, shared: SharedEncoders
+    call: Reproduction, row: ReproducedRow, wanted: Measurement, model: _Scored, session: Session
 ) -> tuple[TaskResult, bool]:
     """A model's result, and whether it was measured now."""
-    settings, measured = _settings(call, row, wanted, model, shared)
+    settings, measured = _settings(call, row, wanted, model, session)
     home = model.reranker if model.reranker is not None and wanted.task == _LINKING else model.folder
     place = other_evaluation(home, wanted)
     known = call.results.get((place, wanted.task))
@@ -306,14 +291,14 @@ def _result(
         return known, False
     held = next((one for one in readable_results(place) if _is_of(one, wanted, settings)), None)
     if held is None:
-        held = _measure(call, row, wanted, model, settings, place, shared)
+        held = _measure(call, row, wanted, model, settings, place, session)
         measured = True
     call.results[place, wanted.task] = held
     return held, measured
 
 
 def _settings(
-    call: Reproduction, row: ReproducedRow, wanted: Measurement, model: _Scored, shared: SharedEncoders
+    call: Reproduction, row: ReproducedRow, wanted: Measurement, model: _Scored, session: Session
 ) -> tuple[GroundingSettings, bool]:
     """How mentions are linked; the threshold of others than those of development is chosen on these."""
     settings = wanted.grounding or GroundingSettings()
@@ -322,14 +307,14 @@ def _settings(
     settings = replace(settings, reranker=None if model.reranker is None else str(model.reranker))
     if row.development is None or wanted == row.development:
         return settings, False
-    chosen, is_new = _result(call, row, row.development, model, shared)
+    chosen, is_new = _result(call, row, row.development, model, session)
     return replace(settings, threshold=float(str(chosen.details["threshold"]))), is_new
 
 
 def _is_of(result: TaskResult, wanted: Measurement, settings: GroundingSettings) -> bool:
     """Whether a result was measured on these rows in this way; its place tells the model."""
-    told = replace(settings, reranker=None)
-    same = all(result.settings.get(name) == value for name, value in vars(told).items() if name != "reranker")
+    told = {name: value for name, value in settings.recorded.items() if name != "reranker"}
+    same = all(result.settings.get(name) == value for name, value in told.items())
     return wanted.is_of(result) and same
 
 
@@ -340,25 +325,24 @@ def _measure(
     model: _Scored,
     settings: GroundingSettings,
     place: Path,
-    shared: SharedEncoders,
+    session: Session,
 ) -> TaskResult:
     common = {
         "data": call.evaluation_data,
         "split": wanted.split,
-        "grounding": settings,
         "device": call.device,
         "output": place,
         "overwrite": True,
     }
     if row.paper.baseline not in ("", UNTRAINED):
-        return get_baseline(model.source)(wanted.task, **common)
+        return get_baseline(model.source)(wanted.task, grounding=settings, **common)
     # The table has the untrained encoder in rows of its own.
     return evaluate(
         model.source,
         wanted.task,
-        baseline_encoder=False,
-        mentions=model.memory,
-        shared=shared,
+        baseline=False,
+        settings=settings,
+        session=session,
         **common,  # type: ignore[arg-type]
     )
 

@@ -17,8 +17,10 @@ from eventformers.datasets_scripts.chain_settings import CHAIN_SETTINGS
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint, joint_fingerprint
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import DataFormatError, EventformersError
-from eventformers.evaluation.data import load_task_data
+from eventformers.evaluation.data import DataStore, load_task_data
+from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks import TASKS
+from eventformers.evaluation.tasks.graph import Graph
 from eventformers.loading.encoders import resolve_encoder
 from eventformers.loading.models import faults_told, folder_revision, load_config, model_revision
 from eventformers.locks import one_writer
@@ -64,6 +66,7 @@ def reproduce_table(
     runs: int | None = None,
     device: str | None = None,
     dtype: str | None = None,
+    session: Session | None = None,
     malformed: str | None = None,
 ) -> ReproducedTable:
     """Fill a table of a paper with our rows, beside the paper's scores and the untrained encoder's.
@@ -91,6 +94,7 @@ def reproduce_table(
             the table's.
         device: `cpu` or `cuda`; None takes an accelerator where there is one.
         dtype: `bfloat16` or `float16` for mixed precision; None for float32.
+        session: holds data that this table shares with other work; None shares nothing.
         malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
             the first one; None takes the policy in force, `error` where nothing else was set.
 
@@ -111,7 +115,7 @@ def reproduce_table(
         )
     folder = Path(output) / paper
     path = folder / f"{table}.md"
-    with one_writer(path):
+    with one_writer(path), Session(session) as own:
         chosen_seed = _choose_seed(method, recipe, settings, seed, folder / f"{table}.json")
         call = Reproduction(
             table=wanted,
@@ -123,18 +127,19 @@ def reproduce_table(
             encoder=encoder,
             data=None if data is None else str(data),
             evaluation_data=None if evaluation_data is None else str(evaluation_data),
-            measurements=_measurements(wanted, evaluation_data),
+            measurements=_measurements(wanted, evaluation_data, own.data),
             device=device,
             dtype=dtype,
             runs=runs or wanted.runs,
+            session=own,
         )
         rows = _plan(call)
         # Before the first row: a seed that was drawn must outlive a kill.
         finished = write_table(call, rows, path)
-        own = [row for row in rows if row.digest]
+        run = [row for row in rows if row.digest]
         error: Exception | None = None
-        for position, row in enumerate(own, start=1):
-            logger.info("%s: row %d of %d, %s", table, position, len(own), row.paper.label)
+        for position, row in enumerate(run, start=1):
+            logger.info("%s: row %d of %d, %s", table, position, len(run), row.paper.label)
             try:
                 _fill(call, row)
             except Exception as failure:
@@ -146,7 +151,7 @@ def reproduce_table(
             finished = write_table(call, rows, path)
         if findings := _findings(call, rows, path):
             finished = write_table(call, rows, path, findings)
-        if error is not None and not any(row.results for row in own):
+        if error is not None and not any(row.results for row in run):
             if not isinstance(error, EventformersError):
                 raise error
             raise EventformersError(f"every row of {paper} {table} failed; the last one: {error}") from error
@@ -216,7 +221,9 @@ def _choose_seed(method: Method, recipe: str, settings: Sequence[str], seed: int
     return cast(int, resolved.seed)
 
 
-def _measurements(table: PaperTable, data: str | Path | None) -> dict[Column, tuple[Measurement, ...]]:
+def _measurements(
+    table: PaperTable, data: str | Path | None, store: DataStore
+) -> dict[Column, tuple[Measurement, ...]]:
     """What each column is measured on; nothing for one whose task or splits the data lacks, and for all of a
     table whose rows are scored on mentions of their own.
 
@@ -232,7 +239,7 @@ def _measurements(table: PaperTable, data: str | Path | None) -> dict[Column, tu
         task = TASKS[column.task]
         measurements[column] = ()
         try:
-            held = load_task_data(task, data)
+            held = load_task_data(task, data, store)
             usual = task.choose_split(held.splits)
         except DataFormatError:
             raise
@@ -346,7 +353,7 @@ def _plan_reading(call: Reproduction, row: ReproducedRow, encoder: str, data: di
             "encoder": encoder if row.paper.baseline else None,
             "runs": [run.digest for run in row.runs],
             "clustering": [run.digest for run in row.clustering],
-            "reading": asdict(reading),
+            "reading": reading.recorded,
         }
     )
 
@@ -398,7 +405,7 @@ def _measured_on(
     call: Reproduction, tasks: Iterable[str], *, reranked: bool = False
 ) -> tuple[Measurement, ...]:
     """What a row that is scored on these tasks is measured on, each once."""
-    scored = [name for name in tasks if TASKS[name].ranks_in_graph or not reranked]
+    scored = [name for name in tasks if not reranked or isinstance(TASKS[name].kind, Graph)]
     return tuple(
         dict.fromkeys(
             measurement

@@ -21,14 +21,14 @@ from eventformers.baselines.chain_baselines import CHAIN_BASELINES, train_chain_
 from eventformers.baselines.knowledge_graph_embeddings import METHODS as EMBEDDINGS
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluation.core import evaluate
-from eventformers.evaluation.models import SharedEncoders
 from eventformers.evaluation.results import TaskResult, read_result, result_path
-from eventformers.evaluation.tasks.pairs import SIMILARITY_TASKS
+from eventformers.evaluation.session import Session
+from eventformers.evaluation.tasks import TASKS, with_settings
+from eventformers.evaluation.tasks.pairs import Pairs
 from eventformers.evaluation.tasks.protocols import JsonValue
 from eventformers.evaluation.training_runs import SAMPLES
 from eventformers.files import staged_folder, write_text
 from eventformers.inference.chains.virtual_context import VirtualContext
-from eventformers.inference.commonsense.neighbour_votes import vote_settings
 from eventformers.loading.encoders import PACKAGED_ENCODER, resolve_encoder
 from eventformers.locks import one_writer
 from eventformers.reproduction.layout import UNTRAINED
@@ -82,12 +82,12 @@ def _measure(call: Reproduction, row: ReproducedRow) -> None:
     row.folder = call.folder / f"{slug(row.paper.slug)}-{row.digest}"
     started = time.monotonic()
     measure: Baseline | None = None
-    with SharedEncoders() as shared:
+    with Session(call.session) as session:
         for wanted in row.measurements:
             place = other_evaluation(row.folder, wanted)
             result = next(filter(wanted.is_of, readable_results(place)), None)
             if result is None:
-                measure = measure or _prepared_baseline(call, name, shared)
+                measure = measure or _prepared_baseline(call, name, session)
                 result = measure(
                     wanted.task,
                     data=call.evaluation_data,
@@ -100,10 +100,10 @@ def _measure(call: Reproduction, row: ReproducedRow) -> None:
     row.state = f"measured, {time.monotonic() - started:.0f} s" if measure else "cached"
 
 
-def _prepared_baseline(call: Reproduction, name: str, shared: SharedEncoders) -> Baseline:
+def _prepared_baseline(call: Reproduction, name: str, session: Session) -> Baseline:
     """A baseline with all that it takes besides a task and its data; one on chains is trained."""
     if name == UNTRAINED:
-        return partial(evaluate, resolve_encoder(call.encoder), baseline_encoder=False, shared=shared)
+        return partial(evaluate, resolve_encoder(call.encoder), baseline=False, session=session)
     measure = get_baseline(name)
     if name in EMBEDDINGS:
         return partial(measure, seed=call.seed)
@@ -133,9 +133,9 @@ def _train_or_read(call: Reproduction, row: ReproducedRow) -> None:
     state = "cached" if finished else train_run(call, training, row.digest, tasks, row.folder)
     record = read_record(row.folder / ROW_FILE)
     held = {wanted: _held_result(call, row, row.folder, record, wanted) for wanted in row.measurements}
-    with SharedEncoders() as shared:
+    with Session(call.session) as session:
         for wanted, result in held.items():
-            row.results[wanted] = result or _score_again(call, row, row.folder, wanted, shared)
+            row.results[wanted] = result or _score_again(call, row, row.folder, wanted, session)
     if finished and None in held.values():
         state += ", scored again"
     row.state = state
@@ -171,6 +171,7 @@ def train_run(
         dtype=call.dtype,
         evaluation_data=call.evaluation_data or SAMPLES,
         tasks=tasks,
+        session=call.session,
     )
     record = {
         "digest": digest,
@@ -232,8 +233,8 @@ def _held_result(
     call: Reproduction, row: ReproducedRow, folder: Path, record: Mapping[str, JsonValue], wanted: Measurement
 ) -> TaskResult | None:
     """A row's result on the rows of this call; None where there is none."""
-    ways = (vote_settings(row.paper.rerank), _virtual_context(call, row, wanted))
-    parts = ("" if wanted.is_usual else wanted.split, *(way.name for way in ways if way is not None))
+    task = with_settings(TASKS[wanted.task], _settings(call, row, wanted))
+    parts = ("" if wanted.is_usual else wanted.split, task.kind.settings.name)
     variant = "-".join(filter(None, parts))
     for directory in (folder, other_evaluation(folder, wanted)):
         path = result_path(directory, str(record["model"]), str(record["revision"]), wanted.task, variant)
@@ -247,11 +248,13 @@ def _held_result(
     return None
 
 
-def _virtual_context(call: Reproduction, row: ReproducedRow, wanted: Measurement) -> VirtualContext | None:
-    """The chains at whose end a row reads single events; None where it reads them alone, or none."""
-    if not row.paper.context_layers or wanted.task not in {task.name for task in SIMILARITY_TASKS}:
-        return None
-    return VirtualContext(call.data, num_layers=row.paper.context_layers)
+def _settings(call: Reproduction, row: ReproducedRow, wanted: Measurement) -> dict[str, object]:
+    """How a row ranks alternatives, and reads single events at the end of chains."""
+    if row.paper.rerank:
+        return {"rerank": True}
+    if row.paper.context_layers and isinstance(TASKS[wanted.task].kind, Pairs):
+        return {"virtual_context": VirtualContext(call.data, num_layers=row.paper.context_layers)}
+    return {}
 
 
 def other_evaluation(folder: Path, wanted: Measurement) -> Path:
@@ -260,7 +263,7 @@ def other_evaluation(folder: Path, wanted: Measurement) -> Path:
 
 
 def _score_again(
-    call: Reproduction, row: ReproducedRow, folder: Path, wanted: Measurement, shared: SharedEncoders
+    call: Reproduction, row: ReproducedRow, folder: Path, wanted: Measurement, session: Session
 ) -> TaskResult:
     return evaluate(
         str(folder),
@@ -269,10 +272,9 @@ def _score_again(
         split=wanted.split,
         output=other_evaluation(folder, wanted),
         device=call.device,
-        rerank=row.paper.rerank,
-        virtual_context=_virtual_context(call, row, wanted),
+        settings=_settings(call, row, wanted),
         overwrite=True,
-        shared=shared,
+        session=session,
     )
 
 

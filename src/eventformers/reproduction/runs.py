@@ -233,17 +233,19 @@ def _score(
     ensemble: Sequence[Path],
     output: Path,
 ) -> TaskResult:
-    return evaluate(
+    result = evaluate(
         str(model),
         wanted.task,
         data=call.evaluation_data,
         split=wanted.split,
         output=output,
         # The table has the untrained encoder in rows of its own.
-        baseline_encoder=False,
+        baseline=False,
+        settings=replace(reading_of(call, row), clustered_by=tuple(map(str, ensemble))),
+        session=call.session,
         device=call.device,
-        induction=reading_of(call, row),
-        clustered_by=[str(one) for one in ensemble],
-        mentions=call.mentions,
         overwrite=True,
     )
+    # The rows share vectors; models of many runs would fill the memory.
+    call.session.release_models()
+    return result

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from eventformers.errors import EventformersError
-from eventformers.evaluation.induction_models import MentionMemory
 from eventformers.evaluation.results import TaskResult
+from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks import TASKS
 from eventformers.evaluation.tasks.grounding_protocols import GroundingSettings
 from eventformers.evaluation.tasks.protocols import JsonValue
@@ -173,7 +173,7 @@ class Reproduction:
         device: torch device; None chooses.
         dtype: precision; None for float32.
         runs: runs of an averaged row or an ensemble.
-        mentions: the vectors of mentions under each model, which the rows share.
+        session: the data, and of some rows the vectors of mentions, which rows share.
         results: results by the place where they lie and their task, which rows share.
     """
 
@@ -190,7 +190,7 @@ class Reproduction:
     device: str | None
     dtype: str | None
     runs: int = 1
-    mentions: MentionMemory = field(default_factory=MentionMemory, compare=False)
+    session: Session = field(default_factory=Session, compare=False)
     results: dict[tuple[Path, str], TaskResult] = field(default_factory=dict, compare=False)
 
     def columns_of(self, row: ReproducedRow) -> Mapping[Column, tuple[Measurement, ...]]:

@@ -6,26 +6,25 @@ Where the protocols of `eventformers.evaluation.tasks.protocols` take one vector
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.evaluation.tasks.protocols import (
-    ChosenSettings,
     ProtocolOutput,
     Row,
+    TaskSettings,
     choices_output,
     read_event,
 )
 from eventformers.inference.chains.decoders import Matrix, greedy, informed, row_normalized, viterbi
-from eventformers.inference.chains.scorers import Aggregation, ChainScorer, DistinctEvents, check_aggregation
-
-ChainProtocol: TypeAlias = Callable[[ChainScorer, Iterable[Row]], ProtocolOutput]
+from eventformers.inference.chains.scorers import Aggregation, ChainScorer, DistinctEvents
+from eventformers.strict import strict_settings
 
 Decoder = Literal["mcns_v", "mcne_v", "base", "sky"]
 DECODERS: tuple[Decoder, ...] = get_args(Decoder)
@@ -33,37 +32,24 @@ DECODERS: tuple[Decoder, ...] = get_args(Decoder)
 (`mcne_v`), greedily (`base`), or each with all others given (`sky`)."""
 
 Sky = Literal["pairwise", "graph"]
-SKIES: tuple[Sky, ...] = get_args(Sky)
 """What scores a step that knows all others: transitions from and to each of them, or the chain that they
 make, in which the model reads them together."""
 
 
+@strict_settings
 @dataclass(frozen=True)
-class ChainSettings(ChosenSettings):
-    """How chains are read, where there is more than one way; what is chosen against the default is told.
+class ChainSettings(TaskSettings):
+    """How chains are read, where there is more than one way.
 
     Attributes:
         aggregation: `mean` of a choice's cosines with the events of the context, or the `last` event's alone.
-        sky: a member of `SKIES`, for the decoder `sky`.
+        sky: `pairwise` or `graph`, for the decoder `sky`.
         compat: normalise transitions as the reference code does (`row_normalized`), for all decoders.
     """
 
     aggregation: Aggregation = "mean"
     sky: Sky = "pairwise"
     compat: bool = False
-
-    def __post_init__(self) -> None:
-        """Refuse a way that there is not.
-
-        Raises:
-            UnknownNameError: an unknown aggregation or sky.
-            EventformersError: `compat` is not true or false.
-        """
-        check_aggregation(self.aggregation)
-        if self.sky not in SKIES:
-            raise UnknownNameError("sky", self.sky, SKIES)
-        if not isinstance(self.compat, bool):
-            raise EventformersError(f"compat: found {shown(self.compat)}; accepted: true or false")
 
 
 def choose_next_event(scorer: ChainScorer, rows: Iterable[Row]) -> ProtocolOutput:

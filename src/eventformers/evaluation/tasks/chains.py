@@ -2,15 +2,57 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from eventformers.evaluation.tasks.base import Task
+import torch
+
+from eventformers.evaluation.tasks.base import Computing, Prepared, Task, TaskKind, TaskRows
 from eventformers.evaluation.tasks.chain_protocols import (
     ChainSettings,
     Decoder,
     choose_next_event,
     follow_steps,
 )
+from eventformers.evaluation.tasks.protocols import Embed, ProtocolOutput
+from eventformers.inference.chains.model_scorer import chain_scorer
+from eventformers.inference.chains.scorers import ChainScorer, EncoderChainScorer
+from eventformers.inference.encode import EventEncoder
+
+if TYPE_CHECKING:
+    from eventformers.evaluation.session import Session
+
+
+@dataclass(frozen=True)
+class Chains(TaskKind[ChainScorer]):
+    """Asks a scorer of chains, since a model may read a chain as a whole.
+
+    Attributes:
+        decoder: how several steps are chosen; None for one step.
+    """
+
+    Settings = ChainSettings
+    refusal = "reads no chains; accepted with settings of chains"
+
+    uses: tuple[str, ...] = ("aggregation",)
+    settings: ChainSettings = field(default_factory=ChainSettings)
+    decoder: Decoder | None = None
+
+    def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared[ChainScorer]:
+        """As of `TaskKind`."""
+        aggregation = self.settings.aggregation
+        return Prepared(chain_scorer(model, aggregation=aggregation, batch_size=computing.batch_size))
+
+    def of_vectors(self, embed: Embed, device: torch.device | None = None) -> ChainScorer:
+        """As of `TaskKind`."""
+        return EncoderChainScorer(embed, aggregation=self.settings.aggregation)
+
+    def run(self, asked: ChainScorer, data: TaskRows) -> ProtocolOutput:
+        """As of `TaskKind`."""
+        if self.decoder is None:
+            return self.protocol(asked, data.rows)
+        return self.protocol(asked, data.rows, decoder=self.decoder, settings=self.settings)
+
 
 _PUBLISHED_TASKS = ("mcnc", "mcns_v", "multistep_base", "multistep_sky", "mcne_v")
 PUBLISHED_INFERENCE: dict[str, tuple[float, ...]] = {
@@ -43,7 +85,11 @@ def _steps_task(name: str, title: str, decoder: Decoder, description: str) -> Ta
         dataset="event_chains",
         config="multistep",
         splits=("test", "validation"),
-        protocol=partial(follow_steps, decoder=decoder),
+        kind=Chains(
+            follow_steps,
+            uses=("compat", "sky", "aggregation") if decoder == "sky" else ("compat",),
+            decoder=decoder,
+        ),
         metric="multistep_inference",
         main_score="accuracy",
         description=description,
@@ -51,7 +97,6 @@ def _steps_task(name: str, title: str, decoder: Decoder, description: str) -> Ta
         published_scores=_published(name),
         published_rows=2_000,
         published_data=False,
-        chain_settings=ChainSettings(),
     )
 
 
@@ -62,7 +107,7 @@ CHAIN_TASKS: tuple[Task, ...] = (
         dataset="event_chains",
         config="mcnc",
         splits=("test", "validation"),
-        protocol=choose_next_event,
+        kind=Chains(choose_next_event),
         metric="mcnc",
         main_score="accuracy",
         description="Percentage of chains of eight events whose ninth is told from four random events with "
@@ -71,7 +116,6 @@ CHAIN_TASKS: tuple[Task, ...] = (
         published_scores=_published("mcnc"),
         published_rows=2_000,
         published_data=False,
-        chain_settings=ChainSettings(),
     ),
     _steps_task(
         "mcns_v",
@@ -104,13 +148,12 @@ CHAIN_TASKS: tuple[Task, ...] = (
         dataset="event_chains",
         config="variable_mcnc",
         splits=("test", "validation"),
-        protocol=choose_next_event,
+        kind=Chains(choose_next_event),
         metric="mcnc",
         main_score="accuracy",
         description="Percentage of documents one of whose events is told, by the others, from random events "
         "with words of the document; the number of choices varies.",
         paper_reference="Weber et al., AAAI 2018",
-        chain_settings=ChainSettings(),
     ),
     Task(
         name="coherent_mcnc",
@@ -118,12 +161,11 @@ CHAIN_TASKS: tuple[Task, ...] = (
         dataset="event_chains",
         config="coherent_mcnc",
         splits=("test", "validation"),
-        protocol=choose_next_event,
+        kind=Chains(choose_next_event),
         metric="mcnc",
         main_score="accuracy",
         description="The question of variable_mcnc with six choices, on documents found coherent by people.",
         paper_reference="Weber et al., AAAI 2018",
-        chain_settings=ChainSettings(),
     ),
 )
 """Narrative cloze with one and with several steps; scores of differently built sets cannot be compared."""

@@ -1,12 +1,107 @@
-"""The tasks that MICO is measured by: completion of commonsense graphs, and questions."""
+"""Tasks that rank the alternatives of premises in commonsense graphs, and questions of multiple choice."""
 
 from __future__ import annotations
 
-from eventformers.evaluation.tasks.base import Task
-from eventformers.evaluation.tasks.protocols import choose_alternatives, rank_alternatives
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+
+from eventformers.evaluation.tasks.base import Computing, Prepared, Task, TaskKind, TaskRows
+from eventformers.evaluation.tasks.protocols import (
+    Embed,
+    ProtocolOutput,
+    TaskSettings,
+    choose_alternatives,
+    rank_alternatives,
+)
+from eventformers.inference.commonsense.neighbour_votes import VoteSettings, vote_settings
+from eventformers.inference.encode import EventEncoder
+from eventformers.strict import strict_settings
+
+if TYPE_CHECKING:
+    from eventformers.evaluation.session import Session
 
 MICO_LENGTH = 64
 """Tokens of a premise or an alternative at most, as MICO's evaluation has it."""
+
+
+@strict_settings
+@dataclass(frozen=True)
+class GraphSettings(TaskSettings):
+    """How alternatives are ranked.
+
+    Attributes:
+        rerank: let the nearest premises of the training split vote; their settings, or True for the defaults.
+            The untrained encoder is re-ranked alike.
+    """
+
+    places: ClassVar[tuple[str, ...]] = ("rerank",)
+
+    rerank: bool | VoteSettings = False
+
+    @property
+    def name(self) -> str:
+        """What results call the votes."""
+        votes = vote_settings(self.rerank)
+        return "" if votes is None else votes.name
+
+
+@dataclass(frozen=True)
+class GraphModel:
+    """What is asked for ranks.
+
+    Attributes:
+        embed: texts to vectors.
+        device: where the ranks are computed; None takes an accelerator where there is one.
+    """
+
+    embed: Embed
+    device: torch.device | None
+
+
+@dataclass(frozen=True)
+class Graph(TaskKind[GraphModel]):
+    """Ranks alternatives among those of all splits."""
+
+    Settings = GraphSettings
+    refusal = "has nothing to re-rank; accepted with rerank"
+    reads_all_splits = True
+
+    uses: tuple[str, ...] = ("rerank",)
+    settings: GraphSettings = field(default_factory=GraphSettings)
+
+    def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared[GraphModel]:
+        """As of `TaskKind`."""
+        embed = partial(model.encode, batch_size=computing.batch_size)
+        return Prepared(self.of_vectors(embed, model.model.device))
+
+    def of_vectors(self, embed: Embed, device: torch.device | None = None) -> GraphModel:
+        """As of `TaskKind`."""
+        return GraphModel(embed, device)
+
+    def run(self, asked: GraphModel, data: TaskRows) -> ProtocolOutput:
+        """As of `TaskKind`."""
+        votes = vote_settings(self.settings.rerank)
+        return self.protocol(asked.embed, data.rows, data.other_splits, asked.device, rerank=votes)
+
+
+@dataclass(frozen=True)
+class Questions(TaskKind[Embed]):
+    """Asks for the vectors of premises and their few alternatives."""
+
+    Settings = TaskSettings
+    refusal = "is no question"
+
+    def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared[Embed]:
+        """As of `TaskKind`."""
+        return Prepared(partial(model.encode, batch_size=computing.batch_size))
+
+    def of_vectors(self, embed: Embed, device: torch.device | None = None) -> Embed:
+        """As of `TaskKind`."""
+        return embed
+
 
 COMMONSENSE_TASKS: tuple[Task, ...] = (
     Task(
@@ -16,7 +111,7 @@ COMMONSENSE_TASKS: tuple[Task, ...] = (
         config="conceptnet_inductive_pairs",
         other_configs=("conceptnet_pairs",),
         splits=("test", "validation"),
-        protocol=rank_alternatives,
+        kind=Graph(rank_alternatives),
         metric="ranking",
         main_score="mrr",
         description="Mean reciprocal rank, in percent, of the right alternative of a premise among all "
@@ -33,7 +128,6 @@ COMMONSENSE_TASKS: tuple[Task, ...] = (
             "MICO, RoBERTa-large, test (Su et al. 2022)": 10.92,
         },
         max_length=MICO_LENGTH,
-        ranks_in_graph=True,
     ),
     Task(
         name="atomic_completion",
@@ -42,7 +136,7 @@ COMMONSENSE_TASKS: tuple[Task, ...] = (
         config="atomic_inductive_pairs",
         other_configs=("atomic_pairs",),
         splits=("test", "validation"),
-        protocol=rank_alternatives,
+        kind=Graph(rank_alternatives),
         metric="ranking",
         main_score="mrr",
         description="The question of conceptnet_completion on ATOMIC, whose alternatives are what an "
@@ -59,7 +153,6 @@ COMMONSENSE_TASKS: tuple[Task, ...] = (
             "MICO, RoBERTa-large, test (Su et al. 2022)": 8.13,
         },
         max_length=MICO_LENGTH,
-        ranks_in_graph=True,
     ),
     Task(
         name="copa",
@@ -67,7 +160,7 @@ COMMONSENSE_TASKS: tuple[Task, ...] = (
         dataset="commonsense_qa",
         config="copa",
         splits=("test", "validation"),
-        protocol=choose_alternatives,
+        kind=Questions(choose_alternatives),
         metric="mcnc",
         main_score="accuracy",
         description="Percentage of questions with two choices whose right cause or effect is nearest to "
@@ -90,7 +183,7 @@ COMMONSENSE_TASKS: tuple[Task, ...] = (
         dataset="commonsense_qa",
         config="siqa",
         splits=("test", "validation"),
-        protocol=choose_alternatives,
+        kind=Questions(choose_alternatives),
         metric="mcnc",
         main_score="accuracy",
         description="Percentage of questions with three answers whose right one is nearest to the social "
@@ -114,7 +207,7 @@ COMMONSENSE_TASKS: tuple[Task, ...] = (
         dataset="commonsense_qa",
         config="csqa",
         splits=("test", "validation"),
-        protocol=choose_alternatives,
+        kind=Questions(choose_alternatives),
         metric="mcnc",
         main_score="accuracy",
         description="Percentage of questions with five answers whose right one is nearest to the "

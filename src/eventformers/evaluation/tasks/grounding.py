@@ -1,21 +1,194 @@
-"""The tasks on mentions of events in a knowledge base with a hierarchy."""
+"""Tasks on mentions of events in a knowledge base with a hierarchy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING, Self, cast
 
-from eventformers.evaluation.tasks.base import Task
+import numpy as np
+import torch
+
+from eventformers.evaluation.tasks.base import Computing, Prepared, Task, TaskKind, TaskRows
 from eventformers.evaluation.tasks.grounding_protocols import (
     DEVELOPMENT_SPLIT,
+    SETTINGS_OF_DATA,
+    GroundingData,
+    GroundingModel,
     GroundingSettings,
     discover_parents,
     link_events,
     retrieve_events,
 )
-from eventformers.evaluation.tasks.protocols import ProtocolOutput
+from eventformers.evaluation.tasks.protocols import Embed, JsonValue, ProtocolOutput
+from eventformers.inference.encode import EventEncoder, Vectors
+from eventformers.inference.encoding.latest_answer import digest_of
+from eventformers.inference.encoding.unit_vectors import unit_vectors
+from eventformers.inference.grounding.encoding import (
+    BatchSize,
+    EncodedTexts,
+    encode_events,
+    encode_mentions,
+    event_text,
+    grounds_events,
+    mention_text,
+    score_calibration,
+)
+from eventformers.inference.grounding.linking import check_retriever_weight, softmax_logits
+from eventformers.inference.grounding.pair_scoring import CrossEncoder, PairScores
+from eventformers.inference.search.candidate_index import CandidateIndex
+from eventformers.models.grounding_tokens import EventText, MentionText
 
-_DEFAULT = GroundingSettings()
+if TYPE_CHECKING:
+    from eventformers.evaluation.session import Session
+
+
+@dataclass(frozen=True)
+class Grounding(TaskKind[GroundingModel]):
+    """Asks for the candidates of mentions among events."""
+
+    Settings = GroundingSettings
+    refusal = "links no mentions; accepted with such settings"
+
+    settings: GroundingSettings = field(default_factory=GroundingSettings)
+
+    def used(self, settings: GroundingSettings) -> tuple[tuple[str, ...], str]:
+        """As of `TaskKind`: the data are read by every task."""
+        return (*SETTINGS_OF_DATA, *self.uses), ""
+
+    def with_settings(self, task: str, settings: GroundingSettings) -> Self:
+        """As of `TaskKind`.
+
+        Raises:
+            EventformersError: also where there is a weight of the retriever without a re-ranker.
+        """
+        chosen = super().with_settings(task, settings)
+        check_retriever_weight(settings.retriever_weight, with_reranker=settings.reranker is not None)
+        return chosen
+
+    def prepare(
+        self, model: EventEncoder, session: Session, computing: Computing
+    ) -> Prepared[GroundingModel]:
+        """As of `TaskKind`.
+
+        Raises:
+            EventformersError: the re-ranker cannot be loaded, or is no cross-encoder.
+        """
+        if self.settings.reranker is None:
+            return Prepared(grounding_model(model, session, computing.batch_size))
+        cross_encoder = session.cross_encoder(
+            self.settings.reranker, device=computing.device, dtype=computing.dtype
+        )
+        encoder = cross_encoder.encoder
+        told: JsonValue = {"model": encoder.name, "revision": encoder.revision}
+        return Prepared(
+            grounding_model(model, session, computing.batch_size, cross_encoder),
+            # The name alone does not identify the weights.
+            f"reranker-{encoder.name}-{(encoder.revision or 'unknown')[:8]}",
+            lambda: {"reranker": told},
+        )
+
+    def of_vectors(self, embed: Embed, device: torch.device | None = None) -> GroundingModel:
+        """As of `TaskKind`; the function receives mentions with their contexts, and titles with
+        descriptions."""
+
+        def vectors(texts: list[str]) -> Vectors:
+            return unit_vectors(embed(texts), texts).astype(np.float32)
+
+        return GroundingModel(
+            index=lambda events, ids, languages: CandidateIndex(
+                ids, vectors([event_text(event) for event in events]), languages
+            ),
+            read=lambda mentions: vectors([mention_text(mention) for mention in mentions]),
+        )
+
+    def run(self, asked: GroundingModel, data: TaskRows) -> ProtocolOutput:
+        """As of `TaskKind`."""
+        rows = GroundingData(
+            mentions=data.rows,
+            events=data.companions.get("events", ()),
+            hierarchy=data.companions.get("hierarchy", ()),
+            development=data.other_splits.get(DEVELOPMENT_SPLIT),
+            split=data.split,
+        )
+        return self.protocol(asked, rows, settings=self.settings)
+
+    def untrained(self, model: EventEncoder) -> Self:
+        """The untrained encoder has no re-ranker."""
+        return replace(self, settings=replace(self.settings, reranker=None, retriever_weight=0.0))
+
+    @property
+    def data_settings(self) -> Mapping[str, JsonValue]:
+        """The mentions and events that are read."""
+        return self.settings.of_data
+
+    @property
+    def development_split(self) -> str:
+        """The split that the threshold is chosen on, where it is not given."""
+        return DEVELOPMENT_SPLIT if "threshold" in self.uses and self.settings.threshold is None else ""
+
+
+def grounding_model(
+    encoder: EventEncoder,
+    session: Session,
+    batch_size: BatchSize,
+    cross_encoder: CrossEncoder | None = None,
+) -> GroundingModel:
+    """What a protocol of event grounding asks of an encoder; sets its `truncated` to the texts that were cut.
+
+    Args:
+        encoder: the model.
+        session: keeps the vectors of mentions and events.
+        batch_size: as for `encode_mentions`.
+        cross_encoder: scores candidates anew; None takes the scores that they were found by.
+    """
+    cut: Counter[str] = Counter()
+    pairs: list[PairScores] = []
+    truncated = 0
+
+    def vectors(side: str, texts: Sequence[tuple[str, ...]], encode: Callable[[], EncodedTexts]) -> Vectors:
+        nonlocal truncated
+        encoded = session.recall(encoder, (side, batch_size, digest_of(texts)), encode)
+        cut.update({f"{side}_{part}": number for part, number in encoded.cut.items()})
+        truncated += encoder.truncated
+        encoder.truncated = truncated
+        return encoded.vectors
+
+    def read(mentions: Sequence[MentionText]) -> Vectors:
+        return vectors(
+            "mention", mentions, partial(encode_mentions, encoder, mentions, batch_size=batch_size)
+        )
+
+    def index(
+        events: Sequence[EventText], ids: Sequence[str], languages: Sequence[str] | None
+    ) -> CandidateIndex:
+        encode = partial(encode_events, encoder, events, batch_size=batch_size)
+        return CandidateIndex(ids, vectors("event", events, encode), languages)
+
+    def score_pairs(mentions: Sequence[MentionText], events: Sequence[EventText]) -> PairScores:
+        pairs.append(PairScores(cast(CrossEncoder, cross_encoder), mentions, events, batch_size=batch_size))
+        return pairs[-1]
+
+    def logits(scores: Vectors) -> Vectors:
+        scale, bias = score_calibration(encoder)
+        calibrated = (scores * scale + bias).astype(np.float32)
+        by_softmax = encoder.model.config.linking_objective == "softmax"
+        return softmax_logits(calibrated) if by_softmax else calibrated
+
+    def all_cut() -> Counter[str]:
+        of_pairs = (Counter({f"pair_{part}": number for part, number in one.cut.items()}) for one in pairs)
+        return sum(of_pairs, cut)
+
+    return GroundingModel(
+        index,
+        read,
+        score_pairs=None if cross_encoder is None else score_pairs,
+        logits=logits if grounds_events(encoder) else None,
+        pairs_by_softmax=cross_encoder is not None and cross_encoder.learned_by_softmax,
+        cut=all_cut,
+    )
 
 
 def _task(
@@ -26,8 +199,8 @@ def _task(
     main_score: str,
     description: str,
     published: dict[str, float],
+    uses: tuple[str, ...] = (),
     companions_by_split: tuple[str, ...] = (),
-    development_split: str = "",
 ) -> Task:
     return Task(
         name=name,
@@ -35,7 +208,7 @@ def _task(
         dataset="event_hierarchies",
         config="mentions",
         splits=("test", "validation"),
-        protocol=partial(protocol, settings=_DEFAULT),
+        kind=Grounding(protocol, uses),
         metric=metric,
         main_score=main_score,
         description=description,
@@ -43,10 +216,8 @@ def _task(
         published_scores={f"{model} (Ou et al. 2023)": score for model, score in published.items()},
         # Table 1: the mentions of Wikipedia.
         published_rows=91_928,
-        grounding_settings=_DEFAULT,
         companions=("events",),
         companions_by_split=companions_by_split,
-        development_split=development_split,
     )
 
 
@@ -88,7 +259,7 @@ GROUNDING_TASKS: tuple[Task, ...] = (
             "HJL, crosslingual": 12.0,
             "HP and HJL, crosslingual": 13.1,
         },
-        development_split=DEVELOPMENT_SPLIT,
+        uses=("reranker", "retriever_weight", "candidates", "threshold"),
     ),
     _task(
         "parent_discovery",
@@ -99,6 +270,7 @@ GROUNDING_TASKS: tuple[Task, ...] = (
         "Percentage of events whose parent comes first by the share of the mentions linked to the event that "
         "are linked to the parent as well.",
         {"HP, multilingual": 45.1, "HP, crosslingual": 37.4},
+        uses=("depth",),
         companions_by_split=("hierarchy",),
     ),
 )

@@ -6,25 +6,24 @@ knowledge base has one language alone as in the crosslingual task, all of them.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from scipy.special import expit
 
-from eventformers.datasets_scripts.hierarchy_files import DOMAINS
-from eventformers.datasets_scripts.hierarchy_files import TASKS as DATA_TASKS
-from eventformers.errors import EventformersError, UnknownNameError, shown
+from eventformers.errors import EventformersError, shown
 from eventformers.evaluate_metrics.hierarchy_recall.hierarchy_recall_impl import RECALL_AT
 from eventformers.evaluation.tasks.protocols import (
-    ChosenSettings,
     JsonValue,
     MetricInputs,
     ProtocolOutput,
     Row,
+    TaskSettings,
 )
 from eventformers.inference.encode import Positions, Vectors
 from eventformers.inference.grounding.hierarchy_discovery import DEPTH, ParentRanks, discover_hierarchy
@@ -32,7 +31,6 @@ from eventformers.inference.grounding.linking import (
     CANDIDATES,
     ChosenThreshold,
     PairScorer,
-    check_retriever_weight,
     choose_threshold,
     link,
     link_best,
@@ -41,17 +39,22 @@ from eventformers.inference.grounding.linking import (
 )
 from eventformers.inference.search.candidate_index import Candidates, PooledIndex
 from eventformers.models.grounding_tokens import EventText, MentionText
+from eventformers.strict import count, setting, strict_settings
 
 DEVELOPMENT_SPLIT = "validation"
 """The split that the threshold is chosen on."""
+
+DataTask = Literal["multilingual", "crosslingual"]
+Domain = Literal["wikipedia", "wikinews"]
 
 SETTINGS_OF_DATA = ("task", "domain", "hierarchies_only")
 """The settings that decide which mentions and events are read; they are those of the builder."""
 
 
+@strict_settings
 @dataclass(frozen=True)
-class GroundingSettings(ChosenSettings):
-    """Which mentions and events are read, and how mentions are linked; what is chosen is told.
+class GroundingSettings(TaskSettings):
+    """Which mentions and events are read, and how mentions are linked.
 
     Attributes:
         task: `multilingual`, where the text of an event is in the language of the mention, or `crosslingual`,
@@ -69,51 +72,21 @@ class GroundingSettings(ChosenSettings):
         depth: first candidates of a mention that count as linked to it, for parents.
     """
 
-    task: str = "multilingual"
-    domain: str = "wikipedia"
+    places: ClassVar[tuple[str, ...]] = ("reranker",)
+
+    task: DataTask = "multilingual"
+    domain: Domain = "wikipedia"
     hierarchies_only: bool = False
-    reranker: str | None = None
-    retriever_weight: float = 0.0
-    candidates: int = CANDIDATES
-    threshold: float | None = None
-    depth: int = DEPTH
-
-    def __post_init__(self) -> None:
-        """Refuse a way that there is not.
-
-        Raises:
-            UnknownNameError: an unknown task or domain.
-            EventformersError: `hierarchies_only` is no truth value, `reranker` no name, a weight not 0 or
-                more, a number of candidates none from 1, or the threshold no probability.
-        """
-        for name, known in (("task", DATA_TASKS), ("domain", DOMAINS)):
-            if getattr(self, name) not in known:
-                raise UnknownNameError(name, str(getattr(self, name)), known)
-        if not isinstance(self.hierarchies_only, bool):
-            raise EventformersError(
-                f"hierarchies_only: found {shown(self.hierarchies_only)}; accepted: true or false"
-            )
-        if self.reranker is not None and not (isinstance(self.reranker, str) and self.reranker):
-            raise EventformersError(f"reranker: found {shown(self.reranker)}; accepted: a folder or a Hub id")
-        check_retriever_weight(self.retriever_weight)
-        # 30 and 30.0 are one setting, which results name alike.
-        object.__setattr__(self, "retriever_weight", float(self.retriever_weight))
-        for name in ("candidates", "depth"):
-            number = getattr(self, name)
-            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-                raise EventformersError(f"{name}: found {shown(number)}; accepted: 1 or more")
-        threshold = self.threshold
-        if threshold is None:
-            return
-        if isinstance(threshold, bool) or not isinstance(threshold, (int, float)) or not 0 < threshold < 1:
-            raise EventformersError(
-                f"threshold: found {shown(threshold)}; accepted: a probability between 0 and 1"
-            )
+    reranker: str | None = setting(None, bool, "a folder or a Hub id")
+    retriever_weight: float = setting(0.0, lambda weight: 0 <= weight < math.inf, "a number from 0")
+    candidates: int = count(CANDIDATES)
+    threshold: float | None = setting(None, lambda share: 0 < share < 1, "a probability between 0 and 1")
+    depth: int = count(DEPTH)
 
     @property
-    def name(self) -> str:
-        """As of `ChosenSettings`, without the re-ranker, whose place on a disk is no name."""
-        return super().name if self.reranker is None else replace(self, reranker=None).name
+    def recorded(self) -> dict[str, JsonValue]:
+        """As of `TaskSettings`, without a re-ranker."""
+        return {**super().recorded, "reranker": None}
 
     @property
     def of_data(self) -> dict[str, JsonValue]:
@@ -161,10 +134,6 @@ class GroundingData:
     hierarchy: Iterable[Row] = ()
     development: Iterable[Row] | None = None
     split: str = ""
-
-
-GroundingProtocol: TypeAlias = Callable[[GroundingModel, GroundingData], ProtocolOutput]
-"""A protocol that takes a model of mentions and events, and their rows."""
 
 
 def retrieve_events(

@@ -1,21 +1,187 @@
-"""The tasks on mentions of unseen types: to cluster them, to name clusters, and to link them to frames."""
+"""Tasks on mentions of unseen types: to cluster them, to name clusters, and to link them to frames."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import warnings
+from collections.abc import Callable, Sequence, Sized
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING, Any, Self, cast
 
-from eventformers.evaluation.tasks.base import Task
+import numpy as np
+import torch
+
+from eventformers.errors import EventformersError
+from eventformers.evaluation.tasks.base import BatchSize, Computing, Prepared, Task, TaskKind, TaskRows
 from eventformers.evaluation.tasks.induction_protocols import (
+    EncodeMentions,
     InductionSettings,
+    MentionModel,
     induce_types,
     link_types,
     name_types,
+    unseen_rows,
 )
-from eventformers.evaluation.tasks.protocols import ProtocolOutput
+from eventformers.evaluation.tasks.protocols import Embed, JsonValue, ProtocolOutput, Row
+from eventformers.inference.encode import EventEncoder
+from eventformers.inference.encoding.latest_answer import digest_of
+from eventformers.inference.induction.mention_distances import MentionVectors
+from eventformers.inference.induction.mention_encoding import WITHOUT_TRIGGERS, encode_labels, encode_mentions
+
+if TYPE_CHECKING:
+    from eventformers.evaluation.session import Session
+
+_MAKING_CLUSTERS = ("distance", "manifold", "method", "num_clusters", "clustered_by")
+
+
+@dataclass(frozen=True)
+class Induction(TaskKind[MentionModel]):
+    """Asks for the vectors of mentions, and of names and definitions."""
+
+    Settings = InductionSettings
+    refusal = "clusters no mentions; accepted with such settings"
+
+    settings: InductionSettings = field(default_factory=InductionSettings)
+
+    def used(self, settings: InductionSettings) -> tuple[tuple[str, ...], str]:
+        """As of `TaskKind`: what makes clusters is of use only where the model makes them."""
+        if "clusters" not in self.uses or settings.clusters == "predicted":
+            return ("trigger_input", *_MAKING_CLUSTERS, *self.uses), ""
+        return ("trigger_input", *self.uses), "; and what makes clusters, with clusters=predicted"
+
+    def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared[MentionModel]:
+        """As of `TaskKind`.
+
+        Raises:
+            EventformersError: a run of the ensemble cannot be loaded or has no revision, or clusters of the
+                scored model are to be made by an ensemble that it is none of.
+        """
+        runs = self._runs(model, session, computing)
+        asked = mention_model(model, self.settings, session, computing.batch_size, runs)
+        if not runs:
+            return Prepared(asked)
+        told: list[JsonValue] = [{"model": run.name, "revision": run.revision} for run in runs]
+        digest = hashlib.sha256(" ".join(sorted(str(run.revision) for run in runs)).encode()).hexdigest()
+        return Prepared(asked, f"ensemble-{len(runs)}-{digest[:8]}", lambda: {"clustered_by": told})
+
+    def _runs(self, model: EventEncoder, session: Session, computing: Computing) -> list[EventEncoder]:
+        runs = []
+        for one in self.settings.clustered_by:
+            loaded = isinstance(one, EventEncoder)
+            device, dtype = (None, None) if loaded else (computing.device, computing.dtype)
+            runs.append(session.encoder(one, device=device, dtype=dtype))
+        if unknown := [run.name for run in runs if run.revision is None]:
+            raise EventformersError(
+                f"runs without a revision: {', '.join(unknown)}; accepted: models that load_encoder loaded"
+            )
+        names_clusters = "clusters" in self.uses
+        if runs and not names_clusters and model.revision not in {run.revision for run in runs}:
+            raise EventformersError(
+                f"the ensemble ({', '.join(run.name for run in runs)}) does not hold the scored model "
+                f"{model.name}; accepted: it as one of the runs"
+            )
+        return runs
+
+    def of_vectors(self, embed: Embed, device: torch.device | None = None) -> MentionModel:
+        """As of `TaskKind`, by the vectors of sentences."""
+
+        def encode(mentions: Sequence[Row]) -> MentionVectors:
+            return MentionVectors(np.asarray(embed([str(row["text"]) for row in mentions]), dtype=np.float32))
+
+        return MentionModel(embed, encode)
+
+    def run(self, asked: MentionModel, data: TaskRows) -> ProtocolOutput:
+        """As of `TaskKind`."""
+        frames = [row for held in data.companions.values() for row in held]
+        return self.protocol(asked, data.rows, frames, settings=self.settings)
+
+    def untrained(self, model: EventEncoder) -> Self:
+        """The untrained encoder has vectors alone, no queries and keys, and reads the tokens of triggers
+        where the model reads triggers in any way."""
+        own = getattr(model.model.config, "trigger_input", None)
+        reads = self.settings.trigger_input if own is None else "none" if own in WITHOUT_TRIGGERS else "span"
+        return replace(
+            self,
+            settings=replace(self.settings, distance="encoder", trigger_input=reads, clustered_by=()),
+        )
+
+    @property
+    def untrained_may_fail(self) -> bool:
+        """Affinity propagation does not settle on every model's distances."""
+        return self.settings.method == "affinity"
+
+    def count(self, rows: Sized) -> int:
+        """The mentions of unseen types."""
+        return len(unseen_rows(cast("Sequence[Row]", rows)))
+
+
+def mention_model(
+    encoder: EventEncoder,
+    settings: InductionSettings,
+    session: Session,
+    batch_size: BatchSize,
+    runs: Sequence[EventEncoder] = (),
+) -> MentionModel:
+    """What a protocol of event type induction asks.
+
+    Args:
+        encoder: the model.
+        settings: how mentions are read.
+        session: keeps their vectors.
+        batch_size: as for `encode_mentions`.
+        runs: the models by whose mean distances mentions are clustered; none takes the model's own.
+    """
+
+    def encode_by(one: EventEncoder, reading: InductionSettings) -> EncodeMentions:
+        def encode(mentions: Sequence[Row]) -> MentionVectors:
+            _tell_seen_types(one, mentions)
+            return _vectors(one, mentions, reading, batch_size, session)
+
+        return encode
+
+    def reading_of(run: EventEncoder) -> InductionSettings:
+        # Each model reads triggers as it was trained to, whatever the scored one does.
+        own = hasattr(run.model.config, "trigger_input")
+        return replace(settings, trigger_input=None) if own else settings
+
+    return MentionModel(
+        embed=lambda texts: encode_labels(encoder, list(map(str, texts)), batch_size=batch_size),
+        encode=encode_by(encoder, settings),
+        clustered_by=tuple(encode_by(run, reading_of(run)) for run in runs),
+    )
+
+
+def _tell_seen_types(encoder: EventEncoder, mentions: Sequence[Row]) -> None:
+    """Warn of types that are scored as unseen although the model was trained on their labels."""
+    trained = set(getattr(encoder.model.config, "trained_types", None) or ())
+    known = sorted(trained & {str(row["event_type"]) for row in mentions})
+    if known:
+        warnings.warn(
+            f"{encoder.name} was trained on labels of {len(known)} types that are scored as unseen "
+            f"({', '.join(known[:5])}): its score is partly one of training; train and evaluate with the "
+            "same num_seen or seen_types",
+            stacklevel=2,
+        )
+
+
+def _vectors(
+    encoder: EventEncoder,
+    mentions: Sequence[Row],
+    settings: InductionSettings,
+    batch_size: BatchSize,
+    session: Session,
+) -> MentionVectors:
+    """The vectors of mentions, as `encode_mentions` gives them; sets the encoder's `truncated`."""
+    rows = cast("Sequence[dict[str, Any]]", mentions)
+    encode = partial(
+        encode_mentions, encoder, rows, trigger_input=settings.trigger_input, batch_size=batch_size
+    )
+    told = ((row["text"], row["trigger_start"], row["trigger_end"]) for row in rows)
+    return session.recall(encoder, (settings.trigger_input, batch_size, digest_of(told)), encode)
+
 
 _REFERENCE = "Edwards and Ji, EACL 2023"
-_DEFAULT = InductionSettings()
 
 
 def _task(
@@ -27,6 +193,7 @@ def _task(
     description: str,
     paper_reference: str,
     published: dict[str, float],
+    uses: tuple[str, ...] = (),
     companions: tuple[str, ...] = (),
 ) -> Task:
     return Task(
@@ -36,7 +203,7 @@ def _task(
         config="mentions",
         # All mentions train, and labels of unseen types never do.
         splits=("train",),
-        protocol=partial(protocol, settings=_DEFAULT),
+        kind=Induction(protocol, uses),
         metric=metric,
         main_score=main_score,
         description=description,
@@ -47,7 +214,6 @@ def _task(
         published_split="train",
         # Mentions of the 23 unseen types of ACE 2005.
         published_rows=1_300,
-        induction_settings=_DEFAULT,
         other_configs=("ace2005",),
         companions=companions,
         # As the recipe demo has it.
@@ -82,6 +248,7 @@ INDUCTION_TASKS: tuple[Task, ...] = (
         "centroid of its mentions.",
         _REFERENCE,
         {"paraphrase-MiniLM-L12, untrained": 75.8, "batch attention, true clusters": 80.0},
+        uses=("clusters",),
     ),
     _task(
         "frame_linking",
@@ -93,6 +260,7 @@ INDUCTION_TASKS: tuple[Task, ...] = (
         "their definitions and the centroid of its mentions.",
         _REFERENCE,
         {"paraphrase-MiniLM-L12, untrained": 37.4, "batch attention, true clusters": 53.9},
+        uses=("clusters", "valid_frames"),
         companions=("frames",),
     ),
 )

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, cast, get_args
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 
-from eventformers.errors import EventformersError, UnknownNameError, shown
-from eventformers.evaluation.tasks.protocols import ChosenSettings, Embed, JsonValue, ProtocolOutput, Row
+from eventformers.errors import EventformersError, shown
+from eventformers.evaluation.tasks.protocols import Embed, JsonValue, ProtocolOutput, Row, TaskSettings
+from eventformers.inference.encode import EventEncoder
 from eventformers.inference.induction.clustering import (
     by_size,
     cluster_affinity,
@@ -21,9 +23,8 @@ from eventformers.inference.induction.clustering import (
     distances_to_cluster,
 )
 from eventformers.inference.induction.frame_linking import defined_frames, valid_frames
-from eventformers.inference.induction.induce import CLUSTER_METHODS, ClusterMethod
+from eventformers.inference.induction.induce import ClusterMethod
 from eventformers.inference.induction.mention_distances import (
-    DISTANCE_KINDS,
     DistanceKind,
     Labels,
     MentionVectors,
@@ -35,22 +36,22 @@ from eventformers.inference.induction.type_naming import (
     label_ranks,
     majority_type,
 )
+from eventformers.strict import count, strict_settings
 from eventformers.trainers.event_type_induction import type_name
 
 EncodeMentions: TypeAlias = Callable[[Sequence[Row]], MentionVectors]
 """Mentions to their vectors, in their order."""
 
 Clusters = Literal["true", "predicted"]
-CLUSTERS: tuple[Clusters, ...] = get_args(Clusters)
 """Which clusters are named or linked: those of the true types, or those that the model makes."""
 
 ValidFrames = Literal["descendants", "children"]
-VALID_FRAMES: tuple[ValidFrames, ...] = get_args(ValidFrames)
 
 
+@strict_settings
 @dataclass(frozen=True)
-class InductionSettings(ChosenSettings):
-    """How mentions are read and clustered; what is chosen against the default is told.
+class InductionSettings(TaskSettings):
+    """How mentions are read and clustered.
 
     Attributes:
         distance: `encoder`, or `cosine` or `dot` of queries and keys; see `mention_distances.distances`.
@@ -59,42 +60,31 @@ class InductionSettings(ChosenSettings):
         num_clusters: how many clusters; None takes as many as there are unseen types.
         trigger_input: what is read of a trigger, as for `encode_mentions`; None takes the model's own, for a
             plain encoder `none`.
-        clusters: a member of `CLUSTERS`, for naming and linking.
+        clusters: `true` or `predicted`, for naming and linking.
         valid_frames: which frames are right beside those of a type, for linking: their `descendants`, as the
             released code has it, or their `children` alone, as the paper says.
+        clustered_by: the runs of an ensemble, by the mean of whose distances mentions are clustered in place
+            of the model's own; empty for no ensemble.
     """
+
+    places: ClassVar[tuple[str, ...]] = ("clustered_by",)
 
     distance: DistanceKind = "encoder"
     manifold: bool | None = None
     method: ClusterMethod = "agglomerative"
-    num_clusters: int | None = None
+    num_clusters: int | None = count(None)
     trigger_input: TriggerInput | None = None
     clusters: Clusters = "true"
     valid_frames: ValidFrames = "descendants"
+    clustered_by: tuple[str | Path | EventEncoder, ...] = ()
 
-    def __post_init__(self) -> None:
-        """Refuse a way that there is not.
+    def validate_number(self) -> None:
+        """Refuse a number of clusters for a method that finds it itself.
 
         Raises:
-            UnknownNameError: an unknown distance, method, way to read triggers, or kind of clusters.
-            EventformersError: `manifold` is not true or false, `num_clusters` is no number from 1, or it is
-                given with `affinity`.
+            EventformersError: both are given.
         """
-        for kind, value, known in (
-            ("distance", self.distance, DISTANCE_KINDS),
-            ("way to cluster", self.method, CLUSTER_METHODS),
-            ("trigger_input", self.trigger_input, (None, *get_args(TriggerInput))),
-            ("clusters", self.clusters, CLUSTERS),
-            ("valid_frames", self.valid_frames, VALID_FRAMES),
-        ):
-            if value not in known:
-                raise UnknownNameError(kind, str(value), [name for name in known if name is not None])
-        if self.manifold is not None and not isinstance(self.manifold, bool):
-            raise EventformersError(f"manifold: found {shown(self.manifold)}; accepted: true or false")
-        number = self.num_clusters
-        if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
-            raise EventformersError(f"num_clusters: found {shown(number)}; accepted: 1 or more")
-        if number is not None and self.method == "affinity":
+        if self.num_clusters is not None and self.method == "affinity":
             raise EventformersError(
                 "num_clusters with method affinity, which finds the number itself; accepted: one of them"
             )
@@ -119,10 +109,6 @@ class MentionModel:
     embed: Embed
     encode: EncodeMentions
     clustered_by: tuple[EncodeMentions, ...] = ()
-
-
-InductionProtocol: TypeAlias = Callable[[MentionModel, Iterable[Row], Iterable[Row]], ProtocolOutput]
-"""A protocol that takes a model of mentions, the rows of mentions, and rows of frames where it reads them."""
 
 
 def induce_types(

@@ -1,9 +1,121 @@
-"""The tasks that compare pairs of events."""
+"""Tasks that compare pairs of events, alone or at the end of chains that share their words."""
 
 from __future__ import annotations
 
-from eventformers.evaluation.tasks.base import Task
-from eventformers.evaluation.tasks.protocols import compare_pairs, grade_pairs
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import torch
+
+from eventformers.errors import EventformersError
+from eventformers.evaluation.tasks.base import Computing, Prepared, Task, TaskKind
+from eventformers.evaluation.tasks.protocols import (
+    Embed,
+    JsonValue,
+    TaskSettings,
+    compare_pairs,
+    grade_pairs,
+)
+from eventformers.inference.chains.virtual_context import ContextEncoder, VirtualContext, context_encoder
+from eventformers.inference.encode import EventEncoder
+from eventformers.strict import count, strict_settings
+
+if TYPE_CHECKING:
+    from eventformers.evaluation.session import Session
+
+_CONTEXT = VirtualContext(None)
+
+
+@strict_settings
+@dataclass(frozen=True)
+class PairSettings(TaskSettings):
+    """How events are read.
+
+    Attributes:
+        virtual_context: the data of the training chains that each event is read at the end of, for a model
+            that reads chains; None reads events alone.
+        retrieved: contexts of an event at most.
+        num_layers: graph layers that read them.
+    """
+
+    places: ClassVar[tuple[str, ...]] = ("virtual_context", "retrieved", "num_layers")
+
+    virtual_context: str | Path | VirtualContext | None = None
+    retrieved: int = count(_CONTEXT.retrieved)
+    num_layers: int = count(_CONTEXT.num_layers)
+
+    def validate_context(self) -> None:
+        """Refuse settings of contexts without their data.
+
+        Raises:
+            EventformersError: there are no contexts.
+        """
+        if self.virtual_context is None and self.chosen:
+            raise EventformersError(
+                f"{', '.join(self.chosen)}: a setting of contexts, of which there are none; accepted: it "
+                "with --virtual-context"
+            )
+
+    @property
+    def context(self) -> VirtualContext | None:
+        """The contexts of events; None where they are read alone."""
+        given = self.virtual_context
+        if given is None or isinstance(given, VirtualContext):
+            return given
+        return VirtualContext(given, self.retrieved, self.num_layers)
+
+    @property
+    def name(self) -> str:
+        """What results call the contexts."""
+        return "" if self.context is None else self.context.name
+
+
+@dataclass(frozen=True)
+class Pairs(TaskKind[Embed]):
+    """Asks for the vectors of events."""
+
+    Settings = PairSettings
+    refusal = "compares no events; accepted with contexts"
+
+    uses: tuple[str, ...] = PairSettings.places
+    settings: PairSettings = field(default_factory=PairSettings)
+
+    def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared[Embed]:
+        """As of `TaskKind`.
+
+        Raises:
+            DataFormatError: a raw file of the contexts cannot be read.
+            EventformersError: the data have no training chains, or the model reads no chains.
+        """
+        context = self.settings.context
+        if context is None:
+            return Prepared(partial(model.encode, batch_size=computing.batch_size))
+        reader = context_encoder(model, context)
+        embed = partial(reader.encode, batch_size=computing.batch_size)
+        return Prepared(embed, record=partial(_context_record, reader))
+
+    def of_vectors(self, embed: Embed, device: torch.device | None = None) -> Embed:
+        """As of `TaskKind`."""
+        return embed
+
+    def untrained(self, model: EventEncoder) -> Self:
+        """The untrained encoder reads events alone."""
+        return replace(self, settings=PairSettings())
+
+
+def _context_record(reader: ContextEncoder) -> Mapping[str, JsonValue]:
+    return {
+        "virtual_context": {
+            "retrieved": reader.retrieved,
+            "num_layers": reader.num_layers,
+            "contexts": len(reader.index.contexts),
+            "events_without_context": reader.without_context,
+        }
+    }
+
 
 SIMILARITY_TASKS: tuple[Task, ...] = (
     Task(
@@ -12,7 +124,7 @@ SIMILARITY_TASKS: tuple[Task, ...] = (
         dataset="event_similarity",
         config="hard",
         splits=("test",),
-        protocol=compare_pairs,
+        kind=Pairs(compare_pairs),
         metric="hard_similarity",
         main_score="accuracy",
         description="Percentage of rows in which the pair of events that means the same is closer than "
@@ -33,7 +145,7 @@ SIMILARITY_TASKS: tuple[Task, ...] = (
         dataset="event_similarity",
         config="hard_extended",
         splits=("test",),
-        protocol=compare_pairs,
+        kind=Pairs(compare_pairs),
         metric="hard_similarity",
         main_score="accuracy",
         description="The question of hard_similarity on the extended set, where both pairs of a row "
@@ -54,7 +166,7 @@ SIMILARITY_TASKS: tuple[Task, ...] = (
         dataset="event_similarity",
         config="transitive",
         splits=("test",),
-        protocol=grade_pairs,
+        kind=Pairs(grade_pairs),
         metric="transitive_similarity",
         main_score="spearman",
         description="Spearman's rank correlation between the cosines of pairs of transitive sentences "

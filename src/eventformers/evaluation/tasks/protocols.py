@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import TypeAlias, cast
+from typing import ClassVar, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from eventformers.inference.search.ranking import (
     rank_by_cosine,
     ranking_queries,
 )
+from eventformers.strict import StrictSettings, strict_settings
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 Row: TypeAlias = Mapping[str, object]
@@ -35,24 +36,46 @@ Embed: TypeAlias = Callable[[Sequence[str | Event]], NDArray[np.floating]]
 VOTING_SPLIT = "train"
 """The split whose premises vote where alternatives are re-ranked."""
 
+ENCODER_SETTINGS = ("pooling", "event_order")
+"""The settings of every task that decide how its encoder is loaded."""
 
-@dataclass(frozen=True)
-class ChosenSettings:
-    """Ways to read rows, each field with a default; what is chosen against it is told by results."""
+
+@strict_settings
+@dataclass(frozen=True, kw_only=True)
+class TaskSettings(StrictSettings):
+    """How a task reads its rows; results record what differs from the defaults.
+
+    Attributes:
+        places: the settings that name models and data, whose place on a disk no result records.
+        pooling: `cls` or `mean` in place of the model's own.
+        event_order: a key of `EVENT_ORDERS` in place of the model's own.
+    """
+
+    places: ClassVar[tuple[str, ...]] = ()
+
+    pooling: str | None = None
+    event_order: str | None = None
 
     @property
     def chosen(self) -> dict[str, JsonValue]:
-        """The settings that are not the default."""
+        """The settings that are not the default, without those of the encoder."""
         return {
             field.name: getattr(self, field.name)
             for field in fields(self)
-            if getattr(self, field.name) != field.default
+            if field.name not in ENCODER_SETTINGS and getattr(self, field.name) != field.default
         }
 
     @property
     def name(self) -> str:
         """What results call the chosen settings; empty for the default ones."""
-        return "-".join(f"{name}-{value}".lower() for name, value in self.chosen.items())
+        told = {name: value for name, value in self.chosen.items() if name not in self.places}
+        return "-".join(f"{name}-{value}".lower() for name, value in told.items())
+
+    @property
+    def recorded(self) -> dict[str, JsonValue]:
+        """All settings as a result records them, without `places` and those of the encoder."""
+        left_out = (*ENCODER_SETTINGS, *self.places)
+        return {name: value for name, value in vars(self).items() if name not in left_out}
 
 
 @dataclass(frozen=True)
@@ -74,13 +97,6 @@ class ProtocolOutput:
     distinct_texts: int
     parts: dict[str, MetricInputs] = field(default_factory=dict)
     details: dict[str, JsonValue] = field(default_factory=dict)
-
-
-Protocol: TypeAlias = Callable[[Embed, Iterable[Row]], ProtocolOutput]
-GraphProtocol: TypeAlias = Callable[
-    [Embed, Iterable[Row], Mapping[str, Iterable[Row]], torch.device | None], ProtocolOutput
-]
-"""A protocol that looks at the dataset's other splits, too, and computes on a device."""
 
 
 def compare_pairs(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:

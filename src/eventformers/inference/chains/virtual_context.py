@@ -17,11 +17,12 @@ from scipy.sparse import csr_matrix
 
 from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.events import Event, event_text
-from eventformers.errors import EventformersError, shown
+from eventformers.errors import EventformersError
 from eventformers.inference.chains.scorers import DistinctEvents, Positions, Scores
 from eventformers.inference.chains.vectors import encode_states
 from eventformers.inference.encode import EventEncoder, Vectors
 from eventformers.inference.encoding.event_reader import EventLike, read_items
+from eventformers.strict import StrictSettings, count, strict_settings
 
 MAX_EVENTS = 8
 """Events of a context at most, as many as the models learn from; a longer chain makes several contexts."""
@@ -33,8 +34,9 @@ MATCH_DECIMALS = 12
 """Far below the difference of any two matches: the order of summation must not decide between equal ones."""
 
 
+@strict_settings
 @dataclass(frozen=True)
-class VirtualContext:
+class VirtualContext(StrictSettings):
     """Where contexts come from, and how they are read.
 
     Attributes:
@@ -45,8 +47,8 @@ class VirtualContext:
     """
 
     chains: str | Path | None
-    retrieved: int = 10
-    num_layers: int = 1
+    retrieved: int = count(10)
+    num_layers: int = count(1)
 
     @property
     def name(self) -> str:
@@ -57,17 +59,6 @@ class VirtualContext:
             if field.name != "chains" and getattr(self, field.name) != field.default
         ]
         return "-".join(("virtual-context", *chosen))
-
-    def __post_init__(self) -> None:
-        """Refuse what is no count.
-
-        Raises:
-            EventformersError: `retrieved` or `num_layers` is no whole number of 1 or more.
-        """
-        for name in ("retrieved", "num_layers"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise EventformersError(f"{name} is {shown(value)}; accepted: 1 or more")
 
 
 class ChainIndex:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from scipy import sparse
 
-from eventformers.errors import EventformersError
+from eventformers.strict import StrictSettings, count, setting, strict_settings
 
 Vectors = npt.NDArray[np.float32]
 Positions = npt.NDArray[np.int64]
@@ -25,8 +25,9 @@ Positions = npt.NDArray[np.int64]
 _BLOCK_QUERIES = 1024
 
 
+@strict_settings
 @dataclass(frozen=True)
-class VoteSettings:
+class VoteSettings(StrictSettings):
     """How the nearest known premises act on the scores of alternatives.
 
     The defaults were chosen on 1,500 rows of CN-82K-Ind's validation split with an all-MiniLM-L6-v2 after
@@ -51,17 +52,10 @@ class VoteSettings:
         EventformersError: a value out of its range.
     """
 
-    neighbours: int = 256
-    temperature: float = 0.05
-    expansion: float = 0.67
-    weight: float = 0.5
-
-    def __post_init__(self) -> None:
-        if self.neighbours < 1 or self.temperature <= 0 or self.expansion < 0 or self.weight < 0:
-            raise EventformersError(
-                f"received {self}; accepted: neighbours of 1 or more, a temperature above 0, an expansion "
-                "and a weight of 0 or more"
-            )
+    neighbours: int = count(256)
+    temperature: float = setting(0.05, lambda value: value > 0, "a number above 0")
+    expansion: float = setting(0.67, lambda value: value >= 0, "0 or more")
+    weight: float = setting(0.5, lambda value: value >= 0, "0 or more")
 
     @property
     def name(self) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
-from eventformers.evaluation.tasks.grounding_protocols import GroundingSettings
+from eventformers.evaluation.tasks.grounding_protocols import DataTask, Domain, GroundingSettings
 from eventformers.reproduction.layout import UNTRAINED, Column, Drawing, PaperRow, PaperTable
 from eventformers.reproduction.papers.grounding_languages import PUBLISHED_LANGUAGES
 
@@ -66,7 +66,13 @@ _CANDIDATES = tuple(
 
 
 def _system(
-    name: str, task: str, published: Scores, *, domain: str = "wikipedia", language: str = "", title: str = ""
+    name: str,
+    task: DataTask,
+    published: Scores,
+    *,
+    domain: Domain = "wikipedia",
+    language: str = "",
+    title: str = "",
 ) -> PaperRow:
     """A system on one of the two tasks; in one language where one is named."""
     system = _SYSTEMS[name]
@@ -84,7 +90,9 @@ def _system(
     )
 
 
-def _baselines(task: str, columns: tuple[Column, ...], *, domain: str = "wikipedia") -> list[PaperRow]:
+def _baselines(
+    task: DataTask, columns: tuple[Column, ...], *, domain: Domain = "wikipedia"
+) -> list[PaperRow]:
     """The encoder that the systems start from, and BM25; the paper has neither."""
     return [
         PaperRow(
@@ -113,20 +121,20 @@ def _table(
 
 
 def _systems(
-    task: str, columns: tuple[Column, ...], published: dict[str, Scores], *, domain: str = "wikipedia"
+    task: DataTask, columns: tuple[Column, ...], published: dict[str, Scores], *, domain: Domain = "wikipedia"
 ) -> list[PaperRow]:
     """The baselines, and the systems that the paper's table has."""
     systems = [_system(name, task, scores, domain=domain) for name, scores in published.items()]
     return [*_baselines(task, columns, domain=domain), *systems]
 
 
-def _all_systems(task: str, columns: tuple[Column, ...], published: dict[str, Scores]) -> list[PaperRow]:
+def _all_systems(task: DataTask, columns: tuple[Column, ...], published: dict[str, Scores]) -> list[PaperRow]:
     """All four systems, of which the paper's table may have some alone."""
     none = (None,) * len(columns)
     return _systems(task, columns, {name: published.get(name, none) for name in _SYSTEMS})
 
 
-def _languages(name: str, task: str, whole: Scores) -> list[PaperRow]:
+def _languages(name: str, task: DataTask, whole: Scores) -> list[PaperRow]:
     """The best system of a task in all languages and in each of the paper's."""
     label = _SYSTEMS[name].label
     rows = [_system(name, task, whole, title=f"{label}, all languages")]
@@ -195,15 +203,13 @@ GROUNDING_TABLES: dict[str, PaperTable] = {
         *_languages("hp-hjl", "crosslingual", (91_928, 38.8, 13.1, 34.3, 33.1)),
     ),
     **{
-        name: _table(
+        f"figure{number}": _table(
             f"Figure {number}: recall by candidates, {task}",
             _CANDIDATES,
             *_all_systems(task, _CANDIDATES, {}),
             figure="recall",
         )
-        for number, (name, task) in enumerate(
-            {"figure3": "multilingual", "figure4": "crosslingual"}.items(), start=3
-        )
+        for number, task in enumerate(get_args(DataTask), start=3)
     },
 }
 """The tables and figures by name; scores are percentages. The paper has no numbers of its figures."""
