@@ -39,7 +39,7 @@ from eventformers.trainers.grounding_rows import (
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.method import Calibration, MethodTraining, TrainingData
 from eventformers.trainers.recipes import Recipe
-from eventformers.trainers.retrieved_candidates import GroundingTools, required_tools, retrieve_candidates
+from eventformers.trainers.retrieved_candidates import GroundingTools, retrieve_candidates
 from eventformers.trainers.setting_types import Count, Number, check_types
 
 # What the builder reads, the builder checks.
@@ -161,7 +161,6 @@ def _prepare(
     tokenizer: PreTrainedTokenizerBase,
     head: EventGroundingForPreTraining,
     seed: int,
-    tools: GroundingTools | None = None,
 ) -> TrainingData:
     """Load mentions, events and hierarchy as far as the head's stage reads them, and make its collator."""
     views = {"hierarchy_pairs": 2, "hard_negatives": 0, "candidates": 8, **recipe.views}
@@ -192,7 +191,7 @@ def _prepare(
         told["pairs_of_mention_and_event"] = len(rows)
         told["mentions_cut_themselves"] = mentions_too_long(rows, tokeniser)
         if views["hard_negatives"]:
-            lent = required_tools(tools)
+            lent: GroundingTools = METHOD.tools
             name = views.get("retriever")
             retriever = (
                 lent.load_retriever(name) if name else lent.as_retriever(head.event_grounding, tokenizer)
@@ -204,7 +203,7 @@ def _prepare(
 
     def calibrate(trained: EventGroundingForPreTraining) -> Calibration:
         held_out = ValidationMentions.load(data, builder, settings, events, seed)
-        return required_tools(tools).calibrate_bi_encoder(held_out, trained, tokenizer)
+        return METHOD.tools.calibrate_bi_encoder(held_out, trained, tokenizer)
 
     description = describe_data(data, names, builder, settings, skipped=skipped, told=told)
     # Negatives of a mention are the events of other rows, where none come with it.

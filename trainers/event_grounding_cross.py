@@ -30,7 +30,7 @@ from eventformers.trainers.grounding_rows import CandidateRow, CandidateRows, Ev
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.method import Calibration, MethodTraining, TrainingData
 from eventformers.trainers.recipes import Recipe
-from eventformers.trainers.retrieved_candidates import GroundingTools, required_tools, retrieve_candidates
+from eventformers.trainers.retrieved_candidates import GroundingTools, retrieve_candidates
 from eventformers.trainers.setting_types import Range, check_types
 
 # What the builder reads, the builder checks.
@@ -86,7 +86,6 @@ def _prepare(
     tokenizer: PreTrainedTokenizerBase,
     head: EventGroundingForSequenceClassification,
     seed: int,
-    tools: GroundingTools | None = None,
 ) -> TrainingData:
     """Load mentions and events, retrieve the candidates, and make the collator."""
     views = {"candidates": 8, "missed_gold": "add", **recipe.views}
@@ -105,7 +104,7 @@ def _prepare(
             "setting retriever: found none; accepted: the folder or Hub id of a trained bi-encoder, as "
             "`eventformers train event_grounding` writes it"
         )
-    lent = required_tools(tools)
+    lent: GroundingTools = METHOD.tools
     retrieved = retrieve_candidates(lent.load_retriever(name), pairs, events, views["candidates"])
     rows = CandidateRows(pairs, events, retrieved, views["missed_gold"])
     check_rows(rows, "a retriever that finds gold events, or missed_gold: add")

@@ -193,7 +193,6 @@ def _prepare(
     tokenizer: PreTrainedTokenizerBase,
     head: EventTypeInductionForPreTraining,
     seed: int,
-    tools: object = None,
 ) -> TrainingData:
     """Load mentions and make the collator that draws their views."""
     views = {"augmentation": "noise", "max_seq_length": 128, **recipe.views}

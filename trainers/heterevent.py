@@ -278,7 +278,6 @@ def _prepare(
     tokenizer: PreTrainedTokenizerBase,
     head: HeterEventForPreTraining,
     seed: int,
-    tools: object = None,
 ) -> TrainingData:
     """Load chains and make the collator of the head's stage."""
     check_types({**recipe.data, **recipe.views}, _SETTING_TYPES)

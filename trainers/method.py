@@ -59,34 +59,19 @@ class TrainingData:
     least_rows: int = 2
 
 
-class Prepare(Protocol):
-    """Makes the training data of a method."""
-
-    def __call__(
-        self,
-        recipe: Recipe,
-        data: str | None,
-        tokenizer: PreTrainedTokenizerBase,
-        head: Any,
-        seed: int,
-        tools: Any = None,
-        /,
-    ) -> TrainingData: ...
-
-
 @dataclass(frozen=True)
 class MethodTraining:
     """What a method adds to training.
 
     Args:
         prepare: makes the training data from a recipe, the raw or built data, the tokenizer, the head before
-            training, a seed, and functions of inference, which event grounding alone calls.
+            training and a seed.
         data_keys: settings that `prepare` reads from a recipe's `data` section.
         view_keys: settings that it reads from the `views` section.
         choose_tasks: the tasks that a recipe's run is scored on; None takes all tasks of the method.
     """
 
-    prepare: Prepare
+    prepare: Callable[[Recipe, str | None, PreTrainedTokenizerBase, Any, int], TrainingData]
     data_keys: frozenset[str]
     view_keys: frozenset[str]
     choose_tasks: Callable[[Recipe], tuple[str, ...]] | None = None

@@ -194,7 +194,6 @@ def _prepare(
     tokenizer: PreTrainedTokenizerBase,
     head: MicoForPreTraining,
     seed: int,
-    tools: object = None,
 ) -> TrainingData:
     """Load the pairs of a graph and make the collator that draws their alternatives."""
     check_types({**recipe.data, **recipe.views}, _SETTING_TYPES)

@@ -80,17 +80,6 @@ class GroundingTools:
     ]
 
 
-def required_tools(tools: GroundingTools | None) -> GroundingTools:
-    """Return the tools that a training of event grounding needs.
-
-    Raises:
-        ValueError: none were handed in.
-    """
-    if tools is None:
-        raise ValueError("training of event grounding retrieves candidates: pass `tools`")
-    return tools
-
-
 def retrieve_candidates(retriever: Retriever, pairs: LinkingPairs, events: EventTexts, number: int) -> Codes:
     """The best candidates of each mention among all events of its pool, retrieved once and then kept.
 

@@ -21,7 +21,6 @@ from eventformers.trainers.base import write_arguments
 from eventformers.trainers.checkpoints import RUN_FILE, STAGE_FILE, remove_earlier_run
 from eventformers.trainers.lora import ADAPTER_FOLDER, Adapter
 from eventformers.trainers.recipes import SECTIONS, Recipe, apply_settings, check_keys, load_recipe
-from eventformers.trainers.retrieved_candidates import GroundingTools
 from eventformers.trainers.setting_types import check_types
 from eventformers.trainers.stage_training import StageOptions, StageRun, check_settings, train_stage
 from eventformers.trainers.stages import (
@@ -157,7 +156,6 @@ def train_head(
     resume: bool = False,
     device: str | None = None,
     dtype: str | None = None,
-    tools: GroundingTools | None = None,
 ) -> TrainingRun:
     """Train a method's head as a recipe says.
 
@@ -171,8 +169,6 @@ def train_head(
         resume: go on from the last checkpoint in `output`, or after its last finished stage.
         device: `cpu` or `cuda`; None takes an accelerator where there is one.
         dtype: `bfloat16` or `float16` computes in mixed precision; None in float32.
-        tools: functions of inference that event grounding calls: `GROUNDING_TOOLS` of
-            `eventformers.inference.grounding.training_tools`.
 
     Returns:
         The run, with the trained model in evaluation mode.
@@ -190,7 +186,6 @@ def train_head(
         resume=resume,
         device=device,
         dtype=dtype,
-        tools=tools,
     )
     record = {"encoder": encoder_name, "data": data, "lora": lora, "recipe": asdict(recipe)}
     stages = plan_stages(recipe, output)

@@ -38,7 +38,6 @@ from eventformers.trainers.encoder_dropout import set_dropout
 from eventformers.trainers.lora import ADAPTER_FOLDER, Adapter, add_lora, average_with_start
 from eventformers.trainers.method import Calibration, TrainingData
 from eventformers.trainers.recipes import Recipe
-from eventformers.trainers.retrieved_candidates import GroundingTools
 from eventformers.trainers.silhouette_stopping import (
     SilhouetteCallback,
     check_silhouette_settings,
@@ -65,7 +64,6 @@ class StageOptions:
         resume: go on from the stage's last checkpoint, where it has one.
         device: `cpu` or `cuda`; None takes an accelerator where there is one.
         dtype: `bfloat16` or `float16` computes in mixed precision; None in float32.
-        tools: functions of inference that event grounding calls.
     """
 
     seed: int
@@ -76,7 +74,6 @@ class StageOptions:
     resume: bool
     device: str | None
     dtype: str | None
-    tools: GroundingTools | None = None
 
 
 @dataclass
@@ -153,7 +150,7 @@ def train_stage(
         set_dropout(model.text_encoders(), dropout)
     with faults_told(options.encoder):
         tokenizer = load_tokenizer(options.encoder, load_config(options.encoder))
-    prepared = method.training.prepare(recipe, options.data, tokenizer, model, options.seed, options.tools)
+    prepared = method.training.prepare(recipe, options.data, tokenizer, model, options.seed)
     has_validation = prepared.validation is not None
     arguments = _make_arguments(recipe, stage.folder, options, has_validation)
     _check_text_length(model, prepared)

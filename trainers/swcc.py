@@ -171,7 +171,6 @@ def _prepare(
     tokenizer: PreTrainedTokenizerBase,
     head: SwccForPreTraining,
     seed: int,
-    tools: object = None,
 ) -> TrainingData:
     """Load co-occurring events and make the collator that draws their views."""
     check_types({**recipe.data, **recipe.views}, _SETTING_TYPES)

@@ -85,6 +85,8 @@ class Method:
         paper_recipe: recipe of the paper's main settings.
         recipes_of: the method among whose recipes its own are; None for a method with recipes of its own.
         companions: configs of the builder that it reads beside the one that it trains on.
+        handed_in: dotted path of an object with what its trainer needs of rooms above `trainers/`; None for
+            a trainer that needs nothing of them.
         loads_as_sentence_transformer: whether a model gives one vector of a text alone; or the dotted path of
             a function that decides it from a configuration as a mapping.
 
@@ -109,6 +111,7 @@ class Method:
     paper_recipe: str = "paper"
     recipes_of: str | None = None
     companions: tuple[str, ...] = field(default=())
+    handed_in: str | None = None
     loads_as_sentence_transformer: bool | str = False
 
     def __post_init__(self) -> None:
@@ -135,6 +138,11 @@ class Method:
     def training(self) -> MethodTraining:
         """What it adds to training."""
         return load_object(self.trainer)
+
+    @property
+    def tools(self) -> Any:
+        """What its trainer needs of rooms above `trainers/`; None for nothing."""
+        return None if self.handed_in is None else load_object(self.handed_in)
 
     @property
     def pipelines(self) -> dict[str, dict[str, Any]]:

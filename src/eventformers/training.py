@@ -17,7 +17,6 @@ from eventformers.evaluation.training_runs import ScoredTasks, plan_evaluation
 from eventformers.files import full_disk, output_folder, remove_folder, staged_folder
 from eventformers.hub import push
 from eventformers.inference.encode import EventEncoder, load_encoder
-from eventformers.inference.grounding.training_tools import GROUNDING_TOOLS
 from eventformers.loading.encoders import PACKAGED_ENCODER, resolve_encoder
 from eventformers.loading.models import find_device
 from eventformers.methods import load_method
@@ -137,7 +136,6 @@ def train(
             resume=resume,
             device=device,
             dtype=dtype,
-            tools=GROUNDING_TOOLS,
         )
         if not run.is_main_process:
             return FinishedRun(folder, run, [])

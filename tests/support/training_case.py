@@ -21,7 +21,6 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
 
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.inference.grounding.training_tools import GROUNDING_TOOLS
 from eventformers.methods import load_method
 from eventformers.trainers.checkpoints import RUN_FILE
 from eventformers.trainers.gradient_cache import backward_in_chunks
@@ -101,7 +100,7 @@ class MethodTrainingCase:
             encoder_name="tiny",
             output=output,
             data=str(raw),
-            **{"device": "cpu", "tools": GROUNDING_TOOLS, **options},
+            **{"device": "cpu", **options},
         )
 
     def needs_chunks(self) -> None:

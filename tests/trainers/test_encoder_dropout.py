@@ -10,7 +10,6 @@ from torch import nn
 from transformers import AutoModel, BertConfig, BertModel, ModernBertConfig, ModernBertModel
 
 from eventformers.errors import EventformersError
-from eventformers.inference.grounding.training_tools import GROUNDING_TOOLS
 from eventformers.methods import load_method
 from eventformers.trainers.encoder_dropout import set_dropout
 from eventformers.trainers.run import TrainingRun, resolve_recipe, train_head
@@ -86,7 +85,6 @@ def _run(encoder: Path, output: Path, *settings: str, data: str | None = None) -
         output=output,
         data=data,
         device="cpu",
-        tools=GROUNDING_TOOLS,
     )
 
 

@@ -16,7 +16,6 @@ from training_case import MethodTrainingCase
 from transformers import AutoTokenizer
 
 from eventformers.errors import EventformersError
-from eventformers.inference.grounding.training_tools import GROUNDING_TOOLS
 from eventformers.models.grounding_tokens import TAGS, MentionText
 from eventformers.trainers import retrieved_candidates
 from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER
@@ -329,15 +328,15 @@ class TestHardNegatives:
         head = METHOD.head_class.from_encoder(str(tiny_encoder), **recipe.model)
         tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
         head.train()
-        alone = METHOD.training.prepare(recipe, str(data), tokenizer, head, 5, GROUNDING_TOOLS)
+        alone = METHOD.training.prepare(recipe, str(data), tokenizer, head, 5)
         assert all(module.training for module in (head, head.event_grounding, head.event_grounding.encoder))
         with monkeypatch.context() as patched:
             patched.setattr(retrieved_candidates, "_retrieve", _refuse)
-            METHOD.training.prepare(recipe, str(data), tokenizer, head, 5, GROUNDING_TOOLS)
+            METHOD.training.prepare(recipe, str(data), tokenizer, head, 5)
         head.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         recipe.views["retriever"] = str(folder)
-        by_folder = METHOD.training.prepare(recipe, str(data), tokenizer, head, 5, GROUNDING_TOOLS)
+        by_folder = METHOD.training.prepare(recipe, str(data), tokenizer, head, 5)
         rows = [alone.train[place] for place in range(len(alone.train))]  # type: ignore[arg-type]
         drawn = [prepared.collator(rows)["event_ids"] for prepared in (alone, by_folder)]
         assert torch.equal(*drawn)
@@ -346,7 +345,7 @@ class TestHardNegatives:
         with torch.no_grad():
             next(head.event_grounding.encoder.parameters()).mul_(-1)
         with pytest.raises(AssertionError, match="asked anew"):
-            METHOD.training.prepare(recipe, str(data), tokenizer, head, 5, GROUNDING_TOOLS)
+            METHOD.training.prepare(recipe, str(data), tokenizer, head, 5)
 
     def test_they_are_in_the_language_of_the_mention(self, tiny_encoder: Path, tmp_path: Path) -> None:
         settings = (*self.SETTINGS, f"retriever={tiny_encoder}")
@@ -377,9 +376,7 @@ def _refuse(*arguments: Any) -> Any:
 def _prepare(encoder: Path, data: Path, settings: Sequence[str] = (), seed: int = 5) -> TrainingData:
     recipe = resolve_recipe(METHOD, TestEventGroundingTraining.recipe, list(settings), seed)
     head = METHOD.head_class.from_encoder(str(encoder), **recipe.model)
-    return METHOD.training.prepare(
-        recipe, str(data), AutoTokenizer.from_pretrained(encoder), head, seed, GROUNDING_TOOLS
-    )
+    return METHOD.training.prepare(recipe, str(data), AutoTokenizer.from_pretrained(encoder), head, seed)
 
 
 def _rows(prepared: TrainingData) -> list[tuple[MentionText, int]]:

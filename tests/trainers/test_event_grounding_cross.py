@@ -22,7 +22,6 @@ from eventformers.inference.encode import load_encoder
 from eventformers.inference.grounding import retrieval
 from eventformers.inference.grounding.encoding import encode_events, encode_mentions
 from eventformers.inference.grounding.retrieval import load_retriever
-from eventformers.inference.grounding.training_tools import GROUNDING_TOOLS
 from eventformers.methods import load_method, main_methods
 from eventformers.models.grounding_tokens import TAGS, MentionText
 from eventformers.trainers import retrieved_candidates
@@ -78,16 +77,13 @@ def _run(
         data=str(raw),
         resume=resume,
         device="cpu",
-        tools=GROUNDING_TOOLS,
     )
 
 
 def _prepare(encoder: Path, raw: Path, settings: Sequence[str]) -> TrainingData:
     recipe = resolve_recipe(METHOD, None, [*SETTINGS, *settings], 5)
     head = METHOD.head_class.from_encoder(str(encoder), **recipe.model)
-    return METHOD.training.prepare(
-        recipe, str(raw), AutoTokenizer.from_pretrained(encoder), head, 5, GROUNDING_TOOLS
-    )
+    return METHOD.training.prepare(recipe, str(raw), AutoTokenizer.from_pretrained(encoder), head, 5)
 
 
 def _pairs(raw: Path, language: str | None = None) -> tuple[LinkingPairs, EventTexts]:

@@ -15,7 +15,7 @@ from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.grounding.encoding import encode_events, encode_mentions
 from eventformers.inference.search.candidate_index import CandidateIndex, Candidates
 from eventformers.models.grounding_tokens import MentionText
-from eventformers.models.modeling_event_grounding import EventGroundingModel
+from eventformers.models.modeling_base import EventEncoderModel
 from eventformers.trainers.codes import PADDING, Codes
 from eventformers.trainers.grounding_rows import EventTexts, LinkingPairs
 
@@ -64,7 +64,7 @@ def load_retriever(source: str) -> EncoderRetriever:
     return EncoderRetriever(load_encoder(source))
 
 
-def as_retriever(model: EventGroundingModel, tokenizer: PreTrainedTokenizerBase) -> EncoderRetriever:
+def as_retriever(model: EventEncoderModel, tokenizer: PreTrainedTokenizerBase) -> EncoderRetriever:
     """Copy a bi-encoder as it stands; training it further does not change what the copy retrieves."""
     copied = copy.deepcopy(model).to(PartialState().device).eval()
     digest = hashlib.sha256(copied.config.to_json_string().encode())

@@ -1,4 +1,4 @@
-"""The functions of inference that `train` hands to the training of event grounding."""
+"""The functions of inference that the training of event grounding is handed."""
 
 from __future__ import annotations
 
