@@ -21,6 +21,7 @@ from transformers import PreTrainedConfig
 
 from eventformers.errors import EventformersError
 from eventformers.files import write_text
+from eventformers.methods import load_method
 from eventformers.models.modeling_base import EventPreTrainedModel
 
 ADAPTER_FOLDER = "adapter"
@@ -38,7 +39,7 @@ library_name: peft
 Low-rank adapters of rank {rank} for the attention of the encoder{whole}. On the encoder that they start from:
 
 ```python
-from eventformers import {class_name}
+from {package} import {class_name}
 from peft import PeftModel
 
 base = {class_name}.from_encoder({arguments})
@@ -198,10 +199,13 @@ class Adapter:
         changed = "".join(f", {name}={value!r}" for name, value in _changed_fields(self.config).items())
         added = self.config.added_token_ids is not None
         vocabulary = self.config.encoder_config.vocab_size
+        method = load_method(self.config.model_type)
+        home = method.classes[method.head].rpartition(".")[0]
         return _CARD.format(
             # The Hub refuses a base model that is no name of one.
             base_model=f"base_model: {encoder}\n" if encoder.count("/") == 1 else "",
-            method=self.config.model_type,
+            method=method.name,
+            package="eventformers" if home.startswith("eventformers.") else home,
             class_name=self.head_class,
             rank=self.settings.r,
             whole=f", and {modules}, trained whole" if modules else "",
