@@ -91,6 +91,13 @@ def _examples_of_cards_rest() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
+def _seed() -> None:
+    """Draw the same in any order of the tests; pytest-randomly seeds all generators but torch's."""
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
 def _kept_process_settings() -> Iterator[None]:
     """Settings of the process, which a command changes, as they were; pytest keeps those of warnings."""
     logger = logging.getLogger("eventformers")

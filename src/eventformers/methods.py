@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from huggingface_hub.dataclasses import type_validator
 
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError, UnknownNameError, shown
 
 if TYPE_CHECKING:
     from eventformers.models.configuration_base import EventConfig
@@ -61,7 +61,8 @@ def load_object(path: str) -> Any:
         raise EventformersError(f"cannot load {path}: {error}") from error
 
 
-@dataclass(frozen=True)
+# Compared by identity: the registry holds each method once.
+@dataclass(frozen=True, eq=False)
 class Method:
     """A method, or a further model of one such as a cross-encoder beside a bi-encoder.
 
@@ -119,10 +120,10 @@ class Method:
             try:
                 type_validator(name, getattr(self, name), expected)
             except TypeError as error:
-                raise EventformersError(f"method {self.name!r}: {error}") from error
+                raise EventformersError(f"method {shown(self.name)}: {error}") from error
         missing = {"AutoConfig", "AutoModel", self.head} - self.classes.keys()
         if missing:
-            raise EventformersError(f"method {self.name!r}: classes lacks {', '.join(sorted(missing))}")
+            raise EventformersError(f"method {shown(self.name)}: classes lacks {', '.join(sorted(missing))}")
 
     @property
     def config_class(self) -> type[EventConfig]:
@@ -171,7 +172,7 @@ class Method:
         found = find_spec(package)
         places = list(found.submodule_search_locations or []) if found else []
         if not places:
-            raise EventformersError(f"method {self.name!r}: recipes: no package {package}")
+            raise EventformersError(f"method {shown(self.name)}: recipes: no package {package}")
         return Path(places[0], folder)
 
     def tasks_of(self, recipe: Recipe) -> tuple[str, ...]:
@@ -213,7 +214,7 @@ def _registered() -> dict[str, Method]:
             if not isinstance(found, Method):
                 raise EventformersError(f"{entry.value} is {type(found).__name__}, not a Method")
             if found.name in methods:
-                raise EventformersError(f"there is a method {found.name!r} already")
+                raise EventformersError(f"there is a method {shown(found.name)} already")
         except Exception as error:
             _warn(f"entry point {entry.name} of {_package(entry)}", error)
         else:

@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from eventformers.errors import shown
+
 if TYPE_CHECKING:
     from eventformers.methods import Method
 
@@ -38,9 +40,9 @@ def _register_configurations() -> None:
 
     def register(method: Method) -> None:
         if method.config_class.model_type != method.name:
-            raise ValueError(f"its configuration has the model_type {method.config_class.model_type!r}")
+            raise ValueError(f"its configuration has the model_type {shown(method.config_class.model_type)}")
         if method.name in auto.CONFIG_MAPPING_NAMES:
-            raise ValueError(f"transformers has a model_type {method.name!r} already")
+            raise ValueError(f"transformers has a model_type {shown(method.name)} already")
         auto.AutoConfig.register(method.name, method.config_class, exist_ok=True)
 
     _for_each_method(register)

@@ -88,7 +88,7 @@ def test_stories_have_long_chains():
     readme = (SAMPLES / "README.md").read_text(encoding="utf-8")
     assert f"{len(stories)} documents, {len(events)} events ({len(set(events))} distinct)" in readme
     assert f"one story of {min(lengths_of_stories)} to {max(lengths_of_stories)} events" in readme
-    assert f"{long_chains} chains of nine events and more" in readme
+    assert f"{long_chains} chains of nine or more events" in readme
 
 
 @pytest.mark.parametrize("name", ["mcnc", "cmcnc"])
@@ -178,7 +178,7 @@ def test_event_mentions_are_distinct_and_counted():
     by_type = Counter(name for name, _ in triggers).values()
     readme = (SAMPLES / "README.md").read_text(encoding="utf-8")
     assert f"{len(rows)} mentions of 12 types in {len(sentences)} sentences" in readme
-    assert f"{sum(count == 2 for count in sentences.values())} sentences tell of two events" in readme
+    assert f"{sum(count == 2 for count in sentences.values())} sentences mention two events" in readme
     assert f"{min(by_type)} to {max(by_type)} different triggers" in readme
 
 
