@@ -422,7 +422,7 @@ def _config_files(folder: Path, config: str) -> dict[str, list[str]]:
         matches = sorted(match for path in paths for match in folder.glob(str(path)))
         files[str(item["split"])] = [str(match.absolute()) for match in matches]
     if not files or not all(files.values()):
-        raise EventformersError(f"{folder}/README.md: no Parquet file for config {config}; build it anew")
+        raise EventformersError(f"{folder}/README.md: no Parquet file for config {config}; build it again")
     return files
 
 

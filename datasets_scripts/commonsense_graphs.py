@@ -152,7 +152,7 @@ class CommonsenseGraphs(EventDatasetBuilder):
 
     @classmethod
     def setting_files(cls, config: datasets.BuilderConfig) -> list[Path]:
-        """The file of templates; it is read, so that its faults are told before anything is built."""
+        """The file of templates; it is read, so that its faults are reported before anything is built."""
         if config.templates is None:
             return []
         relation_templates(_graph_of(config.name), config.templates)

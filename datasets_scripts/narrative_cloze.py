@@ -118,7 +118,7 @@ def draw_distractors(
     """Draw wrong choices.
 
     A distractor is a random event of the pool, one of whose argument slots, empty or not, is overwritten by
-    a random argument of the chain. It is drawn anew while it reads like an event of the chain or like an
+    a random argument of the chain. It is drawn again while it reads like an event of the chain or like an
     earlier distractor.
 
     Args:

@@ -16,7 +16,7 @@ the two quantifiers and clitics that parsers often give as a head word."""
 
 @dataclass(frozen=True)
 class Chain:
-    """What a document tells of one protagonist.
+    """The events of one protagonist in a document.
 
     Args:
         chain_id: the document's id and the protagonist, or what the raw file gives.

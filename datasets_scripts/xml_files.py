@@ -1,4 +1,4 @@
-"""Reading raw XML files so that nothing outside of them is touched and faults are told with their lines."""
+"""Reading raw XML files without access to anything outside of them; errors name the line."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def objective(config: Settings) -> str:
     )
     return (
         f"- **Candidates** (section 5.1): {loss} which a bi-encoder retrieved for each mention; gold events "
-        "that it missed stand in place of the lowest-scored others. Weight `1`."
+        "that it missed replace the lowest-scored others. Weight `1`."
     )
 
 
@@ -96,7 +96,7 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
         Reading(
             "Section 5.1, gold events that were not retrieved",
             "added to the candidates",
-            "in place of the lowest-scored candidates that are not gold, so that each mention has "
+            "replacing the lowest-scored candidates that are not gold, so that each mention has "
             f"{setting(training.get('candidates', 8))} candidates; where there are more gold events than "
             "that the deepest ones stay",
         ),
@@ -142,7 +142,7 @@ def limits(config: Settings) -> list[str]:
         "linked. Reading every pair of mention and event is slow; a handful for each mention is what it is "
         "for.",
         "It was trained on the candidates of one bi-encoder. With those of another its probabilities are "
-        "off, and the threshold must be chosen anew.",
+        "off, and the threshold must be chosen again.",
         "Wikidata's part-of facts are what its editors entered: an event that is missing there as a parent "
         "counted as wrong in training.",
         "Encyclopaedias and news tell of wars, sports and elections more than of anything else, and of some "

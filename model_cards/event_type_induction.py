@@ -258,12 +258,12 @@ def _other_view(config: Settings, training: Settings) -> str:
     spared = "" if _trigger(config) == "none" else ", but never those of the trigger,"
     noise = (
         f"the mention under another dropout of the encoder, {dropout:.0%} of its words left out and "
-        f"{mask:.0%} masked{spared} drawn anew in each epoch"
+        f"{mask:.0%} masked{spared} drawn again in each epoch"
     )
     if training.get("augmentation") != "back_translation":
         return f"no translation model: {noise}"
     models = cast(Mapping[str, object], training.get("translation_models") or {})
-    translated = f"back-translation through {', '.join(sorted(models))}, one drawn anew in each epoch"
+    translated = f"back-translation through {', '.join(sorted(models))}, one drawn again in each epoch"
     return translated if _trigger(config) == "none" else f"{translated}; of a mention with a trigger, {noise}"
 
 

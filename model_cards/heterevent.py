@@ -273,7 +273,7 @@ def limits(config: Settings) -> list[str]:
     """What the model cannot do."""
     return [
         "It was trained on chains with a protagonist. Of a single event it knows no more than its words.",
-        "Events and chains were taken from text by programs, mostly by equal words in place of coreference: "
+        "Events and chains were taken from text by programs, mostly by equal words instead of coreference: "
         "errors, gaps and prejudices of the extractor and of the texts live on in the vectors. Do not judge "
         "people by them.",
         "It learned from chains of a few events, mostly up to nine. `eventformers.next_event` reads the "

@@ -90,7 +90,7 @@ def linking_loss(
         events: `(E, d)`.
         gold: `(M, E)`, bool.
         positive_weight: see `candidate_loss`.
-        normalise: beyond the paper, take the cosine in place of the dot product.
+        normalise: beyond the paper, use the cosine instead of the dot product.
         scale: beyond the paper, what every dot product is multiplied by.
         bias: beyond the paper, a number that is added to every score.
 
@@ -146,7 +146,7 @@ def linking_contrast(
         events: `(E, d)`.
         gold: `(M, E)`, bool.
         distinct: `(E,)`, bool, true for one of each event's places in the batch; the others are not read.
-        normalise: take the cosine in place of the dot product.
+        normalise: use the cosine instead of the dot product.
         scale: what every dot product is multiplied by, the inverse of a temperature.
 
     Returns:

@@ -344,7 +344,7 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
             type_name_vectors: vector of the name of each mention's type (`label_vectors`),
                 `(B, hidden_size)`; rows of unseen types are not read.
             frame_vectors: vector of the definition of its frame, `(B, hidden_size)`.
-            sentence_types: which types of events each mention's sentence tells of, `(B, types + 1)`, bool:
+            sentence_types: the event types that each mention's sentence mentions, `(B, types + 1)`, bool:
                 the seen ones, and any other.
 
         Returns:
@@ -434,7 +434,7 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
             type_name_vectors: vector of the name of each mention's type (`label_vectors`),
                 `(B, hidden_size)`; rows of unseen types are not read.
             frame_vectors: vector of the definition of its frame, `(B, hidden_size)`.
-            sentence_types: which types of events each mention's sentence tells of, `(B, types + 1)`, bool:
+            sentence_types: the event types that each mention's sentence mentions, `(B, types + 1)`, bool:
                 the seen ones, and any other; read where triggers are found.
             token_type_ids: not used by the training views: a mention is one segment.
             return_dict: False gives a tuple.

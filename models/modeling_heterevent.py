@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from .pipeline_next_event import NextEventPipeline  # noqa: F401
 
 _OF_TRAINING = (r"^(next_event|previous_event|word_output)\.weight$",)
-"""The training head's own weights, which the other classes leave out. Any other without a place is told."""
+"""The training head's own weights, which the other classes leave out. Any other unused weight is reported."""
 
 
 class HeterEventPreTrainedModel(EventPreTrainedModel):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 NO_ALTERNATIVE = -1
 """Id of a place in the queue of earlier alternatives that holds none."""
 _OF_TRAINING = (r"^logit_scale\.logarithm$", r"^earlier_alternatives\.(vectors|ids)$")
-"""The training head's own weights, which the other classes leave out. Any other without a place is told."""
+"""The training head's own weights, which the other classes leave out. Any other unused weight is reported."""
 
 
 @dataclass

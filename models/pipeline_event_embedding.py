@@ -120,7 +120,7 @@ class EventEmbeddingPipeline(EventReader, Pipeline):
 
         Args:
             inputs: a string, an event with `subject`, `predicate` and `object`, or a list of both.
-            **kwargs: `return_tensors`, true for tensors in place of lists of numbers; `batch_size`.
+            **kwargs: `return_tensors`, true for tensors instead of lists of numbers; `batch_size`.
 
         Returns:
             The vector of each, not normalised, as the method has it; a list of numbers.

@@ -110,7 +110,7 @@ def test_a_cross_encoder_orders_candidates_anew(bi_encoder, cross_encoder, tmp_p
     assert same_order.variant == f"retriever_weight-1000000000.0-candidates-4-reranker-cross-{revision[:8]}"
     assert GroundingSettings(retriever_weight=30).name == GroundingSettings(retriever_weight=30.0).name
     alone = GroundingSettings(retriever_weight=2)
-    with pytest.raises(EventformersError, match=r"retriever_weight: found 2\.0 where nothing ranks anew"):
+    with pytest.raises(EventformersError, match=r"retriever_weight: found 2\.0 without a reranker"):
         evaluate(bi_encoder, "event_linking", settings=alone)
     with pytest.raises(EventformersError, match="retriever_weight: found -1; accepted: a number from 0"):
         GroundingSettings(retriever_weight=-1)

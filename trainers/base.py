@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 class _EpochCallback(TrainerCallback):
-    """Tells the collator which epoch runs, so that it draws anew in each, and the same after a resume."""
+    """Tells the collator which epoch runs, so that draws differ by epoch, and are the same after a resume."""
 
     def __init__(self, collator: Any) -> None:
         self.collator = collator
@@ -143,7 +143,7 @@ class EventTrainer(Trainer):
             if not math.isfinite(logs.get(name, 0.0)):
                 raise EventformersError(
                     f"the training loss was {logs[name]} by step {self.state.global_step}; accepted: a "
-                    "finite one. Lower learning_rate, or train in float32, and start anew with --overwrite"
+                    "finite one. Lower learning_rate, or train in float32, and start again with --overwrite"
                 )
 
     def training_step(self, model, inputs, num_items_in_batch=None):

@@ -1,4 +1,4 @@
-"""Numbers in place of texts: columns to arrays of codes, and rows of codes to one array."""
+"""Numbers instead of texts: columns to arrays of codes, and rows of codes to one array."""
 
 from __future__ import annotations
 

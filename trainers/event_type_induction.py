@@ -57,7 +57,7 @@ class MentionRows(TorchDataset):
 
     Args:
         mentions: rows of `EventTypes`, config `mentions` or `ace2005`.
-        reads_trigger: whether the model is told where a trigger stands.
+        reads_trigger: whether the input marks the trigger.
 
     Attributes:
         seen_types: the seen types in alphabetical order; a type's place is its number.
@@ -87,7 +87,7 @@ class MentionRows(TorchDataset):
         return {"row": index, "mention": self.mentions[index], "type_id": int(self.type_ids[index])}
 
     def sentence_types(self) -> Mapping[str, torch.Tensor]:
-        """Which types each sentence tells of, by its text, `(seen types + 1,)`, bool; the last, any other."""
+        """Maps each sentence to the types it mentions, `(seen types + 1,)`, bool; the last, any other."""
         found: dict[str, torch.Tensor] = {}
         for mention, number in zip(self.mentions, self.type_ids, strict=True):
             types = found.setdefault(mention.text, torch.zeros(len(self.seen_types) + 1, dtype=torch.bool))
@@ -118,7 +118,7 @@ class EventTypeInductionCollator:
         max_seq_length: tokens of a sentence beyond this are cut, and counted in `truncated`.
         type_name_vectors: vector of the name of each seen type, `(types, hidden_size)`; None leaves it out.
         frame_vectors: vector of its frame's definition, `(types, hidden_size)`; None leaves it out.
-        sentence_types: which types each sentence tells of, `MentionRows.sentence_types`; None leaves it out.
+        sentence_types: the types that each sentence mentions, `MentionRows.sentence_types`, or None.
         epoch: the epoch that runs.
         truncated: number of sentences cut so far.
     """
@@ -258,7 +258,7 @@ def _translations(rows: MentionRows, views: Mapping[str, Any]) -> BackTranslatio
 
 
 def _told(collator: EventTypeInductionCollator, augmentation: str, rows: MentionRows) -> dict[str, Any]:
-    """What the card tells of the views; None where there is nothing to tell."""
+    """Describe the views for the card; None without augmentation."""
     with_trigger = [mention for mention in rows.mentions if mention.has_trigger]
     lost = sum(collator.tokenise(batch).lost_triggers for batch in _batches(with_trigger))
     told = {"augmentation": augmentation, "triggers_cut_off": lost or None}

@@ -64,7 +64,7 @@ def backward_in_chunks(
         head: a training head with `encode_views` and `losses_from_views`.
         inputs: its inputs, batch first.
         chunk_size: rows in a chunk.
-        backward: called in place of `Tensor.backward`.
+        backward: called instead of `Tensor.backward`.
         autocast: makes the context in which the head runs.
         scale: the loss is multiplied by this before its gradient is taken.
 

@@ -96,7 +96,7 @@ class HeterEventCollator:
         num_views: corrupted views of a chain's graph, N_g (stage `graph`).
         target: which event is left out (stage `supervised`): `random`, or the `last`, as in the questions.
         num_distractors: distractors of each left-out event, made as those of the questions. They stand among
-            the events that it is told from; in the stage `sequence` among those that are substituted.
+            the events that it is chosen over; in the stage `sequence` among those that are substituted.
         epoch: the epoch that runs.
         truncated: number of events cut so far.
         without_distractors: number of rows so far whose distractors could not be drawn.
@@ -317,7 +317,7 @@ def _prepare(
         windows = {"document_windows": len(chains) - len(splits["train"])} if share else {}
         report = {**report, **windows, "skipped": {**skipped, **_counted(rows.skipped)}}
     questions = _questions(recipe, data, config, settings)
-    # A chain is told from its own corruptions and views, and an event from the others of its chain.
+    # A chain is contrasted with its own corruptions and views, and an event with the others of its chain.
     return TrainingData(rows, questions, collator, report, least_rows=1)
 
 

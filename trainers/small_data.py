@@ -34,7 +34,7 @@ def fit_batch_size(arguments: EventTrainingArguments, data: TrainingData) -> Non
     if rows < data.least_rows:
         raise EventformersError(
             f"found {rows} row{'' if rows == 1 else 's'} to train on; accepted: {data.least_rows} or more, "
-            "since a row is told from others"
+            "since each row is contrasted with others"
         )
     devices = arguments.world_size * max(1, arguments.n_gpu)
     if rows < devices:

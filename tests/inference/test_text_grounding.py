@@ -384,7 +384,7 @@ def test_wrong_settings_are_told(
     for threshold in (float("nan"), float("inf"), float("-inf")):
         with pytest.raises(EventformersError, match=rf"the threshold is {threshold}; accepted: a score"):
             ground(encoder, TEXTS, known, threshold=threshold)
-    with pytest.raises(EventformersError, match=r"retriever_weight: found 2\.0 where nothing ranks anew"):
+    with pytest.raises(EventformersError, match=r"retriever_weight: found 2\.0 without a reranker"):
         ground(encoder, TEXTS, known, retriever_weight=2.0)
     with pytest.raises(EventformersError, match=r"retriever_weight: found -2\.0; accepted: a number from 0"):
         ground(encoder, TEXTS, known, reranker=cross_folder, retriever_weight=-2.0)

@@ -41,7 +41,7 @@ def truncate(folder: Path, random: Random) -> bool:
 
 
 def replace_file(folder: Path, random: Random) -> bool:
-    """Put bytes of another kind in place of one file, or a folder, a link or nothing."""
+    """Replace one file by other bytes, a folder, a link or nothing."""
     path = _file(folder, random)
     path.unlink()
     kind = random.choice(("nothing", "folder", "link", "bytes", "null", "list", "pickle"))

@@ -110,7 +110,7 @@ class TaskResult:
             data's usual one; empty where nothing was.
         main_score: the key in `scores` that stands for the task.
         main_value: its value; None where the metric is not defined.
-        scores: every score of the metric; None in place of NaN and infinity.
+        scores: every score of the metric; None replaces NaN and infinity.
         undefined: the reason for each score that is None.
         baseline: the untrained start encoder on the same rows; None where there is none.
         baseline_missing: why there is none; None where there is one.
@@ -279,7 +279,7 @@ def read_result(path: str | Path) -> TaskResult:
 
 
 def _accepted_format(found: object) -> str:
-    """What is accepted in place of a file of another format, and what to do."""
+    """Say which format is accepted, and what to do with a file of another."""
     accepted = f"a result file of format {RESULT_FORMAT}"
     if isinstance(found, int) and found > RESULT_FORMAT:
         return f"{accepted}; this one is of a newer eventformers: update this package, or leave the file out"

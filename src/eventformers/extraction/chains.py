@@ -1,4 +1,4 @@
-"""Chains: what a text tells of one protagonist, in its order."""
+"""Chains: the events of one protagonist in the order of the text."""
 
 from __future__ import annotations
 

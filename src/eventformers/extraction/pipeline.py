@@ -176,7 +176,7 @@ def _check_free(folder: Path, resume: bool, overwrite: bool) -> None:
         raise EventformersError(f"{folder} holds an extraction; --overwrite replaces it")
     if (folder / _WORK_FOLDER).exists():
         raise EventformersError(
-            f"{folder} holds an unfinished extraction; --resume goes on with it, --overwrite starts anew"
+            f"{folder} holds an unfinished extraction; --resume continues it, --overwrite starts again"
         )
 
 

@@ -125,8 +125,8 @@ def read_texts(
         skipped: counts of what was left out, by reason; added to; decides on malformed documents.
         document_types: the types of SGML documents that are read, in lower case; those without a type are
             read too. Empty reads all.
-        source: the source of texts that state none, in place of the name of their file or folder.
-        license_name: the licence of texts that state none, in place of what is known of their source.
+        source: the source of texts that state none, instead of the name of their file or folder.
+        license_name: the licence of texts that state none, instead of the known licence of their source.
 
     Raises:
         DataFormatError: a file cannot be read.

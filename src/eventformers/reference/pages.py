@@ -31,7 +31,7 @@ def generate(path: Path, results_folder: Path) -> tuple[str, str]:
 
     Raises:
         DataFormatError: the file is not UTF-8, or a generated part does not begin or end.
-        EventformersError: the file cannot be read, or asks for a table that there is not.
+        EventformersError: the file cannot be read, or names an unknown table.
     """
     try:
         text = path.read_text(encoding="utf-8")

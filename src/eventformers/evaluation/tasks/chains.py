@@ -110,7 +110,7 @@ CHAIN_TASKS: tuple[Task, ...] = (
         kind=Chains(choose_next_event),
         metric="mcnc",
         main_score="accuracy",
-        description="Percentage of chains of eight events whose ninth is told from four random events with "
+        description="Percentage of chains of eight events whose ninth is chosen over four random events with "
         "an argument of the chain.",
         paper_reference="Granroth-Wilding and Clark, AAAI 2016",
         published_scores=_published("mcnc"),
@@ -134,7 +134,7 @@ CHAIN_TASKS: tuple[Task, ...] = (
         "multistep_base",
         "Multistep inference, greedy (Base)",
         "base",
-        "The question of mcns_v, each step taken by itself from the one taken before.",
+        "The question of mcns_v, each step chosen greedily after the step chosen before.",
     ),
     _steps_task(
         "multistep_sky",
@@ -151,7 +151,7 @@ CHAIN_TASKS: tuple[Task, ...] = (
         kind=Chains(choose_next_event),
         metric="mcnc",
         main_score="accuracy",
-        description="Percentage of documents one of whose events is told, by the others, from random events "
+        description="Percentage of documents whose left-out event is chosen over random events "
         "with words of the document; the number of choices varies.",
         paper_reference="Weber et al., AAAI 2018",
     ),

@@ -142,7 +142,7 @@ def grounding_model(
         encoder: the model.
         session: keeps the vectors of mentions and events.
         batch_size: as for `encode_mentions`.
-        cross_encoder: scores candidates anew; None takes the scores that they were found by.
+        cross_encoder: re-ranks the candidates; None keeps the scores of the retriever.
     """
     cut: Counter[str] = Counter()
     pairs: list[PairScores] = []

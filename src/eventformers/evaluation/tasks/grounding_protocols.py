@@ -62,11 +62,11 @@ class GroundingSettings(TaskSettings):
         domain: the mentions of `wikipedia` or of `wikinews`.
         hierarchies_only: whether mentions of events without any parent or child are left out, as in the
             paper. A setting of the builder, too.
-        reranker: folder or Hub id of a cross-encoder that scores candidates anew, for linking; None takes the
+        reranker: folder or Hub id of a cross-encoder that re-ranks candidates, for linking; None takes the
             scores that they were found by.
         retriever_weight: weight of the score that a candidate was found by beside that of the re-ranker, of
             which it then has the sum.
-        candidates: first candidates of a mention that are scored anew and linked, for linking.
+        candidates: first candidates of a mention that are re-ranked and linked, for linking.
         threshold: the probability from which a candidate is linked; None takes the one of `THRESHOLDS` that
             is best on the validation split.
         depth: first candidates of a mention that count as linked to it, for parents.
@@ -177,7 +177,7 @@ def retrieve_events(
 def link_events(model: GroundingModel, data: GroundingData, *, settings: GroundingSettings) -> ProtocolOutput:
     """The events that each mention is linked to (Ou et al., 2023, section 6.1 and appendix C.2).
 
-    The first candidates, scored anew where the model does so, are linked where their probability reaches the
+    The first candidates, re-ranked if there is a re-ranker, are linked where their probability reaches the
     threshold; a mention without such a candidate is linked to nothing.
 
     Args:
@@ -351,7 +351,7 @@ class _Knowledge:
 
     @cached_property
     def _index(self) -> PooledIndex:
-        # Late: what is wrong with the mentions is told before the events are encoded.
+        # Late, so that a fault of the mentions is reported before the events are encoded.
         return self.model.index(self.texts, self._row_ids, None if self.in_one_pool else self._languages)
 
     @property

@@ -47,8 +47,8 @@ class TaskSettings(StrictSettings):
 
     Attributes:
         places: the settings that name models and data, whose place on a disk no result records.
-        pooling: `cls` or `mean` in place of the model's own.
-        event_order: a key of `EVENT_ORDERS` in place of the model's own.
+        pooling: `cls` or `mean`; overrides the model's own.
+        event_order: a key of `EVENT_ORDERS`; overrides the model's own.
     """
 
     places: ClassVar[tuple[str, ...]] = ()

@@ -54,7 +54,7 @@ def find_threshold(
     Args:
         given: the threshold of the user.
         encoder: finds the candidates.
-        cross_encoder: ranks them anew; None where nothing does.
+        cross_encoder: re-ranks them; None without a re-ranker.
         retriever_weight: weight of the encoder's score beside that of the cross-encoder.
         candidates: candidates of a mention.
     """

@@ -1,7 +1,7 @@
 """From the vectors of mentions and events to linked events: candidates, re-ranking, threshold, NULL.
 
 Retrieve and re-rank (Ou et al., 2023, sections 5.1 and 6.3): the candidate index gives each mention its first
-candidates, a scorer such as the cross-encoder scores these anew, and the mention is linked to those whose
+candidates, a scorer such as the cross-encoder re-ranks these, and the mention is linked to those whose
 probability reaches a threshold. A mention without such a candidate is linked to nothing, which the paper
 calls NULL. Scores are logits, and a probability is their logistic function; of a model that learned by a
 softmax they are those of each candidate against the others of its mention.
@@ -29,7 +29,7 @@ THRESHOLDS = (0.001, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9)
 """Probabilities that the threshold is chosen from (Ou et al., 2023, appendix C.2)."""
 
 CANDIDATES = 8
-"""First candidates of a mention that are scored anew (Ou et al., 2023, section 6.1)."""
+"""First candidates of a mention that are re-ranked (Ou et al., 2023, section 6.1)."""
 
 PAIRS_AT_ONCE = 16_384
 """Pairs that a scorer is given at a time."""
@@ -137,7 +137,7 @@ def check_retriever_weight(weight: float, *, with_reranker: bool = True) -> None
         raise EventformersError(f"retriever_weight: found {shown(weight)}; accepted: a number from 0")
     if weight and not with_reranker:
         raise EventformersError(
-            f"retriever_weight: found {weight} where nothing ranks anew; accepted: 0, or a reranker, too"
+            f"retriever_weight: found {weight} without a reranker; accepted: 0, or a reranker as well"
         )
 
 
