@@ -21,9 +21,9 @@ from pathlib import Path
 from eventformers.locks import one_writer
 
 with one_writer(Path(sys.argv[1])):
-    child = os.fork()
-    if child:
-        print(child, flush=True)
+    if not os.fork():
+        # By now the child has let go of its copy of the lock.
+        print(os.getpid(), flush=True)
     time.sleep(600)
 """
 
@@ -142,3 +142,12 @@ def test_where_the_parent_is_read_only_the_folder_holds_its_lock(
         one_writer(tmp_path / "new"),
     ):
         raise AssertionError
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc takes no new file, and other systems have none")
+@pytest.mark.parametrize("wait", [False, True])
+def test_a_place_that_takes_no_file_is_no_other_writer(wait: bool) -> None:
+    place = Path("/proc/vectors")
+    message = "/proc/vectors cannot be written to: No such file"
+    with pytest.raises(EventformersError, match=message), one_writer(place, wait=wait):
+        pass

@@ -71,6 +71,8 @@ def _acquire(place: Path, wait: bool) -> FileLock:
     for path in paths:
         lock = FileLock(path)
         try:
+            # The library waits for a file that cannot be created as for one that is locked; this raises why.
+            path.touch()
             lock.acquire(timeout=-1 if wait else 0)
         except Timeout:
             raise EventformersError(
