@@ -164,7 +164,7 @@ def test_processes_and_resuming_change_nothing(
     with pytest.raises(KeyboardInterrupt):
         run("stopped")
     assert not (tmp_path / "stopped" / "report.json").exists()
-    with pytest.raises(EventformersError, match="unfinished extraction; --resume goes on"):
+    with pytest.raises(EventformersError, match="unfinished extraction; --resume continues it"):
         run("stopped")
     with pytest.raises(EventformersError, match="extracted with other min_chain_length; take the same"):
         run("stopped", resume=True, min_chain_length=2)
