@@ -12,6 +12,8 @@ import torch
 from training_case import MethodTrainingCase, training_case_of
 
 from eventformers.methods import load_method, main_methods
+from eventformers.trainers.arguments import EventTrainingArguments
+from eventformers.trainers.base import EventTrainer
 from eventformers.trainers.gradient_cache import backward_in_chunks
 
 pytestmark = pytest.mark.cuda
@@ -83,3 +85,28 @@ def test_random_state_goes_on_as_after_one_encoding(method: str, device: str, ti
     torch.manual_seed(SEED)
     backward_in_chunks(head, inputs, 2, backward=lambda loss: loss.backward())
     assert torch.equal(torch.rand(4, device=device), expected)
+
+
+@every_chunked_method
+def test_gradients_under_a_scaler(method: str, device: str, tiny_encoder: Path, tmp_path: Path) -> None:
+    """Training in float16 scales the loss of a batch in chunks as that of a whole one."""
+    found = []
+    for scale in (None, 1024.0):
+        head = head_on(device, method, tiny_encoder)
+        trainer = EventTrainer(
+            model=head,
+            args=EventTrainingArguments(
+                output_dir=str(tmp_path),
+                gradient_cache_chunk_size=2,
+                use_cpu=device == "cpu",
+                report_to="none",
+            ),
+        )
+        trainer.current_gradient_accumulation_steps = 1
+        if scale is not None:
+            trainer.accelerator.scaler = torch.amp.GradScaler(device, init_scale=scale)
+        torch.manual_seed(SEED)
+        trainer.training_step(head, CASES[method]().head_inputs(head))
+        found.append({name: value / (scale or 1) for name, value in gradients(head).items()})
+    for name, value in found[0].items():
+        torch.testing.assert_close(found[1][name], value, rtol=RELATIVE, atol=ABSOLUTE, msg=name)

@@ -45,13 +45,16 @@ def test_resumed_run_equals_the_uninterrupted(
 
 
 @every_method
-def test_ten_steps_in_bfloat16(
-    method: str, device: str, tiny_encoder: Path, training_data: Path, tmp_path: Path
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_ten_steps_in_half_precision(
+    method: str, dtype: str, device: str, tiny_encoder: Path, training_data: Path, tmp_path: Path
 ) -> None:
     """Losses are finite, the encoder learns, and the saved model is the trained one."""
+    if dtype == "float16" and device == "cpu":
+        pytest.skip("PyTorch trains in float16 on an accelerator alone")
     settings = (f"max_steps={STEPS}", f"save_steps={STEPS}")
     run = case_of_training(method).run(
-        tiny_encoder, training_data / method, tmp_path / "run", settings, device=device, dtype="bfloat16"
+        tiny_encoder, training_data / method, tmp_path / "run", settings, device=device, dtype=dtype
     )
     lines = [line for line in run.history if "loss" in line]
     assert len(lines) == STEPS * len(run.stages)
@@ -73,6 +76,7 @@ def test_ten_steps_in_bfloat16(
     inputs = (texts["input_ids"].to(device), texts["attention_mask"].to(device))
     with torch.inference_mode():
         assert torch.equal(reloaded.base_model(*inputs)[0], run.model.base_model(*inputs)[0])
+        assert torch.equal(reloaded(*inputs)[0], run.model(*inputs)[0])
 
 
 @every_method

@@ -400,6 +400,10 @@ class MethodTrainingCase:
         run = self.run(tiny_encoder, raw, tmp_path, ("max_steps=1",), dtype="bfloat16")
         assert {value.dtype for value in run.model.parameters()} == {torch.float32}
         assert all(torch.isfinite(value).all() for value in run.model.parameters())
+        texts = run.tokenizer(["police arrested thief", "storm hit"], padding=True, return_tensors="pt")
+        inputs = (texts["input_ids"], texts["attention_mask"])
+        # The precision of training ends with it.
+        assert torch.equal(run.model(*inputs).embeddings, run.model.base_model(*inputs).embeddings)
 
     def test_two_processes_equal_one_with_the_whole_batch(
         self, tiny_encoder_without_dropout: Path, raw: Path, tmp_path: Path
