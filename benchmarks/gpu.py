@@ -53,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     output.mkdir(parents=True, exist_ok=True)
     chosen = {name: PARTS[name] for name in options.parts}
     shares = sum(part.share for part in chosen.values())
+    whole = Clock(60 * options.minutes)
     with tempfile.TemporaryDirectory(prefix="eventformers-gpu-") as scratch:
         folder = Path(scratch)
         encoder, weights = float32_encoder(options.encoder, folder / "encoder")
@@ -73,7 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         }
         for name, part in chosen.items():
             print(f"\n=== {name}", flush=True)
-            record["parts"].append(run_part(part, bench, 60 * options.minutes * part.share / shares))
+            # What a part leaves of its time is for the next ones.
+            record["parts"].append(run_part(part, bench, whole.left * part.share / shares))
+            shares -= part.share
             write_text(output / "gpu.json", json.dumps(record, indent=2) + "\n")
             write_text(output / "gpu.md", benchmark_tables(record) + "\n")
     print("\n" + benchmark_tables(record))

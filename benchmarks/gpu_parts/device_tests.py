@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from defusedxml.ElementTree import parse
 from gpu_parts.measuring import Bench, Clock, Part, Row
+
+WORKERS = 6
+"""Processes of the tests, which share the device."""
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -22,6 +26,10 @@ def run_tests(bench: Bench, clock: Clock) -> list[Row]:
     """
     report = bench.scratch / "tests.xml"
     command = [sys.executable, "-m", "pytest", "-q", "-m", "cuda", "--tb=short", "-p", "no:cacheprovider"]
+    if find_spec("xdist"):
+        command.append(f"-n{min(WORKERS, os.cpu_count() or 1)}")
+    if bench.small:
+        command += ["-k", "not training"]
     environment = {**os.environ, "EVENTFORMERS_TEST_DEVICE": bench.device.type}
     try:
         done = subprocess.run(
@@ -57,4 +65,4 @@ def counts(suite: Element) -> Row:
     }
 
 
-PART = Part(title="Tests marked `cuda`", share=2.5, measurements={"tests": run_tests})
+PART = Part(title="Tests marked `cuda`", share=1.5, measurements={"tests": run_tests})

@@ -85,7 +85,7 @@ def nearest(bench: Bench, clock: Clock) -> list[Row]:
         f"products on {bench.device}": products,
         "FAISS flat, processor": theirs,
     }
-    taken = take_turns(sides, bench.device, 2, reference="FAISS flat, processor", warm_up=0)
+    taken = take_turns(sides, bench.device, 1, reference="FAISS flat, processor", warm_up=1)
     equal = {name: float((found[name] == found["ours"]).all(axis=1).mean()) for name in found}
     size = f"{asked:,} queries, {number:,} vectors"
     shares = (1.0, equal["products"], equal["theirs"])
@@ -109,7 +109,7 @@ def _row(search: str, side: str, size: str, taken: Taken) -> Row:
 
 PART = Part(
     title="Ranking and search",
-    share=0.9,
+    share=0.8,
     measurements={"ranking": graph_ranking, "nearest": nearest},
     note=(
         "Vectors are random and have 384 entries. `speed` compares with the last side of the same search. "

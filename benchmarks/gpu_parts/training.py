@@ -72,10 +72,10 @@ def _measurements() -> dict[str, Callable[[Bench, Clock], list[Row]]]:
 
 PART = Part(
     title="Training on the bundled samples",
-    share=1.5,
+    share=2.5,
     measurements=_measurements(),
     note=(
-        "The recipe `demo` fits a method's default recipe to the samples. Training is in mixed precision with "
-        "bfloat16. The time includes reading the data, saving, scoring and the card."
+        "The recipe `demo` fits a method's default recipe to the samples. Training is in mixed precision "
+        "with bfloat16. The time includes reading the data, saving, scoring and the card."
     ),
 )

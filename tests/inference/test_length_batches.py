@@ -24,3 +24,14 @@ def test_bounds() -> None:
     assert max(map(len, equal_length_batches(LENGTHS, max_tokens=6))) == 2
     assert len(equal_length_batches([50], max_tokens=10)) == 1
     assert equal_length_batches([], max_tokens=10) == []
+
+
+def test_small_batches_take_shorter_texts() -> None:
+    batches = equal_length_batches(LENGTHS, fill_tokens=15)
+    assert [batch.tolist() for batch in batches] == [[7], [1, 4, 5], [3, 0, 2], [6, 8]]
+    assert [len(batch) for batch in equal_length_batches(LENGTHS, fill_tokens=100, max_rows=4)] == [4, 4, 1]
+    assert [len(batch) for batch in equal_length_batches(LENGTHS, fill_tokens=100, max_tokens=18)] == [
+        2,
+        3,
+        4,
+    ]

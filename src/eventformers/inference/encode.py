@@ -41,6 +41,9 @@ CPU_BATCH_TOKENS = 2_048
 ACCELERATOR_BATCH_TOKENS = 65_536
 """Tokens of an automatic batch on an accelerator: enough rows to fill it."""
 
+ACCELERATOR_FILL_TOKENS = 8_192
+"""Tokens of a batch below which an accelerator waits for its instructions: such a batch takes shorter texts."""
+
 PACKING_PAYS_FROM_TEXTS = 512
 """Distinct texts from which packing the weights costs less than it saves."""
 
@@ -109,8 +112,8 @@ class EventEncoder:
 
         Each distinct text is encoded once, and of texts that differ but have the same tokens the first, so
         that their vectors are equal to the last bit. Texts of one length make a batch, so that none is
-        padded; on a CPU the batches run side by side, one thread each, on as many threads as
-        `torch.get_num_threads()`.
+        padded, but for small batches on an accelerator. On a CPU the batches run side by side, one thread
+        each, on as many threads as `torch.get_num_threads()`.
 
         Args:
             items: texts and events in any form that `eventformers.encode` reads; or one alone.
@@ -232,7 +235,9 @@ class EventEncoder:
 
                 new = rows.with_new_tokens(start, token_rows)
                 lengths = [inputs.length(token_rows[position]) for position in new]
-                workers.run(pass_batch, [new[batch] for batch in self._batches(lengths, batch_size)])
+                workers.run(
+                    pass_batch, [new[batch] for batch in self._batches(lengths, batch_size, pads=inputs.pads)]
+                )
         if self.truncated:
             warnings.warn(
                 f"{self.truncated:,} of {rows.number:,} texts have more than {self.max_length} tokens and "
@@ -240,13 +245,15 @@ class EventEncoder:
                 stacklevel=3,
             )
 
-    def _batches(self, lengths: list[int], batch_size: int | Literal["auto"]) -> list[Positions]:
-        if batch_size != "auto":
-            return equal_length_batches(lengths, max_rows=batch_size)
+    def _batches(
+        self, lengths: list[int], batch_size: int | Literal["auto"], *, pads: bool
+    ) -> list[Positions]:
         on_cpu = self.model.device.type == "cpu"
-        return equal_length_batches(
-            lengths, max_tokens=CPU_BATCH_TOKENS if on_cpu else ACCELERATOR_BATCH_TOKENS
-        )
+        fill = ACCELERATOR_FILL_TOKENS if pads and not on_cpu else 0
+        if batch_size != "auto":
+            return equal_length_batches(lengths, max_rows=batch_size, fill_tokens=fill)
+        most = CPU_BATCH_TOKENS if on_cpu else ACCELERATOR_BATCH_TOKENS
+        return equal_length_batches(lengths, max_tokens=most, fill_tokens=fill)
 
 
 def load_encoder(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from typing import TypeAlias, cast
+from typing import ClassVar, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -27,6 +27,9 @@ class EventInputs(ABC):
         event_order: the order in which an event's roles become text.
         max_length: tokens of a text at most, special tokens included.
     """
+
+    pads: ClassVar[bool] = False
+    """Whether `tensors` takes rows of different lengths."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, event_order: EventOrder, max_length: int) -> None:
         self.tokenizer, self.event_order, self.max_length = tokenizer, event_order, max_length
@@ -53,7 +56,7 @@ class EventInputs(ABC):
 
     @abstractmethod
     def tensors(self, rows: Sequence[TokenRow], device: torch.device) -> dict[str, torch.Tensor]:
-        """The model's arguments for rows of one length."""
+        """The model's arguments for rows of one length, with `pads` of any lengths."""
 
     def text(self, item: object, position: int) -> str:
         """The text of an item; arguments and errors as of `key`."""
@@ -63,6 +66,8 @@ class EventInputs(ABC):
 
 class TextInputs(EventInputs):
     """The token ids of texts, for models that read nothing else."""
+
+    pads = True
 
     def key(self, item: object, position: int) -> str:
         """The item's text; see `EventInputs`."""
@@ -78,8 +83,17 @@ class TextInputs(EventInputs):
         return len(row)
 
     def tensors(self, rows: Sequence[TokenRow], device: torch.device) -> dict[str, torch.Tensor]:
-        """`input_ids`, `(batch, length)`."""
-        return {"input_ids": torch.tensor(rows, device=device)}
+        """`input_ids`, `(batch, length)`, and `attention_mask` where rows differ in length."""
+        length = max(map(len, rows))
+        if min(map(len, rows)) == length:
+            return {"input_ids": torch.tensor(rows, device=device)}
+        padding = self.tokenizer.pad_token_id or 0
+        ids = [[*row, *[padding] * (length - len(row))] for row in rows]
+        mask = torch.arange(length) < torch.tensor([[len(row)] for row in rows])
+        return {
+            "input_ids": torch.tensor(ids, device=device),
+            "attention_mask": mask.long().to(device),
+        }
 
 
 def tokenise_texts(

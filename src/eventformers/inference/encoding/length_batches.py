@@ -1,4 +1,4 @@
-"""Batches of texts of one length: nothing is padded, so nothing is computed that is thrown away."""
+"""Batches of texts of one length, or of like length where one length does not fill an accelerator."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ import numpy.typing as npt
 
 
 def equal_length_batches(
-    lengths: Sequence[int], *, max_tokens: int | None = None, max_rows: int | None = None
+    lengths: Sequence[int],
+    *,
+    max_tokens: int | None = None,
+    max_rows: int | None = None,
+    fill_tokens: int = 0,
 ) -> list[npt.NDArray[np.int64]]:
-    """Split texts into batches in which all have the same number of tokens.
+    """Split texts into batches in which all have the same number of tokens, so that nothing is padded.
 
     Args:
         lengths: number of tokens of each text.
         max_tokens: tokens of a batch at most; a single longer text still makes a batch.
         max_rows: texts of a batch at most.
+        fill_tokens: a batch of fewer tokens, padding included, takes shorter texts as well.
 
     Returns:
         The positions of the texts of each batch; longest first, so that no worker starts on a long batch
@@ -24,13 +29,17 @@ def equal_length_batches(
     """
     counts = np.asarray(lengths, dtype=np.int64)
     order = np.argsort(-counts, kind="stable")
-    edges = np.flatnonzero(np.diff(counts[order])) + 1
+    ordered = -counts[order]
     batches: list[npt.NDArray[np.int64]] = []
-    for group in np.split(order, edges):
-        if not len(group):
-            continue
-        rows = len(group) if max_rows is None else max_rows
+    start = 0
+    while start < len(order):
+        longest = max(1, -int(ordered[start]))
+        rows = int(np.searchsorted(ordered, ordered[start], side="right")) - start
+        rows = max(rows, fill_tokens // longest)
+        if max_rows is not None:
+            rows = min(rows, max_rows)
         if max_tokens is not None:
-            rows = min(rows, max(1, max_tokens // max(1, int(counts[group[0]]))))
-        batches.extend(group[start : start + rows] for start in range(0, len(group), rows))
+            rows = min(rows, max(1, max_tokens // longest))
+        batches.append(order[start : start + rows])
+        start += rows
     return batches
