@@ -68,6 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         record: dict[str, Any] = {
             **describe_machine(device),
+            "settings": {name: vars(options)[name] for name in ("small", "minutes", "rounds", "seed")},
             "weights": weights,
             "peak_bf16_flops": bench.peak,
             "parts": [],

@@ -6,7 +6,6 @@ import os
 import platform
 import shutil
 import statistics
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -185,7 +184,7 @@ def float32_encoder(name: str | None, folder: Path) -> tuple[str, str]:
 
 
 def describe_machine(device: torch.device) -> dict[str, Any]:
-    """The machine and the versions that decide on its speed."""
+    """The command, the machine, and the versions that decide on its speed."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     return {
@@ -193,7 +192,6 @@ def describe_machine(device: torch.device) -> dict[str, Any]:
         "cores": cores,
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "command": " ".join(["python", *sys.argv]),
     }
 
 

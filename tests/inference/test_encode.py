@@ -15,6 +15,7 @@ import eventformers
 from eventformers.errors import EventformersError
 from eventformers.inference import encode as encode_module
 from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.inference.encoding.length_batches import equal_length_batches
 
 
 @pytest.fixture(autouse=True)
@@ -108,6 +109,23 @@ def test_batch_size_bounds_the_rows(encoder: EventEncoder, monkeypatch: pytest.M
     for wrong in (0, -1, "many", 2.5):
         with pytest.raises(EventformersError, match="batch_size"):
             encoder.encode(["police"], batch_size=wrong)  # type: ignore[arg-type]
+
+
+def test_padded_batches_of_an_accelerator_change_nothing(
+    encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = texts_of_words(60)
+    expected = encoder.encode(texts)
+    sizes = []
+
+    def fill(*arguments: object, **settings: object) -> list[np.ndarray]:
+        batches = equal_length_batches(*arguments, **{**settings, "fill_tokens": 200})
+        sizes.append(len(batches))
+        return batches
+
+    monkeypatch.setattr(encode_module, "equal_length_batches", fill)
+    np.testing.assert_allclose(encoder.encode(texts), expected, atol=1e-6)
+    assert sizes[0] < len({len(encoder.tokenizer(text)["input_ids"]) for text in texts})
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

@@ -42,7 +42,7 @@ ACCELERATOR_BATCH_TOKENS = 65_536
 """Tokens of an automatic batch on an accelerator: enough rows to fill it."""
 
 ACCELERATOR_FILL_TOKENS = 8_192
-"""Tokens of a batch below which an accelerator waits for its instructions: such a batch takes shorter texts."""
+"""A smaller batch takes shorter texts as well: an accelerator would wait for its instructions."""
 
 PACKING_PAYS_FROM_TEXTS = 512
 """Distinct texts from which packing the weights costs less than it saves."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eventformers.errors import DataFormatError
-from eventformers.model_cards.markdown import cell, code, table
+from eventformers.model_cards.markdown import cell, table
 
 
 def benchmark_tables(record: Mapping[str, Any]) -> str:
@@ -20,9 +20,9 @@ def benchmark_tables(record: Mapping[str, Any]) -> str:
     """
     rate = record["peak_bf16_flops"] / 1e12
     lines = [
-        f"{code(record['command'])} on {cell(record['device'])}, {record['cores']} processor cores, Python "
-        f"{record['python']}, torch {record['torch']}. A product of two large bfloat16 matrices reaches "
-        f"{rate:,.1f} TFLOP/s there. The weights of the encoder are {cell(record['weights'])}."
+        f"{cell(record['device'])}, {record['cores']} processor cores, Python {record['python']}, torch "
+        f"{record['torch']}. A product of two large bfloat16 matrices reaches {rate:,.1f} TFLOP/s. The "
+        f"weights of the encoder are {cell(record['weights'])}."
     ]
     for part in record["parts"]:
         lines += ["", f"**{part['title']}**", ""]

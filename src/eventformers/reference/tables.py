@@ -19,6 +19,7 @@ from eventformers.methods import all_methods, load_method
 from eventformers.model_cards import load_method_card
 from eventformers.model_cards.scores import score_text
 from eventformers.models.configuration_base import EventConfig
+from eventformers.reference.benchmark_record import recorded_tables
 from eventformers.reference.loads import published
 from eventformers.reference.snippets import lora_snippet
 from eventformers.reproduction.papers import paper_tables
@@ -76,11 +77,13 @@ def table(name: str, results_folder: Path) -> str:
         return results_table([one for one in results if one.task in load_method(of).tasks] if of else results)
     if name == "task sections":
         return task_sections(load_results(results_folder))
+    if name == "gpu":
+        return recorded_tables(results_folder / "benchmarks" / "gpu.json")
     if kind in TABLES and not of:
         return TABLES[kind]()
     if kind in TABLES_OF and of:
         return TABLES_OF[kind](of)
-    known = ["results", "task sections", *TABLES, *(f"{one} NAME" for one in ("results", *TABLES_OF))]
+    known = ["results", "task sections", "gpu", *TABLES, *(f"{one} NAME" for one in ("results", *TABLES_OF))]
     raise UnknownNameError("generated table", name, known)
 
 
