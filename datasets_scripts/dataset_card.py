@@ -1,4 +1,4 @@
-"""The README of a built dataset: what the Hub and `load_dataset` read, and what people read."""
+"""The README of a built dataset, for the Hub, `load_dataset` and people."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _SHOWN_FILES = 20
 
 
 def dataset_card(builder: type[EventDatasetBuilder], reports: Mapping[str, Report]) -> str:
-    """The text of the README for the configs that a folder holds.
+    """Write the README for the configs of a folder.
 
     Args:
-        builder: the builder of them all.
+        builder: the builder of all configs.
         reports: the build report by config.
     """
     configs = sorted(reports, key=config_names(builder).index)
@@ -54,8 +54,8 @@ def dataset_card(builder: type[EventDatasetBuilder], reports: Mapping[str, Repor
     ]
     if samples:
         parts.append(
-            "These rows are built from small samples written for trying things out. They are no benchmark:"
-            " scores on them say nothing about a model.\n"
+            "These rows are built from small samples for trials. They are not a benchmark: scores on them do"
+            " not measure a model.\n"
         )
     parts.append(
         "```python\nfrom datasets import load_dataset\n\n"
@@ -69,7 +69,7 @@ def dataset_card(builder: type[EventDatasetBuilder], reports: Mapping[str, Repor
 
 
 def read_front_matter(readme: Path) -> dict[str, JsonValue]:
-    """The YAML between the two `---` of a README; empty where there is none."""
+    """Read the YAML between the two `---` of a README; empty if there is none."""
     try:
         text = readme.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -85,8 +85,7 @@ def read_front_matter(readme: Path) -> dict[str, JsonValue]:
 
 
 def built_configs(folder: Path) -> dict[str, dict[str, JsonValue]]:
-    """What the README of a built dataset says of each config by its name; empty where it is of something
-    else."""
+    """Read the configs of a built dataset from its README, by name; empty if the README is something else."""
     entries = read_front_matter(folder / "README.md").get("configs")
     return {
         str(entry["config_name"]): entry
@@ -123,7 +122,7 @@ def _config_section(builder: type[EventDatasetBuilder], config: str, report: Rep
 
 
 def _malformed_lines(config: str, report: Report) -> list[str]:
-    """What was left out as malformed; nothing where all was well."""
+    """List the parts skipped as malformed; empty if there are none."""
     listed = cast("dict[str, Any]", report.get("malformed"))
     if not listed or not listed["count"]:
         return []
@@ -139,7 +138,7 @@ def _splits(report: Report) -> dict[str, Report]:
 
 
 def _languages(report: Report) -> list[str]:
-    """The languages that a builder tells of its rows; empty where it tells none."""
+    """The languages that a builder records for its rows; empty if it records none."""
     told = [cast("Report", counts["statistics"]).get("languages") for counts in _splits(report).values()]
     return [str(name) for names in told if isinstance(names, list) for name in names]
 

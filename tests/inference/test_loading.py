@@ -112,7 +112,7 @@ def test_incomplete_folders_are_refused(folder: Path, trained: Path, tmp_path: P
 
 def test_broken_configuration_is_told_in_one_line(folder: Path) -> None:
     (folder / "config.json").write_text("{")
-    with pytest.raises(EventformersError, match=r"config\.json: found no JSON") as raised:
+    with pytest.raises(EventformersError, match=r"config\.json: found invalid JSON") as raised:
         load_encoder(folder)
     assert "\n" not in str(raised.value)
 

@@ -214,7 +214,7 @@ def _json_document(line: int, record: object, file: TextFile, read: Counter[str]
         given = [record[name] for name in names if record.get(name) is not None]
         for value in given:
             if not isinstance(value, (str, int)) or isinstance(value, bool):
-                raise DataFormatError(path, line, f'"{names[0]}" that is {type(value).__name__}', "a text")
+                raise DataFormatError(path, line, f'"{names[0]}" of type {type(value).__name__}', "a text")
         if len(set(given)) > 1:
             found = " and ".join(f'"{name}"' for name in names)
             raise DataFormatError(path, line, f"{found} that differ", "one of them")

@@ -210,7 +210,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise DataFormatError(path, None, f"no JSON ({error})", "the configuration of a model") from error
+        raise DataFormatError(path, None, f"invalid JSON ({error})", "the configuration of a model") from error
     model_type = config.get("model_type") if isinstance(config, dict) else None
     if model_type not in all_methods():
         raise EventformersError(
