@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, cast, overload
 
 import datasets
+import pyarrow.parquet as pq
 from datasets import Dataset, DatasetDict, IterableDatasetDict, load_dataset
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError
@@ -314,7 +315,11 @@ def _build(
             else:
                 built.append(builder.config.name)
         reports = {**build_reports(folder), **build_reports(staging)}
-        texts = {_README: dataset_card(type(builders[0]), reports)}
+        first_rows = {
+            config: _first_row((staging if config in built else folder) / config, report)
+            for config, report in reports.items()
+        }
+        texts = {_README: dataset_card(type(builders[0]), reports, first_rows)}
         texts |= more_files(reports) if more_files is not None else {}
         for name, text in texts.items():
             (staging / name).write_text(text, encoding="utf-8")
@@ -334,6 +339,15 @@ def _build_config(builder: EventDatasetBuilder, staging: Path) -> None:
     (ready / REPORT_NAME).write_text(
         json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
     )
+
+
+def _first_row(folder: Path, report: Mapping[str, JsonValue]) -> dict[str, Any]:
+    split = next(iter(cast("dict[str, JsonValue]", report["splits"])))
+    path = next(folder.glob(f"{split}-*.parquet"), None)
+    if path is None:
+        return {}
+    with pq.ParquetFile(path) as file:
+        return cast("dict[str, Any]", next(file.iter_batches(batch_size=1)).to_pylist()[0])
 
 
 def _warn_of_malformed(folder: Path, configs: list[str]) -> None:

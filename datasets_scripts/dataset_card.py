@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -9,7 +10,7 @@ from typing import Any, cast
 import yaml
 
 from eventformers.datasets_scripts.base import EventDatasetBuilder, JsonValue, SourceCount, config_names
-from eventformers.datasets_scripts.licenses import hub_licenses
+from eventformers.datasets_scripts.licenses import hub_licenses, is_open
 from eventformers.datasets_scripts.raw_files import parse_yaml
 from eventformers.errors import DataFormatError
 
@@ -17,14 +18,21 @@ Report = Mapping[str, JsonValue]
 
 REPORT_NAME = "build_report.json"
 _SHOWN_FILES = 20
+_EXAMPLE_CHARACTERS = 200
+_EXAMPLE_ITEMS = 3
 
 
-def dataset_card(builder: type[EventDatasetBuilder], reports: Mapping[str, Report]) -> str:
+def dataset_card(
+    builder: type[EventDatasetBuilder],
+    reports: Mapping[str, Report],
+    first_rows: Mapping[str, Mapping[str, Any]],
+) -> str:
     """Write the README for the configs of a folder.
 
     Args:
         builder: the builder of all configs.
         reports: the build report by config.
+        first_rows: the first row of each config, shown only if every source is openly licensed.
     """
     configs = sorted(reports, key=config_names(builder).index)
     licenses = sorted({name for config in configs for name in _texts(reports[config], "licenses")})
@@ -63,7 +71,7 @@ def dataset_card(builder: type[EventDatasetBuilder], reports: Mapping[str, Repor
         "```\n"
     )
     for config in configs:
-        parts.append(_config_section(builder, config, reports[config]))
+        parts.append(_config_section(builder, config, reports[config], first_rows[config]))
     parts.append(f"## Citation\n\n{builder.CITATION}\n")
     return "\n".join(parts)
 
@@ -94,11 +102,14 @@ def built_configs(folder: Path) -> dict[str, dict[str, JsonValue]]:
     }
 
 
-def _config_section(builder: type[EventDatasetBuilder], config: str, report: Report) -> str:
+def _config_section(
+    builder: type[EventDatasetBuilder], config: str, report: Report, first_row: Mapping[str, Any]
+) -> str:
     splits = _splits(report)
     lines = [
         f"## {config}",
         "",
+        *_example_lines(first_row, _texts(report, "licenses")),
         f"- columns: {', '.join(f'`{name}`' for name in builder.features(config))}",
         f"- settings: {_listed(cast('dict[str, JsonValue]', report['settings'])) or 'none'}",
     ]
@@ -119,6 +130,25 @@ def _config_section(builder: type[EventDatasetBuilder], config: str, report: Rep
         cells = [name, str(kept["license"]), *(f"{kept.get(kind, 0):,}" for kind in kinds)]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _example_lines(row: Mapping[str, Any], licenses: list[str]) -> list[str]:
+    if not row or not licenses or not all(map(is_open, licenses)):
+        return []
+    example = json.dumps(_shortened(dict(row)), indent=2, ensure_ascii=False)
+    return ["The first row, shortened:", "", "```json", example, "```", ""]
+
+
+def _shortened(value: Any) -> Any:
+    """Shorten long texts and lists at any depth."""
+    if isinstance(value, str) and len(value) > _EXAMPLE_CHARACTERS:
+        return f"{value[:_EXAMPLE_CHARACTERS]}…"
+    if isinstance(value, dict):
+        return {name: _shortened(part) for name, part in value.items()}
+    if isinstance(value, list):
+        more = [f"… {len(value) - _EXAMPLE_ITEMS:,} more"] if len(value) > _EXAMPLE_ITEMS else []
+        return [*map(_shortened, value[:_EXAMPLE_ITEMS]), *more]
+    return value
 
 
 def _malformed_lines(config: str, report: Report) -> list[str]:

@@ -163,7 +163,7 @@ def _csv_files(by_name: Mapping[str, Path]) -> dict[str, list[Path]]:
 
 @lru_cache(maxsize=16)
 def _splits_of_csv(path: Path, size: int, changed: int) -> tuple[str, ...]:
-    """The splits named in the rows of a csv; all if it cannot be read, so that the reader reports the fault."""
+    """The splits named in the rows of a csv; all if unreadable, so that the reader reports the fault."""
     try:
         # Malformed rows name no split; the reader of the file reports them.
         names = {cells[-1] for _, cells in _csv_rows(path, SkippedRows("skip"))}

@@ -66,6 +66,7 @@ def test_load_dataset_reads_a_built_folder(raw: Path, tmp_path: Path) -> None:
     front = read_front_matter(folder / "README.md")
     assert front["license"] == ["apache-2.0", "unknown"]
     assert front["tags"] == ["eventformers", "events"]
+    assert (folder / "README.md").read_text(encoding="utf-8").count("The first row") == 1
 
 
 @pytest.mark.parametrize("name", sorted(BUILDERS))
@@ -75,7 +76,9 @@ def test_every_config_of_every_builder_is_built_from_its_samples(name: str, tmp_
     reports = build_reports(folder)
     assert sorted(reports) == sorted(config_names(builder))
     assert "sample" in cast("list[str]", read_front_matter(folder / "README.md")["tags"])
-    assert "They are not a benchmark" in (folder / "README.md").read_text(encoding="utf-8")
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "They are not a benchmark" in card
+    assert card.count("The first row, shortened:") == len(reports)
     for config, report in reports.items():
         splits = load_built(folder, config)
         assert [split for split in builder.SPLITS if split in splits] == list(splits)

@@ -176,9 +176,7 @@ def test_edges_lie_in_the_splits_of_their_events(published: Path) -> None:
 
 def test_without_any_edge_between_events_no_edges_are_built(published: Path) -> None:
     write(published / "wd_item_props.jsonl", *properties()[-2:])
-    with pytest.raises(
-        EventformersError, match=r"split train: no rows left .*1 hierarchy_edge_to_no_event"
-    ):
+    with pytest.raises(EventformersError, match=r"split train: no rows left .*1 hierarchy_edge_to_no_event"):
         load(published, "hierarchy")
     with pytest.warns(UserWarning, match="left out: event_hierarchies, config hierarchy"):
         folder = build_dataset("event_hierarchies", data_dir=published)

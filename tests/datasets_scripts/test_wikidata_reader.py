@@ -113,7 +113,10 @@ def test_events_have_a_time_and_a_place(properties: str, is_event: bool) -> None
 
 @pytest.mark.parametrize(
     ("line", "found"),
-    [('{"id": "Q1", "P361"', "invalid JSON"), ('{"id": "Q1", "P361": 1}', 'an entity without "id" or "claims"')],
+    [
+        ('{"id": "Q1", "P361"', "invalid JSON"),
+        ('{"id": "Q1", "P361": 1}', 'an entity without "id" or "claims"'),
+    ],
 )
 def test_faults_of_a_dump(tmp_path: Path, line: str, found: str) -> None:
     path = tmp_path / "dump.json"
