@@ -49,7 +49,7 @@ class ChainEncoder(nn.Module):
         lengths = (sequences != PADDING).sum(dim=1, keepdim=True)
         inputs = self._inputs(events)
         forward = self._run(inputs[0], sequences, "l0")
-        # The event at place i from the front stands at place length - 1 - i from the back.
+        # The event at index i from the front has index length - 1 - i from the back.
         from_back = lengths - 1 - torch.arange(sequences.shape[1], device=chains.device)
         mirror = from_back.clamp(min=0)
         reversed_sequences = sequences.gather(1, mirror).masked_fill(from_back < 0, PADDING)

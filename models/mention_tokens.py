@@ -14,7 +14,7 @@ class Mention(NamedTuple):
 
     Args:
         text: the sentence.
-        trigger_start: offset of the trigger's first character; -1 where there is no trigger.
+        trigger_start: offset of the trigger's first character; -1 if there is no trigger.
         trigger_end: offset after its last character.
     """
 
