@@ -162,7 +162,7 @@ def test_a_bad_recipe_file_is_told(case: str, capsys, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("--device", "gpu"), "device 'gpu' is not there"),
+        (("--device", "gpu"), "device 'gpu' does not exist"),
         (("--dtype", "float"), "Did you mean 'float32'"),
         (("--data", "missing"), "no dataset at missing"),
         (("--evaluation-data", "missing"), "no dataset at missing"),
