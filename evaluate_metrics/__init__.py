@@ -39,7 +39,6 @@ def load_metric(
 
     Raises:
         UnknownNameError: the metric is unknown.
-        UnknownNameError: there is no such metric.
     """
     if name not in METRICS:
         raise UnknownNameError("metric", name, METRICS)
