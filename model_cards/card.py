@@ -231,7 +231,7 @@ def write_card(
         earlier: the folder that this one will replace, whose `README.md` decides; None for `folder` itself.
 
     Returns:
-        True if the card was written. Whether the card was written.
+        True if the card was written.
     """
     path = Path(folder) / CARD_FILE
     try:

@@ -52,8 +52,7 @@ def run_snippet(snippet: Snippet, folder: Path, name: str, timeout: float = TIME
             if key not in _OF_THE_TRAINING_PROCESS and not key.startswith("TORCHELASTIC_")
         }
         # Separate caches: otherwise the code of an earlier model in the same folder would be reused. The
-        # caches
-        # are not needed later.
+        # caches are not needed later.
         environment |= {
             "HF_MODULES_CACHE": scratch,
             "HF_DATASETS_CACHE": scratch,

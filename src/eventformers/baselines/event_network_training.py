@@ -223,8 +223,7 @@ class ChainTable:
             generator: source of the draws.
 
         Returns:
-            `(R, corrupted, 3, L)`: events of any chain, drawn by their frequency. `(R, corrupted, 3, L)`:
-            events of any chain, drawn by their frequency.
+            `(R, corrupted, 3, L)`: events of any chain, drawn by their frequency.
         """
         shape = (len(rows), settings.corrupted)
         words = self.words[torch.randint(len(self.words), shape, generator=generator)]

@@ -313,9 +313,8 @@ def rank_by_embeddings(embeddings: GraphEmbeddings, asked: EntityQueries) -> Fil
 
 def _scorer(embeddings: GraphEmbeddings, asked: EntityQueries) -> Scorer:
     device = embeddings.model.device
-    # Rank of an entity among those of its candidate: the first entities are gathered, the others compared
-    # with
-    # them round by round.
+    # Rank of an entity among those of its candidate: the first entities are gathered, the others
+    # compared with them round by round.
     order = np.arange(len(asked.candidate)) - np.searchsorted(asked.candidate, asked.candidate)
     rounds = [
         tuple(torch.from_numpy(part[order == number]).to(device) for part in (asked.candidate, asked.member))

@@ -46,8 +46,7 @@ from eventformers.models.event_tokens import longest_input
 
 _METRIC = "mcnc"
 _LOGIT_BYTES = 2**28
-"""Memory for the logits of a batch: one number for every token of every row and every word of the vocabulary.
-"""
+"""Memory for the logits of a batch: one number per token of every row and word of the vocabulary."""
 
 
 @dataclass

@@ -18,9 +18,8 @@ from eventformers.errors import DataFormatError, shown
 
 ACCEPTED_SGML = '<DOC id="…" type="…"> … <TEXT> <P> … </P> </TEXT> </DOC>, one document after the other'
 
-# Possessive, because the pattern after it may match the same characters: a long unfinished word would
-# otherwise
-# be tried at each of its lengths.
+# Possessive, because the pattern after it may match the same characters: otherwise a long unfinished
+# word would be tried at each of its lengths.
 _TAG = re.compile(r"<(?P<end>/?)(?P<name>[A-Za-z][\w.:-]*+)(?P<rest>[^<>]*+)>")
 _DECLARATION = re.compile(r"<[!?][^<>]*>")
 _OPEN_TAG = re.compile(r"</?(DOC|TEXT|P|DOCNO|DOCID)\b[^<>]*$", re.IGNORECASE)

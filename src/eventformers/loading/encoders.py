@@ -31,8 +31,7 @@ def resolve_encoder(name_or_path: str | Path | None = None) -> str:
 
     Raises:
         EventformersError: the folder is absent or has no ``config.json``; or, for None, the package is not
-            installed or its weights are not the known ones. not installed or its weights are not the known
-            ones.
+            installed or its weights are not the known ones.
     """
     if name_or_path is None:
         return str(_default_encoder())
