@@ -1,4 +1,4 @@
-"""Dataset builders: raw files as their owners publish them to Parquet."""
+"""Dataset builders, which convert raw files in their published formats to Parquet."""
 
 from eventformers.datasets_scripts.base import EventDatasetBuilder
 from eventformers.datasets_scripts.building import (

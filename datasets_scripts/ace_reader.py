@@ -1,8 +1,8 @@
-"""Event mentions of ACE 2005: a text in `.sgm` and its annotation in `.apf.xml` beside it.
+"""Reader of event mentions of ACE 2005: texts in `.sgm` and annotations in `.apf.xml`.
 
-Offsets of the annotation count the characters of the text without its tags, from 0 and with the last one
-included; a character reference such as `&amp;` counts as it is written. The text of every annotated stretch
-is given, too, and is checked against its place.
+Annotation offsets count the characters of the text without its tags, from 0 and with the last character
+included. A character reference such as `&amp;` counts as the characters it is written with. The annotation
+also repeats the text of every annotated span, and the reader checks it against the offsets.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from eventformers.errors import DataFormatError, EventformersError, shown
 
 ANNOTATION_SUFFIX = ".apf.xml"
 ADJUDICATED_FOLDERS = ("timex2norm", "adj")
-"""The folders of a genre that hold final annotations, the one that is taken first."""
+"""The folders of a genre that contain final annotations, in order of preference."""
 FIRST_PASS_FOLDERS = ("fp1", "fp2")
 
 _LANGUAGE = "english"
@@ -33,7 +33,7 @@ _REFERENCE = re.compile(r"&(?:\w+|#\d{1,9}|#[xX][0-9a-fA-F]{1,8});")
 _DASHES = str.maketrans("_", "-")
 
 _MOST_DIGITS = 9
-# What apf.v5.1.1.dtd has in these places.
+# The elements that apf.v5.1.1.dtd allows.
 _DOCUMENT_PARTS = frozenset({"entity", "relation", "event", "value", "timex2"})
 _EVENT_PARTS = frozenset({"event_argument", "event_mention"})
 _MENTION_PARTS = frozenset({"extent", "ldc_scope", "anchor", "event_mention_argument"})
@@ -45,11 +45,11 @@ ACCEPTED_EVENT = (
 
 
 def annotation_files(path: Path) -> list[Path]:
-    """The annotations in a folder, one a document, or a file that is given by itself.
+    """Find the annotations in a folder, one per document; a file is returned as it is.
 
-    They may lie anywhere in it: in LDC's `data/English/*/timex2norm`, or together in one folder. Of the
-    folders of a genre `timex2norm` goes before `adj`, and those of first passes are left out unless they are
-    given themselves. Where one of the folders is named after English, other languages are left out.
+    They may be anywhere in the folder, for example in LDC's `data/English/*/timex2norm`. Of the folders of a
+    genre, `timex2norm` takes precedence over `adj`; first passes are skipped unless they are given directly.
+    If a folder is named after English, other languages are skipped.
     """
     if path.is_file():
         return [path] if path.name.endswith(ANNOTATION_SUFFIX) else []
@@ -67,7 +67,7 @@ def annotation_files(path: Path) -> list[Path]:
 
 
 def text_file(annotation: Path) -> Path:
-    """Where the text of an annotation lies."""
+    """Path of the text of an annotation."""
     return annotation.with_name(annotation.name.removesuffix(ANNOTATION_SUFFIX) + ".sgm")
 
 
@@ -79,28 +79,28 @@ def read_ace(
     notes: Counter[str],
     skipped: SkippedRows,
 ) -> Iterator[Mention]:
-    """The event mentions of annotated documents, in their order; the sentence is `ldc_scope`, else `extent`.
+    """Read the event mentions of annotated documents in order; the sentence is `ldc_scope`, else `extent`.
 
-    Runs of white space in sentences and triggers become one blank, and character references characters. A
-    stretch of text that is not at its offsets is taken where it stands within `mention_reader.REACH`
+    Each run of white space in sentences and triggers becomes one blank, and character references become
+    characters. A span whose text is not at its offsets is used if the text is within `mention_reader.REACH`
     characters of them.
 
     Args:
-        annotations: `.apf.xml` files with their `.sgm` beside them.
+        annotations: `.apf.xml` files, with their `.sgm` files in the same folder.
         source: the corpus.
         license_name: its terms of use.
-        read: gets the numbers of documents, and of stretches that were checked.
-        notes: gets the numbers of stretches that hold character references, of those that were mended, and of
-            triggers that are missing or outside of their sentence.
-        skipped: decides on malformed documents; one is left out with its text and its annotation.
+        read: counts of documents and of checked spans; added to.
+        notes: counts of spans with character references, of corrected spans, and of triggers that are missing
+            or outside their sentence; added to.
+        skipped: policy for malformed documents; a skipped one is counted with its text and its annotation.
 
     Raises:
-        DataFormatError: a file cannot be read, has an element that APF has not at its place, or a stretch is
-            not where its offsets say; with the mention.
+        DataFormatError: a file cannot be read, an element of APF is missing, or the text of a span is not at
+            its offsets; names the mention.
     """
 
     def parse(path: Path) -> tuple[list[Mention], Counter[str], Counter[str]]:
-        # Counts of its own: those of a document that is left out would stay.
+        # Separate counts: a document that is skipped must not change the totals.
         counts: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
         return list(_mentions(path, source, license_name, *counts)), *counts
 
@@ -143,12 +143,12 @@ def _mentions(
 
 
 class _AnnotatedText:
-    """The text of a document, and where its annotated stretches stand in it.
+    """The text of a document, which finds annotated spans by their offsets.
 
     Args:
-        annotation: the `.apf.xml` file; the text is the `.sgm` beside it.
-        read: gets the number of stretches that were checked.
-        notes: gets the numbers of stretches with character references and of mended ones.
+        annotation: the `.apf.xml` file; the text is the `.sgm` file of the same name.
+        read: count of checked spans; added to.
+        notes: counts of spans with character references and of corrected spans; added to.
 
     Raises:
         DataFormatError: there is no text, or it is not UTF-8.
@@ -170,14 +170,14 @@ class _AnnotatedText:
             self._ends.append(done)
             self._shrunk.append(shrunk)
         self.text = "".join([*pieces, self.written[done:]])
-        # The translation keeps the length, so that places stay.
+        # The translation keeps the length, and so the offsets.
         self._dashed = self.text.translate(_DASHES)
 
     def find(self, stretch: XmlElement, mention_id: str) -> Span | None:
-        """The span in `text` of the first `charseq` of an element, end exclusive; None without one.
+        """The span in `text` of an element's first `charseq`, end exclusive; None if it has none.
 
         Raises:
-            DataFormatError: its offsets are no numbers, or its text stands nowhere near them.
+            DataFormatError: its offsets are not numbers, or its text is not near them.
         """
         charseq = next(iter(children(stretch, "charseq")), None)
         if charseq is None:
@@ -200,19 +200,19 @@ class _AnnotatedText:
                 charseq.line,
                 f"the <{stretch.tag}> {_short(wanted)} of the mention {mention_id} at {start} to {end}, where"
                 f" {self.path.name} has {_short(self.written[start : end + 1])}",
-                f"a charseq whose text stands within {REACH} characters of its START",
+                f"a charseq whose text is within {REACH} characters of its START",
             )
         self.notes["stretches_moved_to_their_text"] += 1
         return near
 
     def _place(self, written: int) -> int:
-        """The offset in `text` of an offset in `written`."""
+        """Convert an offset in `written` to an offset in `text`."""
         count = bisect_right(self._ends, written)
         return written - (self._shrunk[count - 1] if count else 0)
 
 
 def _sentence(text: _AnnotatedText, mention: XmlElement, mention_id: str) -> tuple[str, str, int]:
-    """Sentence, trigger and the offset of the trigger in the sentence; "" and -1 without a trigger."""
+    """Sentence, trigger and offset of the trigger in the sentence; "" and -1 without a trigger."""
     scopes = [item for name in ("ldc_scope", "extent") for item in children(mention, name)]
     scope = next((span for item in scopes if (span := text.find(item, mention_id)) is not None), None)
     if scope is None:
@@ -223,7 +223,7 @@ def _sentence(text: _AnnotatedText, mention: XmlElement, mention_id: str) -> tup
     sentence = " ".join(text.text[start:end].split())
     if not sentence:
         raise DataFormatError(
-            text.annotation, mention.line, f"the mention {mention_id} of blanks alone", ACCEPTED_EVENT
+            text.annotation, mention.line, f"the mention {mention_id} with only blanks", ACCEPTED_EVENT
         )
     anchors = children(mention, "anchor")
     trigger = text.find(anchors[0], mention_id) if anchors else None
@@ -237,13 +237,13 @@ def _sentence(text: _AnnotatedText, mention: XmlElement, mention_id: str) -> tup
     if not words:
         text.notes["mentions_without_trigger"] += 1
         return sentence, "", -1
-    # With the first letter of the trigger behind it the blank before the trigger is kept.
+    # Stripping with the trigger's first letter appended keeps the blank before the trigger.
     before = " ".join((text.text[start : trigger[0]] + words[0]).split())
     return sentence, words, len(before) - 1
 
 
 def _read_text(annotation: Path, path: Path) -> str:
-    """The text of a `.sgm` file as it is: a line end of two characters stays one of two."""
+    """Read a `.sgm` file without converting its line ends, which the offsets count."""
     if not path.is_file():
         raise DataFormatError(
             annotation, None, f"no {path.name} beside it", "the .sgm and .apf.xml of a document"

@@ -1,4 +1,4 @@
-"""The event types of ACE 2005: the ten that the paper has as seen, and the FrameNet frames of all.
+"""The event types of ACE 2005: the paper's ten seen types, and the FrameNet frames of all types.
 
 Types are written as `Type:Subtype`. The frames are those of Appendix C of "Semi-supervised New Event Type
 Induction and Description via Contrastive Loss-Enforced Batch Attention".
@@ -55,19 +55,18 @@ ACE_FRAMES: dict[str, tuple[str, ...]] = {
     "Transaction:Transfer-Ownership": ("Commerce_goods-transfer",),
     "Personnel:End-Position": ("Being_employed", "Process_end"),
 }
-"""The frames that each of the 33 types stands for, in the paper's order. Every frame that inherits from one
-of them, however far, is a valid target, too (`eventformers.datasets_scripts.frame_reader.frame_descendants`).
-"""
+"""The frames of each of the 33 types, in the paper's order. Every frame that inherits from one of them,
+directly or not, is a valid target, too (`eventformers.datasets_scripts.frame_reader.frame_descendants`)."""
 
 ACE_UNSEEN_TYPES: tuple[str, ...] = tuple(sorted(set(ACE_FRAMES) - set(ACE_SEEN_TYPES)))
 """The other 23 types."""
 
 
 def ace_frames(event_type: str, parent_type: str = "") -> tuple[str, ...]:
-    """The frames of an event type of ACE 2005, empty for any other type.
+    """Look up the frames of an event type of ACE 2005; empty for any other type.
 
     Args:
-        event_type: `Type:Subtype` or `Type.Subtype`; or the subtype alone where its type is given.
+        event_type: `Type:Subtype` or `Type.Subtype`; or only the subtype if its type is given.
         parent_type: the type of a subtype.
     """
     name = f"{parent_type}:{event_type}" if parent_type else event_type.replace(".", ":", 1)

@@ -1,4 +1,4 @@
-"""What every dataset builder shares: raw files, settings, fingerprints and the report of what was read."""
+"""Shared parts of all dataset builders: raw files, settings, fingerprints and the build report."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ from eventformers.datasets_scripts.raw_files import DataDir, file_digest, raw_pa
 from eventformers.errors import EventformersError, UnknownNameError, causes
 
 SAMPLES = Path(__file__).parent / "samples"
-"""The bundled sample corpora, in the raw formats, one folder a builder."""
+"""The bundled sample corpora, in the raw formats, one folder for each builder."""
 
 _ROWS_PER_TABLE = 2_000
 
 JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "JsonValue"]
 
 SourceCount = dict[str, str | int]
-"""How much of a source went into a dataset: its `license`, and counts such as `documents` and `events`."""
+"""Report of one source: its `license`, and counts such as `documents` and `events`."""
 
 
 class NoRowsError(EventformersError):
-    """A split of a dataset is left without rows."""
+    """A split of a dataset has no rows."""
 
 
 @dataclass
 class BuildReport:
-    """What the build of a split read, left out and kept.
+    """Report of what the build of a split read, skipped and kept.
 
     Args:
-        read: counts of what stood in the raw files.
-        skipped: counts of what was left out, by reason.
-        sources: licence and counts of what was kept, by source.
+        read: counts of items in the raw files.
+        skipped: counts of skipped items, by reason.
+        sources: licence and counts of kept items, by source.
         statistics: further numbers of the builder.
     """
 
@@ -59,8 +59,7 @@ class BuildReport:
     statistics: dict[str, JsonValue] = field(default_factory=dict)
 
     def add_source(self, source: str, license_name: str, **counts: int) -> None:
-        """Count parts of a source, such as its `documents`, as kept. A source of two licences is counted by
-        each."""
+        """Add counts of a source, such as its `documents`; a source with two licences has two entries."""
         name = source
         known = self.sources.get(name)
         if known is not None and known["license"] != license_name:
@@ -71,15 +70,15 @@ class BuildReport:
 
     @property
     def licenses(self) -> list[str]:
-        """The licences of what was kept, sorted."""
+        """The licences of the kept items, sorted."""
         return sorted({str(count["license"]) for count in self.sources.values()})
 
     @classmethod
     def total(cls, reports: Mapping[str, BuildReport]) -> BuildReport:
-        """The sum of the reports of several splits.
+        """Add up the reports of several splits.
 
-        Counts and sources are added up. Statistics are no counts: those of one split stay as they are, those
-        of several stand under the names of their splits.
+        Counts and sources are summed. Statistics are not counts: those of one split are kept as they are,
+        those of several splits are nested under the split names.
         """
         total = cls()
         for split, report in reports.items():
@@ -100,9 +99,9 @@ class EventDatasetConfig(datasets.BuilderConfig):
     """The settings of every builder.
 
     Args:
-        malformed: what becomes of malformed parts of the raw files: `error` raises for the first one, `skip`
-            leaves out the smallest whole that each belongs to, counts it and lists it. A file that cannot be
-            unpacked, is empty or is of an unknown kind is an error either way.
+        malformed: handling of malformed parts of the raw files: `error` raises an error for the first one;
+            `skip` skips the smallest unit that contains it, and counts and lists it. A file that cannot be
+            unpacked, is empty or has an unknown format is always an error.
     """
 
     malformed: str = MALFORMED_POLICIES[0]
@@ -113,41 +112,41 @@ class EventDatasetConfig(datasets.BuilderConfig):
 
 
 class EventDatasetBuilder(datasets.ArrowBasedBuilder):
-    """A dataset, built from raw files as their owners publish them.
+    """A dataset, built from raw files in their published formats.
 
-    A subclass names its configs, its raw files by split and the features, and yields the examples or tables
-    of one split after another. A config has those of its splits for which there are raw files. Cached builds
-    are keyed by the bytes of the raw files, the source of the builder and the settings, so that a changed
-    file is never answered with old rows.
+    A subclass defines its configs, its raw files by split and the features, and yields the examples or tables
+    of one split at a time. A config has only the splits that have raw files. The cache key covers the bytes
+    of the raw files, the source code of the builder and the settings, so a changed file never returns cached
+    rows.
 
     Args:
-        config_name: one of the configs; None takes the default one.
-        data_dir: folder or file with the raw data, or several; None takes the bundled samples.
-        cache_dir: where built rows are kept; None takes the cache of `datasets`.
-        **settings: fields of the config class; without `malformed`, the policy in force.
+        config_name: one of the configs; None uses the default.
+        data_dir: folder or file with the raw data, or several; None uses the bundled samples.
+        cache_dir: folder for built rows; None uses the cache of `datasets`.
+        **settings: fields of the config class; without `malformed`, the active policy applies.
 
     Raises:
         UnknownNameError: an unknown config or setting.
-        EventformersError: no raw file for the config.
+        EventformersError: there is no raw file for the config.
     """
 
     BUILDER_CONFIG_CLASS: ClassVar[type[EventDatasetConfig]] = EventDatasetConfig
     config: EventDatasetConfig
     NAME: ClassVar[str]
-    """The builder in snake_case."""
+    """Name of the builder in snake_case."""
     TITLE: ClassVar[str]
     SUMMARY: ClassVar[str]
-    """What the dataset is, one or two sentences for its card."""
+    """Description of the dataset in one or two sentences, for its card."""
     CITATION: ClassVar[str] = ""
     SPLITS: ClassVar[tuple[str, ...]]
-    """The splits that a config can have, in their order."""
+    """The possible splits of a config, in order."""
     SAMPLES_FOLDER: ClassVar[str]
     RAW_FILES: ClassVar[dict[str, str]]
-    """What raw files each config reads, for people."""
+    """The raw files of each config, described for messages and the card."""
     MODULES: ClassVar[tuple[ModuleType, ...]] = ()
-    """Modules beside the builder's own that decide on the rows."""
+    """Modules besides the builder's own that affect the rows."""
     UNDECIDING_SETTINGS: ClassVar[Mapping[str, frozenset[str]]] = {}
-    """By config, the settings that change how its rows are made at most, never which ones."""
+    """By config, the settings that affect how rows are computed, but never which rows result."""
 
     def __init__(
         self,
@@ -175,7 +174,7 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
         self.raw_files = list(dict.fromkeys([*read, *self.setting_files(config)]))
         deciding = {
             **self.deciding_settings(config_name),
-            **self.told_by_place(config_name),
+            **self.facts_from_paths(config_name),
             "config": config_name,
             "sample": self.is_sample,
             "splits": {split: [path.name for path in files] for split, files in self.split_files.items()},
@@ -194,26 +193,26 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
 
     @classmethod
     def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:
-        """The raw files of a config among the given folders and files by split, in the order of `SPLITS`;
-        empty where there are none."""
+        """Find the raw files of a config among folders and files, by split in the order of `SPLITS`; empty if
+        there are none."""
         raise NotImplementedError
 
     @classmethod
     def wanted_splits(cls, config: datasets.BuilderConfig) -> tuple[str, ...]:
-        """The splits that the settings ask for, of those that there are raw files for."""
+        """The splits that the settings select, of those with raw files."""
         return cls.SPLITS
 
     @classmethod
     def wanted_files(
         cls, config: datasets.BuilderConfig, split_files: dict[str, list[Path]]
     ) -> dict[str, list[Path]]:
-        """The raw files that the settings ask for by split, of those that there are."""
+        """The raw files that the settings select, by split."""
         wanted = cls.wanted_splits(config)
         return {split: files for split, files in split_files.items() if split in wanted}
 
     @classmethod
     def setting_files(cls, config: datasets.BuilderConfig) -> list[Path]:
-        """Files that a setting names and that decide on the rows."""
+        """Files that are named in a setting and affect the rows."""
         return []
 
     @classmethod
@@ -222,8 +221,8 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
         raise NotImplementedError
 
     def tables(self) -> Iterator[pa.Table]:
-        """The rows of `self.split` as tables; fills `self.report` on the way. Either this or `examples` is
-        written."""
+        """Yield the rows of `self.split` as tables and fill `self.report`. A builder implements either this
+        or `examples`."""
         schema = self.features(self.config.name).arrow_schema
         rows: list[Mapping[str, object]] = []
         for example in self.examples():
@@ -235,19 +234,19 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
             yield pa.Table.from_pylist(rows, schema=schema)
 
     def examples(self) -> Iterator[Mapping[str, object]]:
-        """The rows of `self.split` one by one; fills `self.report` on the way."""
+        """Yield the rows of `self.split` one by one and fill `self.report`."""
         raise NotImplementedError
 
     def accepted_when_empty(self) -> str:
-        """What a split without rows would need, for the message that tells of it."""
+        """What a split without rows needs, for the error message."""
         return "at least one"
 
-    def told_by_place(self, config_name: str) -> dict[str, object]:
-        """What a build tells of its raw files by where they lie, beside their names and bytes."""
+    def facts_from_paths(self, config_name: str) -> dict[str, object]:
+        """Facts that a build derives from the paths of its raw files, besides their names and bytes."""
         return {}
 
     def deciding_settings(self, config_name: str | None = None) -> dict[str, object]:
-        """The settings that decide on the rows of the config, as JSON can hold them."""
+        """The settings that affect the rows of the config, as JSON values."""
         undeciding = self.UNDECIDING_SETTINGS.get(config_name or self.config.name, frozenset())
         return {
             name: list(value) if isinstance(value, tuple) else value
@@ -264,7 +263,7 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
         ]
 
     def download_and_prepare(self, *arguments: object, **options: object) -> None:
-        """As in `datasets`, but a fault of the raw files or the disk is raised as itself.
+        """Build as `datasets` does, but raise faults of raw files or disk directly.
 
         Raises:
             EventformersError: a raw file cannot be read, or the rows cannot be written.
@@ -275,7 +274,7 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
         except (datasets.exceptions.DatasetGenerationError, OSError) as error:
             faults = [cause for cause in causes(error) if isinstance(cause, (EventformersError, OSError))]
             fault = faults[0] if faults else error
-        # Raised out here: in the handler, the error of `datasets` would become the context of its own cause.
+        # Raised outside the handler, where the error of `datasets` would become the context of its own cause.
         raise write_error(self.NAME, fault) if isinstance(fault, OSError) else fault
 
     def _modules(self) -> set[ModuleType]:
@@ -313,25 +312,25 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
                 reasons.append(malformed.malformed_text(skipped.to_dict()))
             names = ", ".join(path.name for path in self.split_files[split])
             raise NoRowsError(
-                f"{self.NAME}, config {self.config.name}, split {split}: no row is left of"
+                f"{self.NAME}, config {self.config.name}, split {split}: no rows left from"
                 f" {names} (skipped: {', '.join(reasons) or 'nothing'});"
                 f" accepted: {self.accepted_when_empty()}"
             )
 
 
 def write_error(what: str, error: OSError) -> EventformersError:
-    """One line for a write that the system refused, such as one on a full disk."""
+    """Describe in one line a write that the system refused, for example on a full disk."""
     where = f" {error.filename}" if error.filename and error.filename != what else ""
     return EventformersError(f"cannot write {what}{where}: {error.strerror or error}")
 
 
 def settings_of(config: datasets.BuilderConfig) -> dict[str, object]:
-    """The fields that a config class adds to those of every builder, with their values."""
+    """The fields that a config class adds to those of all builders, with their values."""
     return {name: getattr(config, name) for name in setting_names(type(config))}
 
 
 def setting_names(config_class: type[datasets.BuilderConfig]) -> list[str]:
-    """The names of the settings that a config class adds to those of every builder."""
+    """The names of the settings that a config class adds to those of all builders."""
     common = {item.name for item in dataclasses.fields(datasets.BuilderConfig)}
     return [item.name for item in dataclasses.fields(config_class) if item.name not in common]
 
@@ -342,13 +341,13 @@ def config_names(builder: type[EventDatasetBuilder]) -> list[str]:
 
 
 def check_config(builder: type[EventDatasetBuilder], name: str) -> None:
-    """Raise `UnknownNameError` for a config that the builder has not."""
+    """Raise `UnknownNameError` for a config that the builder does not have."""
     if name not in config_names(builder):
         raise UnknownNameError(f"config of {builder.NAME}", name, config_names(builder))
 
 
 def check_settings(builder: type[EventDatasetBuilder], names: Iterable[str]) -> None:
-    """Raise `UnknownNameError` for a setting that the builder has not."""
+    """Raise `UnknownNameError` for a setting that the builder does not have."""
     known = setting_names(builder.BUILDER_CONFIG_CLASS)
     for name in names:
         if name not in known:
@@ -356,32 +355,31 @@ def check_settings(builder: type[EventDatasetBuilder], names: Iterable[str]) -> 
 
 
 def name_list(setting: str, value: str | Iterable[str]) -> tuple[str, ...]:
-    """A setting that lists names, also given as one text that separates them by commas; sorted, without
-    repeats.
+    """Parse a setting that lists names, as a list or as one text with commas, into sorted distinct names.
 
     Raises:
-        EventformersError: it is something else.
+        EventformersError: it is neither.
     """
     parts = value.split(",") if isinstance(value, str) else value
     names = list(parts) if isinstance(parts, Iterable) else [parts]
     for name in names:
         if not isinstance(name, str):
-            # YAML reads Norwegian's code, no, as false.
+            # YAML reads `no`, the code of Norwegian, as false.
             raise EventformersError(
-                f"setting {setting}: found {name!r}; accepted: names, in quotes where YAML takes one for "
+                f"setting {setting}: found {name!r}; accepted: names, in quotes if YAML would read them as "
                 "something else"
             )
     return tuple(sorted({name.strip() for name in names if name.strip()}))
 
 
 def check_whole_number(name: str, value: object, least: int, *, or_none: bool = False) -> None:
-    """Raise `EventformersError` for a setting that is no whole number of `least` or more.
+    """Raise `EventformersError` for a setting that is not an integer of at least `least`.
 
     Args:
         name: the setting.
-        value: what it is set to.
-        least: the least value.
-        or_none: whether the message says that none is accepted, too.
+        value: its value.
+        least: the minimum.
+        or_none: True if the message should also list none as accepted.
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         accepted = f"a whole number of {least} or more" + (" or none" if or_none else "")
@@ -389,8 +387,7 @@ def check_whole_number(name: str, value: object, least: int, *, or_none: bool = 
 
 
 def check_shares(validation_share: object, test_share: object) -> None:
-    """Raise `EventformersError` for shares of the splits that are no numbers from 0 to 1, or more than 1
-    together."""
+    """Raise `EventformersError` for split shares that are not numbers from 0 to 1 or exceed 1 in sum."""
     total = 0.0
     for name, value in (("validation_share", validation_share), ("test_share", test_share)):
         if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= 1:
@@ -399,5 +396,5 @@ def check_shares(validation_share: object, test_share: object) -> None:
     if total > 1:
         raise EventformersError(
             f"settings validation_share and test_share: found {validation_share} and {test_share};"
-            " accepted: 1 together at most"
+            " accepted: a sum of at most 1"
         )

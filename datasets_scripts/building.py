@@ -1,4 +1,4 @@
-"""Building datasets into folders that `load_dataset` reads, and loading them from wherever they are."""
+"""Building of datasets into folders for `load_dataset`, and loading from folder, Hub or raw files."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, cast, overload
 
 import datasets
+import pyarrow.parquet as pq
 from datasets import Dataset, DatasetDict, IterableDatasetDict, load_dataset
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError
@@ -64,7 +65,7 @@ _README = "README.md"
 
 
 class DatasetEntry(TypedDict):
-    """A config of a builder, for a list of what can be built."""
+    """A config of a builder, as an entry of `list_datasets`."""
 
     name: str
     config: str
@@ -75,8 +76,8 @@ class DatasetEntry(TypedDict):
 
 
 def list_datasets() -> list[DatasetEntry]:
-    """Every config of every builder: its columns, the splits it can have, its raw files and the settings of
-    its builder."""
+    """List every config of every builder with its columns, its possible splits, its raw files and the
+    settings of its builder."""
     return [
         {
             "name": name,
@@ -100,22 +101,23 @@ def build_dataset(
     more_files: Callable[[Reports], Mapping[str, str]] | None = None,
     **settings: object,
 ) -> Path:
-    """Build a dataset into a folder: `<config>/<split>-00000-of-00001.parquet`, a report beside it, a README.
+    """Build a dataset into a folder: `<config>/<split>-00000-of-00001.parquet`, a report per config, a
+    README.
 
     A config gets the splits that have raw files. All configs are moved into place together when the last one
-    is complete; existing files stay until then. Configs of one builder in one folder add up.
+    is complete; existing files stay until then. A folder can collect several configs of one builder.
 
     Args:
         name: a key of `BUILDERS`.
-        config: config to build; None builds every config that has raw files. Of these, one with an empty
-            split is left out with a warning.
-        data_dir: folder or file with the raw data, several of them, or a text that joins several with the
-            path separator of the system; None uses the bundled samples.
-        output: folder to write; None uses one in the cache of `datasets` named by the fingerprint, and builds
-            only what is missing.
-        more_files: from the reports of all configs in the folder to further text files beside the README, by
-            name.
-        **settings: settings of the builder, such as `window=20`; of every builder, `malformed="skip"`, which
+        config: config to build; None builds every config that has raw files and skips one with an empty
+            split, with a warning.
+        data_dir: folder or file with the raw data, or several, as a list or as one text joined with the path
+            separator of the system; None uses the bundled samples.
+        output: folder to write; None uses a folder in the cache of `datasets` that is named by the
+            fingerprint, and builds only what is missing.
+        more_files: function from the reports of all configs in the folder to further text files besides the
+            README, by name.
+        **settings: settings of the builder, such as `window=20`; for all builders, `malformed="skip"`, which
             skips malformed parts of the raw files, counts them and lists them in the report.
 
     Returns:
@@ -123,7 +125,7 @@ def build_dataset(
 
     Raises:
         UnknownNameError: an unknown builder, config or setting.
-        DataFormatError: a raw file cannot be read, with file and line.
+        DataFormatError: a raw file cannot be read; names file and line.
         EventformersError: there is no raw file, or the folder cannot be written.
     """
     builder_class = _builder_class(name)
@@ -187,23 +189,23 @@ def load_built(
     streaming: bool = False,
     **settings: object,
 ) -> DatasetDict | IterableDatasetDict:
-    """The rows of a config from wherever they are: memory-mapped, or read as a stream.
+    """Load the rows of a config from folder, Hub or raw files: memory-mapped, or as a stream.
 
-    The splits are those that the raw files could feed, in the order train, validation, test.
+    The splits are those that have raw files, in the order train, validation, test.
 
     Args:
-        data: a built folder or a Hub id; a folder or file with raw data, which is built into the cache of
-            `datasets` first; None takes the bundled samples.
+        data: a built folder or a Hub id; or a folder or file with raw data, which is first built into the
+            cache of `datasets`; None uses the bundled samples.
         config: the config.
-        builder: a key of `BUILDERS`; needed where several builders have a config of that name.
-        streaming: whether to read rows one after another instead of copying them into the cache.
-        **settings: settings of the builder, of every builder `malformed="skip"`. A dataset that is built
-            already stays as it is; where its report has other settings, a warning says so.
+        builder: a key of `BUILDERS`; needed if several builders have a config of that name.
+        streaming: read rows one after another instead of copying them into the cache.
+        **settings: settings of the builder; for all builders, `malformed="skip"`. They do not change an
+            already built dataset; a warning lists the settings that differ from its report.
 
     Raises:
         UnknownNameError: an unknown builder, config or setting.
-        DataFormatError: a raw file cannot be read, with file and line.
-        EventformersError: there is no such folder or Hub repository.
+        DataFormatError: a raw file cannot be read; names file and line.
+        EventformersError: the folder or Hub repository does not exist.
     """
     place = _locate(data, config, builder, settings)
     if isinstance(place, Path):
@@ -215,13 +217,13 @@ def load_built(
 def built_report(
     data: DataDir | None, config: str, *, builder: str | None = None, **settings: object
 ) -> dict[str, JsonValue]:
-    """The build report of what `load_built` loads for the same arguments.
+    """Load the build report of the dataset that `load_built` loads for the same arguments.
 
-    Fingerprints, settings, raw files, and counts, sources, licences and statistics: `rows`, `read`, `skipped`
-    and `sources` are sums over all splits, `malformed` counts and lists the malformed parts left out, and
-    `splits` has `rows`, `rows_fingerprint`, `read`, `skipped` and `statistics` of each by its name. With one
-    split `rows_fingerprint` and `statistics` are its own; with several the first is that of the
-    `DatasetDict`, and the second holds them by split. Empty where a built dataset came without its report.
+    It has fingerprints, settings, raw files, counts, sources, licences and statistics. `rows`, `read`,
+    `skipped` and `sources` are sums over all splits, and `malformed` counts and lists the skipped malformed
+    parts. `splits` has `rows`, `rows_fingerprint`, `read`, `skipped` and `statistics` of each split by name.
+    For one split, `rows_fingerprint` and `statistics` are those of the split; for several, the first is that
+    of the `DatasetDict`, and the second contains them by split. Empty if a built dataset has no report.
     """
     place = _locate(data, config, builder, settings)
     if isinstance(place, Path):
@@ -234,7 +236,7 @@ def built_report(
 
 
 def build_reports(folder: str | Path) -> dict[str, dict[str, JsonValue]]:
-    """The build reports of a built folder by config; empty for a folder that holds none."""
+    """Read the build reports of a built folder, by config; empty if there are none."""
     reports: dict[str, dict[str, JsonValue]] = {}
     for path in sorted(Path(folder).glob(f"*/{REPORT_NAME}")):
         if not path.parent.name.startswith("."):
@@ -276,15 +278,17 @@ def _cache_folder(builders: list[EventDatasetBuilder]) -> Path:
 
 
 def _check_target(builder: type[EventDatasetBuilder], folder: Path) -> None:
-    """Keep two builders, or a built dataset and other files, from mixing in one folder."""
+    """Raise an error if the folder has data of another builder, or a README that we did not write."""
     others = {str(report["builder"]) for report in build_reports(folder).values()} - {builder.NAME}
     if others:
         raise EventformersError(
-            f"{folder} holds {', '.join(sorted(others))}; accepted for {builder.NAME}: a folder of its own"
+            f"{folder} has {', '.join(sorted(others))}; accepted for {builder.NAME}: a separate folder"
         )
     readme = folder / _README
     if readme.exists() and not build_reports(folder):
-        raise EventformersError(f"{readme} is not ours to overwrite; accepted: a folder without a README")
+        raise EventformersError(
+            f"{readme} was not written by eventformers; accepted: a folder without a README"
+        )
 
 
 def _build(
@@ -292,10 +296,10 @@ def _build(
     folder: Path,
     more_files: Callable[[Reports], Mapping[str, str]] | None,
 ) -> None:
-    """Write the configs and put them in place together; of several, one without rows is left out.
+    """Write the configs and move them into place together; skip one without rows if there are several.
 
     Raises:
-        NoRowsError: none has rows.
+        NoRowsError: no config has rows.
     """
     empty: list[NoRowsError] = []
     built: list[str] = []
@@ -311,14 +315,18 @@ def _build(
             else:
                 built.append(builder.config.name)
         reports = {**build_reports(folder), **build_reports(staging)}
-        texts = {_README: dataset_card(type(builders[0]), reports)}
+        first_rows = {
+            config: _first_row((staging if config in built else folder) / config, report)
+            for config, report in reports.items()
+        }
+        texts = {_README: dataset_card(type(builders[0]), reports, first_rows)}
         texts |= more_files(reports) if more_files is not None else {}
         for name, text in texts.items():
             (staging / name).write_text(text, encoding="utf-8")
 
 
 def _build_config(builder: EventDatasetBuilder, staging: Path) -> None:
-    """Write one config, without rows nothing of it."""
+    """Write one config, or nothing if it has no rows."""
     written = staging.with_name(f"{builder.config.name}-written")
     started = time.perf_counter()
     builder.download_and_prepare(str(written), file_format="parquet", max_shard_size="100TB")
@@ -333,8 +341,17 @@ def _build_config(builder: EventDatasetBuilder, staging: Path) -> None:
     )
 
 
+def _first_row(folder: Path, report: Mapping[str, JsonValue]) -> dict[str, Any]:
+    split = next(iter(cast("dict[str, JsonValue]", report["splits"])))
+    path = next(folder.glob(f"{split}-*.parquet"), None)
+    if path is None:
+        return {}
+    with pq.ParquetFile(path) as file:
+        return cast("dict[str, Any]", next(file.iter_batches(batch_size=1)).to_pylist()[0])
+
+
 def _warn_of_malformed(folder: Path, configs: list[str]) -> None:
-    """Warn about malformed parts that a build left out, including builds read from the cache."""
+    """Warn about malformed parts that a build skipped, also for builds read from the cache."""
     for config, report in build_reports(folder).items():
         listed = report.get("malformed")
         if config in configs and isinstance(listed, dict):
@@ -378,7 +395,7 @@ def _report(builder: EventDatasetBuilder, ready: Path, seconds: float, cache: Pa
 def _locate(
     data: DataDir | None, config: str, builder: str | None, settings: Mapping[str, Any]
 ) -> Path | str:
-    """The built folder of the data, building it if need be, or the id of a repository on the Hub."""
+    """Find the built folder of the data, which builds it if needed, or the id of a repository on the Hub."""
     if isinstance(data, (str, Path)):
         folder = Path(data).expanduser()
         refuse_unfinished(folder)
@@ -405,10 +422,10 @@ def _warn_of_other_settings(folder: Path, config: str, settings: Mapping[str, ob
 
 
 def _config_files(folder: Path, config: str) -> dict[str, list[str]]:
-    """The Parquet files of a config by split, as the README names them.
+    """Parquet files of a config by split, from the README.
 
-    Loading by files makes `datasets` mind when they were changed, which it does not for a folder that it
-    reads through the README itself.
+    Given a list of files, `datasets` checks when they were changed; given a folder with a README, it does
+    not.
     """
     by_name = built_configs(folder)
     if config not in by_name:
@@ -435,7 +452,7 @@ def _load_parquet(
 
 
 def check_data(data: DataDir | None) -> None:
-    """Raise `EventformersError` for one place that is neither there nor named like a dataset of the Hub."""
+    """Raise `EventformersError` for a single path that neither exists nor looks like a Hub dataset id."""
     if not isinstance(data, (str, Path)) or Path(data).expanduser().exists() or os.pathsep in str(data):
         return
     text = str(data)
@@ -450,7 +467,7 @@ def _load_hub(hub_id: str, config: str, streaming: bool) -> DatasetDict | Iterab
         loaded = load_dataset(hub_id, config, streaming=streaming)
     except (OSError, ValueError, datasets.exceptions.DatasetNotFoundError) as error:
         raise EventformersError(
-            f"no folder {hub_id}, and no dataset of that id with config {config} on the Hub or in the cache"
+            f"no folder {hub_id}, and no dataset with this id and config {config} on the Hub or in the cache"
             f" ({str(error).splitlines()[0]})"
         ) from error
     return cast("DatasetDict | IterableDatasetDict", loaded)

@@ -1,7 +1,7 @@
 """Readers of raw documents of events: JSON lines of documents and of chains, narrative cloze files, tuples.
 
-Each reader yields one `RawDocument` after another with bounded memory, and counts what it had to leave out
-in the `Counter` that it is given.
+Each reader yields one `RawDocument` after another in bounded memory, and counts what it skips in the
+`Counter` that it gets.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ REPORTING_PREDICATES: tuple[str, ...] = (
     *("state", "states", "stated", "claim", "claims", "claimed", "note", "notes", "noted"),
     *("reply", "replies", "replied", "answer", "answers", "answered", "explain", "explains", "explained"),
 )
-"""Verbs of reporting, a value for `exclude_predicates`: in news they go with every scene alike."""
+"""Reporting verbs, a value of `exclude_predicates`: in news they occur in every kind of scene."""
 
 # fmt: off
 PRONOUNS: frozenset[str] = frozenset(
@@ -60,24 +60,24 @@ ACCEPTED_DOCUMENT = (
     "passive, negated]"
 )
 EXTRACTION_REPORT = "report.json"
-"""What `eventformers.extract` writes beside events and chains: no raw file."""
+"""Files that `eventformers.extract` writes besides events and chains; they are not raw files."""
 
 RawFileKind = Literal["documents", "chains", "cloze", "tuples"]
-"""What a raw file holds: documents or chains as JSON lines, narrative cloze items, chains as tuples."""
+"""Content of a raw file: documents or chains as JSON lines, narrative cloze items, or chains as tuples."""
 
 _LINES_THAT_TELL = 100
-"""Lines of a text file among which one has to tell what it holds."""
+"""Number of lines of a text file from which its kind is determined."""
 
 _KEYS = frozenset({"document_id", "id", "source", "license", "events", "protagonist", "chain_id", "n_sent"})
 _ROLES = ("subject", "predicate", "object")
 
 KeepDocument = Callable[[str, str], bool]
-"""Whether a document is wanted, by its id and its source."""
+"""Predicate that selects documents by id and source."""
 
 
 @dataclass(frozen=True)
 class RawEvent:
-    """An event and the lemma of its predicate, "" where the raw file has none."""
+    """An event and the lemma of its predicate, "" if the raw file has none."""
 
     event: Event
     lemma: str = ""
@@ -85,15 +85,15 @@ class RawEvent:
 
 @dataclass(frozen=True)
 class RawDocument:
-    """The events of one text in their order, or those of one chain of it.
+    """The events of one text in order, or those of one chain of it.
 
     Args:
-        document_id: the text.
-        source: the corpus that it is from.
+        document_id: id of the text.
+        source: its corpus.
         license: its terms of use.
         events: its events.
         chain_id: "" for a whole text.
-        protagonist: whom a chain is about; "" for a whole text and where the raw file names nobody.
+        protagonist: protagonist of a chain; "" for a whole text, or if the raw file does not name one.
     """
 
     document_id: str
@@ -106,19 +106,19 @@ class RawDocument:
 
 @dataclass(frozen=True)
 class EventFilter:
-    """Which events of a document are kept.
+    """Selects the events of a document to keep.
 
     Args:
-        exclude_predicates: an event goes when its predicate, the first word of its predicate or the lemma of
-            its predicate is among these; case does not count.
-        drop_pronoun_only: whether an event goes that has an argument but none beside pronouns.
+        exclude_predicates: an event is dropped if its predicate, the first word of its predicate or the lemma
+            of its predicate is among these; case is ignored.
+        drop_pronoun_only: drop events that have arguments, all of which are pronouns.
     """
 
     exclude_predicates: frozenset[str] = frozenset()
     drop_pronoun_only: bool = False
 
     def reason_to_drop(self, raw: RawEvent) -> str | None:
-        """Why the event is not kept; None for one that is."""
+        """Reason to drop the event; None to keep it."""
         event = raw.event
         if not has_word(event):
             return "event_without_letters_or_digits"
@@ -134,7 +134,7 @@ class EventFilter:
         return None
 
     def apply(self, document: RawDocument, skipped: SkippedRows) -> list[Event]:
-        """The events kept, in their order; the others are counted in `skipped` by reason."""
+        """Return the kept events in order and count the others in `skipped` by reason."""
         kept = []
         for raw in document.events:
             reason = self.reason_to_drop(raw)
@@ -152,15 +152,16 @@ def read_documents(
     keep: KeepDocument | None = None,
     skipped_lines: SkippedRows | None = None,
 ) -> Iterator[RawDocument]:
-    """All documents and chains of the files, in the order of files and lines.
+    """Read all documents and chains of the files, in the order of files and lines.
 
     Args:
-        paths: `.jsonl` or `.jsonl.gz` files; with any other ending narrative cloze files or files of tuples.
-        skipped: counts of what is left out, by reason; added to.
-        predicate_form: `surface` keeps the predicate's own words, particles and prepositions included;
-            `lemma` takes the lemma of the verb where the raw file has one.
-        keep: which documents are read; the events of the others are not looked at. None reads all.
-        skipped_lines: counts of what is left out before `keep` can be asked; None takes `skipped`.
+        paths: `.jsonl` or `.jsonl.gz` files; files with other suffixes are narrative cloze files or files of
+            tuples.
+        skipped: counts of skipped items, by reason; added to.
+        predicate_form: `surface` keeps the predicate's own words, with particles and prepositions; `lemma`
+            uses the lemma of the verb if the raw file has one.
+        keep: selects the documents to read; the events of others are not parsed. None reads all.
+        skipped_lines: counts of items skipped before `keep` can be called; None uses `skipped`.
 
     Raises:
         DataFormatError: a line cannot be read.
@@ -177,7 +178,7 @@ def read_documents(
 
 
 def raw_file_kind(path: Path) -> RawFileKind | None:
-    """What a file holds, by its name and its first line; None for a text file of something else."""
+    """Determine the kind of a file from its name and its first line; None for any other text file."""
     status = path.stat()
     return _kind(path, status.st_size, status.st_mtime_ns)
 
@@ -205,25 +206,26 @@ def read_json_lines(
     keep: KeepDocument | None = None,
     skipped_lines: SkippedRows | None = None,
 ) -> Iterator[RawDocument]:
-    """Documents from JSON lines: `{"document_id"?, "source"?, "license"?, "events": [...]}`, and chains:
+    """Read documents from JSON lines: `{"document_id"?, "source"?, "license"?, "events": [...]}`, or chains:
     the same with `"protagonist"` or `"chain_id"`, or both.
 
     An event is `{"subject", "predicate", "object"}`, where keys may be absent,
     `[subject, predicate, object]`, or the eight fields `[sentence, character offset, subject, predicate,
-    object, lemma, passive, negated]` of extracted events; a role that is null is absent. `id` serves for
-    `document_id`. `n_sent`, the number of sentences of an extracted document, is not used. Other keys are
-    refused. A negated event gets the predicate "not <predicate>", so that it does not count as the event it
-    denies. A passive one keeps its surface: its subject is what the deed was done to.
+    object, lemma, passive,
+    negated]` of extracted events; null is an absent role. `id` is an alias of `document_id`. `n_sent`, the
+    number of sentences of an extracted document, is ignored. Other keys are an error. A negated event gets
+    the predicate "not <predicate>", so that it differs from the event it negates. A passive event keeps its
+    surface form: its subject is the patient.
 
     Args:
         path: the file.
-        skipped: counts of what is left out; decides on malformed documents.
+        skipped: counts of skipped items and policy for malformed documents.
         predicate_form: see `read_documents`.
         keep: see `read_documents`.
         skipped_lines: see `read_documents`.
 
     Raises:
-        DataFormatError: a line is no such document.
+        DataFormatError: a line is not such a document.
     """
     lines = skipped if skipped_lines is None else skipped_lines
     values = read_json_values(path, lines, ACCEPTED_DOCUMENT)
@@ -233,13 +235,13 @@ def read_json_lines(
 
 
 def read_cloze_contexts(path: Path, skipped: SkippedRows) -> Iterator[RawDocument]:
-    """The context events of each narrative cloze item (Weber et al. 2018), one document an item.
+    """Read the context events of each narrative cloze item (Weber et al. 2018), one document per item.
 
-    The held-out event and the wrong candidates are left out: they are the answer and its distractors. The
+    The held-out event and the wrong candidates are skipped: they are the answer and its distractors. The
     source is the stem of the file name.
 
     Raises:
-        DataFormatError: a line has another number of fields, or a separator stands at the wrong place.
+        DataFormatError: a line has a wrong number of fields, or a separator is misplaced.
     """
     for item in read_cloze_items(path, skipped):
         skipped["cloze_held_out_event"] += len(item.held_out)
@@ -249,12 +251,12 @@ def read_cloze_contexts(path: Path, skipped: SkippedRows) -> Iterator[RawDocumen
 
 
 def read_tuple_chains(path: Path, skipped: SkippedRows) -> Iterator[RawDocument]:
-    """The chains of a file in the format of HAQAE (Weber et al. 2018), each a document of its own.
+    """Read the chains of a file in the format of HAQAE (Weber et al. 2018), each as a document.
 
     The source is the stem of the file name.
 
     Raises:
-        DataFormatError: an event has another number of fields.
+        DataFormatError: an event has a wrong number of fields.
     """
     for line, events in read_tuple_lines(path, skipped):
         identifier = f"{path.stem}/{line}"
@@ -267,7 +269,7 @@ def _is_chain(record: dict[str, object]) -> bool:
 
 
 def _head(line: int, record: object, path: Path) -> tuple[RawDocument, list[object], int]:
-    """A document without its events, its events as they stand there, and its line."""
+    """Parse a document without its events, its unparsed events, and its line."""
     if not isinstance(record, dict):
         raise DataFormatError(path, line, 'no "events" list', ACCEPTED_DOCUMENT)
     check_keys(record, _KEYS, path, line)
@@ -326,6 +328,6 @@ def _role(field: object, path: Path, line: int) -> str:
     if field is None:
         return ""
     if not isinstance(field, str):
-        found = f"a role that is {type(field).__name__}"
+        found = f"a role of type {type(field).__name__}"
         raise DataFormatError(path, line, found, "a text, or null where the event has none")
     return field

@@ -1,4 +1,4 @@
-"""The narrative cloze files of Weber et al. 2018: contexts, the event held out, and wrong candidates."""
+"""Reader of the narrative cloze files of Weber et al. 2018: contexts, held-out events, wrong candidates."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class ClozeItem:
     """One item of a file.
 
     Args:
-        item_id: stem of the file name and number of the item from 0.
-        context: the events that are told.
-        held_out: the event that is asked for.
+        item_id: stem of the file name and index of the item from 0.
+        context: the events of the context.
+        held_out: the event to predict.
         wrong: the wrong candidates.
-        line: the line of the file that the item ends on.
+        line: the last line of the item.
     """
 
     item_id: str
@@ -38,22 +38,22 @@ class ClozeItem:
 
 
 def read_cloze_items(path: Path, skipped: SkippedRows) -> Iterator[ClozeItem]:
-    """The items of a file in their order.
+    """Read the items of a file in order.
 
     A line without its two `|` is a predicate without arguments.
 
     Args:
         path: the file.
-        skipped: decides on malformed items; the next one begins behind `DOC_SEP`.
+        skipped: policy for malformed items; the next item begins after `DOC_SEP`.
 
     Raises:
-        DataFormatError: a line has another number of fields, or a separator stands at the wrong place.
+        DataFormatError: a line has a wrong number of fields, or a separator is misplaced.
     """
     return skipped.parsed(_blocks(path), lambda block: _item(block, path), "item")
 
 
 class _Block(NamedTuple):
-    """The lines of one item that are not blank, and the first of them that is no text, if any."""
+    """The non-blank lines of one item, and the first line that is not text, if any."""
 
     number: int
     lines: list[tuple[int, str]]
@@ -99,16 +99,16 @@ def _item(block: _Block, path: Path) -> ClozeItem:
 
 
 def checked_question(item: ClozeItem, path: Path) -> ClozeItem:
-    """The item, where it can be asked.
+    """Return the item if it is a valid question.
 
     Raises:
-        DataFormatError: the item has no context, not exactly one event held out, or no wrong candidate.
+        DataFormatError: the item has no context, not exactly one held-out event, or no wrong candidate.
     """
     if not item.context:
         raise DataFormatError(path, item.line, "an item without context", "at least one event before it")
     if len(item.held_out) != 1:
-        found = f"an item with {len(item.held_out)} events held out"
+        found = f"an item with {len(item.held_out)} held-out events"
         raise DataFormatError(path, item.line, found, "one event between HOLDOUT_SEP and NEG_SEP")
     if not item.wrong:
-        raise DataFormatError(path, item.line, "an item of one choice", "at least one event after NEG_SEP")
+        raise DataFormatError(path, item.line, "an item with one choice", "at least one event after NEG_SEP")
     return item

@@ -1,4 +1,4 @@
-"""Commonsense graphs: triples of ConceptNet and ATOMIC, and the premises and alternatives made of them."""
+"""Builder of commonsense graphs: triples of ConceptNet and ATOMIC, and their premises and alternatives."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _FOLDERS: dict[str, tuple[str, ...]] = {
     "atomic": ("ATOMIC", "atomic2020_data-feb2021"),
     "atomic_inductive": ("ATOMIC-Ind",),
 }
-"""The folders of a graph by their published names, the one that is taken first."""
+"""The published folder names of each graph, in order of preference."""
 _SOURCES = {"conceptnet": ("ConceptNet", "CC-BY-SA-4.0"), "atomic": ("ATOMIC", "CC-BY-4.0")}
 _PUBLISHED_FILES = ("v4_atomic_", "train100k.")
-"""How the files begin that a published graph is known by wherever they lie."""
+"""Prefixes of file names that identify a published graph in any folder."""
 _TRIPLES_PER_TABLE = 20_000
 
 
@@ -50,36 +50,36 @@ class CommonsenseGraphsConfig(EventDatasetConfig):
 class CommonsenseGraphs(EventDatasetBuilder):
     """Triples of ConceptNet and ATOMIC (`head`, `relation`, `tail`), and in `_pairs` two rows for each.
 
-    The rows of `_pairs` have `premise`, `alternative` and `direction`: forward, which asks for the tail, then
-    reverse, which asks for the head. Those of the triple in row i stand in the rows 2 i and 2 i + 1.
+    The rows of `_pairs` have `premise`, `alternative` and `direction`: first forward, which asks for the
+    tail, then reverse, which asks for the head. Row i of the triples becomes rows 2 i and 2 i + 1.
 
     Raw files, by split, also with `.gz`:
 
-    - ConceptNet: `train.txt`, `valid.txt`, `test.txt` with relation, head and tail, separated by tabs, and
-      maybe a confidence (CN-82K, CN-100K of Malaviya et al.); `train100k.txt`, `dev1.txt` with `dev2.txt`,
+    - ConceptNet: `train.txt`, `valid.txt`, `test.txt` with tab-separated relation, head and tail, optionally
+      with a confidence (CN-82K, CN-100K of Malaviya et al.); `train100k.txt`, `dev1.txt` with `dev2.txt`,
       `test.txt` with relation, head, tail, and a confidence or a label (CN-100K of Li et al.). A triple with
-      the label 0 is a false one: left out and counted.
+      the label 0 is false; such triples are skipped and counted.
     - ATOMIC: the same names with head, relation and tail (InductivE); `v4_atomic_all.csv`, or
       `v4_atomic_trn.csv`, `v4_atomic_dev.csv` and `v4_atomic_tst.csv` (ATOMIC); `train.tsv`, `dev.tsv`,
-      `test.tsv` (ATOMIC-2020, whose other relations are left out and counted unless `templates` has them).
-      The csv and ATOMIC-2020 mark an absent tail by `none`, which is left out and counted.
+      `test.tsv` (ATOMIC-2020, whose additional relations are skipped and counted unless `templates` has
+      them). The csv files and ATOMIC-2020 mark an absent tail with `none`; such rows are skipped and counted.
 
-    They lie in a folder of a published name (`CN-82K`, else `CN-100K`; `ATOMIC`) in the folder given, in the
-    folder given itself, or are given by themselves. Inductive configs read a folder whose name ends with
-    `-Ind`, the others one whose name does not; if it lacks a training file, that of the folder beside it
-    without `-Ind` is read, as InductivE has it for CN-82K-Ind. The samples have ATOMIC-Ind alone, which feeds
-    `atomic` there too.
+    The files are in the given folder, in a subfolder with a published name (`CN-82K`, else `CN-100K`;
+    `ATOMIC`), or given directly. Inductive configs read a folder whose name ends with `-Ind`, the others a
+    folder whose name does not. If an inductive folder has no training file, the sibling folder without `-Ind`
+    provides it, as in InductivE's CN-82K-Ind. The samples have only ATOMIC-Ind, which is also used for
+    `atomic`.
 
-    PersonX is John, PersonY is Tom, and the mark of a blank is removed. Rows with an empty head or tail are
-    left out and counted; duplicate triples are counted and kept, as in the published counts.
+    PersonX becomes John, PersonY becomes Tom, and the mark of a blank is removed. Rows with an empty head or
+    tail are skipped and counted; duplicate triples are counted and kept, as in the published counts.
     """
 
     NAME = "commonsense_graphs"
     TITLE = "Commonsense graphs"
     SUMMARY = (
         "Triples of the commonsense graphs ConceptNet and ATOMIC. In the configs that end with `_pairs` each"
-        " triple is two rows, which put its relation into words: the head and the relation ask for the tail"
-        " (forward), then the tail and the relation ask for the head (reverse)."
+        " triple becomes two rows with its relation in words: head and relation ask for the tail (forward),"
+        " then tail and relation ask for the head (reverse)."
     )
     CITATION = (
         "Speer, Chin, Havasi: ConceptNet 5.5, AAAI 2017. Li et al.: Commonsense Knowledge Base Completion,"
@@ -116,7 +116,7 @@ class CommonsenseGraphs(EventDatasetBuilder):
         for pairs in ("", _PAIRS)
     }
     MODULES: ClassVar[tuple[ModuleType, ...]] = (graph_readers, table_rows, templates_module)
-    # The file counts as a raw file, by its bytes.
+    # The bytes of the template file are part of the fingerprint.
     UNDECIDING_SETTINGS: ClassVar[dict[str, frozenset[str]]] = dict.fromkeys(
         RAW_FILES, frozenset({"templates"})
     )
@@ -128,7 +128,7 @@ class CommonsenseGraphs(EventDatasetBuilder):
 
     @classmethod
     def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:
-        """The files of the first folder that has any, else the files given by themselves."""
+        """Find the files of the first folder that has any, else the files given directly."""
         name = config_name.removesuffix(_PAIRS)
         graph = name.removesuffix(_INDUCTIVE)
         is_inductive = name.endswith(_INDUCTIVE)
@@ -152,7 +152,7 @@ class CommonsenseGraphs(EventDatasetBuilder):
 
     @classmethod
     def setting_files(cls, config: datasets.BuilderConfig) -> list[Path]:
-        """The file of templates; it is read, so that its faults are reported before anything is built."""
+        """Return the file of templates and read it, so that its faults are reported before the build."""
         if config.templates is None:
             return []
         relation_templates(_graph_of(config.name), config.templates)
@@ -166,10 +166,10 @@ class CommonsenseGraphs(EventDatasetBuilder):
         return datasets.Features(dict.fromkeys(names, Value("string")))
 
     def tables(self) -> Iterator[pa.Table]:
-        """The rows of `self.split` as tables; fills `self.report` on the way.
+        """Yield the rows of `self.split` as tables and fill `self.report`.
 
         Raises:
-            DataFormatError: a row of a raw file cannot be read, with file and line.
+            DataFormatError: a row of a raw file cannot be read; names file and line.
         """
         config, report = self.config, self.report
         graph = _graph_of(config.name)
@@ -195,16 +195,16 @@ class CommonsenseGraphs(EventDatasetBuilder):
         if batch:
             yield table()
 
-    def told_by_place(self, config_name: str) -> dict[str, object]:
+    def facts_from_paths(self, config_name: str) -> dict[str, object]:
         """The source and the licence of each split."""
         graph = _graph_of(config_name)
         return {"sources": {split: list(self._source(graph, split)) for split in self.split_files}}
 
     def _source(self, graph: str, split: str) -> tuple[str, str]:
-        """Where the triples of a split come from, and their licence.
+        """Source and licence of the triples of a split.
 
-        Files are a published graph's by the name of their folder or their own name; what lies elsewhere is
-        somebody's own, under a licence that only its owner knows.
+        A published graph is identified by the name of its folder or its files. Any other file is the user's
+        own, with an unknown licence.
         """
         if self.is_sample:
             return "eventformers-samples", "Apache-2.0"
@@ -220,7 +220,7 @@ def _graph_of(config_name: str) -> str:
 
 
 def _files_of_folder(graph: str, folder: Path) -> dict[str, list[Path]]:
-    """The files of a graph in a folder by split; an inductive one may take its training file from beside."""
+    """Files of a graph in a folder by split; an inductive graph may use the training file of its sibling."""
     if not folder.is_dir():
         return {}
     files = split_files(graph, [path for path in folder.iterdir() if path.is_file()])

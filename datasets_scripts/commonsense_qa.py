@@ -1,4 +1,4 @@
-"""Commonsense questions with several alternatives: COPA, SocialIQA and CommonsenseQA."""
+"""Builder of multiple-choice commonsense questions: COPA, SocialIQA and CommonsenseQA."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _FILES: dict[str, dict[str, tuple[str, ...]]] = {
     "siqa": {"train": ("train.jsonl",), "validation": ("dev.jsonl",), "test": ("test.jsonl",)},
     "csqa": {"train": ("train_rand_split.jsonl",), "validation": ("dev_rand_split.jsonl",)},
 }
-"""The names of the rows' files by split; of several the first that is there."""
+"""File names by split; the first existing one is used."""
 _UNLABELLED = {"siqa": "test.jsonl", "csqa": "test_rand_split_no_answers.jsonl"}
-"""Test files whose labels their owners keep."""
+"""Test files whose owners do not publish the labels."""
 _SOURCES = {
     "copa": ("COPA", "BSD-2-Clause"),
     "siqa": ("SocialIQA", "CC-BY-4.0"),
@@ -42,25 +42,26 @@ _SOURCES = {
 
 
 class CommonsenseQA(EventDatasetBuilder):
-    """Questions as a `premise`, `alternatives` to go on with, and the `label`, the index of the right one.
+    """Questions with a `premise`, the `alternatives` that continue it, and the `label`, the index of the
+    correct one.
 
     - `copa`: the premise with "The cause for it was that" or "As a result,". Raw files: `copa-dev.xml`,
-      `copa-test.xml` of the authors, else `copa-dev-new.jsonl`, `copa-test-new.jsonl` of MICO, whose
-      underscore at the end of the premise is dropped.
+      `copa-test.xml` of the authors, else `copa-dev-new.jsonl`, `copa-test-new.jsonl` of MICO, whose trailing
+      underscore in the premise is removed.
     - `siqa`: the context with a template of the question (`question_readers.siqa_template`). The statistics
-      of the report count the questions by rule. Raw files: `dev.jsonl` with `dev-labels.lst`, and `train` and
-      `test` alike where their labels are there.
+      of the report count the questions by rule. Raw files: `dev.jsonl` with `dev-labels.lst`, and likewise
+      `train` and `test` if their labels exist.
     - `csqa`: the question itself. Raw files: `dev_rand_split.jsonl`, `train_rand_split.jsonl`.
 
-    Files lie in `COPA`, `SIQA` and `CSQA` in the folder given, in the folder given itself, or are given by
-    themselves. Development files are the split `validation`. A test file without labels beside labelled files
-    is left out and counted; alone it is refused.
+    Files are in the given folder, in its subfolders `COPA`, `SIQA` and `CSQA`, or given directly. Development
+    files are the split `validation`. A test file without labels is skipped and counted if there are labelled
+    files; otherwise it is an error.
     """
 
     NAME = "commonsense_qa"
     TITLE = "Commonsense questions"
     SUMMARY = (
-        "Multiple-choice questions of commonsense, put as a premise and alternatives to go on with: COPA"
+        "Multiple-choice commonsense questions, each as a premise and the alternatives that continue it: COPA"
         " (`copa`), SocialIQA (`siqa`) and CommonsenseQA (`csqa`)."
     )
     CITATION = (
@@ -73,7 +74,7 @@ class CommonsenseQA(EventDatasetBuilder):
     SAMPLES_FOLDER = "commonsense"
     RAW_FILES: ClassVar[dict[str, str]] = {
         "copa": "copa-dev.xml, copa-test.xml, or copa-dev-new.jsonl, copa-test-new.jsonl",
-        "siqa": "dev.jsonl with dev-labels.lst; train and test alike",
+        "siqa": "dev.jsonl with dev-labels.lst; likewise train and test",
         "csqa": "dev_rand_split.jsonl; train_rand_split.jsonl",
     }
     MODULES: ClassVar[tuple[ModuleType, ...]] = (question_readers, xml_files)
@@ -84,12 +85,12 @@ class CommonsenseQA(EventDatasetBuilder):
 
     @classmethod
     def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:
-        """The files of the first folder that has any, else those given by themselves.
+        """Find the files of the first folder that has any, else those given directly.
 
-        The rows of SocialIQA come with their labels, and only where these are there.
+        The files of SocialIQA are used only with their labels.
 
         Raises:
-            DataFormatError: there is nothing but a test file without labels.
+            DataFormatError: there is only a test file without labels.
         """
         given = {path.name: path for path in paths if path.is_file()}
         places = [
@@ -130,10 +131,10 @@ class CommonsenseQA(EventDatasetBuilder):
         )
 
     def examples(self) -> Iterator[Mapping[str, object]]:
-        """The questions of `self.split`.
+        """Yield the questions of `self.split`.
 
         Raises:
-            DataFormatError: a question cannot be read, has too few alternatives or no label; with file and
+            DataFormatError: a question cannot be read, has too few alternatives or no label; names file and
                 line.
         """
         config, report = self.config.name, self.report

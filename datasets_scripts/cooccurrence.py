@@ -1,9 +1,9 @@
 # ruff: noqa: S608 - the only values written into SQL here are numbers of our own
-"""Which events occur in the same documents, counted out of core with bounded memory.
+"""Co-occurrence of events in documents, counted out of core in bounded memory.
 
-Co-occurrence in a document is the weak supervision of SWCC (Gao et al., ACL 2022, section 3.2). The counts
-are made by DuckDB on disk, one range of anchor events after another, so that neither the distinct events
-nor the pairs need to fit into memory at once.
+Co-occurrence in a document is the weak supervision of SWCC (Gao et al., ACL 2022, section 3.2). DuckDB counts
+on disk, one range of anchor events at a time, so that neither the distinct events nor the pairs need to fit
+into memory at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NORMALISATIONS: tuple[Normalisation, ...] = ("min_max", "log_min_max", "constant
 
 _INGEST_ROWS = 200_000
 _BYTES_PER_PAIR = 400
-"""What a pair takes while its range is counted, in DuckDB and after; it only sizes the ranges."""
+"""Estimated bytes per pair while its range is counted, in DuckDB and after; only used to size the ranges."""
 
 _SIZE = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]{1,20})?|\.[0-9]{1,20})\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
 
@@ -48,7 +48,7 @@ _OCCURRENCE_SCHEMA = pa.schema(
 
 @dataclass
 class CooccurrenceStatistics:
-    """What was counted. Pairs are directed: (a, b) and (b, a) are two."""
+    """Statistics of the counts. Pairs are directed: (a, b) and (b, a) are two."""
 
     documents: int = 0
     occurrences: int = 0
@@ -66,23 +66,22 @@ class CooccurrenceStatistics:
 class CooccurrenceCounter:
     """Counts, for every distinct event, the events that share documents with it.
 
-    Use it as a context manager: its database lies in a temporary folder that goes with it. Add documents,
-    then read `tables()` once.
+    Use it as a context manager, which removes its temporary database on exit. Add documents, then read
+    `tables()` once.
 
-    The frequency of a pair is the number of documents in which both events occur, not further apart than
-    `window`. A pair of an event with itself is left out.
+    The frequency of a pair is the number of documents that contain both events within a distance of `window`.
+    Pairs of an event with itself are excluded.
 
     Args:
-        min_event_frequency: events with fewer occurrences are left out. They still count as places for
-            `window`.
-        min_pair_frequency: pairs in fewer documents are left out.
-        window: the largest distance of two events, in events of their document; None takes the whole
-            document, at a cost that grows with the square of its length.
-        max_co_events: how many co-events an event keeps, the most frequent first; among equally frequent
-            ones a fixed pseudo-random choice, which favours no spelling. None keeps all.
-        memory_limit: what DuckDB may hold in memory before it spills to disk, as in "2GB".
-        threads: worker threads; None takes all processors.
-        temporary_directory: where the database and what spills lie; None takes the system's.
+        min_event_frequency: skip events with fewer occurrences. They still count as positions for `window`.
+        min_pair_frequency: skip pairs that share fewer documents.
+        window: maximum distance of two events, counted in events of their document; None uses the whole
+            document, at a cost quadratic in its length.
+        max_co_events: maximum number of co-events of an event, the most frequent first; ties are broken by a
+            fixed pseudo-random order, which favours no spelling. None keeps all.
+        memory_limit: memory that DuckDB may use before it spills to disk, such as "2GB".
+        threads: number of worker threads; None uses all processors.
+        temporary_directory: folder of the database and of spilled data; None uses the system's.
     """
 
     def __init__(
@@ -136,12 +135,12 @@ class CooccurrenceCounter:
         self.close()
 
     def close(self) -> None:
-        """Remove the database and everything that was spilled."""
+        """Remove the database and all spilled data."""
         self._database.close()
         self._folder.cleanup()
 
     def add(self, events: Iterable[Event]) -> None:
-        """Add one document: its events in their order."""
+        """Add the events of one document in order."""
         document = self.statistics.documents
         self.statistics.documents += 1
         position = -1
@@ -156,10 +155,10 @@ class CooccurrenceCounter:
             self._flush()
 
     def tables(self) -> Iterator[pa.Table]:
-        """The rows `event, co_events, frequencies`, one table for each range of events.
+        """Yield the rows `event, co_events, frequencies`, one table for each range of events.
 
-        Rows are sorted by subject, predicate and object (by bytes); co-events by falling frequency, then in
-        the same order. An event that has no co-event has no row.
+        Rows are sorted by the bytes of subject, predicate and object; co-events by descending frequency, then
+        in the same order. An event without co-events has no row.
         """
         self._flush()
         events = self._number_events()
@@ -194,7 +193,7 @@ class CooccurrenceCounter:
         self._clear_columns()
 
     def _number_events(self) -> pa.Table:
-        """Number the frequent events in the order of their text and replace the raw rows by numbers."""
+        """Number the frequent events in the order of their text and replace the raw rows by these numbers."""
         database = self._database
         database.execute(
             "CREATE TABLE counted AS SELECT subject, predicate, object, count(*) AS frequency FROM raw"
@@ -211,7 +210,7 @@ class CooccurrenceCounter:
             "::INTEGER AS event, subject, predicate, object FROM counted WHERE frequency >= ?",
             [self.min_event_frequency],
         )
-        # Within a whole document only presence counts; within a window every occurrence has its place.
+        # For whole documents only presence counts; for a window every occurrence has its position.
         columns = "DISTINCT document, event" if self.window is None else "document, position, event"
         database.execute(
             f"CREATE TABLE occurrences AS SELECT {columns} FROM raw"
@@ -223,7 +222,7 @@ class CooccurrenceCounter:
         return table
 
     def _pair_bounds(self, num_events: int) -> npt.NDArray[np.int64]:
-        """For every event an upper bound of the places where a co-event can stand; shape (events,)."""
+        """Upper bound of the positions of co-events, for every event; shape (events,)."""
         reach = "n - 1" if self.window is None else f"least(n - 1, {2 * self.window})"
         rows = self._database.execute(
             f"SELECT event, sum({reach})::BIGINT AS bound FROM occurrences"
@@ -235,7 +234,7 @@ class CooccurrenceCounter:
         return bounds
 
     def _ranges(self, bounds: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-        """Ranges [first, last] of event numbers whose pairs fit into the memory limit together."""
+        """Ranges [first, last] of event numbers whose pairs fit into the memory limit."""
         budget = max(1, self._memory_bytes // _BYTES_PER_PAIR)
         ends = np.cumsum(bounds)
         first = 0
@@ -247,7 +246,7 @@ class CooccurrenceCounter:
             first = last + 1
 
     def _count_range(self, first: int, last: int, events: pa.StructArray) -> pa.Table:
-        """Count the pairs of the anchor events first..last and make rows of them."""
+        """Count the pairs of the anchor events first..last and convert them to rows."""
         counted = self._database.sql(self._range_query(first, last)).to_arrow_table()
         anchors, others, frequencies = (column.to_numpy().astype(np.int64) for column in counted.columns)
         statistics = self.statistics
@@ -290,8 +289,8 @@ class CooccurrenceCounter:
                 " JOIN occurrences AS others ON anchors.document = others.document"
                 f" WHERE anchors.event <> others.event) {counted}"
             )
-        # A join on blocks of the window's length looks at no more than three blocks for an occurrence,
-        # where a join on the document alone would look at all of a long book.
+        # A join on blocks of the window's length compares each occurrence with at most three blocks; a join
+        # on the document alone would compare it with all of a long book.
         return (
             f"WITH anchors AS (SELECT document, position, event,"
             f" position // {self.window} + unnest([-1, 0, 1]) AS block {anchors}),"
@@ -310,21 +309,21 @@ def normalise_frequencies(
     maximum: float,
     method: Normalisation = "min_max",
 ) -> npt.NDArray[np.float64]:
-    """Weights of co-events in [0, 1] from their pair frequencies (SWCC, Eq. 6: the epsilon of a co-event).
+    """Convert pair frequencies to weights of co-events in [0, 1] (SWCC, Eq. 6: the epsilon of a co-event).
 
-    `min_max` is (f - minimum) / (maximum - minimum), the paper's: a pair at the minimum weighs exactly 0,
-    and as frequencies fall off steeply nearly every pair weighs almost nothing. `log_min_max` does the same
-    with logarithms. `constant` weighs every pair 1.
+    `min_max` is the paper's (f - minimum) / (maximum - minimum): a pair with the minimum frequency gets
+    weight 0, and because frequencies are heavily skewed nearly every pair gets a weight close to 0.
+    `log_min_max` is the same on logarithms. `constant` is 1 for every pair.
 
     Args:
         frequencies: pair frequencies, any shape.
-        minimum: the lowest pair frequency of the corpus, as the build report states it.
-        maximum: the highest one.
+        minimum: the lowest pair frequency of the corpus, from the build report.
+        maximum: the highest pair frequency of the corpus.
         method: `min_max`, `log_min_max` or `constant`.
 
     Returns:
-        Weights of the same shape. Frequencies outside [minimum, maximum] are clipped to it. Where minimum
-        and maximum are equal, every weight is 1.
+        Weights of the same shape. Frequencies outside [minimum, maximum] are clipped. If minimum equals
+        maximum, every weight is 1.
 
     Raises:
         ValueError: unknown method, maximum below minimum, or a minimum below 1 under `log_min_max`.
@@ -351,10 +350,10 @@ def _most_frequent(
     frequencies: npt.NDArray[np.int64],
     limit: int,
 ) -> npt.NDArray[np.bool_]:
-    """Which pairs are among the `limit` most frequent of their anchor; all arrays (pairs,), anchors sorted.
+    """Mark the `limit` most frequent pairs of each anchor; all arrays (pairs,), sorted by anchor.
 
-    Equal frequencies are chosen among by a scramble of the other event's number that is one-to-one for a
-    given anchor: the order of the text would always favour the same first letters.
+    A hash of the other event's number, one-to-one for a given anchor, breaks ties: the order of the text
+    would always favour the same first letters.
     """
     _, starts, lengths = np.unique(anchors, return_index=True, return_counts=True)
     crowded = np.flatnonzero(np.repeat(lengths > limit, lengths))
@@ -363,7 +362,7 @@ def _most_frequent(
         scrambled = (others[crowded] * 2654435761 + anchors[crowded] * 2246822519) & 0xFFFFFFFF
         scrambled = ((scrambled ^ (scrambled >> 16)) * 2146121005) & 0xFFFFFFFF
         ranked = crowded[np.lexsort((scrambled, -frequencies[crowded], anchors[crowded]))]
-        # Sorting stays inside an anchor's own places, so a place minus its anchor's start is a rank.
+        # The sort stays within an anchor's own positions, so position minus start of the anchor is the rank.
         kept[ranked] = crowded - np.repeat(starts, lengths)[crowded] < limit
     return kept
 
@@ -374,11 +373,11 @@ def _one_row(result: duckdb.DuckDBPyConnection) -> tuple[int, ...]:
 
 
 def bytes_of(size: str) -> int:
-    """The bytes of a size as DuckDB writes it: "2GB", "512 MiB"."""
+    """Parse a size in DuckDB's notation to bytes: "2GB", "512 MiB"."""
     match = _SIZE.fullmatch(size) if isinstance(size, str) else None
     if match is None:
         raise ValueError(
-            f"no size in bytes: {shown(size)}; accepted: a number and a unit, as in 2GB or 512MiB"
+            f"not a size in bytes: {shown(size)}; accepted: a number and a unit, such as 2GB or 512MiB"
         )
     base = 1024 if match[3] else 1000
     return int(float(match[1]) * base ** " kmgt".index(match[2].lower() or " "))

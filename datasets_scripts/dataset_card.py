@@ -1,7 +1,8 @@
-"""The README of a built dataset: what the Hub and `load_dataset` read, and what people read."""
+"""The README of a built dataset, for the Hub, `load_dataset` and people."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -9,7 +10,7 @@ from typing import Any, cast
 import yaml
 
 from eventformers.datasets_scripts.base import EventDatasetBuilder, JsonValue, SourceCount, config_names
-from eventformers.datasets_scripts.licenses import hub_licenses
+from eventformers.datasets_scripts.licenses import hub_licenses, is_open
 from eventformers.datasets_scripts.raw_files import parse_yaml
 from eventformers.errors import DataFormatError
 
@@ -17,14 +18,21 @@ Report = Mapping[str, JsonValue]
 
 REPORT_NAME = "build_report.json"
 _SHOWN_FILES = 20
+_EXAMPLE_CHARACTERS = 200
+_EXAMPLE_ITEMS = 3
 
 
-def dataset_card(builder: type[EventDatasetBuilder], reports: Mapping[str, Report]) -> str:
-    """The text of the README for the configs that a folder holds.
+def dataset_card(
+    builder: type[EventDatasetBuilder],
+    reports: Mapping[str, Report],
+    first_rows: Mapping[str, Mapping[str, Any]],
+) -> str:
+    """Write the README for the configs of a folder.
 
     Args:
-        builder: the builder of them all.
+        builder: the builder of all configs.
         reports: the build report by config.
+        first_rows: the first row of each config, shown only if every source is openly licensed.
     """
     configs = sorted(reports, key=config_names(builder).index)
     licenses = sorted({name for config in configs for name in _texts(reports[config], "licenses")})
@@ -54,8 +62,8 @@ def dataset_card(builder: type[EventDatasetBuilder], reports: Mapping[str, Repor
     ]
     if samples:
         parts.append(
-            "These rows are built from small samples written for trying things out. They are no benchmark:"
-            " scores on them say nothing about a model.\n"
+            "These rows are built from small samples for trials. They are not a benchmark: scores on them do"
+            " not measure a model.\n"
         )
     parts.append(
         "```python\nfrom datasets import load_dataset\n\n"
@@ -63,13 +71,13 @@ def dataset_card(builder: type[EventDatasetBuilder], reports: Mapping[str, Repor
         "```\n"
     )
     for config in configs:
-        parts.append(_config_section(builder, config, reports[config]))
+        parts.append(_config_section(builder, config, reports[config], first_rows[config]))
     parts.append(f"## Citation\n\n{builder.CITATION}\n")
     return "\n".join(parts)
 
 
 def read_front_matter(readme: Path) -> dict[str, JsonValue]:
-    """The YAML between the two `---` of a README; empty where there is none."""
+    """Read the YAML between the two `---` of a README; empty if there is none."""
     try:
         text = readme.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -85,8 +93,7 @@ def read_front_matter(readme: Path) -> dict[str, JsonValue]:
 
 
 def built_configs(folder: Path) -> dict[str, dict[str, JsonValue]]:
-    """What the README of a built dataset says of each config by its name; empty where it is of something
-    else."""
+    """Read the configs of a built dataset from its README, by name; empty if the README is something else."""
     entries = read_front_matter(folder / "README.md").get("configs")
     return {
         str(entry["config_name"]): entry
@@ -95,11 +102,14 @@ def built_configs(folder: Path) -> dict[str, dict[str, JsonValue]]:
     }
 
 
-def _config_section(builder: type[EventDatasetBuilder], config: str, report: Report) -> str:
+def _config_section(
+    builder: type[EventDatasetBuilder], config: str, report: Report, first_row: Mapping[str, Any]
+) -> str:
     splits = _splits(report)
     lines = [
         f"## {config}",
         "",
+        *_example_lines(first_row, _texts(report, "licenses")),
         f"- columns: {', '.join(f'`{name}`' for name in builder.features(config))}",
         f"- settings: {_listed(cast('dict[str, JsonValue]', report['settings'])) or 'none'}",
     ]
@@ -122,8 +132,27 @@ def _config_section(builder: type[EventDatasetBuilder], config: str, report: Rep
     return "\n".join(lines) + "\n"
 
 
+def _example_lines(row: Mapping[str, Any], licenses: list[str]) -> list[str]:
+    if not row or not licenses or not all(map(is_open, licenses)):
+        return []
+    example = json.dumps(_shortened(dict(row)), indent=2, ensure_ascii=False)
+    return ["The first row, shortened:", "", "```json", example, "```", ""]
+
+
+def _shortened(value: Any) -> Any:
+    """Shorten long texts and lists at any depth."""
+    if isinstance(value, str) and len(value) > _EXAMPLE_CHARACTERS:
+        return f"{value[:_EXAMPLE_CHARACTERS]}…"
+    if isinstance(value, dict):
+        return {name: _shortened(part) for name, part in value.items()}
+    if isinstance(value, list):
+        more = [f"… {len(value) - _EXAMPLE_ITEMS:,} more"] if len(value) > _EXAMPLE_ITEMS else []
+        return [*map(_shortened, value[:_EXAMPLE_ITEMS]), *more]
+    return value
+
+
 def _malformed_lines(config: str, report: Report) -> list[str]:
-    """What was left out as malformed; nothing where all was well."""
+    """List the parts skipped as malformed; empty if there are none."""
     listed = cast("dict[str, Any]", report.get("malformed"))
     if not listed or not listed["count"]:
         return []
@@ -139,7 +168,7 @@ def _splits(report: Report) -> dict[str, Report]:
 
 
 def _languages(report: Report) -> list[str]:
-    """The languages that a builder tells of its rows; empty where it tells none."""
+    """The languages that a builder records for its rows; empty if it records none."""
     told = [cast("Report", counts["statistics"]).get("languages") for counts in _splits(report).values()]
     return [str(name) for names in told if isinstance(names, list) for name in names]
 

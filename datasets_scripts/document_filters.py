@@ -1,4 +1,4 @@
-"""The documents and events of raw files that pass the filters of `EventChains`."""
+"""Filters of `EventChains` on the documents and events of raw files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from eventformers.errors import UnknownNameError
 
 
 def document_splits_of(config: EventChainsConfig) -> DocumentSplits:
-    """The splits that the settings ask for."""
+    """The splits that the settings request."""
     return DocumentSplits(config.validation_share, config.test_share, config.split_seed)
 
 
@@ -31,18 +31,18 @@ def kept_documents(
     split: str | None = None,
     counts_lines: bool = True,
 ) -> Iterator[tuple[RawDocument, list[Event]]]:
-    """The documents and chains that are kept, with the events that are kept of each.
+    """Yield the kept documents and chains, each with its kept events.
 
     Args:
-        raw_files: the files, read in their order.
+        raw_files: the files, read in order.
         config: the filters and the shares of the splits.
-        report: counts of what is read and left out; added to.
-        split: the split whose documents are read; None for all documents.
-        counts_lines: whether lines that hold no document are counted.
+        report: counts of what is read and skipped; added to.
+        split: the split whose documents are read; None reads all documents.
+        counts_lines: count lines that contain no document.
 
     Raises:
         DataFormatError: a line of a raw file cannot be read.
-        UnknownNameError: no document has a source that is to be left out.
+        UnknownNameError: no document has a source that a setting excludes.
     """
     excluded = {name.lower() for name in config.exclude_predicates}
     if "reporting" in excluded:

@@ -1,4 +1,4 @@
-"""Train, validation and test by document, and random draws that depend on a seed and a name alone."""
+"""Train, validation and test by document, and random draws that depend only on a seed and a name."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ SPLITS = ("train", "validation", "test")
 
 @dataclass(frozen=True)
 class DocumentSplits:
-    """Which split a document belongs to.
+    """Assignment of documents to splits.
 
-    The place of a document depends on its id, the shares and the seed; not on other documents, on the order
-    of files or on the process. A larger share takes documents from train only.
+    The split of a document depends only on its id, the shares and the seed; not on other documents, the order
+    of files or the process. A larger share only takes documents from train.
 
     Args:
-        validation_share: the expected share of documents in validation, 0 to 1.
-        test_share: the expected share of documents in test, 0 to 1.
-        seed: the seed of the hash.
+        validation_share: expected share of documents in validation, 0 to 1.
+        test_share: expected share of documents in test, 0 to 1.
+        seed: seed of the hash.
     """
 
     validation_share: float
@@ -46,27 +46,28 @@ class DocumentSplits:
 
 
 def name_hash(*parts: object) -> int:
-    """64 bits that depend on the parts alone, the same in every process and version."""
+    """Hash parts to 64 bits, the same in every process and version."""
     text = "\x1f".join(map(str, parts))
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
 class RepeatedDocuments:
-    """Which documents tell the same events as another.
+    """Documents that repeat the events of another document.
 
-    Of documents with equal events one is no repeat, whichever comes first. Two numbers a document are held.
+    Of documents with equal events exactly one is not a repeat, whatever their order. Memory holds two numbers
+    for each document.
     """
 
     def __init__(self) -> None:
         self._first: dict[int, int] = {}
 
     def add(self, document_id: str, events: Sequence[Event]) -> None:
-        """Take note of a document."""
+        """Record a document."""
         content, place = _content_hash(events), name_hash(document_id)
         self._first[content] = min(place, self._first.get(content, place))
 
     def is_repeat(self, document_id: str, events: Sequence[Event]) -> bool:
-        """Whether another document that was added has these events and stands for them."""
+        """True if another recorded document has the same events and represents them."""
         place = name_hash(document_id)
         return self._first.get(_content_hash(events), place) != place
 
@@ -76,14 +77,15 @@ def _content_hash(events: Sequence[Event]) -> int:
 
 
 class SeededDraws:
-    """Uniform draws that depend on the parts it is made of alone.
+    """Uniform draws that depend only on the given parts.
 
-    `random.Random.random` is the one draw of the standard library whose sequence is promised to stay.
+    `random.Random.random` is the one draw of the standard library whose sequence is guaranteed to stay the
+    same.
     """
 
     def __init__(self, *parts: object) -> None:
         self._random = random.Random(name_hash(*parts))  # noqa: S311 - no secret depends on it
 
     def below(self, number: int) -> int:
-        """A whole number from 0 to `number - 1`."""
+        """Draw an integer from 0 to `number - 1`."""
         return int(self._random.random() * number)

@@ -1,4 +1,4 @@
-"""Documents of events: what occurs together in them, their chains, and questions about these."""
+"""Builder of event documents: co-occurrence, chains, and questions about chains."""
 
 from __future__ import annotations
 
@@ -60,34 +60,33 @@ Row = Mapping[str, object]
 
 
 class EventChains(EventDatasetBuilder):
-    """Events of documents, and what is made of them.
+    """Events of documents, and what is derived from them.
 
-    - `documents`: the events of each document in their order.
-    - `cooccurrence`: for every event those that share documents with it.
-    - `chains`: the distinct events of each protagonist in their order
-      (`protagonist_chains.document_chains`).
+    - `documents`: the events of each document in order.
+    - `cooccurrence`: for every event the events that share documents with it.
+    - `chains`: the distinct events of each protagonist in order (`protagonist_chains.document_chains`).
     - `mcnc`: narrative cloze. The first eight events of a chain, and the ninth among four distractors
       (`narrative_cloze.draw_choices`).
-    - `multistep`: the first event of a chain, and for each of the next four the choices alike.
-    - `variable_mcnc`, `coherent_mcnc`: the narrative cloze files of Weber et al. 2018 with all the wrong
-      candidates that they give; no filter touches them.
+    - `multistep`: the first event of a chain, and choices of the same kind for each of the next four.
+    - `variable_mcnc`, `coherent_mcnc`: the narrative cloze files of Weber et al. 2018 with all of their wrong
+      candidates; no filter applies.
 
-    `chains`, `mcnc` and `multistep` have the splits train, validation and test, and agree about the documents
-    of each. Distractors are drawn from the events of the documents of the same split. Of documents with the
-    same events, at least `min_chain_length`, one stays, so that no text is in two splits.
+    `chains`, `mcnc` and `multistep` have the splits train, validation and test, with the same documents in
+    each. Distractors are drawn from the events of the documents of the same split. Of documents with the same
+    events, at least `min_chain_length`, only one is kept, so that no text is in two splits.
 
-    Raw files: `*.jsonl` or `*.jsonl.gz` with one document or one chain a line; the narrative cloze files of
-    Weber et al. 2018 (`*mcnc*.txt`), of which `documents` and `cooccurrence` read the context events only,
-    and `chains`, `mcnc` and `multistep` nothing; and text files of HAQAE, one chain of tuples a line. Where a
-    folder has files of chains, its files of documents are not searched for chains a second time.
+    Raw files: `*.jsonl` or `*.jsonl.gz` with one document or one chain per line; the narrative cloze files of
+    Weber et al. 2018 (`*mcnc*.txt`), of which `documents` and `cooccurrence` read only the context events,
+    and `chains`, `mcnc` and `multistep` read nothing; and text files of HAQAE, one chain of tuples per line.
+    If a folder has files of chains, its files of documents are not searched for chains again.
     """
 
     NAME = "event_chains"
     TITLE = "Event chains"
     SUMMARY = (
-        "Events (subject, predicate, object) of documents in their order; for every distinct event the events"
-        " that occur in the same documents with the number of those documents; chains of events about one"
-        " protagonist; and questions what happens next in them, with one step and with several."
+        "Events (subject, predicate, object) of documents in order; for every distinct event the events that"
+        " occur in the same documents with the number of those documents; chains of events about one"
+        " protagonist; and questions about the next event of a chain, with one step and with several."
     )
     CITATION = (
         "Gao et al.: Improving Event Representation via Simultaneous Weakly Supervised Contrastive Learning"
@@ -141,9 +140,9 @@ class EventChains(EventDatasetBuilder):
 
     @classmethod
     def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:
-        """The files straight in the folders that the config reads, and those given by themselves.
+        """Find the files directly in the folders that the config reads, and those given directly.
 
-        A narrative cloze file with `test` in its name is the split test, any other one validation.
+        A narrative cloze file with `test` in its name is the split test, any other one is validation.
         """
         found: list[Path] = []
         for path in paths:
@@ -165,8 +164,8 @@ class EventChains(EventDatasetBuilder):
 
     @classmethod
     def wanted_splits(cls, config: datasets.BuilderConfig) -> tuple[str, ...]:
-        """Train of documents and co-occurrence, the splits with a share above 0 of chains and of questions
-        about them, validation and test of the files of Weber et al."""
+        """Train for documents and co-occurrence, the splits with a share above 0 for chains and questions
+        about them, validation and test for the files of Weber et al."""
         if config.name in _CLOZE_CONFIGS:
             return ("validation", "test")
         return document_splits_of(config).names if config.name in _SPLIT_CONFIGS else ("train",)
@@ -196,20 +195,20 @@ class EventChains(EventDatasetBuilder):
         return datasets.Features({**chain, **steps})
 
     def deciding_settings(self, config_name: str | None = None) -> dict[str, object]:
-        """The settings that decide on the rows; of all documents none that splits them."""
+        """The settings that affect the rows; without split settings if all documents are read."""
         settings = super().deciding_settings(config_name)
-        # Kept for the configs that may be told to read one split alone.
+        # Kept for the configs that may read a single split.
         if "document_split" not in settings or settings["document_split"] is not None:
             return settings
         without = CHAIN_SETTINGS | SPLIT_SETTINGS
         return {name: value for name, value in settings.items() if name not in without}
 
     def tables(self) -> Iterator[pa.Table]:
-        """The rows as tables; fills `self.report` on the way.
+        """Yield the rows as tables and fill `self.report`.
 
         Raises:
             DataFormatError: a line of a raw file cannot be read.
-            EventformersError: counting found too little memory or disk.
+            EventformersError: counting ran out of memory or disk space.
         """
         if self.config.name != "cooccurrence":
             yield from super().tables()
@@ -229,11 +228,11 @@ class EventChains(EventDatasetBuilder):
             reason = str(error).split("\n", 1)[0]
             raise EventformersError(
                 f"counting co-occurrence with memory_limit={self.config.memory_limit} failed: {reason};"
-                " a higher memory_limit, a smaller window or another temporary_directory may help"
+                " try a higher memory_limit, a smaller window or another temporary_directory"
             ) from error
 
     def examples(self) -> Iterator[Row]:
-        """The rows of every config but `cooccurrence`; fills `self.report` on the way.
+        """Yield the rows of every config except `cooccurrence` and fill `self.report`.
 
         Raises:
             DataFormatError: a line of a raw file cannot be read.
@@ -256,12 +255,12 @@ class EventChains(EventDatasetBuilder):
         if self.config.name not in _SPLIT_CONFIGS:
             return super().accepted_when_empty()
         return (
-            "at least one; give more documents or a smaller min_chain_length, or leave a split out with"
+            "at least one; add documents, lower min_chain_length, or disable a split with"
             " validation_share=0 or test_share=0"
         )
 
     def _chosen_documents(self) -> Iterator[tuple[RawDocument, list[Event]]]:
-        """All documents, or those of the split that is asked for."""
+        """All documents, or those of the requested split."""
         if self.config.document_split is None:
             return self._documents(self.report)
         return self._unrepeated_documents(self.report, self.config.document_split)
@@ -269,18 +268,18 @@ class EventChains(EventDatasetBuilder):
     def _documents(
         self, report: BuildReport, split: str | None = None
     ) -> Iterator[tuple[RawDocument, list[Event]]]:
-        # What is no document is in no split: it is counted with the first.
+        # A line without a document belongs to no split; the first split counts it.
         is_first = self.config.name in _WHOLE_CONFIGS or split in (None, next(iter(self.split_files)))
         files = self.raw_files
         if self.config.document_split is not None:
-            # No chain is made of the cloze of Weber et al., so that it is in no split.
+            # The cloze files of Weber et al. produce no chains, so they belong to no split.
             files = [path for path in files if raw_file_kind(path) not in (None, "cloze")]
         return kept_documents(files, self.config, report, split, counts_lines=is_first)
 
     def _unrepeated_documents(
         self, report: BuildReport, split: str | None = None
     ) -> Iterator[tuple[RawDocument, list[Event]]]:
-        """The documents of a split, or of `self.split`, without those whose events another document has."""
+        """The documents of a split, or of `self.split`, without repeats of other documents."""
         if self._repeats is None:
             self._repeats = repeats = RepeatedDocuments()
             for document, kept in self._documents(self._uncounted()):
@@ -344,7 +343,7 @@ class EventChains(EventDatasetBuilder):
 
 
 def _wanted_kinds(config_name: str, found: Iterable[RawFileKind | None]) -> tuple[RawFileKind, ...]:
-    """The kinds of raw files that a config reads of a folder with the kinds that are found."""
+    """The kinds of raw files that a config reads from a folder, given the kinds found there."""
     if config_name in _CLOZE_CONFIGS:
         return ("cloze",)
     if config_name in _SPLIT_CONFIGS:

@@ -1,4 +1,4 @@
-"""Mentions linked to events and their ancestors, the events in many languages, and how they hang together."""
+"""Builder of event hierarchies: linked mentions, events in many languages, and their relations."""
 
 from __future__ import annotations
 
@@ -62,34 +62,36 @@ _SHOWN_EDGES = 10
 class EventHierarchies(EventDatasetBuilder):
     """Mentions of events, the events, and the edges between them.
 
-    - `mentions`: a mention in its context, and in `event_ids` the event that it refers to, followed by its
-      ancestors up to the roots. An id is that of a Wikidata item without the Q, or whatever the raw file has.
-    - `events`: the knowledge base, one row for each event and language. All of it is one split: every event
-      is a candidate, whichever split its mentions are in.
+    - `mentions`: a mention in its context. `event_ids` has the event that it refers to, followed by the
+      event's ancestors up to the roots. An id is that of a Wikidata item without the Q, or the id of the raw
+      file.
+    - `events`: the knowledge base, one row for each event and language, in one split: every event is a
+      candidate, whichever split its mentions are in.
     - `hierarchy`: child and parent, from part of (P361) and has part (P527).
     - `sequence`: an event and the next one, from follows (P155) and followed by (P156).
 
-    Raw files (`hierarchy_files.hierarchy_files`; plain, `.gz` or `.bz2`): XLEL-WD as it is published, the
-    mention files and the dictionary, or the folders that its own download makes; files of mentions, events
-    and edges in formats of that kind (`hierarchy_readers`); and Wikidata's JSON, an entity dump or what
-    XLEL-WD's pipeline makes of it (`wikidata_reader`). Mentions and dumps are read line by line; in memory
-    are the ids of the events, their languages and edges, and 8 bytes for each mention.
+    Raw files (`hierarchy_files.hierarchy_files`; plain, `.gz` or `.bz2`): XLEL-WD as published, that is the
+    mention files and the dictionary, or the folders that its download script makes; files of mentions, events
+    and edges in similar formats (`hierarchy_readers`); and Wikidata's JSON, an entity dump or the output of
+    XLEL-WD's pipeline (`wikidata_reader`). Mentions and dumps are read line by line; memory holds the ids of
+    the events, their languages and edges, and 8 bytes for each mention.
 
-    Zero-shot splits: events that hang together by any edge are in one split. Where raw files state splits
-    these stay, and components that they part are counted.
+    Zero-shot splits: events that are connected by any edges are in one split. Splits that raw files define
+    are kept, and the components that they divide are counted.
 
-    Counted and left out: a mention without event, of an event that the dictionary has not, or of one without
-    a title in the language asked for; gold ancestors of that kind; events without title; repeated events;
-    edges to what is no event; the edges that close a cycle (`hierarchy_graph.EventGraph` says which). Where
-    mention ids repeat, those after the first end with `#2`, `#3` and so on, and are counted.
+    Skipped and counted: a mention without event, of an event that the dictionary lacks, or of an event
+    without a title in the requested language; gold ancestors of that kind; events without title; repeated
+    events; edges to something that is not an event; edges that close a cycle (see
+    `hierarchy_graph.EventGraph`). If mention ids repeat, all but the first get the suffix `#2`, `#3` and so
+    on, and are counted.
     """
 
     NAME = "event_hierarchies"
     TITLE = "Event hierarchies"
     SUMMARY = (
-        "Mentions of events in text, each linked to its event and to all events that this one is part of; the"
-        " events with titles and descriptions in their languages; and which event is part of which and which"
-        " follows which. The splits share no connected component of events, unless the raw files do."
+        "Mentions of events in text, each linked to its event and to all events of which it is a part; the"
+        " events with titles and descriptions in their languages; and the part-of and next-event relations"
+        " between events. The splits share no connected component of events, unless the raw files do."
     )
     CITATION = (
         "Ou, Pratapa, Gupta, Mitamura: Hierarchical Event Grounding, AAAI 2023 (linking to an event and its"
@@ -99,8 +101,7 @@ class EventHierarchies(EventDatasetBuilder):
     SPLITS = SPLITS
     SAMPLES_FOLDER = "event_hierarchies"
     RAW_FILES: ClassVar[dict[str, str]] = {
-        "mentions": "XLEL-WD's *.jsonl of mentions, and its label_dict.jsonl and a hierarchy where they are"
-        " there",
+        "mentions": "XLEL-WD's *.jsonl of mentions, with its label_dict.jsonl and a hierarchy if they exist",
         "events": "XLEL-WD's label_dict.jsonl, label_desc.tsv, wd_item_descriptions.jsonl or a dump of"
         " Wikidata",
         **dict.fromkeys(
@@ -131,7 +132,7 @@ class EventHierarchies(EventDatasetBuilder):
 
     @classmethod
     def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:
-        """The files that the config reads: of mentions those of each split and the knowledge of events."""
+        """Find the files that the config reads: the mentions of each split, and the knowledge of events."""
         files = hierarchy_files.hierarchy_files(paths)
         mentions = [file for file in files if file.kind in MENTION_KINDS]
         knowledge = [file.path for file in files if file.kind not in MENTION_KINDS]
@@ -150,7 +151,8 @@ class EventHierarchies(EventDatasetBuilder):
 
     @classmethod
     def wanted_splits(cls, config: datasets.BuilderConfig) -> tuple[str, ...]:
-        """One split of events, the splits with a share above 0 of edges and of mentions by component."""
+        """One split for events; the splits with a share above 0 for edges and for mentions split by
+        component."""
         if config.name == "events":
             return ("train",)
         if config.name == "mentions" and config.split_by == "stated":
@@ -161,8 +163,8 @@ class EventHierarchies(EventDatasetBuilder):
     def wanted_files(
         cls, config: datasets.BuilderConfig, split_files: dict[str, list[Path]]
     ) -> dict[str, list[Path]]:
-        """The files of the task and the domain; mentions that components decide on are read for every
-        split."""
+        """The files of the task and the domain; if components determine the splits, every split reads all
+        mentions."""
         paths = dict.fromkeys(path for paths in split_files.values() for path in paths)
         everything = hierarchy_files.hierarchy_files(paths)
         files = [file for file in everything if is_wanted(file, config)]
@@ -210,8 +212,8 @@ class EventHierarchies(EventDatasetBuilder):
         gold = {"event_ids": List(text)} if config_name == "mentions" else {}
         return datasets.Features({**columns, **gold, "source": text, "license": text})
 
-    def told_by_place(self, config_name: str) -> dict[str, object]:
-        """The source and the licence of each file, and what its name and its folder tell of it."""
+    def facts_from_paths(self, config_name: str) -> dict[str, object]:
+        """Source and licence of each file, and the facts in its name and its folder."""
         return {"files": [[*map(str, file[1:]), *self._origins[file.path]] for file in self._files]}
 
     def accepted_when_empty(self) -> str:
@@ -221,11 +223,11 @@ class EventHierarchies(EventDatasetBuilder):
         return "at least one mention of a known event" if self.config.name == "mentions" else "one event"
 
     def examples(self) -> Iterator[Mapping[str, object]]:
-        """The rows of the config; fills `self.report` on the way.
+        """Yield the rows of the config and fill `self.report`.
 
         Raises:
-            DataFormatError: a line of a raw file cannot be read, with file and line.
-            EventformersError: there are files of events, but no event in them.
+            DataFormatError: a line of a raw file cannot be read; names file and line.
+            EventformersError: there are files of events, but they contain no event.
         """
         if self.config.name == "events":
             return self._event_rows()
@@ -265,7 +267,7 @@ class EventHierarchies(EventDatasetBuilder):
 
     def _split_generators(self, dl_manager: object) -> list[datasets.SplitGenerator]:
         if self.config.name in EDGE_CONFIGS:
-            # Few components may leave a split without edges, which only the graph can tell.
+            # With few components a split may have no edges, which only the graph shows.
             with_edges = {later_split({self._splits[end] for end in edge}) for edge in self._edges}
             kept = {split: files for split, files in self.split_files.items() if split in with_edges}
             self.split_files = kept or self.split_files
@@ -273,7 +275,7 @@ class EventHierarchies(EventDatasetBuilder):
 
     @property
     def _edges(self) -> dict[Edge, int]:
-        """The edges of the config, with the position of their file among those of knowledge."""
+        """The edges of the config, each with the index of its file among the knowledge files."""
         graph = self._knowledge.graph
         return graph.hierarchy if self.config.name == "hierarchy" else graph.sequence
 
@@ -301,7 +303,7 @@ class EventHierarchies(EventDatasetBuilder):
             notes["roots"] = sum(one not in graph.parents for one in inside)
             notes["events_with_several_parents"] = sum(len(graph.parents.get(one, ())) > 1 for one in inside)
             notes["longest_gold_path"] = max((len(graph.gold_path(one)) for one in inside), default=0)
-        self._tell_of_events()
+        self._report_events()
         report.statistics.update({name: count for name, count in sorted(notes.items()) if count})
 
     def _mention_rows(self) -> Iterator[Mapping[str, object]]:
@@ -344,19 +346,19 @@ class EventHierarchies(EventDatasetBuilder):
                 "source": source,
                 "license": license_name,
             }
-        self._tell_of_events()
+        self._report_events()
         report.statistics.update({name: count for name, count in sorted(notes.items()) if count})
         report.statistics["languages"] = [*sorted(languages)]
 
     def _mentions_of_split(self) -> Iterator[tuple[HierarchyFile, LinkedMention]]:
-        """The mentions of `self.split`; those without event are in the first one."""
+        """The mentions of `self.split`; those without event belong to the first split."""
         read = set(self.split_files[self.split])
         first = next(iter(self.split_files))
         for file in self._files:
             if file.kind not in MENTION_KINDS or file.path not in read:
                 continue
             drawn = is_drawn(file, self.config)
-            # A file that several splits read is counted with the first.
+            # A file that several splits read is counted with the first split.
             skipped = self.report.skipped
             if drawn and not self._is_first_split:
                 skipped = skipped.uncounted()
@@ -369,7 +371,7 @@ class EventHierarchies(EventDatasetBuilder):
                     self.report.skipped["mention_of_a_split_left_out"] += 1
 
     def _why_left_out(self, mention: LinkedMention) -> str | None:
-        """Why a mention is no row; None where it is one."""
+        """Reason to skip a mention; None to keep it."""
         config, knowledge = self.config, self._knowledge
         if not mention.event_id:
             return "mention_without_event"
@@ -386,7 +388,7 @@ class EventHierarchies(EventDatasetBuilder):
         return None
 
     def _gold(self, mention: LinkedMention, notes: Counter[str]) -> list[str]:
-        """The event of a mention and its ancestors, those without a text left out."""
+        """The event of a mention and its ancestors, without those that have no text."""
         stated = mention.gold_events if self.config.gold_events == "stated" else None
         path = self._knowledge.graph.gold_path(mention.event_id)
         if stated is None:
@@ -400,21 +402,21 @@ class EventHierarchies(EventDatasetBuilder):
         return kept
 
     def _has_text(self, event_id: str, language: str) -> bool:
-        """Whether an event can be a candidate for mentions in a language."""
+        """True if an event can be a candidate for mentions in a language."""
         languages = self._knowledge.languages
         if languages is None:
             return True
         return ("en" if self.config.task == "crosslingual" else language) in languages.get(event_id, ())
 
-    def _tell_of_events(self) -> None:
-        """What is counted of events and splits stands in the report of the first split."""
+    def _report_events(self) -> None:
+        """Add the counts of events and splits to the report of the first split."""
         if not self._is_first_split:
             return
         report, knowledge = self.report, self._knowledge
         report.read.update(knowledge.read)
         report.skipped.update(knowledge.skipped)
         if self.config.name in EDGE_CONFIGS:
-            # Mentions decide on the splits of events; those that make rows are counted with these.
+            # Mentions determine the splits of events; the mentions that become rows are counted elsewhere.
             report.skipped.update(self._survey.skipped)
         report.statistics.update({name: count for name, count in sorted(self._split_notes.items()) if count})
         if knowledge.graph.cut:
@@ -435,30 +437,30 @@ class EventHierarchies(EventDatasetBuilder):
 
     @cached_property
     def _origins(self) -> dict[Path, tuple[str, str]]:
-        """By file where its rows come from, and their licence."""
+        """Source and licence of the rows of each file."""
         return {file.path: _SAMPLE_ORIGIN if self.is_sample else origin_of(file) for file in self._files}
 
     @cached_property
     def _ids(self) -> Counter[str]:
-        """How often each mention id was met that several mentions have."""
+        """Occurrences so far of each mention id that several mentions have."""
         return Counter()
 
     @cached_property
     def _knowledge(self) -> EventKnowledge:
-        """What the raw files tell of events."""
+        """The facts about events in the raw files."""
         return knowledge_of(self._knowledge_files, self.config.malformed)
 
     @cached_property
     def _survey(self) -> MentionSurvey:
         files = [file for file in self._files if file.kind in MENTION_KINDS]
         if self.config.name in EDGE_CONFIGS:
-            # Those of Wikinews are for testing, also where training has their events.
+            # Wikinews is for testing, even if training has its events.
             files = [file for file in files if file.domain == "wikipedia"]
         return survey_of(files, self.config.malformed)
 
     @cached_property
     def _split_notes(self) -> Counter[str]:
-        """What there is to tell of the splits once they are made."""
+        """Counts about the splits, filled when they are made."""
         return Counter()
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What raw files tell of events: in which languages they have a text, their edges and their splits."""
+"""Facts about events in raw files: the languages of their texts, their edges and their splits."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ _TEXT_READERS: dict[str, Callable[[Path, SkippedRows], Iterator[EventText]]] = {
     "descriptions": read_item_descriptions,
 }
 _TEXT_ORDER = (("dictionary", "description_table"), ("descriptions",), ("entities",))
-"""Where the texts of events are taken from: the first of these that is there."""
+"""Kinds of files with the texts of events, in order of preference."""
 
 
 def text_files(files: Iterable[HierarchyFile]) -> list[HierarchyFile]:
-    """The files that titles and descriptions are taken from: the dictionaries, else the descriptions out of
-    Wikidata, else a dump of it; empty where there are none."""
+    """The files with titles and descriptions: the dictionaries, else the descriptions from Wikidata, else a
+    dump of it; empty if there are none."""
     files = list(files)
     for kinds in _TEXT_ORDER:
         if found := [file for file in files if file.kind in kinds]:
@@ -54,7 +54,7 @@ def text_files(files: Iterable[HierarchyFile]) -> list[HierarchyFile]:
 
 
 def mentions_of(file: HierarchyFile, skipped: SkippedRows) -> Iterator[LinkedMention]:
-    """The mentions of a file, one after another."""
+    """Yield the mentions of a file."""
     reader = read_mention_table if file.kind == "mention_table" else read_linked_mentions
     return reader(file.path, skipped)
 
@@ -65,9 +65,9 @@ def mention_id_of(file: HierarchyFile, mention: LinkedMention) -> str:
 
 
 class EventTexts:
-    """The titles and descriptions of events, each language of an event once.
+    """The titles and descriptions of events, one for each event and language.
 
-    Of texts without a title, and of the second text of an event in a language, the number is counted.
+    Texts without a title, and further texts of an event in the same language, are skipped and counted.
     """
 
     def __init__(self, read: Counter[str], skipped: SkippedRows) -> None:
@@ -75,7 +75,7 @@ class EventTexts:
         self._read, self._skipped = read, skipped
 
     def kept(self, texts: Iterable[EventText]) -> Iterator[EventText]:
-        """Those texts that have a title and are the first of their event and language."""
+        """Yield the texts that have a title and are the first of their event and language."""
         for text in texts:
             self._read["event_texts"] += 1
             if not text.title:
@@ -87,7 +87,7 @@ class EventTexts:
                 yield text
 
     def of_file(self, file: HierarchyFile) -> Iterator[EventText]:
-        """The kept texts of a file; of an entity dump those of event candidates."""
+        """Yield the kept texts of a file; for an entity dump, those of event candidates."""
         if file.kind != "entities":
             yield from self.kept(_TEXT_READERS[file.kind](file.path, self._skipped))
             return
@@ -95,7 +95,7 @@ class EventTexts:
             yield from self.of_entity(entity)
 
     def of_entity(self, entity: Entity) -> Iterator[EventText]:
-        """The kept texts of an item of Wikidata that may be an event."""
+        """Yield the kept texts of a Wikidata item that may be an event."""
         if not entity.is_candidate:
             self._skipped["entity_that_is_no_event"] += 1
         elif not any(text.title for text in entity.texts):
@@ -106,15 +106,15 @@ class EventTexts:
 
 @dataclass
 class EventKnowledge:
-    """What is known of events before any mention is read.
+    """Facts about events that are known before any mention is read.
 
     Args:
-        languages: the languages that each event has a title in; None where no file has titles.
-        graph: their edges.
-        splits: the splits that files of hierarchies state, by event.
-        named: the events that files of hierarchies have a line for.
-        read: counts of what stood in the files.
-        skipped: counts of what was left out, by reason.
+        languages: languages in which each event has a title; None if no file has titles.
+        graph: the edges.
+        splits: split of each event, as stated by files of hierarchies.
+        named: events with a line in a file of hierarchies.
+        read: counts of items in the files.
+        skipped: counts of skipped items, by reason.
     """
 
     languages: dict[str, set[str]] | None = None
@@ -126,14 +126,14 @@ class EventKnowledge:
 
     @classmethod
     def of_files(cls, files: Sequence[HierarchyFile], malformed: str | None = None) -> EventKnowledge:
-        """Read the texts and edges of events; of texts the languages alone stay in memory.
+        """Read the texts and edges of events; of the texts, memory only keeps the languages.
 
-        Edges are remembered by the position of their file in the list. An entity dump is read once, whether
-        it has the texts, too, or not.
+        Edges store the index of their file in the list. An entity dump is read once, with or without its
+        texts.
 
         Args:
             files: the files.
-            malformed: what becomes of malformed parts; None takes the policy in force.
+            malformed: handling of malformed parts; None uses the active policy.
 
         Raises:
             DataFormatError: a line cannot be read.
@@ -197,12 +197,12 @@ class EventKnowledge:
 
 @dataclass
 class MentionSurvey:
-    """What has to be known of all mentions before the first one is kept, in a few bytes for each.
+    """Facts about all mentions that are needed before the first one is kept, in a few bytes for each.
 
     Args:
-        splits: the splits whose files mention an event, by event; empty for those of files without a split.
+        splits: the splits whose files mention an event, by event; empty for files without a split.
         repeated: hashes of the mention ids that occur more than once.
-        skipped: counts of what was left out of the files, by reason.
+        skipped: counts of skipped items of the files, by reason.
     """
 
     splits: dict[str, set[str]]
@@ -215,7 +215,7 @@ class MentionSurvey:
 
         Args:
             files: the files.
-            malformed: what becomes of malformed parts; None takes the policy in force.
+            malformed: handling of malformed parts; None uses the active policy.
 
         Raises:
             DataFormatError: a line cannot be read.
@@ -237,14 +237,14 @@ class MentionSurvey:
 
 
 def knowledge_of(files: Iterable[HierarchyFile], malformed: str) -> EventKnowledge:
-    """`EventKnowledge.of_files`, read once for the configs of a build as long as the files stay: a dump of
-    Wikidata takes hours."""
+    """Cached `EventKnowledge.of_files`: reads the files once for all configs of a build, since a dump of
+    Wikidata takes hours, and again when they change."""
     found = tuple(files)
     return _knowledge(found, _digests(found), malformed)
 
 
 def survey_of(files: Iterable[HierarchyFile], malformed: str) -> MentionSurvey:
-    """`MentionSurvey.of_files`, read once for the configs of a build as long as the files stay."""
+    """Cached `MentionSurvey.of_files`: reads the files once for all configs of a build."""
     found = tuple(files)
     return _survey(found, _digests(found), malformed)
 

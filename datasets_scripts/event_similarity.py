@@ -1,4 +1,4 @@
-"""Tests of event similarity: hard pairs, and pairs graded by people."""
+"""Builder of event similarity tests: hard pairs, and pairs rated by people."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _LICENSES = {"hard": "Apache-2.0", "hard_extended": UNSPECIFIED, "transitive": U
 _HARD_COLUMNS = ("similar_a", "similar_b", "dissimilar_a", "dissimilar_b")
 
 MINIMUM_SCORE, MAXIMUM_SCORE = 1.0, 7.0
-"""The scale on which people rated the transitive pairs."""
+"""The rating scale of the transitive pairs."""
 
 
 class EventSimilarity(EventDatasetBuilder):
-    """Event similarity: `hard` and `hard_extended` (two pairs a row, the first one more similar) and
+    """Event similarity: `hard` and `hard_extended` (two pairs per row, the first one more similar) and
     `transitive` (a pair and its mean human score from 1 to 7).
 
     Raw files: `hard.txt` (Weber et al. 2018), `hard_extend.txt` (Ding et al. 2019), both with four events of
@@ -60,7 +60,7 @@ class EventSimilarity(EventDatasetBuilder):
 
     @classmethod
     def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:
-        """The file with the published name of the config, in a folder or given by itself."""
+        """Find the file with the published name of the config, in a folder or given directly."""
         name = _FILES[config_name]
         found = [path / name if path.is_dir() else path for path in paths]
         files = [path for path in found if path.name == name and path.is_file()][:1]
@@ -76,11 +76,11 @@ class EventSimilarity(EventDatasetBuilder):
         return datasets.Features({name: EVENT_FEATURE for name in _HARD_COLUMNS})
 
     def examples(self) -> Iterator[Mapping[str, object]]:
-        """One row a line; blank lines are counted.
+        """Yield one row per line; blank lines are counted.
 
         Raises:
-            DataFormatError: wrong number of fields, an event without any word, or a score that is no number
-                from 1 to 7.
+            DataFormatError: a line has a wrong number of fields, an event without words, or a score that is
+                not a number from 1 to 7.
         """
         config = self.config.name
         path = self.raw_files[0]

@@ -1,4 +1,4 @@
-"""Event mentions with seen and unseen types, and the frames that types are linked to."""
+"""Builder of event mentions with seen and unseen types, and of the frames that types are linked to."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SAMPLE_ORIGIN = ("eventformers-samples", "Apache-2.0")
 _ACE_SOURCE = "ace2005"
 _FRAMENET_ORIGIN = ("FrameNet", "CC-BY-3.0")
 _FRAMENET_FOLDERS = ("framenet", "fndata")
-"""How the names of folders begin that FrameNet is published in."""
+"""Prefixes of the names of folders in which FrameNet is published."""
 _TYPE_SETTINGS = frozenset({"seen_types", "unseen_types", "num_seen", "num_unseen"})
 
 
@@ -75,7 +75,7 @@ class EventTypesConfig(EventDatasetConfig):
 
 
 class EventTypes(EventDatasetBuilder):
-    """Event mentions with their types, of which some are seen and the others are to be found anew.
+    """Event mentions with their types: seen types, and unseen types to be induced.
 
     - `mentions`: sentences from JSON lines (`mention_reader.read_mentions`), `*.jsonl` or `*.jsonl.gz`.
     - `ace2005`: the event mentions of ACE 2005 (`ace_reader.read_ace`): LDC's folder, or any folder with
@@ -83,21 +83,21 @@ class EventTypes(EventDatasetBuilder):
     - `frames`: FrameNet's folder with `frame/*.xml` and `frRelation.xml`, or JSON lines
       (`frame_reader.read_frames`).
 
-    Every mention trains, and `seen` says whose `event_type` may: those of unseen types are there for scoring
-    alone. A mention of no stated type has the type "" and is not seen. `trigger_start` and `trigger_end` are
-    offsets in `text` in characters, end exclusive; a mention without a trigger has "" and -1. `frames` are
-    the frames that the raw file states, else those of the paper for types of ACE 2005.
+    Training uses every mention. `seen` marks the mentions whose `event_type` may be used in training; the
+    types of the others serve only for scoring. A mention without a stated type has the type "" and is not
+    seen. `trigger_start` and `trigger_end` are character offsets in `text`, end exclusive; a mention without
+    a trigger has "" and -1. `frames` are the frames of the raw file, else the paper's for types of ACE 2005.
 
-    Mentions that are alike but for their ids are kept and counted. Where ids repeat, those after the first
-    end with `#2`, `#3` and so on, and are counted.
+    Mentions that differ only in their ids are kept and counted. If ids repeat, all but the first get the
+    suffix `#2`, `#3` and so on, and are counted.
     """
 
     NAME = "event_types"
     TITLE = "Event types"
     SUMMARY = (
-        "Sentences with an event each, its trigger and its type. Labels of the seen types may train; the"
-        " unseen types are to be found by clustering. `frames` has the frames that types are linked to, with"
-        " their definitions and from which frames they inherit."
+        "Sentences with one event each, its trigger and its type. Labels of the seen types may be used in"
+        " training; the unseen types are to be induced by clustering. `frames` has the frames that types are"
+        " linked to, with their definitions and the frames from which they inherit."
     )
     CITATION = (
         "Semi-supervised New Event Type Induction and Description via Contrastive Loss-Enforced Batch"
@@ -134,7 +134,7 @@ class EventTypes(EventDatasetBuilder):
 
     @classmethod
     def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:
-        """The files of the folders that the config reads, and those given by themselves."""
+        """Find the files in the folders that the config reads, and those given directly."""
         found: list[Path] = []
         for path in paths:
             if config_name == "ace2005":
@@ -160,7 +160,7 @@ class EventTypes(EventDatasetBuilder):
             {"mention_id": text, "document_id": text, **origin, "text": text, **trigger, **types}
         )
 
-    def told_by_place(self, config_name: str) -> dict[str, object]:
+    def facts_from_paths(self, config_name: str) -> dict[str, object]:
         """The source and the licence of frames."""
         return {"origin": list(self._frame_origin())} if config_name == "frames" else {}
 
@@ -169,12 +169,12 @@ class EventTypes(EventDatasetBuilder):
         return "at least one mention" if self.config.name != "frames" else "at least one frame"
 
     def examples(self) -> Iterator[Mapping[str, object]]:
-        """The mentions or frames; fills `self.report` on the way.
+        """Yield the mentions or frames and fill `self.report`.
 
         Raises:
-            DataFormatError: a raw file cannot be read, or a trigger or sentence is not at its offsets; with
+            DataFormatError: a raw file cannot be read, or a trigger or sentence is not at its offsets; names
                 file, line and mention.
-            UnknownNameError: a type is named in the settings that has no mention.
+            UnknownNameError: a setting names a type without mentions.
         """
         return self._frame_rows() if self.config.name == "frames" else self._mention_rows()
 
@@ -241,9 +241,9 @@ class EventTypes(EventDatasetBuilder):
         report.statistics["parents_that_are_no_row"] = len(parents - names)
 
     def _frame_origin(self) -> tuple[str, str]:
-        """Where the frames come from, and their licence.
+        """Source and licence of the frames.
 
-        They are FrameNet's by their XML or the name of their folder; what lies elsewhere is somebody's own.
+        FrameNet is identified by its XML or the name of its folder. Any other file is the user's own.
         """
         if self.is_sample:
             return _SAMPLE_ORIGIN
@@ -256,7 +256,7 @@ class EventTypes(EventDatasetBuilder):
 
 
 def _json_kind(path: Path) -> Literal["mentions", "frames"] | None:
-    """What a file of JSON lines holds by the first one that can be read; another `.jsonl` counts as
+    """Determine the content of a JSON lines file from the first readable line; other `.jsonl` files count as
     mentions."""
     if not is_json_lines(path):
         return None

@@ -1,7 +1,7 @@
-"""The event: the one unit of text that every dataset, model and metric of eventformers shares.
+"""The event: the unit of text that all datasets, models and metrics of eventformers share.
 
-An event is a predicate with at most two arguments. A role that is absent is the empty string, so that
-the columns of a dataset stay flat and free of nulls.
+An event is a predicate with at most two arguments. An absent role is the empty string, so that the columns of
+a dataset stay flat and free of nulls.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ EVENT_ORDERS: dict[str, tuple[Literal["subject", "predicate", "object"], ...]] =
     "subject_predicate_object": ("subject", "predicate", "object"),
     "predicate_first": ("predicate", "subject", "object"),
 }
-"""The order in which the roles become text, by its name. `predicate_first` is the order of SWCC
-(Gao et al., ACL 2022, Eq. 1)."""
+"""The order of the roles in the text, by name. `predicate_first` is the order of SWCC (Gao et al., ACL 2022,
+Eq. 1)."""
 
 EVENT_FEATURE: dict[str, Value] = {
     "subject": Value("string"),
@@ -37,7 +37,7 @@ EVENT_FEATURE: dict[str, Value] = {
 
 
 def event_text(event: Event, order: EventOrder = "subject_predicate_object") -> str:
-    """The text of an event: its roles in the given order, joined by one blank, absent ones skipped.
+    """The text of an event: its roles in the given order, joined by one blank, without absent ones.
 
     Args:
         event: the event.

@@ -1,4 +1,4 @@
-"""Fingerprints: of what a dataset is built from, and of the rows that came out."""
+"""Fingerprints of the inputs of a dataset, and of its rows."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _BLOCK_ROWS = 4096
 def input_fingerprint(
     raw_files: Iterable[Path], modules: Iterable[ModuleType], settings: Mapping[str, object]
 ) -> str:
-    """SHA-256 over the bytes of the raw files, the source of the modules and the settings.
+    """SHA-256 over the bytes of the raw files, the source code of the modules and the settings.
 
-    File names count, folders do not: the same files elsewhere have the same fingerprint.
+    It includes file names but not folders: the same files elsewhere have the same fingerprint.
     """
     parts = {
         "files": [[path.name, file_digest(path)] for path in raw_files],
@@ -39,8 +39,8 @@ def input_fingerprint(
 def dataset_fingerprint(dataset: Dataset | DatasetDict) -> str:
     """SHA-256 over the column names and values of a dataset, in bounded blocks of rows.
 
-    It depends on the rows alone: not on where the dataset lies, how it is cut into files, or which version
-    of a library wrote it. For a `DatasetDict` the names of the splits count too.
+    It depends only on the rows: not on the location of the dataset, its division into files, or the version
+    of a library that wrote it. For a `DatasetDict` it includes the names of the splits.
     """
     if isinstance(dataset, DatasetDict):
         return joint_fingerprint({name: dataset_fingerprint(rows) for name, rows in dataset.items()})
@@ -60,7 +60,7 @@ def joint_fingerprint(split_fingerprints: Mapping[str, str]) -> str:
 
 
 def _update(digest: hashlib._Hash, values: pa.Array | pa.ChunkedArray) -> None:
-    """Add an array to the digest by its values: lengths, then bytes, type by type."""
+    """Add the values of an array to the digest: lengths, then bytes, type by type."""
     if isinstance(values, pa.ChunkedArray):
         values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
     digest.update(f"{len(values)} {values.null_count};".encode())

@@ -1,4 +1,4 @@
-"""Frames with their definitions and from which frames they inherit: FrameNet's XML folder, and JSON lines."""
+"""Reader of frames with their definitions and parent frames: FrameNet's XML folder, and JSON lines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ACCEPTED_FRAME = 'one JSON object a line with "name", "definition" and a list "p
 
 _KEYS = frozenset({"frame_id", "id", "name", "definition", "parents"})
 _UNUSED_KEYS = frozenset({"examples", "children", "relations", "fes", "semtypes", "source", "license"})
-# What the schema of FrameNet 1.7, frame.xsd, has under a frame.
+# The elements that the schema of FrameNet 1.7, frame.xsd, allows in a frame.
 _FRAME_PARTS = frozenset({"definition", "semType", "FE", "FEcoreSet", "frameRelation", "lexUnit"})
 
 _EXAMPLE = re.compile(r"<ex>.*?</ex>", re.DOTALL)
@@ -40,9 +40,9 @@ class Frame(NamedTuple):
 
     Args:
         frame_id: its number in FrameNet, else its name.
-        name: no other frame has it.
-        definition: what the frame is about, without markup and examples.
-        parents: names of the frames that it inherits from directly, in the order of the raw file.
+        name: its name, which is unique.
+        definition: its definition, without markup and examples.
+        parents: names of the frames from which it inherits directly, in the order of the raw file.
     """
 
     frame_id: str
@@ -52,8 +52,8 @@ class Frame(NamedTuple):
 
 
 def frame_files(folder: Path) -> list[Path]:
-    """The files of FrameNet in its folder, or in the folder `frame` of it: the relations where they are
-    there, then the frames by name."""
+    """The files of FrameNet in its folder, or in the subfolder `frame`: the relations if they exist, then the
+    frames by name."""
     root = folder.parent if folder.name == FRAME_FOLDER else folder
     frames = sorted((root / FRAME_FOLDER).glob("*.xml"))
     relations = root / RELATIONS_FILE
@@ -61,20 +61,20 @@ def frame_files(folder: Path) -> list[Path]:
 
 
 def read_frames(paths: Iterable[Path], skipped: SkippedRows) -> Iterator[Frame]:
-    """The frames of files as `frame_files` finds them, or of `.jsonl` files.
+    """Read the frames of files found by `frame_files`, or of `.jsonl` files.
 
-    Parents are those of `frRelation.xml` where it is among the files, else those of the frames' own files.
-    JSON lines have `"name"`, `"definition"`, `"parents"` and `"frame_id"` or `"id"`. Not used are
-    `examples`, `children`, `relations`, `fes` and `semtypes` of FrameNet as JSON, and `source` and `license`
-    of built rows. Other keys are refused.
+    Parents come from `frRelation.xml` if it is among the files, else from the frames' own files. JSON lines
+    have `"name"`, `"definition"`, `"parents"` and `"frame_id"` or `"id"`. The keys `examples`, `children`,
+    `relations`, `fes` and `semtypes` of FrameNet as JSON, and `source` and `license` of built rows, are
+    ignored. Other keys are an error.
 
     Args:
         paths: the files.
-        skipped: gets the number of blank lines; decides on malformed rows and, of XML, on malformed files of
-            a frame and malformed relations.
+        skipped: count of blank lines, and policy for malformed rows and, in XML, for malformed frame files
+            and relations.
 
     Raises:
-        DataFormatError: a file cannot be read, or a frame stands there twice; with file and line.
+        DataFormatError: a file cannot be read, or a frame occurs twice; names file and line.
     """
     known: dict[str, str] = {}
     parents: dict[str, list[str]] | None = None
@@ -100,13 +100,13 @@ def read_frames(paths: Iterable[Path], skipped: SkippedRows) -> Iterator[Frame]:
 
 
 def frame_descendants(frames: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
-    """The frames that inherit from each frame, directly and through others, by its name.
+    """Compute the frames that inherit from each frame, directly or not, by its name.
 
     Args:
         frames: rows of `EventTypes`, config `frames`: `name` and `parents` of each.
 
     Returns:
-        A set for every name, that of a parent without a row included; no frame is in its own.
+        A set for every name, also for a parent without a row; no frame is in its own set.
     """
     below: dict[str, list[str]] = defaultdict(list)
     names: dict[str, None] = {}
@@ -166,7 +166,7 @@ def _related(element: XmlElement, path: Path) -> str:
 
 
 def _inheritance(path: Path, skipped: SkippedRows) -> dict[str, list[str]]:
-    """The parents of each frame by `frRelation.xml`."""
+    """The parents of each frame, from `frRelation.xml`."""
 
     def names(relation: XmlElement) -> tuple[str, str]:
         return _attribute(relation, "subFrameName", path), _attribute(relation, "superFrameName", path)

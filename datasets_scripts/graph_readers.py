@@ -1,4 +1,4 @@
-"""The raw files of commonsense graphs: which they are, and the triples in them."""
+"""Raw files of commonsense graphs: how to find them, and readers of their triples."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ ATOMIC_2020_RELATIONS = frozenset(
         "xReason",
     }
 )
-"""The relations of ATOMIC-2020 that ATOMIC has not."""
+"""The relations of ATOMIC-2020 that ATOMIC does not have."""
 
 _FAMILIES: tuple[dict[str, tuple[str, ...]], ...] = (
     {"train": ("train.txt",), "validation": ("valid.txt",), "test": ("test.txt",)},
     {"train": ("train.tsv",), "validation": ("dev.tsv",), "test": ("test.tsv",)},
     {"train": ("train100k.txt",), "validation": ("dev1.txt", "dev2.txt"), "test": ("test.txt",)},
 )
-"""File names by split, as InductivE, ATOMIC-2020 and the first release of CN-100K have them."""
+"""File names by split, as in InductivE, ATOMIC-2020 and the first release of CN-100K."""
 _CSV_OF_ALL_SPLITS = "v4_atomic_all.csv"
 _CSV_SPLITS = {"train": "trn", "validation": "dev", "test": "tst"}
 _CSV_FRAME = ("event", "prefix", "split")
-_ACCEPTED_CSV = "event first, one column a relation with JSON lists, split last"
+_ACCEPTED_CSV = "event first, one column for each relation with JSON lists, split last"
 _COLUMNS = {
     "conceptnet": ("relation", "head", "tail"),
     "atomic": ("head", "relation", "tail"),
@@ -62,14 +62,14 @@ _COLUMNS = {
 
 
 def split_files(graph: str, files: Iterable[Path]) -> dict[str, list[Path]]:
-    """The files of a graph by split, known by their names; of several families of names the fullest one.
+    """Assign the files of a graph to splits by their names; the most complete naming scheme wins.
 
     Args:
         graph: "conceptnet" or "atomic".
-        files: the files of one folder, or those that were given by themselves.
+        files: the files of one folder, or those given directly.
 
     Returns:
-        The files of each split that has any; none where the columns are those of the other graph.
+        The files of each split; empty if the columns are those of the other graph.
     """
     by_name = {path.name.removesuffix(".gz"): path for path in sorted(files)}
     families = [
@@ -94,28 +94,28 @@ def read_triples(
     skipped: SkippedRows,
     read_before: Collection[Path] = (),
 ) -> Iterator[Triple]:
-    """The triples of a split in the order of its files.
+    """Read the triples of a split in the order of its files.
 
-    A triple that occurs before in the split is counted and kept, as in the published counts. Left out and
-    counted are rows with an empty head or tail; triples whose fourth column is 0 (false ones of CN-100K);
-    from the csv of ATOMIC and from ATOMIC-2020 the tail `none` and, from the latter, the relations that
-    ATOMIC has not, unless they have a template.
+    Repeated triples of the split are counted and kept, as in the published counts. Skipped and counted are
+    rows with an empty head or tail; triples whose fourth column is 0 (false ones of CN-100K); the tail `none`
+    of ATOMIC's csv and of ATOMIC-2020; and the relations that only ATOMIC-2020 has, unless they have a
+    template.
 
     Args:
         files: the files of the split.
         graph: "conceptnet" or "atomic".
-        split: which rows to take of a csv that holds all splits.
-        templates: the relations that are known.
-        read: counts of what was read, to be filled.
-        skipped: counts of what was left out, to be filled; decides on malformed rows.
-        read_before: the files whose rows are read for an earlier split as well. What no split has, such as
-            blank lines, is counted with that one.
+        split: the rows to read from a csv that contains all splits.
+        templates: the known relations.
+        read: counts of what is read; added to.
+        skipped: counts of skipped rows, added to, and policy for malformed rows.
+        read_before: files of which an earlier split reads rows, too. Lines of no split, such as blank lines,
+            are counted with the earlier split.
 
     Raises:
-        DataFormatError: too few or too many columns, an unknown relation, a confidence that is no number of 0
-            or more, or a cell of a csv that is no JSON list of texts; with file and line.
+        DataFormatError: a wrong number of columns, an unknown relation, a confidence that is not a number of
+            at least 0, or a cell of a csv that is not a JSON list of texts; names file and line.
     """
-    # Hashes of 64 bits instead of texts: of a million triples, two differ in theirs all but surely.
+    # 64-bit hashes save memory; among a million triples a collision is very unlikely.
     seen: set[int] = set()
     for path in files:
         is_csv, is_2020 = _suffix(path) == ".csv", _suffix(path) == ".tsv" and graph == "atomic"
@@ -163,9 +163,9 @@ def _csv_files(by_name: Mapping[str, Path]) -> dict[str, list[Path]]:
 
 @lru_cache(maxsize=16)
 def _splits_of_csv(path: Path, size: int, changed: int) -> tuple[str, ...]:
-    """The splits that the rows of a csv name; all where it cannot be read, which reading tells."""
+    """The splits named in the rows of a csv; all if unreadable, so that the reader reports the fault."""
     try:
-        # Rows that cannot be read name no split; the reader of the file reports them.
+        # Malformed rows name no split; the reader of the file reports them.
         names = {cells[-1] for _, cells in _csv_rows(path, SkippedRows("skip"))}
     except EventformersError:
         return SPLITS
@@ -173,7 +173,7 @@ def _splits_of_csv(path: Path, size: int, changed: int) -> tuple[str, ...]:
 
 
 def _is_of_other_graph(path: Path, graph: str) -> bool:
-    """Whether the first row has a relation of the other graph where that graph has it."""
+    """True if the first row fits the columns of the other graph and has one of its relations."""
     if _suffix(path) == ".csv":
         return False
     other = "atomic" if graph == "conceptnet" else "conceptnet"
@@ -186,12 +186,12 @@ def _is_of_other_graph(path: Path, graph: str) -> bool:
 
 
 def _tab_triples(path: Path, graph: str, known: Collection[str], skipped: SkippedRows) -> Iterator[Triple]:
-    """The triples of a tab-separated file."""
+    """Read the triples of a tab-separated file."""
     columns = _COLUMNS[graph]
     is_conceptnet = graph == "conceptnet"
     accepted = f"{', '.join(columns)}, separated by tabs"
     if is_conceptnet:
-        accepted += ", and a confidence or nothing"
+        accepted += ", and optionally a confidence"
 
     def triple(row: tuple[int, str]) -> Triple | None:
         line, text = row
@@ -213,7 +213,7 @@ def _tab_triples(path: Path, graph: str, known: Collection[str], skipped: Skippe
 
 
 def _rows_of_tabs(path: Path, skipped: SkippedRows) -> Iterator[tuple[int, str]]:
-    """The lines that are not blank. One of tabs has cells, all of them empty, and is a row."""
+    """Read the lines that are not blank; a line of tabs only is a row of empty cells."""
     for line, text in read_lines(path, skipped):
         if text.strip() or "\t" in text:
             yield line, text
@@ -228,7 +228,10 @@ def _confidence(text: str, path: Path, line: int) -> float:
         confidence = math.nan
     if not 0 <= confidence < math.inf:
         raise DataFormatError(
-            path, line, f"the confidence {shown(text)}", "a number of 0 or more, 0 for a false triple"
+            path,
+            line,
+            f"the confidence {shown(text)}",
+            "a number of at least 0, where 0 marks a false triple",
         )
     return confidence
 
@@ -243,14 +246,14 @@ def _check_relation(relation: str, known: Collection[str], path: Path, line: int
 def _csv_triples(
     path: Path, split: str, known: Collection[str], skipped: SkippedRows, shared: SkippedRows
 ) -> Iterator[Triple]:
-    """The triple for every member of every list of a split's rows.
+    """Yield a triple for each item of each list in the rows of a split.
 
     Args:
         path: the csv.
         split: the split.
-        known: the relations that columns may have.
-        skipped: decides on the rows of the split.
-        shared: decides on rows that are in no split.
+        known: the allowed relations.
+        skipped: policy for malformed rows of the split.
+        shared: policy for malformed rows of no split.
     """
     rows = _csv_rows(path, shared)
     line, header = next(rows)
@@ -271,15 +274,15 @@ def _csv_triples(
 
 
 def _csv_rows(path: Path, skipped: SkippedRows) -> Iterator[_Cells]:
-    """The header of a csv of ATOMIC and its rows, each of them one line.
+    """Read the header of an ATOMIC csv and its rows, one per line.
 
     Raises:
-        DataFormatError: there is no header, or it has other columns; or a row cannot be read.
+        DataFormatError: the header is missing or has other columns, or a row cannot be read.
     """
     lines = read_rows(path, skipped)
     first = next(lines, None)
     if first is None:
-        raise DataFormatError(path, None, "blank lines alone", _ACCEPTED_CSV)
+        raise DataFormatError(path, None, "only blank lines", _ACCEPTED_CSV)
     line, text = first
     header = csv_cells(text, path, line)
     if len(header) < 3 or header[0] != _CSV_FRAME[0] or header[-1] != _CSV_FRAME[-1]:

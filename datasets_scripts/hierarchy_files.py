@@ -1,4 +1,4 @@
-"""Which raw files of event hierarchies are what, by their names and their first lines."""
+"""Classification of the raw files of event hierarchies by their names and first lines."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Kind = Literal[
     "properties",
     "entities",
 ]
-"""What a raw file holds; `hierarchy_readers` and `wikidata_reader` say how it looks."""
+"""Content of a raw file; `hierarchy_readers` and `wikidata_reader` describe the formats."""
 
 MENTION_KINDS: tuple[Kind, ...] = ("mentions", "mention_table")
 TEXT_KINDS: tuple[Kind, ...] = ("dictionary", "description_table")
-"""What has titles and descriptions of events for certain."""
+"""Kinds of files that have titles and descriptions of events."""
 WIKIDATA_TEXT_KINDS: tuple[Kind, ...] = ("descriptions", "entities")
-"""What has labels and descriptions of Wikidata, which serve where nothing of `TEXT_KINDS` is there."""
+"""Kinds of files with labels and descriptions from Wikidata, used if there is no file of `TEXT_KINDS`."""
 EDGE_KINDS: tuple[Kind, ...] = ("hierarchy", "edges", "properties", "entities")
 
 DOMAINS = ("wikipedia", "wikinews")
@@ -45,10 +45,10 @@ _PUBLISHED_FILE = re.compile(
 )
 """XLEL-WD's files of mentions on the Hub."""
 _PUBLISHED_FOLDER = re.compile(r"(?:wikipedia|wikinews)-(?:zero-shot|cross-domain)-(?:multi|cross)lingual")
-"""The folders that XLEL-WD's own download makes."""
+"""The folders that XLEL-WD's download script makes."""
 _COMPRESSED = (".gz", ".bz2")
 _LINES_TRIED = 20
-"""How many lines of a file are tried for what it holds: the first ones may be malformed."""
+"""Number of lines of a file to try for its kind, since the first ones may be malformed."""
 
 HIERARCHY_FIELDS = ("part_of", "has_part", "follows", "followed_by", "P361", "P527", "P155", "P156")
 EDGE_HEADERS = (
@@ -57,19 +57,19 @@ EDGE_HEADERS = (
     ("event_id", "next_event_id"),
     ("head_qid", "property", "tail_qid"),
 )
-"""The columns that a file of edges has, among others; those of the first that fits are read."""
+"""Required columns of a file of edges; the first set that fits is read."""
 
 
 class HierarchyFile(NamedTuple):
-    """A raw file and what its name tells.
+    """A raw file and the facts in its name.
 
     Args:
-        path: where it lies.
-        kind: what it holds.
-        split: the split that its name tells, and test for Wikinews where it tells none; else None.
-        domain: `wikinews` where its name or that of its folder says so, else `wikipedia`.
-        wikinews: which events a file of Wikinews is about; None for Wikipedia.
-        task: the task that its folder is made for; None where it serves both.
+        path: its path.
+        kind: its content.
+        split: the split in its name, or test for a Wikinews file without one; else None.
+        domain: `wikinews` if its name or that of its folder says so, else `wikipedia`.
+        wikinews: the kind of events in a file of Wikinews; None for Wikipedia.
+        task: the task of its folder; None if it serves both.
     """
 
     path: Path
@@ -81,11 +81,11 @@ class HierarchyFile(NamedTuple):
 
 
 def hierarchy_files(paths: Iterable[Path]) -> list[HierarchyFile]:
-    """The files straight in the folders, in folders in them that XLEL-WD's own download makes, and those
-    given by themselves, without repeats.
+    """Find the files directly in the folders, in their subfolders from XLEL-WD's download script, and those
+    given directly, without repeats.
 
-    Of a folder what cannot be told is passed over; a file given by itself is taken for mentions then, so
-    that its faults are told.
+    Unknown files in a folder are ignored; an unknown file that is given directly is read as mentions, so that
+    its faults are reported.
     """
     found: dict[Path, HierarchyFile] = {}
     for path in paths:
@@ -99,7 +99,7 @@ def hierarchy_files(paths: Iterable[Path]) -> list[HierarchyFile]:
 
 
 def file_kind(path: Path) -> Kind | None:
-    """What a file holds by its first line that can be read, else by its name; None where neither tells."""
+    """Determine the kind of a file from its first readable line, else from its name; None if both fail."""
     name = _plain_name(path)
     lines = _first_lines(path)
     first = next(iter(lines), "")
@@ -118,10 +118,10 @@ def file_kind(path: Path) -> Kind | None:
 
 
 def origin_of(file: HierarchyFile) -> tuple[str, str]:
-    """The source of the rows of a file and its licence.
+    """Source and licence of the rows of a file.
 
-    Files are XLEL-WD's by their names, by those of their folders or by what lies beside them. What is
-    Wikidata's or Wikipedia's by its format is theirs, and what lies elsewhere goes by the name of its folder.
+    XLEL-WD's files are identified by their names, the names of their folders or the files beside them. Files
+    in Wikidata's or Wikipedia's formats are attributed to these; any other file is named after its folder.
     """
     folder = file.path.parent
     if file.kind in ("entities", "properties", "descriptions"):
@@ -159,7 +159,7 @@ def _words(name: str) -> list[str]:
 
 
 def _first_lines(path: Path) -> list[str]:
-    """The first lines but for blank ones and brackets; those before a fault of the file."""
+    """The first lines except blank ones and brackets, up to the first fault of the file."""
     lines: list[str] = []
     try:
         told = (text for _, text in read_lines(path, SkippedRows("skip")) if text.strip(" \t,[]"))
@@ -178,7 +178,7 @@ def _kind_of_json(text: str) -> Kind | None:
 
 
 def _record_kind(record: dict[str, object]) -> Kind | None:
-    """What a line of JSON belongs to."""
+    """Determine the kind of file that a line of JSON belongs to."""
     fields = record.keys()
     if "claims" in fields and "id" in fields:
         return "entities"
@@ -198,7 +198,7 @@ def _record_kind(record: dict[str, object]) -> Kind | None:
 
 
 def _named_kind(path: Path) -> Kind | None:
-    """What a file of JSON lines is meant for by its name, so that what is wrong with it is told."""
+    """The intended kind of a JSON lines file by its name, so that its faults are reported for that kind."""
     words = _words(_plain_name(path))
     if "dict" in words or "dictionary" in words:
         return "dictionary"

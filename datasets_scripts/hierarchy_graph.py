@@ -1,4 +1,4 @@
-"""Hierarchies of events: part-of without cycles, gold paths, connected components and their splits."""
+"""Hierarchies of events: an acyclic part-of relation, gold paths, connected components and their splits."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from eventformers.datasets_scripts.hierarchy_readers import RELATIONS, Statement
 from eventformers.datasets_scripts.malformed import SkippedRows
 
 Edge = tuple[str, str]
-"""Child and parent, or an event and the one that follows it."""
+"""Child and parent, or an event and the next one."""
 
 
 def id_order(event_id: str) -> tuple[int, str]:
-    """A key that sorts ids, numbers by their size."""
+    """Sort key of ids, in which numbers compare by value."""
     return len(event_id), event_id
 
 
 class EventGraph:
     """The part-of and follows edges between events.
 
-    `add` takes statements, `finish` makes a graph of them. An edge is one edge however often it is stated,
-    from either end. Part-of edges that close a cycle are cut: of the edges between events that are, through
-    others, part of each other, those stated from both ends come first, then those in the order of their ids,
-    and an edge stays as long as its parent is not already below its child.
+    `add` collects statements, and `finish` builds the graph. An edge counts once, however often and from
+    whichever end it is stated. Part-of edges that close a cycle are cut: within each cycle, edges stated from
+    both ends come first, then the others in the order of their ids, and an edge is kept unless its parent is
+    already below its child.
 
-    After `finish`, `hierarchy` and `sequence` are the edges with the number of their statements' place,
-    `parents` and `children` those of the hierarchy by event, and `cut` the edges that were cut.
+    After `finish`, `hierarchy` and `sequence` map each edge to the place number of its statement, `parents`
+    and `children` are those of the hierarchy by event, and `cut` has the edges that were cut.
     """
 
     def __init__(self) -> None:
@@ -46,11 +46,11 @@ class EventGraph:
         self._paths: dict[str, list[str]] = {}
 
     def add(self, statement: Statement, place: int) -> None:
-        """Take note of a statement.
+        """Add a statement.
 
         Args:
             statement: its relation is a key of `RELATIONS`.
-            place: a number that the edge is remembered by, such as that of its file; the first one stays.
+            place: a number to store with the edge, such as the index of its file; the first one is kept.
         """
         kind, subject_first = RELATIONS[statement.relation]
         pair = (statement.subject, statement.object)
@@ -59,11 +59,12 @@ class EventGraph:
         self._places.setdefault((kind, edge), place)
 
     def finish(self, events: Container[str] | None, skipped: SkippedRows) -> None:
-        """Make the graph of what was added.
+        """Build the graph.
 
         Args:
-            events: what counts as an event; None takes everything that an edge names.
-            skipped: gets the numbers of edges to no event, of an event to itself, and that close a cycle.
+            events: the known events; None accepts every event that an edge names.
+            skipped: counts of edges to unknown events, of edges from an event to itself, and of edges that
+                close a cycle.
         """
         kept: dict[str, list[Edge]] = {}
         for kind, stated in self._stated.items():
@@ -96,8 +97,8 @@ class EventGraph:
     def gold_path(self, event_id: str) -> list[str]:
         """An event and all its ancestors, from the atomic event to the roots.
 
-        With several parents there are several paths; every event then stands after all that lie below it, by
-        the length of the longest way to it, then by id.
+        With several parents there are several paths. The events are sorted by the length of the longest path
+        to them, then by id, so that every event follows all events below it.
         """
         if event_id not in self._paths:
             distance = {event_id: 0}
@@ -112,17 +113,17 @@ class EventGraph:
         return self._paths[event_id]
 
     def in_hierarchy(self, event_id: str) -> bool:
-        """Whether an event has a parent or a child."""
+        """True if an event has a parent or a child."""
         return event_id in self.parents or event_id in self.children
 
     def components(self, events: Iterable[str]) -> list[list[str]]:
-        """The connected components of events over all edges, those that were cut included.
+        """Compute the connected components of events over all edges, including those that were cut.
 
         Args:
-            events: the events; those that an edge names count in any case.
+            events: the events; those named by an edge are always included.
 
         Returns:
-            Each component sorted by id, the components by their first ids.
+            Each component sorted by id; the components sorted by their first ids.
         """
         names = sorted({*events, *(end for edge in self._all_edges for end in edge)}, key=id_order)
         labels = _component_labels(names, self._all_edges, directed=False)
@@ -133,11 +134,11 @@ class EventGraph:
 
 
 def edges_closing_cycles(edges: list[Edge], stated: Mapping[Edge, int]) -> list[Edge]:
-    """The edges that have to go so that no event is part of itself, as `EventGraph` chooses them.
+    """Select the edges to cut so that no event is part of itself, in the order described in `EventGraph`.
 
     Args:
         edges: child and parent, sorted; none from an event to itself.
-        stated: how often each is stated.
+        stated: number of statements of each edge.
     """
     names = sorted({end for edge in edges for end in edge}, key=id_order)
     label = dict(zip(names, _component_labels(names, edges, directed=True), strict=True))
@@ -160,20 +161,20 @@ def component_splits(
     seed: int,
     notes: Counter[str],
 ) -> dict[str, str]:
-    """The split of every event, so that the events of a component share one as far as the raw files allow.
+    """Assign events to splits so that the events of a component share a split, as far as the raw files allow.
 
-    An event whose split is known keeps it. The others of its component take the latest split that is known of
-    one of them, so that nothing near a test event trains. Components of which nothing is known are put in an
-    order that depends on the seed and their first ids, and the shares are taken of their number: validation
-    from the start, then test, and train for the rest.
+    An event with a known split keeps it. The other events of its component get the latest of the component's
+    known splits, so that nothing connected to a test event is used in training. Components without known
+    splits are ordered by a hash of the seed and their first ids and divided by the shares: first validation,
+    then test, and train for the rest.
 
     Args:
-        components: lists of events; the first id of each names it.
-        known: splits by event, as the raw files state them.
-        validation_share: the share of components in validation, 0 to 1.
-        test_share: the share of components in test, 0 to 1.
-        seed: the seed of the order.
-        notes: gets the number of components whose events are known to be in several splits.
+        components: lists of events; the first id of each identifies it.
+        known: splits by event, from the raw files.
+        validation_share: share of components in validation, 0 to 1.
+        test_share: share of components in test, 0 to 1.
+        seed: seed of the order.
+        notes: count of components with known splits that differ; added to.
     """
     split_of: dict[str, str] = {}
     unknown = []
@@ -196,13 +197,12 @@ def component_splits(
 
 
 def later_split(splits: Iterable[str]) -> str:
-    """Of several splits the one that must be kept from training the most: test, then validation."""
+    """The latest of several splits, where test is after validation and validation after train."""
     return max(splits, key=SPLITS.index)
 
 
 def _component_labels(names: list[str], edges: Iterable[Edge], *, directed: bool) -> list[int]:
-    """For every name the number of its connected component, strongly connected where edges have a
-    direction."""
+    """Number the connected components of names, strongly connected for directed edges."""
     if not names:
         return []
     position = {name: index for index, name in enumerate(names)}
@@ -215,7 +215,7 @@ def _component_labels(names: list[str], edges: Iterable[Edge], *, directed: bool
 
 
 def _reaches(above: Mapping[str, list[str]], start: str, wanted: str) -> bool:
-    """Whether a way up leads from one event to another."""
+    """True if a path upwards leads from one event to another."""
     seen, waiting = {start}, [start]
     while waiting:
         for parent in above.get(waiting.pop(), ()):

@@ -1,4 +1,4 @@
-"""Mentions of events, dictionaries of events and hierarchies: XLEL-WD's files and those of their kind."""
+"""Readers of event mentions, dictionaries and hierarchies: the files of XLEL-WD and similar ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from eventformers.errors import DataFormatError, shown
 
 ACCEPTED_MENTION = (
     'one JSON object a line with "context_left", "mention", "context_right", "context_lang" and "label_id",'
-    ' and where they are known "context_title", "context_date" and a list "gold_label_ids"'
+    ' and optionally "context_title", "context_date" and a list "gold_label_ids"'
 )
 ACCEPTED_EVENT = (
     'one JSON object a line with "label_id", "label_title", "label_desc" or "label_description", and'
@@ -45,14 +45,14 @@ RELATIONS: dict[str, tuple[str, bool]] = {
     "P156": ("sequence", True),
     "P155": ("sequence", False),
 }
-"""By name or property of Wikidata: what an edge belongs to, and whether its subject stands first in a row of
+"""By name or property of Wikidata: the config of an edge, and True if its subject comes first in a row of
 that config, as child or as the earlier event."""
 
 _RELATION_OF_COLUMNS = {("child_id", "parent_id"): "part_of", ("event_id", "next_event_id"): "followed_by"}
 
 _TABLE_MENTION = ("<a>", "</a>")
 
-# What the docstrings of the readers say to be ignored stands last.
+# The ignored keys, which the docstrings of the readers list, come last.
 _MENTION_KEYS = frozenset(
     {
         *("context_left", "mention", "context_right", "context_lang", "language", "label_id"),
@@ -94,21 +94,21 @@ _TABLE_COLUMNS = frozenset(
 
 
 class LinkedMention(NamedTuple):
-    """A mention and the event that it refers to, as a raw file has them.
+    """A mention and the event that it refers to, as read from a raw file.
 
     Args:
-        line: where it stands, from 1.
-        mention_id: the id that the file states, else "".
+        line: its line, from 1.
+        mention_id: the id in the file, else "".
         language: the code of its language.
-        context_left: the text before the mention, blanks at its ends kept.
+        context_left: the text before the mention, with blanks at its ends.
         mention: the words of the mention.
         context_right: the text after it.
-        title: the title of its document, "" where it is unknown.
-        date: the date of its document, "" where it is unknown.
-        event_id: the event, "" where none is stated.
-        gold_events: the event and its ancestors as the file states them; None where it does not.
-        source: the corpus that the row states, else "".
-        license: the terms of use that the row states, or that are known of its source; else "".
+        title: the title of its document, "" if unknown.
+        date: the date of its document, "" if unknown.
+        event_id: the event, "" if none is stated.
+        gold_events: the event and its ancestors, if the file states them; else None.
+        source: the corpus stated in the row, else "".
+        license: the terms of use stated in the row or known for its source; else "".
     """
 
     line: int
@@ -126,14 +126,14 @@ class LinkedMention(NamedTuple):
 
 
 class EventText(NamedTuple):
-    """An event in one language, as a raw file has it.
+    """An event in one language, as read from a raw file.
 
     Args:
-        line: where it stands, from 1.
+        line: its line, from 1.
         event_id: the event.
         language: the code of the language.
-        title: its title, "" where the file has none.
-        description: what is told of it, "" where nothing is.
+        title: its title, "" if the file has none.
+        description: its description, "" if there is none.
     """
 
     line: int
@@ -144,10 +144,10 @@ class EventText(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """An edge between two events as a raw file states it.
+    """An edge between two events, as stated in a raw file.
 
     Args:
-        subject: the event that it is stated of.
+        subject: the subject of the statement.
         relation: a key of `RELATIONS`.
         object: the other event.
     """
@@ -158,10 +158,10 @@ class Statement(NamedTuple):
 
 
 class HierarchyEntry(NamedTuple):
-    """What a line of a file of hierarchies or edges tells.
+    """The content of a line of a file of hierarchies or edges.
 
     Args:
-        event_id: the event that it is about; None where it is about an edge alone.
+        event_id: the event of the line; None for a line of a single edge.
         split: the split that it states for the event, else None.
         statements: its edges.
     """
@@ -172,24 +172,24 @@ class HierarchyEntry(NamedTuple):
 
 
 def plain_id(stated: str) -> str:
-    """The id of an event as XLEL-WD writes it: that of a Wikidata item without its Q, any other as it is."""
+    """Normalise an event id as XLEL-WD does: remove the Q of a Wikidata item, keep any other id."""
     text = stated.strip()
     return text[1:] if re.fullmatch(r"Q\d+", text) else text
 
 
 def read_linked_mentions(path: Path, skipped: SkippedRows) -> Iterator[LinkedMention]:
-    """The mentions of a file of JSON lines, plain or compressed, one after another.
+    """Read the mentions of a JSON lines file, plain or compressed.
 
     XLEL-WD's fields are `context_left`, `mention`, `context_right`, `context_lang` and `label_id`, for
-    Wikinews also `context_title` and `context_date`. Further ones are `gold_label_ids` (the event, then its
-    ancestors), `id` or `mention_id`, `source` and `license`. The names of built rows serve as well:
-    `language`, `title`, `date` and `event_ids`. Texts stay as they are, white space included. These keys
-    are ignored: the texts of the event (`label_title`, `label_desc`, `label_description`), `cased`,
-    `category`, `closure_label_ids`, `mention_type`, `page_path` and `sources`.
+    Wikinews also `context_title` and `context_date`. Optional fields are `gold_label_ids` (the event, then
+    its ancestors), `id` or `mention_id`, `source` and `license`. The names in built rows are accepted, too:
+    `language`, `title`, `date` and `event_ids`. Texts are unchanged, white space included. These keys are
+    ignored: the texts of the event (`label_title`, `label_desc`, `label_description`), `cased`, `category`,
+    `closure_label_ids`, `mention_type`, `page_path` and `sources`.
 
     Args:
         path: the file.
-        skipped: gets the number of blank lines, and decides on malformed rows.
+        skipped: count of blank lines, and policy for malformed rows.
 
     Raises:
         DataFormatError: a line cannot be read, has no field `mention` or names no language.
@@ -225,14 +225,14 @@ def read_linked_mentions(path: Path, skipped: SkippedRows) -> Iterator[LinkedMen
 
 
 def read_mention_table(path: Path, skipped: SkippedRows) -> Iterator[LinkedMention]:
-    """The mentions of a table of XLEL-WD's own pipeline: tabs, no quoting, a header.
+    """Read the mentions of a table of XLEL-WD's pipeline: tab-separated, no quoting, a header.
 
-    The columns are `Wikidata Item`, `Wikipedia Language` or `Language`, `Context` with the mention inside of
-    `<a> … </a>`, and where they are there the title and the date of the page that links to the event.
+    The columns are `Wikidata Item`, `Wikipedia Language` or `Language`, `Context` with the mention inside
+    `<a> … </a>`, and optionally the title and the date of the page that links to the event.
 
     Args:
         path: the file.
-        skipped: gets the number of blank lines, and decides on malformed rows.
+        skipped: count of blank lines, and policy for malformed rows.
 
     Raises:
         DataFormatError: a row cannot be read.
@@ -267,15 +267,15 @@ def read_mention_table(path: Path, skipped: SkippedRows) -> Iterator[LinkedMenti
 
 
 def read_dictionary(path: Path, skipped: SkippedRows) -> Iterator[EventText]:
-    """The events of a dictionary of JSON lines, one line for each event and language.
+    """Read the events of a dictionary in JSON lines, one line for each event and language.
 
     The fields are `label_id`, `label_title`, `label_desc` or `label_description`, and `label_lang`, or those
-    of built rows: `event_id`, `title`, `description` and `language`. NaN is no text. `source` and `license`
-    are ignored.
+    of built rows: `event_id`, `title`, `description` and `language`. NaN counts as no text. `source` and
+    `license` are ignored.
 
     Args:
         path: the file.
-        skipped: gets the number of blank lines, and decides on malformed rows.
+        skipped: count of blank lines, and policy for malformed rows.
 
     Raises:
         DataFormatError: a line cannot be read, or has no id or no language.
@@ -301,12 +301,13 @@ def read_dictionary(path: Path, skipped: SkippedRows) -> Iterator[EventText]:
 
 
 def read_description_table(path: Path, skipped: SkippedRows) -> Iterator[EventText]:
-    """The events of a table of XLEL-WD's own pipeline, with `Wikidata Item`, `Wikipedia Language`, `Wikipedia
-    Title` and `Wikipedia Description`: tabs, no quoting, a header.
+    """Read the events of a table of XLEL-WD's pipeline: tab-separated, no quoting, a header.
+
+    The columns are `Wikidata Item`, `Wikipedia Language`, `Wikipedia Title` and `Wikipedia Description`.
 
     Args:
         path: the file.
-        skipped: gets the number of blank lines, and decides on malformed rows.
+        skipped: count of blank lines, and policy for malformed rows.
 
     Raises:
         DataFormatError: a row cannot be read, or has no id or no language.
@@ -325,16 +326,16 @@ def read_description_table(path: Path, skipped: SkippedRows) -> Iterator[EventTe
 
 
 def read_hierarchy(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]:
-    """The events of a file of hierarchies with their edges, one event a line.
+    """Read the events of a file of hierarchies with their edges, one event per line.
 
-    Edges are lists by a key of `RELATIONS`; their items are ids, or objects with a `label_id`. `split`, where
-    it is there, is the split of the event. Ignored are `title`, `qid`, `component`, `surface_label`,
-    `derived_label`, `surfaces`, `event_evidence`, numbers (`n_items`, `n_certain`) and dates (`first_date`,
-    `last_date`, `desc_date`), and of an item its `count` and `title`.
+    Edges are lists under a key of `RELATIONS`; their items are ids, or objects with a `label_id`. `split` is
+    optional. These keys are ignored: `title`, `qid`, `component`, `surface_label`, `derived_label`,
+    `surfaces`, `event_evidence`, numbers (`n_items`, `n_certain`) and dates (`first_date`, `last_date`,
+    `desc_date`), and `count` and `title` of an item.
 
     Args:
         path: the file.
-        skipped: gets the number of blank lines, and decides on malformed rows.
+        skipped: count of blank lines, and policy for malformed rows.
 
     Raises:
         DataFormatError: a line cannot be read or has no id, or a split is unknown.
@@ -356,15 +357,15 @@ def read_hierarchy(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]
 
 
 def read_edges(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]:
-    """The edges of a CSV file or of JSON lines, one a row.
+    """Read the edges of a CSV or JSON lines file, one per row.
 
-    The columns are `child_id`, `parent_id` and maybe `relation`; `event_id` and `next_event_id`; or
-    `head_qid`, `property` and `tail_qid`. Ignored are `child`, `parent`, `count`, `provenance`, `stated_in`,
-    `source` and `license`.
+    The columns are `child_id`, `parent_id` and optionally `relation`; `event_id` and `next_event_id`; or
+    `head_qid`, `property` and `tail_qid`. These are ignored: `child`, `parent`, `count`, `provenance`,
+    `stated_in`, `source` and `license`.
 
     Args:
         path: the file.
-        skipped: gets the number of blank lines, and decides on malformed rows.
+        skipped: count of blank lines, and policy for malformed rows.
 
     Raises:
         DataFormatError: a row cannot be read, or its relation is unknown.
@@ -391,13 +392,13 @@ def read_edges(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]:
 
 
 def _without_padding(text: str) -> str:
-    """A mention without the one blank that may stand after `<a>` and before `</a>`."""
+    """Remove the single blank that may follow `<a>` and precede `</a>` in a mention."""
     text = text[1:] if text[:1].isspace() else text
     return text[:-1] if text[-1:].isspace() else text
 
 
 def _text(record: Mapping[str, object], name: str, path: Path, line: int) -> str:
-    """A text of a JSON object; "" also for NaN, by which tables say that there is none."""
+    """Read a text of a JSON object; "" also for NaN, which tables use for missing values."""
     value = record.get(name)
     if isinstance(value, float) and value != value:
         return ""
@@ -405,7 +406,7 @@ def _text(record: Mapping[str, object], name: str, path: Path, line: int) -> str
 
 
 def _one_text(record: Mapping[str, object], names: tuple[str, ...], path: Path, line: int) -> str:
-    """The text that stands under one of several names; "" where there is none."""
+    """Read the text under one of several names; "" if there is none."""
     texts = {name: text for name in names if (text := _text(record, name, path, line))}
     if len(set(texts.values())) > 1:
         found = " and ".join(f'"{name}"' for name in texts)
@@ -414,18 +415,18 @@ def _one_text(record: Mapping[str, object], names: tuple[str, ...], path: Path, 
 
 
 def _gold_events(record: Mapping[str, object], path: Path, line: int) -> list[str] | None:
-    """The events that a line states for its mention; None where it states none but the atomic one."""
+    """The events that a line states for its mention; None if it states only the atomic one."""
     name = next((name for name in ("gold_label_ids", "event_ids") if record.get(name) is not None), None)
     return _ids(record, name, path, line) if name is not None else None
 
 
 def _ids(record: Mapping[str, object], name: str, path: Path, line: int) -> list[str]:
-    """The ids of a list in a JSON object, without repeats; empty where the list is absent."""
+    """Read a list of ids from a JSON object, without repeats; empty if the list is absent."""
     value = record.get(name)
     if value is None:
         return []
     if not isinstance(value, list):
-        raise DataFormatError(path, line, f'"{name}" that is {type(value).__name__}', "a list of ids")
+        raise DataFormatError(path, line, f'"{name}" of type {type(value).__name__}', "a list of ids")
     found: dict[str, None] = {}
     for item in value:
         if isinstance(item, dict):

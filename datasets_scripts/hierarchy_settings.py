@@ -1,4 +1,4 @@
-"""The settings of `EventHierarchies`, and which raw files they ask for."""
+"""The settings of `EventHierarchies`, and the raw files that they select."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "split_by": ("stated", "components"),
     "gold_events": ("stated", "hierarchy"),
 }
-"""The values that settings can have."""
+"""The accepted values of the settings."""
 SPLIT_SETTINGS = frozenset({"split_by", "validation_share", "test_share", "split_seed"})
 MENTION_SETTINGS = frozenset({"domain", "wikinews", "gold_events", "hierarchies_only"})
 
@@ -87,17 +87,17 @@ class EventHierarchiesConfig(EventDatasetConfig):
 
 
 def drawn_splits(config: datasets.BuilderConfig) -> tuple[str, ...]:
-    """The splits that connected components are drawn into: those with a share above 0."""
+    """The splits into which connected components are drawn: those with a share above 0."""
     return DocumentSplits(config.validation_share, config.test_share, config.split_seed).names
 
 
 def is_drawn(file: HierarchyFile, config: datasets.BuilderConfig) -> bool:
-    """Whether the components of their events, and not the file, decide on the splits of its mentions."""
+    """True if the components of events determine the splits of its mentions, not the file."""
     return file.split is None or (config.split_by == "components" and config.domain == "wikipedia")
 
 
 def is_wanted(file: HierarchyFile, config: datasets.BuilderConfig) -> bool:
-    """Whether a config with its settings reads a file."""
+    """True if a config with its settings reads a file."""
     if config.name in EDGE_CONFIGS:
         return True
     if file.kind in (*TEXT_KINDS, *WIKIDATA_TEXT_KINDS) and file.task not in (config.task, None):

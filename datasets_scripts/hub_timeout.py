@@ -1,4 +1,4 @@
-"""One limit on how long a request to the Hub waits, for requests that set none of their own."""
+"""A default timeout for requests to the Hub that set none."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from eventformers.errors import EventformersError, shown
 
 TIMEOUT_VARIABLE = "EVENTFORMERS_HUB_TIMEOUT"
 DEFAULT_TIMEOUT = 60.0
-"""Seconds that a request waits where the environment does not set `TIMEOUT_VARIABLE`."""
+"""Seconds that a request waits if the environment does not set `TIMEOUT_VARIABLE`."""
 
 
 def hub_timeout() -> float:
-    """Return how many seconds a request waits: to connect, for the next bytes of an answer, or to send.
+    """Return the timeout of a request in seconds: to connect, to receive the next bytes, or to send.
 
     Raises:
         EventformersError: the environment variable is not a positive number.
@@ -32,7 +32,7 @@ def hub_timeout() -> float:
 
 
 def limit_requests() -> None:
-    """Give every request of this process's Hub client a limit.
+    """Set a timeout for all requests of this process's Hub client.
 
     Raises:
         EventformersError: the environment variable is not a positive number.
@@ -46,7 +46,7 @@ def limit_requests() -> None:
 
 
 def _limit(request: Any) -> None:
-    # A limit of the client itself would not do: most calls of the Hub's API pass none explicitly.
+    # A timeout of the client itself has no effect: most calls of the Hub's API pass one explicitly, as None.
     own = request.extensions.get("timeout") or {}
     seconds = hub_timeout()
     request.extensions["timeout"] = {

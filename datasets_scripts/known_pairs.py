@@ -1,4 +1,4 @@
-"""A graph's pairs as arrays: its distinct premises and alternatives, and which of them belong together."""
+"""A graph's pairs as arrays: distinct premises, distinct alternatives, and the pairs that they form."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class KnownPairs:
     Attributes:
         premises: the distinct premises, in order of appearance.
         alternatives: the distinct alternatives, in order of appearance.
-        offsets: `(premises + 1,)`; those of premise p stand at `positions[offsets[p]:offsets[p + 1]]`.
+        offsets: `(premises + 1,)`; premise p has the entries `positions[offsets[p]:offsets[p + 1]]`.
         positions: positions in `alternatives`, ascending and distinct within a premise.
     """
 
@@ -36,10 +36,10 @@ def known_pairs(pairs: Mapping[str, Dataset], splits: Collection[str] | None = N
 
     Args:
         pairs: splits by name, with the columns `premise` and `alternative`.
-        splits: the splits to collect; None takes all.
+        splits: the splits to collect; None collects all.
 
     Raises:
-        EventformersError: a split or a column is not there, or there is no row.
+        EventformersError: a split or a column is missing, or there are no rows.
     """
     chosen = choose_splits(pairs, splits)
     return pairs_of_texts(
@@ -56,7 +56,7 @@ def pairs_of_texts(premise_texts: Iterable[str], alternative_texts: Iterable[str
         alternative_texts: the alternative of each pair, in the same order.
 
     Raises:
-        EventformersError: there is no pair.
+        EventformersError: there are no pairs.
     """
     premises: dict[str, int] = {}
     alternatives: dict[str, int] = {}
@@ -74,13 +74,13 @@ def grouped(
     """Group numbered pairs by their premise.
 
     Args:
-        premise: `(pairs,)`, the number of each pair's premise.
-        alternative: `(pairs,)`, the number of its alternative.
+        premise: `(pairs,)`, the index of each pair's premise.
+        alternative: `(pairs,)`, the index of its alternative.
         num_premises: number of premises.
         num_alternatives: number of alternatives.
 
     Returns:
-        `offsets` and `positions`, as `KnownPairs` has them.
+        `offsets` and `positions` of `KnownPairs`.
     """
     distinct = np.unique(premise * num_alternatives + alternative)
     counts = np.bincount(distinct // num_alternatives, minlength=num_premises)
@@ -88,10 +88,10 @@ def grouped(
 
 
 def choose_splits(pairs: Mapping[str, Dataset], splits: Collection[str] | None = None) -> list[str]:
-    """The names of the splits to read, in the order of the graph.
+    """Select the splits to read, in the order of the graph.
 
     Raises:
-        EventformersError: a split is not there, or one has no column `premise` or `alternative`.
+        EventformersError: a split is missing, or lacks the column `premise` or `alternative`.
     """
     missing = sorted(set(splits or ()) - set(pairs))
     if missing:

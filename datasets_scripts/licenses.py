@@ -1,11 +1,11 @@
-"""Terms of use of the corpora that the builders know, so that licences travel with the rows."""
+"""Terms of use of known corpora, so that licences travel with the rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 UNSPECIFIED = "unspecified"
-"""The licence of a row whose owner states none."""
+"""The licence of a row without a stated licence."""
 
 SOURCE_LICENSES: dict[str, str] = {
     "abc": UNSPECIFIED,
@@ -38,7 +38,7 @@ SOURCE_LICENSES: dict[str, str] = {
     "wikipedia": "CC-BY-SA-4.0",
     "xlel_wd": "CC-BY-4.0",
 }
-"""Licence by the `source` of a document; a licence that the raw row itself states goes first."""
+"""Licence by the `source` of a document; a licence stated in the raw row takes precedence."""
 
 OPEN_LICENSES: frozenset[str] = frozenset(
     {
@@ -56,8 +56,8 @@ OPEN_LICENSES: frozenset[str] = frozenset(
         "unrestricted",
     }
 )
-"""Licences under which rows, and what is trained on them, may be published by anyone. Everything else,
-`unspecified` included, needs the user's own decision."""
+"""Licences under which anyone may publish the rows and the models trained on them. All others, `unspecified`
+included, need the user's decision."""
 
 _HUB_IDENTIFIERS: dict[str, str] = {
     "Apache-2.0": "apache-2.0",
@@ -80,9 +80,9 @@ _OTHER_NAMES: dict[str, str] = {
 
 
 def standard_license(stated: str) -> str:
-    """The name that is used here for a licence that a raw row states in other words; else what it states.
+    """Normalise the name of a licence stated in a raw row; an unknown name is unchanged.
 
-    Case and blanks in place of hyphens do not count: `CC BY 2.5` is `CC-BY-2.5`.
+    Case is ignored, and blanks count as hyphens: `CC BY 2.5` becomes `CC-BY-2.5`.
     """
     plain = " ".join(stated.split())
     hyphened = plain.lower().replace(" ", "-")
@@ -91,15 +91,15 @@ def standard_license(stated: str) -> str:
 
 
 def license_of_source(source: str, stated: str | None = None) -> str:
-    """The licence of a document: what its row states, else what is known of its source."""
+    """The licence of a document: the one that its row states, else the known one of its source."""
     return stated or SOURCE_LICENSES.get(source, UNSPECIFIED)
 
 
 def is_open(license_name: str) -> bool:
-    """Whether rows under this licence may be published without a decision of the user."""
+    """True if rows under this licence may be published without a decision of the user."""
     return license_name in OPEN_LICENSES
 
 
 def hub_licenses(license_names: Iterable[str]) -> list[str]:
-    """Licence identifiers as the Hub's dataset cards know them, `other` where it has none; sorted."""
+    """Licence identifiers of the Hub's dataset cards, sorted; `other` for licences that it does not know."""
     return sorted({_HUB_IDENTIFIERS.get(name, "other") for name in license_names})

@@ -1,4 +1,4 @@
-"""What becomes of malformed parts of raw files: an error, or left out, counted and listed."""
+"""Policy for malformed parts of raw files: raise an error, or skip, count and list them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MALFORMED_POLICIES = ("error", "skip")
 """The values of the setting `malformed`."""
 
 LISTED_PARTS = 1_000
-"""The most malformed parts that are listed; all are counted."""
+"""Maximum number of malformed parts to list; all are counted."""
 _NAMED_PARTS = 3
 _PREFIX = "malformed_"
 
@@ -31,15 +31,15 @@ _in_force: ContextVar[str] = ContextVar("malformed", default=MALFORMED_POLICIES[
 
 
 def malformed_policy() -> str:
-    """Return the policy for malformed parts that is in force: `error` where nothing else was set."""
+    """Return the active policy for malformed parts: `error` by default."""
     return _in_force.get()
 
 
 def check_malformed(value: object) -> str:
-    """Return a value of the setting `malformed` as it is.
+    """Check a value of the setting `malformed` and return it.
 
     Raises:
-        UnknownNameError: it is none of `MALFORMED_POLICIES`.
+        UnknownNameError: it is not in `MALFORMED_POLICIES`.
     """
     if not isinstance(value, str) or value not in MALFORMED_POLICIES:
         raise UnknownNameError("value of malformed:", str(value), MALFORMED_POLICIES)
@@ -48,13 +48,13 @@ def check_malformed(value: object) -> str:
 
 @contextmanager
 def malformed_parts(policy: str | None) -> Iterator[None]:
-    """Put a policy in force for all raw files that are read inside the `with` statement.
+    """Activate a policy for all raw files that are read inside the `with` statement.
 
     Args:
         policy: `error` or `skip`; None changes nothing.
 
     Raises:
-        UnknownNameError: it is neither.
+        UnknownNameError: the policy is unknown.
     """
     token = _in_force.set(malformed_policy() if policy is None else check_malformed(policy))
     try:
@@ -64,7 +64,7 @@ def malformed_parts(policy: str | None) -> Iterator[None]:
 
 
 def takes_malformed(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Put what a function receives by the keyword `malformed` in force while the function runs."""
+    """Activate the policy in a function's keyword argument `malformed` while the function runs."""
 
     @wraps(function)
     def wrapper(*arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
@@ -77,13 +77,13 @@ def takes_malformed(function: Callable[Parameters, Result]) -> Callable[Paramete
 
 @dataclass(frozen=True)
 class MalformedPart:
-    """A part of a raw file that was left out.
+    """A skipped part of a raw file.
 
     Attributes:
         path: the file.
-        line: the line of the fault, from 1; None where the whole file is at fault.
-        whole: what was left out: "line", "row", "item", "document" or "file".
-        found: what stands there.
+        line: the line of the fault, from 1; None if the fault is in the file as a whole.
+        whole: the skipped unit: "line", "row", "item", "document" or "file".
+        found: the malformed content.
     """
 
     path: Path
@@ -95,28 +95,28 @@ class MalformedPart:
         return place_text(self.to_dict())
 
     def to_dict(self) -> dict[str, str | int | None]:
-        """What a build report lists: the name of the file, not where it lies."""
+        """Convert to an entry of a build report, with the name of the file but without its folder."""
         return {"file": self.path.name, "line": self.line, "whole": self.whole, "found": self.found}
 
     @classmethod
     def from_dict(cls, part: Mapping[str, Any]) -> MalformedPart:
-        """The part that a report lists."""
+        """Convert from an entry of a build report."""
         return cls(Path(part["file"]), part["line"], part["whole"], part["found"])
 
 
 class SkippedRows(Counter[str]):
-    """Counts of what a reader left out, by reason, and the list of malformed parts among it.
+    """Counts of what a reader skipped, by reason, and the list of malformed parts among it.
 
     Args:
-        malformed: `error` raises for the first malformed part; `skip` leaves out the smallest whole that it
-            belongs to, counts it as `malformed_<whole>` and lists it; None takes the policy in force.
+        malformed: `error` raises an error for the first malformed part; `skip` skips the smallest unit that
+            contains it, counts it as `malformed_<whole>` and lists it; None uses the active policy.
 
     Attributes:
         malformed: the policy.
-        parts: the first `LISTED_PARTS` malformed parts that were left out, in the order of the files.
+        parts: the first `LISTED_PARTS` skipped malformed parts, in the order of the files.
 
     Raises:
-        UnknownNameError: `malformed` is none of `MALFORMED_POLICIES`.
+        UnknownNameError: `malformed` is not in `MALFORMED_POLICIES`.
     """
 
     def __init__(self, malformed: str | None = None) -> None:
@@ -126,59 +126,59 @@ class SkippedRows(Counter[str]):
 
     @property
     def num_malformed(self) -> int:
-        """How many malformed parts were left out, listed or not."""
+        """Number of skipped malformed parts, listed or not."""
         return sum(count for reason, count in self.items() if reason.startswith(_PREFIX))
 
     def to_dict(self) -> dict[str, Any]:
-        """The malformed parts as a build report has them: all counted, the first `LISTED_PARTS` listed."""
+        """Summarise malformed parts for a build report: count all, list the first `LISTED_PARTS`."""
         return {"count": self.num_malformed, "parts": [part.to_dict() for part in self.parts]}
 
     def warn(self) -> None:
-        """Warn of malformed parts that were left out, with the first few places."""
+        """Warn about skipped malformed parts, with the first few places."""
         warn_of_malformed(self.to_dict())
 
     def update(self, *others: Any, **counts: int) -> None:
-        """Add counts, as `Counter.update` does; those of a `SkippedRows` with its malformed parts."""
+        """Add counts, as `Counter.update` does; a `SkippedRows` also adds its malformed parts."""
         super().update(*others, **counts)
         for other in others:
             if isinstance(other, SkippedRows):
                 self.parts += other.parts[: LISTED_PARTS - len(self.parts)]
 
     def leave_out(self, error: DataFormatError, whole: str) -> None:
-        """Leave out a malformed part, or raise.
+        """Skip a malformed part, or raise an error, depending on the policy.
 
         Args:
-            error: what is wrong.
-            whole: what is left out: "line", "row", "item", "document" or "file".
+            error: the fault.
+            whole: the unit to skip: "line", "row", "item", "document" or "file".
 
         Raises:
-            DataFormatError: malformed parts are not to be left out; names the way on.
+            DataFormatError: the policy is `error`; the message names the option to skip.
         """
         if self.malformed == "error":
             if error.way_on:
                 raise error
-            way_on = f"or leave out each such {whole} by --malformed skip"
+            way_on = f"or skip each such {whole} with --malformed skip"
             raise DataFormatError(error.path, error.line, error.found, error.accepted, way_on) from error
         self[f"{_PREFIX}{whole}"] += 1
         if len(self.parts) < LISTED_PARTS:
             self.parts.append(MalformedPart(error.path, error.line, whole, error.found))
 
     def uncounted(self) -> SkippedRows:
-        """Return an empty one of the same policy, for a second pass over rows that are counted already."""
+        """Return an empty object with the same policy, for a second pass over already counted rows."""
         return SkippedRows(self.malformed)
 
     def parsed(
         self, items: Iterable[Item], parse: Callable[[Item], Row], whole: str = "row"
     ) -> Iterator[Row]:
-        """Yield what `parse` makes of each item; one that it refuses with `DataFormatError` is left out.
+        """Parse items; skip each one for which `parse` raises `DataFormatError`.
 
         Args:
             items: the items of a file.
-            parse: makes a row of an item.
-            whole: what an item is, for the counts.
+            parse: converts an item to a row.
+            whole: the unit of an item, for the counts.
 
         Raises:
-            DataFormatError: an item is malformed, and malformed parts are not to be left out.
+            DataFormatError: an item is malformed, and the policy is `error`.
         """
         for item in items:
             try:
@@ -190,10 +190,10 @@ class SkippedRows(Counter[str]):
 
 
 class HeldFaults(SkippedRows):
-    """The faults of single lines, for a reader that leaves out a larger whole with them.
+    """Collects the faults of single lines, for a reader that skips a larger unit because of them.
 
     Attributes:
-        faults: the faults since they were taken last.
+        faults: the faults since the last `take`.
     """
 
     def __init__(self) -> None:
@@ -201,32 +201,32 @@ class HeldFaults(SkippedRows):
         self.faults: list[DataFormatError] = []
 
     def leave_out(self, error: DataFormatError, whole: str) -> None:
-        """Keep a fault."""
+        """Record a fault."""
         self.faults.append(error)
 
     def take(self) -> DataFormatError | None:
-        """Return the first fault that is kept, if any, and forget all."""
+        """Return the first recorded fault, if any, and clear all."""
         first = next(iter(self.faults), None)
         self.faults = []
         return first
 
 
 def place_text(part: Mapping[str, object]) -> str:
-    """Return where a malformed part stands and what was found there, from an entry of a build report."""
+    """Describe place and content of a malformed part, from an entry of a build report."""
     line = f", line {part['line']}" if part["line"] is not None else ""
     return f"{part['file']}{line} ({part['whole']}): {part['found']}"
 
 
 def parts_text(count: int) -> str:
-    """Return a number of malformed parts in words."""
+    """Format a number of malformed parts."""
     return "1 malformed part" if count == 1 else f"{count:,} malformed parts"
 
 
 def malformed_text(listed: Mapping[str, Any]) -> str:
-    """Return one line about malformed parts that were left out, with the first few places.
+    """Summarise skipped malformed parts in one line, with the first few places.
 
     Args:
-        listed: what `SkippedRows.to_dict` gives, and a build report holds.
+        listed: output of `SkippedRows.to_dict`, as in a build report.
     """
     count, named = listed["count"], [place_text(part) for part in listed["parts"][:_NAMED_PARTS]]
     more = [f"and {count - len(named):,} more"] if count > len(named) else []
@@ -234,12 +234,13 @@ def malformed_text(listed: Mapping[str, Any]) -> str:
 
 
 def warn_of_malformed(listed: Mapping[str, Any], what: str = "the raw data") -> None:
-    """Warn of malformed parts that were left out; of the same ones once in a process.
+    """Warn about skipped malformed parts, once per process for the same parts.
 
     Args:
-        listed: what `SkippedRows.to_dict` gives, and a build report holds.
-        what: where they were left out.
+        listed: output of `SkippedRows.to_dict`, as in a build report.
+        what: the data that they were skipped from.
     """
     if listed["count"]:
-        # Python repeats no warning of one text and line, and this line is the same for every caller.
+        # Python suppresses a repeated warning of the same text and line; this line is the same for all
+        # callers.
         warnings.warn(f"{what}: {malformed_text(listed)}", stacklevel=1)

@@ -1,4 +1,4 @@
-"""Event mentions from JSON lines: sentences with the trigger of an event and its type."""
+"""Reader of event mentions from JSON lines: sentences with the trigger of an event and its type."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from eventformers.datasets_scripts.raw_files import (
 from eventformers.errors import DataFormatError, shown
 
 REACH = 70
-"""How many characters from its offsets a text is looked for that does not stand there."""
+"""Maximum distance in characters between a text's stated offset and its actual place."""
 
 _SHOWN_ID = 100
 
 ACCEPTED_MENTION = (
-    'one JSON object a line with "sentence" or "text", and where they are known "trigger" (a text, or an'
-    ' object of "text", "start_char" and "end_char") and "event_type"'
+    'one JSON object a line with "sentence" or "text", and optionally "trigger" (a text, or an'
+    ' object with "text", "start_char" and "end_char") and "event_type"'
 )
 
 _KEYS = frozenset(
@@ -38,23 +38,23 @@ _UNUSED_KEYS = frozenset({"split", "sent_id", "tokens", "arguments", "raw_senten
 _TRIGGER_KEYS = frozenset({"text", "start_char", "end_char", "start_token", "end_token"})
 
 Span = tuple[int, int]
-"""Start and end of a text in another one in characters, end exclusive."""
+"""Start and end of a text within another one, in characters, end exclusive."""
 
 
 class Mention(NamedTuple):
     """A sentence and an event in it.
 
     Args:
-        mention_id: no other mention has it.
-        document_id: the document of the sentence, "" where it is unknown.
-        source: the corpus that it is from.
+        mention_id: unique id of the mention.
+        document_id: the document of the sentence, "" if unknown.
+        source: its corpus.
         license: its terms of use.
         text: the sentence.
-        trigger: the words that tell of the event, as they stand in `text`; "" where they are unknown.
-        trigger_start: the offset of the trigger in `text` in characters; -1 where it is unknown.
-        trigger_end: the offset after its last character; -1 where it is unknown.
-        event_type: the type of the event, "" where it is unknown.
-        frames: the FrameNet frames that fit the event, as far as they are known.
+        trigger: the words in `text` that express the event; "" if unknown.
+        trigger_start: character offset of the trigger in `text`; -1 if unknown.
+        trigger_end: the offset after its last character; -1 if unknown.
+        event_type: the type of the event, "" if unknown.
+        frames: the FrameNet frames that fit the event, if known.
     """
 
     mention_id: str
@@ -70,27 +70,27 @@ class Mention(NamedTuple):
 
 
 def read_mentions(path: Path, skipped: SkippedRows, notes: Counter[str]) -> Iterator[Mention]:
-    """The mentions of a file of JSON lines, plain or gzip.
+    """Read the mentions of a JSON lines file, plain or gzip.
 
     `{"text" | "sentence", "trigger"?, "event_type"?, "parent_type"?, "frames"?, "mention_id" | "id"?,
     "document_id" | "doc_id"?, "source"?, "license"?}`. A trigger is a text, or `{"text", "start_char",
-    "end_char"}`; offsets beside a trigger that is a text are `trigger_start` and `trigger_end`, as in built
-    rows. A text without offsets is the first place where it stands, as whole words if possible. Offsets that
-    hold another text are mended where the text stands within `REACH` characters of them. Types of ACE 2005
-    have the frames of the paper where the file states none.
+    "end_char"}`; if the trigger is a text, its offsets may be in `trigger_start` and `trigger_end`, as in
+    built rows. A trigger without offsets is found at its first occurrence, as whole words if possible.
+    Offsets of another text are corrected if the trigger is within `REACH` characters of them. Types of ACE
+    2005 get the paper's frames if the file states none.
 
-    Not used are `split`, `sent_id`, `tokens` and `arguments` of the published files, `raw_sentence`, the
-    untokenised sentence of M2E2, `seen` of built rows, and a trigger's `start_token` and `end_token`: the
-    settings of the builder split types, and offsets count characters. Other keys are refused.
+    These keys are ignored: `split`, `sent_id`, `tokens` and `arguments` of the published files,
+    `raw_sentence` (the untokenised sentence of M2E2), `seen` of built rows, and a trigger's `start_token` and
+    `end_token`. The settings of the builder split types, and offsets count characters. Other keys are an
+    error.
 
     Args:
         path: the file.
-        skipped: gets the number of blank lines; decides on malformed rows.
-        notes: gets the numbers of triggers that were mended, that stand at several places, and that are
-            missing.
+        skipped: count of blank lines, and policy for malformed rows.
+        notes: counts of triggers that were corrected, that occur several times, and that are missing.
 
     Raises:
-        DataFormatError: a line cannot be read, or its trigger is not in its sentence; with the mention.
+        DataFormatError: a line cannot be read, or its trigger is not in its sentence; names the mention.
     """
     values = read_json_values(path, skipped, ACCEPTED_MENTION)
     return skipped.parsed(values, lambda value: _mention(*value, path, notes))
@@ -98,7 +98,7 @@ def read_mentions(path: Path, skipped: SkippedRows, notes: Counter[str]) -> Iter
 
 def _mention(line: int, record: object, path: Path, notes: Counter[str]) -> Mention:
     if not isinstance(record, dict):
-        raise DataFormatError(path, line, f"JSON that is {type(record).__name__}", ACCEPTED_MENTION)
+        raise DataFormatError(path, line, f"JSON of type {type(record).__name__}", ACCEPTED_MENTION)
     stem = path.name.split(".", 1)[0]
     mention_id = text_of_either(record, ("mention_id", "id"), path, line) or f"{stem}/{line}"
     name = named(mention_id)
@@ -106,7 +106,7 @@ def _mention(line: int, record: object, path: Path, notes: Counter[str]) -> Ment
     check_keys(record, (_KEYS | _UNUSED_KEYS) - offsets, path, line)
     for key in ("text", "sentence"):
         if not isinstance(record.get(key), str | None):
-            found = f'"{key}" that is {type(record[key]).__name__} in the mention {name}'
+            found = f'"{key}" of type {type(record[key]).__name__} in the mention {name}'
             raise DataFormatError(path, line, found, ACCEPTED_MENTION)
     text = text_of_either(record, ("text", "sentence"), path, line)
     if not text.strip():
@@ -117,7 +117,7 @@ def _mention(line: int, record: object, path: Path, notes: Counter[str]) -> Ment
     parent_type = text_field(record, "parent_type", path, line).strip()
     document_id = text_of_either(record, ("document_id", "doc_id"), path, line)
     frames = _frames(record, path, line) or list(ace_frames(event_type, parent_type))
-    # Last, since it takes notes: those of a row that is left out would count.
+    # Last, because it adds to the notes, and a row that is skipped must not count there.
     start, end = _trigger(record, text, name, path, line, notes)
     return Mention(
         mention_id=mention_id,
@@ -134,15 +134,15 @@ def _mention(line: int, record: object, path: Path, notes: Counter[str]) -> Ment
 
 
 def nearest(text: str, wanted: str, start: int) -> Span | None:
-    """Where a text stands in another one within `REACH` characters of where it should.
+    """Find a text in another one within `REACH` characters of its stated offset.
 
-    Whole words go before parts of words, then the nearest place. White space of any kind and length is
-    alike.
+    Whole words take precedence over parts of words, then the nearest place. Any run of white space matches
+    any other.
 
     Args:
-        text: where to look.
-        wanted: what to look for; it has a word.
-        start: where it should start.
+        text: the text to search.
+        wanted: the text to find; it has at least one word.
+        start: the stated offset.
     """
     found = _places(text, wanted, max(0, start - REACH), start + REACH)
     return min(found, key=lambda span: (not _is_whole(text, span), abs(span[0] - start)), default=None)
@@ -151,17 +151,17 @@ def nearest(text: str, wanted: str, start: int) -> Span | None:
 def _places(
     text: str, wanted: str, first: int = 0, last: int | None = None, *, fold: bool = False
 ) -> Iterator[Span]:
-    """Yield where a text stands in another one, places that overlap too, in time linear in both.
+    """Yield the places of a text in another one, also overlapping ones, in time linear in both.
 
-    White space of any kind and length is alike. The search is that of Knuth, Morris and Pratt: a pattern
-    would compare a long text that repeats itself again at each of its places.
+    Any run of white space matches any other. The algorithm is that of Knuth, Morris and Pratt; a regular
+    expression would take quadratic time on a long text that repeats itself.
 
     Args:
-        text: where to look.
-        wanted: what to look for; it has a word.
-        first: the first place where it may start.
-        last: the last one.
-        fold: whether upper and lower case are alike.
+        text: the text to search.
+        wanted: the text to find; it has at least one word.
+        first: the first allowed start.
+        last: the last allowed start.
+        fold: ignore case.
     """
     sought = [char.lower() if fold else char for char in " ".join(wanted.split())]
     borders = [0] * len(sought)
@@ -193,12 +193,12 @@ def _places(
 
 
 def named(mention_id: str) -> str:
-    """Return an id as messages name it: as it is, unless it is long."""
+    """Format an id for messages: truncated if it is long."""
     return mention_id if len(mention_id) <= _SHOWN_ID else shown(mention_id)
 
 
 def _is_whole(text: str, span: Span) -> bool:
-    """Whether no word goes on beyond a span."""
+    """True if the span does not begin or end inside a word."""
     return not any(
         0 < edge < len(text) and text[edge - 1].isalnum() and text[edge].isalnum() for edge in span
     )
@@ -207,7 +207,7 @@ def _is_whole(text: str, span: Span) -> bool:
 def _trigger(
     record: Mapping[str, object], text: str, mention_id: str, path: Path, line: int, notes: Counter[str]
 ) -> Span:
-    """The span of the trigger of a line, (-1, -1) where it has none."""
+    """The span of a line's trigger, (-1, -1) if it has none."""
     value = record.get("trigger")
     if isinstance(value, dict):
         check_keys(value, _TRIGGER_KEYS, path, line, what="key of a trigger")
@@ -217,7 +217,7 @@ def _trigger(
         wanted = text_field(record, "trigger", path, line)
         offsets = (record.get("trigger_start"), record.get("trigger_end"))
     else:
-        found = f"a trigger that is {type(value).__name__} in the mention {mention_id}"
+        found = f"a trigger of type {type(value).__name__} in the mention {mention_id}"
         raise DataFormatError(path, line, found, ACCEPTED_MENTION)
     start, end = (_offset(offset, mention_id, path, line) for offset in offsets)
     if (start is None and end is not None) or (end is None and start is not None and not wanted.strip()):
@@ -243,7 +243,7 @@ def _trigger(
             line,
             f"the trigger {shown(wanted)} of the mention {mention_id} at {start}, where it has"
             f" {shown(there)}",
-            f"a trigger that stands within {REACH} characters of its offset",
+            f"a trigger within {REACH} characters of its offset",
         )
     notes["triggers_moved_to_their_text"] += 1
     return near
@@ -253,7 +253,7 @@ def _first_place(text: str, wanted: str, mention_id: str, path: Path, line: int,
     anywhere = list(_places(text, wanted)) or list(_places(text, wanted, fold=True))
     places = [span for span in anywhere if _is_whole(text, span)] or anywhere
     if not places:
-        found = f"the trigger {shown(wanted)} of the mention {mention_id}, which its sentence has not"
+        found = f"the trigger {shown(wanted)} of the mention {mention_id}, which is not in its sentence"
         raise DataFormatError(path, line, found, "a trigger from the sentence")
     if len(places) > 1:
         notes["triggers_at_several_places"] += 1
@@ -261,7 +261,7 @@ def _first_place(text: str, wanted: str, mention_id: str, path: Path, line: int,
 
 
 def _offset(value: object, mention_id: str, path: Path, line: int) -> int | None:
-    """An offset; None where there is none or a row says so by -1."""
+    """Read an offset; None if it is absent or -1."""
     if value is None or value == -1:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:

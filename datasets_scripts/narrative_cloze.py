@@ -1,6 +1,6 @@
 """Multiple-choice questions about chains: narrative cloze with one and with several steps.
 
-The questions are made as the code of Lee and Goldwasser (ACL 2019) makes them, by which MulCL is measured.
+The questions follow the code of Lee and Goldwasser (ACL 2019), which MulCL's evaluation uses.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.protagonist_chains import event_key
 
 CHOICES = 5
-"""Choices of a question, the true event among them."""
+"""Number of choices of a question, including the true event."""
 
 QUESTION_EVENTS = {"mcnc": 9, "multistep": 5}
-"""Events that a question is made of: eight of context and the one that is asked for, or the start and one for
-each of four steps."""
+"""Number of events in a question: eight of context and the one to predict, or the start and one for each of
+four steps."""
 
 _TRIES = 200
-"""Draws for one distractor before a question is given up."""
+"""Maximum number of draws for one distractor; after that the question is dropped."""
 
 _SLOTS: tuple[Literal["subject", "object"], ...] = ("subject", "object", "object")
-"""The role by argument slot. The events of the protocol have three arguments: subject, direct object and the
-object of a preposition. Ours hold the latter two in one role, the preposition in the predicate."""
+"""The role of each argument slot. The events of the protocol have three arguments: subject, direct object and
+the object of a preposition. Ours have the latter two in one role, and the preposition in the predicate."""
 
 
 class Choices(TypedDict):
-    """Choices for one place, and the index of the true event."""
+    """Choices for one position, and the index of the true event."""
 
     choices: list[Event]
     label: int
@@ -41,8 +41,8 @@ class Choices(TypedDict):
 class EventPool:
     """Events to draw distractors from, each as often as it occurs.
 
-    Twelve bytes an event, and each distinct text of a role once. Draws depend on the events alone, not on
-    their order.
+    It needs twelve bytes per event, and stores each distinct text of a role once. Draws depend only on the
+    events, not on their order.
     """
 
     def __init__(self, events: Iterable[Event]) -> None:
@@ -61,7 +61,7 @@ class EventPool:
         return len(self._rows)
 
     def draw(self, draws: SeededDraws) -> Event:
-        """One occurrence, uniformly; a new event each time."""
+        """Draw one occurrence uniformly, as a new event object."""
         subject, predicate, object_ = self._rows[draws.below(len(self._rows))]
         return {
             "subject": self._texts[subject],
@@ -71,13 +71,13 @@ class EventPool:
 
 
 def window_starts(length: int, size: int, stride: int, first_only: bool) -> range:
-    """Where the windows of a chain start; none for a chain that is too short."""
+    """Start positions of the windows of a chain; none if the chain is too short."""
     last = min(0, length - size) if first_only else length - size
     return range(0, last + 1, stride)
 
 
 def argument_texts(events: Sequence[Event]) -> list[str]:
-    """The arguments of the events that are not empty, pronouns too, each as often as it occurs."""
+    """The non-empty arguments of the events, including pronouns, each as often as it occurs."""
     return [text for event in events for text in (event["subject"], event["object"]) if text]
 
 
@@ -88,17 +88,17 @@ def draw_choices(
     pool: EventPool,
     draws: SeededDraws,
 ) -> Choices | None:
-    """The true event at a uniformly drawn place among distractors (`draw_distractors`).
+    """Place the true event at a uniformly drawn position among distractors (`draw_distractors`).
 
     Args:
-        true_event: the event that is asked for.
+        true_event: the event to predict.
         arguments: the arguments of the question's events.
         chain_keys: `event_key` of all events of the chain.
         pool: the events to draw from.
         draws: the draws of this question.
 
     Returns:
-        None where there are not enough distractors.
+        The choices; None if there are not enough distractors.
     """
     label = draws.below(CHOICES)
     choices = draw_distractors(CHOICES - 1, arguments, chain_keys, pool, draws)
@@ -117,19 +117,19 @@ def draw_distractors(
 ) -> list[Event] | None:
     """Draw wrong choices.
 
-    A distractor is a random event of the pool, one of whose argument slots, empty or not, is overwritten by
-    a random argument of the chain. It is drawn again while it reads like an event of the chain or like an
+    A distractor is a random event of the pool in which a random argument of the chain replaces one of the
+    argument slots, empty or not. It is drawn again if its text equals that of an event of the chain or of an
     earlier distractor.
 
     Args:
-        number: how many.
+        number: number of distractors.
         arguments: the arguments of the question's events.
         chain_keys: `event_key` of all events of the chain.
         pool: the events to draw from.
         draws: the draws of this question.
 
     Returns:
-        None where there is no argument, or where 200 draws gave no new distractor.
+        The distractors; None if there is no argument, or if 200 draws gave no new distractor.
     """
     if not arguments:
         return None
@@ -156,17 +156,18 @@ def question_columns(
     pool: EventPool,
     draws: SeededDraws,
 ) -> dict[str, object] | None:
-    """The columns of a question: `context, choices, label` of `mcnc`, `start, steps, labels` of `multistep`.
+    """Compute the columns of a question: `context, choices, label` of `mcnc`, `start, steps, labels` of
+    `multistep`.
 
     Args:
         kind: a key of `QUESTION_EVENTS`.
-        events: the events that the question is made of.
+        events: the events of the question.
         chain_keys: `event_key` of all events of the chain.
         pool: the events to draw distractors from.
         draws: the draws of this question.
 
     Returns:
-        None where the distractors of one place cannot be drawn.
+        The columns; None if the distractors of one position cannot be drawn.
     """
     arguments = argument_texts(events)
     context, asked = (events[:-1], events[-1:]) if kind == "mcnc" else (events[:1], events[1:])
@@ -186,8 +187,7 @@ def question_columns(
 
 
 def place_held_out(item: ClozeItem, draws: SeededDraws) -> Choices:
-    """The held-out event of an item at a uniformly drawn place among its wrong candidates, as many as there
-    are."""
+    """Place the held-out event of an item at a uniformly drawn position among all of its wrong candidates."""
     label = draws.below(len(item.wrong) + 1)
     choices = list(item.wrong)
     choices.insert(label, item.held_out[0])

@@ -1,4 +1,4 @@
-"""Chains of events with a protagonist, found in the events of a document without coreference."""
+"""Chains of events with a protagonist, found in the events of a document without co-reference resolution."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from eventformers.datasets_scripts.events import Event, event_text
 from eventformers.datasets_scripts.malformed import SkippedRows
 
 NO_PROTAGONISTS: frozenset[str] = PRONOUNS | {"all", "some", "thou", "thee", "ye", "'s", "'em"}
-"""Arguments that name nobody: equal ones need not be the same person. Pronouns, those of older English and
-the two quantifiers and clitics that parsers often give as a head word."""
+"""Arguments that do not identify a person, so equal ones need not be the same person: pronouns, including
+older English ones, and the two quantifiers and clitics that parsers often give as a head word."""
 
 
 @dataclass(frozen=True)
@@ -19,12 +19,12 @@ class Chain:
     """The events of one protagonist in a document.
 
     Args:
-        chain_id: the document's id and the protagonist, or what the raw file gives.
+        chain_id: id of the document and the protagonist, or the id in the raw file.
         document_id: the document.
-        source: the corpus that it is from.
+        source: its corpus.
         license: its terms of use.
-        protagonist: whom the events are about; in lower case where it is found by an equal argument.
-        events: the distinct events in the order of the text; a repeated one stands where it comes first.
+        protagonist: the protagonist; in lower case if it was found as an equal argument.
+        events: the distinct events in the order of the text; a repeated event is at its first position.
     """
 
     chain_id: str
@@ -36,12 +36,12 @@ class Chain:
 
 
 def event_key(event: Event) -> str:
-    """What two events have in common that read the same: their text in lower case."""
+    """The text of an event in lower case; events with the same key count as the same."""
     return event_text(event).lower()
 
 
 def distinct_events(events: Iterable[Event]) -> list[Event]:
-    """The events without those that read like an earlier one."""
+    """Remove events with the same key as an earlier one."""
     distinct: dict[str, Event] = {}
     for event in events:
         distinct.setdefault(event_key(event), event)
@@ -53,15 +53,15 @@ def document_chains(
 ) -> Iterator[Chain]:
     """The chains of a document that have at least `min_length` distinct events.
 
-    A chain of the raw file is that chain. The events of a whole document are grouped by an equal subject or
-    object, whatever its case, that is not among `NO_PROTAGONISTS`: an event with two such arguments is in
-    two chains, and the chains come in the order in which their protagonists are first mentioned.
+    A chain of the raw file is used as it is. The events of a whole document are grouped by equal subjects or
+    objects, ignoring case, that are not in `NO_PROTAGONISTS`. An event with two such arguments is in two
+    chains, and the chains are sorted by the first mention of their protagonists.
 
     Args:
         document: a document or a chain as read.
-        events: what is kept of its events, in the order of the text.
-        min_length: the least number of distinct events.
-        skipped: counts of what is left out, by reason; added to.
+        events: its kept events, in the order of the text.
+        min_length: minimum number of distinct events.
+        skipped: counts of skipped items, by reason; added to.
     """
     if document.chain_id:
         groups = {document.protagonist: events}

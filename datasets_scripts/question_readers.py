@@ -1,4 +1,4 @@
-"""The raw files of commonsense questions: COPA, SocialIQA and CommonsenseQA."""
+"""Readers of the raw files of commonsense questions: COPA, SocialIQA and CommonsenseQA."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from eventformers.errors import SHOWN_CHARACTERS, DataFormatError, shown
 
 
 class Question(TypedDict):
-    """A premise, the alternatives in the order of the file, and the index of the right one."""
+    """A premise, the alternatives in the order of the file, and the index of the correct one."""
 
     premise: str
     alternatives: list[str]
@@ -29,21 +29,21 @@ class Question(TypedDict):
 
 
 COPA_TEMPLATES = {"cause": "The cause for it was that", "effect": "As a result,"}
-"""What follows the premise of COPA, by what is asked for."""
+"""The text after the premise of COPA, by the kind of question."""
 
 
 class SiqaRule(NamedTuple):
     """A kind of question of SocialIQA.
 
-    The person stands between `before` and the first `after` behind it, or where there is no `after` from
-    `before` up to the question mark. The two are searched one after the other: one pattern with any text
-    between them would try every `before` with every `after`, in quadratic time.
+    The person is the text between `before` and the first `after` that follows it, or without `after`, the
+    text from `before` to the question mark. The two are searched one after the other: a single pattern would
+    try every `before` with every `after`, in quadratic time.
 
     Args:
         name: its name.
-        before: what precedes the person.
-        after: what follows the person; None for the question mark or the end.
-        template: what stands behind the context, with a slot for the person.
+        before: pattern before the person.
+        after: pattern after the person; None for the question mark or the end.
+        template: the text after the context, with a slot for the person.
     """
 
     name: str
@@ -52,7 +52,7 @@ class SiqaRule(NamedTuple):
     template: str
 
     def person(self, question: str) -> str | None:
-        """Return the person of a question; None where the question is of another kind."""
+        """Return the person of a question; None if the question is of another kind."""
         if self.after is None:
             match = self.before.search(question)
             return match["person"].strip() if match else None
@@ -86,12 +86,12 @@ SIQA_RULES: tuple[SiqaRule, ...] = tuple(
         ("happen", r"\bhappen to (?P<person>[^?]+)", None, "{person} then"),
     )
 )
-"""The kinds of questions; the first one that a question is of decides."""
+"""The kinds of questions; the first match applies."""
 _OTHER_RULE = "other"
 
 _COPA_KEYS = frozenset({"qID", "answer", "sentence", "option1", "option2"})
 _COPA_ATTRIBUTES = frozenset({"id", "asks-for", "most-plausible-alternative", "mirrored"})
-"""Those of COPA, and the mark of Balanced COPA for the items that it adds, which is ignored."""
+"""The attributes of COPA, and the mark of Balanced COPA for its additional items, which is ignored."""
 _COPA_ELEMENTS = frozenset({"p", "a1", "a2"})
 _SIQA_KEYS = frozenset({"context", "question", "answerA", "answerB", "answerC"})
 _CSQA_KEYS = frozenset({"answerKey", "id", "question"})
@@ -100,16 +100,19 @@ _CSQA_CHOICE_KEYS = frozenset({"label", "text"})
 
 _ACCEPTED_ROW = "one JSON object a line"
 _ACCEPTED_ITEM = '<item asks-for="cause|effect" most-plausible-alternative="1|2"> with p, a1 and a2'
-_ACCEPTED_CSQA = "a question with a stem and choices of a label and a text each"
-_NO_LABELS = "the test files of leaderboards have none: take the split validation"
+_ACCEPTED_CSQA = "a question with a stem, and choices with a label and a text each"
+_NO_LABELS = "the test files of leaderboards have none: use the split validation"
 
 
 def siqa_template(question: str) -> tuple[str, str]:
-    """The name of the rule that a question of SocialIQA falls under, and its template filled in.
+    """Find the rule that matches a SocialIQA question, and fill in its template.
 
-    The person is what stands between the auxiliary verb and the verb of the rule, or after "describe" and
-    "happen to" up to the question mark: a name mostly, but also "Robin's friends" or "they", as written. A
-    question that no rule matches is repeated with "is" for its question mark.
+    The person is the text between the auxiliary verb and the verb of the rule, or between "describe" or
+    "happen to" and the question mark: usually a name, but also "Robin's friends" or "they", as written. If no
+    rule matches, the template is the question with "is" instead of its question mark.
+
+    Returns:
+        The name of the rule and the filled template.
     """
     for rule in SIQA_RULES:
         if (person := rule.person(question)) is not None:
@@ -118,15 +121,15 @@ def siqa_template(question: str) -> tuple[str, str]:
 
 
 def read_copa_xml(path: Path, skipped: SkippedRows) -> Iterator[Question]:
-    """COPA as its authors publish it: `<item asks-for="cause" most-plausible-alternative="1">` with the
-    elements `p`, `a1` and `a2`. `id` and `mirrored` are ignored.
+    """Read COPA as published by its authors: `<item asks-for="cause" most-plausible-alternative="1">` with
+    the elements `p`, `a1` and `a2`. `id` and `mirrored` are ignored.
 
     Args:
         path: the file.
-        skipped: decides on malformed items.
+        skipped: policy for malformed items.
 
     Raises:
-        DataFormatError: the file is no plain XML, or an item lacks something; with the line of the item.
+        DataFormatError: the file is not plain XML, or an item lacks something; names the line of the item.
     """
     items = list(elements(read_xml(path), "item"))
     if not items:
@@ -135,15 +138,15 @@ def read_copa_xml(path: Path, skipped: SkippedRows) -> Iterator[Question]:
 
 
 def read_copa_json(path: Path, skipped: SkippedRows) -> Iterator[Question]:
-    """COPA as MICO rewrote it: `sentence`, which ends with a template and an underscore, `option1`, `option2`
-    and `answer`. `qID` is ignored.
+    """Read COPA as rewritten by MICO: `sentence`, which ends with a template and an underscore, `option1`,
+    `option2` and `answer`. `qID` is ignored.
 
     Args:
         path: the file.
-        skipped: decides on malformed rows, and gets the number of blank lines.
+        skipped: count of blank lines, and policy for malformed rows.
 
     Raises:
-        DataFormatError: a row cannot be read; with its line.
+        DataFormatError: a row cannot be read; names the line.
     """
 
     def question(item: tuple[int, object]) -> Question:
@@ -160,18 +163,19 @@ def read_copa_json(path: Path, skipped: SkippedRows) -> Iterator[Question]:
 
 
 def read_siqa(path: Path, labels_path: Path, rules: Counter[str], skipped: SkippedRows) -> Iterator[Question]:
-    """SocialIQA: rows with `context`, `question` and `answerA` to `answerC`, labels 1 to 3 in a second file.
+    """Read SocialIQA: rows with `context`, `question` and `answerA` to `answerC`; labels 1 to 3 in a second
+    file.
 
-    A row is left out with its label, so that those behind it keep theirs.
+    A row is skipped together with its label, so that later rows keep theirs.
 
     Args:
         path: the rows.
-        labels_path: the labels, one a line.
-        rules: counts of the rules that the questions fall under, to be filled.
-        skipped: decides on malformed rows and labels, and gets the number of blank lines.
+        labels_path: the labels, one per line.
+        rules: counts of the rules that the questions match; added to.
+        skipped: count of blank lines, and policy for malformed rows and labels.
 
     Raises:
-        DataFormatError: a row or a label cannot be read, or there are more of one than of the other.
+        DataFormatError: a row or a label cannot be read, or their numbers differ.
     """
     labels = list(_lines_with_gaps(labels_path, skipped))
 
@@ -180,7 +184,7 @@ def read_siqa(path: Path, labels_path: Path, rules: Counter[str], skipped: Skipp
         for num_rows, row in enumerate(_lines_with_gaps(path, skipped), start=1):
             if num_rows > len(labels):
                 found = f"{len(labels)} labels, and more rows in {path.name}"
-                raise DataFormatError(labels_path, None, found, "one label a row")
+                raise DataFormatError(labels_path, None, found, "one label for each row")
             label = labels[num_rows - 1]
             if row is None:
                 continue
@@ -190,7 +194,7 @@ def read_siqa(path: Path, labels_path: Path, rules: Counter[str], skipped: Skipp
                 yield row, label
         if num_rows < len(labels):
             found = f"{len(labels)} labels for {num_rows} rows in {path.name}"
-            raise DataFormatError(labels_path, None, found, "one label a row")
+            raise DataFormatError(labels_path, None, found, "one label for each row")
 
     def question(item: tuple[tuple[int, str], tuple[int, str]]) -> tuple[str, Question]:
         (line, text), (label_line, label) = item
@@ -210,17 +214,16 @@ def read_siqa(path: Path, labels_path: Path, rules: Counter[str], skipped: Skipp
 
 
 def read_csqa(path: Path, skipped: SkippedRows) -> Iterator[Question]:
-    """CommonsenseQA: `question` with `stem` and `choices` (`label`, `text`), and `answerKey`.
+    """Read CommonsenseQA: `question` with `stem` and `choices` (`label`, `text`), and `answerKey`.
 
-    The alternatives are sorted by their labels, which is how the files have them. `id` and
-    `question_concept` are ignored.
+    The alternatives are sorted by label, as in the files. `id` and `question_concept` are ignored.
 
     Args:
         path: the file.
-        skipped: decides on malformed rows, and gets the number of blank lines.
+        skipped: count of blank lines, and policy for malformed rows.
 
     Raises:
-        DataFormatError: a row cannot be read; with its line.
+        DataFormatError: a row cannot be read; names the line.
     """
 
     def question(item: tuple[int, object]) -> Question:
@@ -270,8 +273,8 @@ def _copa_item(item: XmlElement, path: Path) -> Question:
 
 
 def _lines_with_gaps(path: Path, skipped: SkippedRows) -> Iterator[tuple[int, str] | None]:
-    """The lines that are not blank with their numbers; None for one that is left out because it is no UTF-8,
-    so that two files stay aligned."""
+    """Read the non-blank lines with their numbers. A skipped line that is not UTF-8 gives None, so that two
+    files stay aligned."""
     left_out = skipped["malformed_line"]
     for line, text in read_lines(path, skipped):
         yield from [None] * (skipped["malformed_line"] - left_out)
@@ -291,7 +294,7 @@ def _text(row: Mapping[str, object], name: str, path: Path, line: int) -> str:
 
 
 def _present(row: Mapping[str, object], names: tuple[str, ...], path: Path, line: int) -> list[str]:
-    """The alternatives of a row that are there."""
+    """The alternatives that a row has."""
     return [_text(row, name, path, line) for name in names if row.get(name) not in (None, "")]
 
 
@@ -306,7 +309,7 @@ def _checked_alternatives(alternatives: list[str], least: int, path: Path, line:
 
 
 def _listed(names: tuple[str, ...]) -> str:
-    """The labels that are accepted, truncated as `shown` truncates a value."""
+    """The accepted labels, truncated like other values in messages."""
     text = ", ".join(names)
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
 

@@ -1,4 +1,4 @@
-"""Reading raw text files line by line, so that every fault can be told with file and line."""
+"""Readers of raw text files, line by line, whose errors name file and line."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from eventformers.files import refuse_unfinished
 
 MAX_LINE_BYTES_VARIABLE = "EVENTFORMERS_MAX_LINE_BYTES"
 DEFAULT_MAX_LINE_BYTES = 64 * 2**20
-"""The longest line of a raw file in bytes where the environment does not set `MAX_LINE_BYTES_VARIABLE`."""
+"""Maximum length of a line in bytes if the environment does not set `MAX_LINE_BYTES_VARIABLE`."""
 
 ACCEPTED_EVENT = "a subject, a predicate and an object, at least one of them with a word"
 
 _SURROGATE = re.compile(r"\\u[dD][89A-Fa-f]")
-"""The escape of half of a surrogate pair in JSON."""
+"""The JSON escape of half of a surrogate pair."""
 
 DataDir = str | Path | Sequence[str | Path]
-"""One folder or file, several of them, or a string that joins several by `os.pathsep`."""
+"""A folder or file, a list of several, or a string that joins several with `os.pathsep`."""
 
 
 def raw_paths(data_dir: DataDir) -> list[Path]:
-    """The absolute paths that a `data_dir` names, in the order given.
+    """Convert a `data_dir` to absolute paths, in the given order.
 
     Raises:
-        EventformersError: none is named, or one does not exist.
+        EventformersError: there are none, or one does not exist.
     """
     parts: list[str | Path] = []
     for part in [data_dir] if isinstance(data_dir, (str, Path)) else data_dir:
@@ -55,7 +55,7 @@ def raw_paths(data_dir: DataDir) -> list[Path]:
 
 
 def max_line_bytes() -> int:
-    """Return the longest line, in bytes, that `read_lines` accepts.
+    """Return the maximum length of a line in bytes that `read_lines` accepts.
 
     Raises:
         EventformersError: the environment variable is not a positive integer.
@@ -69,14 +69,15 @@ def max_line_bytes() -> int:
 
 
 def read_lines(path: Path, skipped: SkippedRows | None = None) -> Iterator[tuple[int, str]]:
-    """The lines of a UTF-8 text file, plain, gzip or bzip2, with their numbers from 1, without line ends.
+    """Read the lines of a UTF-8 text file, plain, gzip or bzip2, with their numbers from 1, without line
+    ends.
 
-    A byte order mark is taken off. Blank lines are yielded too. Memory is bounded by the longest line
-    accepted, `max_line_bytes()`.
+    A byte order mark is removed. Blank lines are yielded, too. Memory is bounded by the maximum line length,
+    `max_line_bytes()`.
 
     Args:
         path: the file.
-        skipped: decides on lines that are not UTF-8; None raises for the first.
+        skipped: policy for lines that are not UTF-8; None raises an error for the first one.
 
     Raises:
         DataFormatError: the file is empty, is not UTF-8, has a line that is too long, or is a broken gzip or
@@ -109,25 +110,25 @@ def read_lines(path: Path, skipped: SkippedRows | None = None) -> Iterator[tuple
                     continue
                 yield number, text.rstrip("\r\n")
     except (EOFError, zlib.error, OSError) as error:
-        # What the system refuses has a number; what is found broken while it is unpacked has none.
+        # Errors of the system have an errno; errors in the compressed data have none.
         if isinstance(error, OSError) and error.errno is not None:
             raise EventformersError(f"cannot read {path}: {error.strerror or error}") from error
         kind = "bzip2" if path.suffix == ".bz2" else "gzip"
         found = f"broken {kind} data ({error})"
-        raise DataFormatError(path, number + 1, found, f"a whole {kind} file") from error
+        raise DataFormatError(path, number + 1, found, f"a complete {kind} file") from error
     if number == 0:
         raise DataFormatError(path, None, "an empty file", "at least one line of data")
 
 
 def read_rows(path: Path, skipped: SkippedRows) -> Iterator[tuple[int, str]]:
-    """The lines of a file that are not blank, with their numbers.
+    """Read the non-blank lines of a file, with their numbers.
 
     Args:
-        path: the file, as `read_lines` takes it.
-        skipped: gets the number of blank lines, as `blank_line`, and decides on lines that are not UTF-8.
+        path: the file; see `read_lines`.
+        skipped: count of blank lines, as `blank_line`, and policy for lines that are not UTF-8.
 
     Raises:
-        DataFormatError: as `read_lines`.
+        DataFormatError: see `read_lines`.
         EventformersError: the file cannot be opened.
     """
     for line, text in read_lines(path, skipped):
@@ -140,26 +141,26 @@ def read_rows(path: Path, skipped: SkippedRows) -> Iterator[tuple[int, str]]:
 def parse_json(
     text: str, path: Path, line: int | None, accepted: str, *, whole_characters: bool = True
 ) -> Any:
-    """The value of a JSON text, in which no content can be lost or break later.
+    """Parse a JSON text strictly, so that no content is lost or causes an error later.
 
     Args:
         text: the JSON.
         path: its file, for errors.
-        line: its line, for errors; None where the whole file is one value.
-        accepted: what would be accepted, for errors.
-        whole_characters: refuse half of a surrogate pair, which UTF-8 cannot hold.
+        line: its line, for errors; None if the whole file is one value.
+        accepted: the accepted content, for errors.
+        whole_characters: reject half of a surrogate pair, which UTF-8 cannot represent.
 
     Raises:
-        DataFormatError: it is no JSON, is nested too deeply, has a key twice in one object, or has
-            half of a surrogate pair.
+        DataFormatError: it is not JSON, is nested too deeply, has a key twice in one object, or has half of a
+            surrogate pair.
     """
     try:
         value = json.loads(text, object_pairs_hook=_unique_keys)
         if whole_characters and _SURROGATE.search(text):
-            # Half of a surrogate pair has an escape in JSON, and none in UTF-8.
+            # Half of a surrogate pair can be written in JSON as an escape, but not in UTF-8.
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError as error:
-        raise DataFormatError(path, line, f"no JSON ({error.msg})", accepted) from error
+        raise DataFormatError(path, line, f"invalid JSON ({error.msg})", accepted) from error
     except UnicodeEncodeError as error:
         raise DataFormatError(path, line, "half of a surrogate pair", "whole characters") from error
     except RecursionError as error:
@@ -170,7 +171,7 @@ def parse_json(
 
 
 class _UniqueKeysLoader(yaml.SafeLoader):
-    """`yaml.safe_load`, but a key that a mapping has twice is an error; YAML would keep the last one."""
+    """`yaml.safe_load`, but a repeated key in a mapping is an error; YAML would keep the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         mapping = super().construct_mapping(node, deep)
@@ -180,16 +181,16 @@ class _UniqueKeysLoader(yaml.SafeLoader):
 
 
 def parse_yaml(text: str | bytes, path: Path, accepted: str) -> Any:
-    """The value of a YAML text, in which no content can be lost.
+    """Parse a YAML text strictly, so that no content is lost.
 
     Args:
         text: the YAML.
         path: its file, for errors.
-        accepted: what would be accepted, for errors.
+        accepted: the accepted content, for errors.
 
     Raises:
-        DataFormatError: it is no YAML or no UTF-8, is nested too deeply, has a key twice in one mapping, or a
-            date that no calendar has.
+        DataFormatError: it is not YAML or not UTF-8, is nested too deeply, has a key twice in one mapping, or
+            has an impossible date.
     """
     try:
         if isinstance(text, bytes):
@@ -204,23 +205,23 @@ def parse_yaml(text: str | bytes, path: Path, accepted: str) -> Any:
     except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         reason = getattr(error, "problem", None) or error
-        found = f"no YAML ({' '.join(str(reason).split())})"
+        found = f"invalid YAML ({' '.join(str(reason).split())})"
         raise DataFormatError(path, None if mark is None else mark.line + 1, found, accepted) from error
 
 
 def read_json_values(
     path: Path, skipped: SkippedRows, accepted: str, *, whole_characters: bool = True
 ) -> Iterator[tuple[int, Any]]:
-    """The values of a file with one JSON value a line, with the numbers of the lines; blank ones are counted.
+    """Read a file with one JSON value per line, with line numbers; blank lines are counted.
 
     Args:
-        path: the file, as `read_lines` takes it.
-        skipped: gets the number of blank lines, as `blank_line`, and decides on malformed ones.
-        accepted: what a line may be, for errors.
+        path: the file; see `read_lines`.
+        skipped: count of blank lines, as `blank_line`, and policy for malformed lines.
+        accepted: the accepted content of a line, for errors.
         whole_characters: see `parse_json`.
 
     Raises:
-        DataFormatError: a line is no JSON, or nested deeper than can be read; or as `read_lines`.
+        DataFormatError: a line is not JSON or is nested too deeply; or see `read_lines`.
         EventformersError: the file cannot be opened.
     """
     for line, text in read_rows(path, skipped):
@@ -233,7 +234,7 @@ def read_json_values(
 
 
 def first_json_value(path: Path) -> Any:
-    """The first value of a file of JSON lines that can be read; None where there is none."""
+    """The first readable value of a JSON lines file; None if there is none."""
     try:
         return next((value for _, value in read_json_values(path, SkippedRows("skip"), "JSON")), None)
     except EventformersError:
@@ -248,17 +249,17 @@ def check_keys(
     *,
     what: str = "key",
 ) -> None:
-    """Refuse keys or columns that a format does not document, so that a misspelt one loses nothing.
+    """Reject undocumented keys or columns, so that a misspelt key is not silently ignored.
 
     Args:
         record: a JSON object or a row.
-        known: the keys of the format, those included that are documented as ignored.
+        known: the keys of the format, including documented keys that are ignored.
         path: the file, for errors.
         line: the line, for errors.
-        what: what the keys are called, such as "column".
+        what: name of the keys in the error, such as "column".
 
     Raises:
-        DataFormatError: a key is not known; names the nearest that is.
+        DataFormatError: a key is unknown; names the nearest known key.
     """
     accepted = known if isinstance(known, (set, frozenset, dict)) else set(known)
     for key in record:
@@ -273,20 +274,20 @@ def check_keys(
 def json_object(
     value: object, known: Iterable[str], path: Path, line: int | None, accepted: str
 ) -> dict[str, Any]:
-    """Return a JSON value as an object, all of whose keys a format documents.
+    """Check that a JSON value is an object with only documented keys, and return it.
 
     Args:
         value: the value.
-        known: as for `check_keys`.
+        known: see `check_keys`.
         path: the file, for errors.
         line: the line, for errors.
-        accepted: what is accepted where the value is no object.
+        accepted: the accepted content if the value is not an object.
 
     Raises:
-        DataFormatError: it is no object, or one of its keys is not known.
+        DataFormatError: it is not an object, or one of its keys is unknown.
     """
     if not isinstance(value, dict):
-        raise DataFormatError(path, line, f"JSON that is {type(value).__name__}", accepted)
+        raise DataFormatError(path, line, f"JSON of type {type(value).__name__}", accepted)
     check_keys(value, known, path, line)
     return value
 
@@ -301,15 +302,15 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def is_json_lines(path: Path) -> bool:
-    """Whether a file is read as JSON lines, by its name."""
+    """True if the name of a file marks it as JSON lines."""
     return path.name.removesuffix(".gz").endswith((".jsonl", ".json", ".ndjson"))
 
 
 def text_field(record: Mapping[str, object], name: str, path: Path, line: int) -> str:
-    """A text of a JSON object, "" where it is absent or null; whole numbers become texts.
+    """Read a text of a JSON object, "" if it is absent or null; integers become texts.
 
     Raises:
-        DataFormatError: it is something else, or text that UTF-8 cannot hold.
+        DataFormatError: it has another type, or is a text that UTF-8 cannot represent.
     """
     value = record.get(name)
     if value is None:
@@ -317,16 +318,17 @@ def text_field(record: Mapping[str, object], name: str, path: Path, line: int) -
     if isinstance(value, str) and value.isascii():
         return value
     if not isinstance(value, (str, int)) or isinstance(value, bool):
-        raise DataFormatError(path, line, f'"{name}" that is {type(value).__name__}', "a text")
+        raise DataFormatError(path, line, f'"{name}" of type {type(value).__name__}', "a text")
     return check_characters(str(value), f'"{name}"', path, line)
 
 
 def check_characters(text: str, where: str, path: Path, line: int | None) -> str:
-    """Return a text, or raise `DataFormatError` if it has half of a surrogate pair, which UTF-8 cannot hold.
+    """Return a text, or raise `DataFormatError` if it has half of a surrogate pair, which UTF-8 cannot
+    represent.
 
     Args:
         text: the text.
-        where: what holds it, for the error.
+        where: its place, for the error.
         path: the file, for the error.
         line: the line, for the error.
     """
@@ -340,10 +342,10 @@ def check_characters(text: str, where: str, path: Path, line: int | None) -> str
 
 
 def text_of_either(record: Mapping[str, object], names: Sequence[str], path: Path, line: int) -> str:
-    """The text that a JSON object has under one of several names, as `text_field` reads it; "" without any.
+    """Read a text of a JSON object under one of several names, with `text_field`; "" if there is none.
 
     Raises:
-        DataFormatError: two of them hold different texts; or as `text_field`.
+        DataFormatError: two of them have different texts; or see `text_field`.
     """
     texts = {name: text for name in names if (text := text_field(record, name, path, line))}
     if len(set(texts.values())) > 1:
@@ -356,26 +358,26 @@ def replace_marked(pattern: re.Pattern[str], closing: str, replacement: str, tex
     """Replace parts of a text that end with `closing`, in time linear in its length.
 
     Args:
-        pattern: a part, from its opening to the first `closing` after that.
-        closing: what ends a part.
-        replacement: stands where the parts stood.
+        pattern: a part, from its opening to the first `closing` after it.
+        closing: the end of a part.
+        replacement: the text to insert.
         text: the text.
     """
-    # Behind the last closing, every opening would be searched to the end of the text in vain.
+    # After the last closing, the pattern would search from every opening to the end of the text in vain.
     marked, last, rest = text.rpartition(closing)
     return pattern.sub(replacement, marked + last) + rest
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text has no character that can be seen: white space, controls and joiners alone."""
+    """True if a text has no visible character, only white space, control characters and joiners."""
     return all(char.isspace() or unicodedata.category(char) in ("Cc", "Cf") for char in text)
 
 
 def checked_event(subject: str, predicate: str, object_: str, path: Path, line: int) -> Event:
-    """An event with the white space of its roles made plain.
+    """Create an event with normalised white space in its roles.
 
     Raises:
-        DataFormatError: no role holds anything.
+        DataFormatError: all roles are empty.
     """
     event: Event = {
         "subject": " ".join(subject.split()),
@@ -388,12 +390,12 @@ def checked_event(subject: str, predicate: str, object_: str, path: Path, line: 
 
 
 def has_word(event: Event) -> bool:
-    """Whether any role holds a letter or a digit: an extractor's "^" or "--" is no word."""
+    """True if a role has a letter or a digit; an extractor's "^" or "--" does not count."""
     return any(map(str.isalnum, event["subject"] + event["predicate"] + event["object"]))
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file's bytes, read once while its size and time of change stay."""
+    """SHA-256 of a file's bytes, cached until its size or modification time changes."""
     status = path.stat()
     return _digest(str(path), status.st_size, status.st_mtime_ns)
 

@@ -1,4 +1,4 @@
-"""Relations of commonsense graphs in words: a triple becomes a premise and its alternative, both ways."""
+"""Relations of commonsense graphs in words: a triple becomes a premise and an alternative, both ways."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EXAMPLE = 'MyRelation: {forward: "{head} leads to", reverse: "{tail} follows fr
 
 
 class UnknownRelationError(UnknownNameError):
-    """A relation without a template; says which have one, and how to give one."""
+    """A relation without a template; the message lists those with one, and how to add one."""
 
     def __init__(self, graph: str, relation: str, known: tuple[str, ...]) -> None:
         super().__init__(f"relation of {graph}", relation, known)
@@ -34,14 +34,14 @@ class UnknownRelationError(UnknownNameError):
 class RelationTemplates:
     """The premise and the alternative of a triple, in both directions (MICO, section 3.2 and appendix A.1).
 
-    A template is the whole premise with a slot: of the head where the tail is asked for (`forward`), of the
-    tail where the head is (`reverse`). ConceptNet's are `{head} causes` and `{tail} because`; ATOMIC's are
-    `{head}. as a result, John wants` and `John wants {tail}. because John`, and there the alternative of the
-    reverse direction is the head without its first word, which the premise ends with already (a head of one
-    word stays whole).
+    A template is the whole premise with a slot: `forward` has the slot of the head and asks for the tail,
+    `reverse` has that of the tail and asks for the head. ConceptNet's are `{head} causes` and
+    `{tail} because`. ATOMIC's are `{head}. as a result, John wants` and `John wants {tail}. because John`;
+    the alternative of the latter is the head without its first word, because the premise already ends with
+    that word (a head of one word is kept whole).
 
-    Texts of ATOMIC get names for their placeholders (`relation_words.atomic_text`). Blanks are kept as they
-    are, double ones too, so that texts equal those of the published files.
+    Placeholders in texts of ATOMIC become names (`relation_words.atomic_text`). Blanks are unchanged, also
+    double ones, so that texts equal those of the published files.
 
     Args:
         graph: a member of `GRAPHS`.
@@ -63,11 +63,11 @@ class RelationTemplates:
         return (relation, "forward") in self._parts
 
     def text(self, text: str) -> str:
-        """A head or a tail as the premises and alternatives hold it."""
+        """A head or a tail in the form used in premises and alternatives."""
         return self._named(text)
 
     def premise(self, relation: str, text: str, direction: Direction) -> str:
-        """What is asked: the head (`forward`) or the tail (`reverse`) with the relation in words.
+        """The premise: the head (`forward`) or the tail (`reverse`) with the relation in words.
 
         Raises:
             UnknownRelationError: the relation has no template.
@@ -78,7 +78,7 @@ class RelationTemplates:
         return f"{before}{self.text(text)}{after}"
 
     def alternative(self, text: str, direction: Direction) -> str:
-        """What is answered: the tail (`forward`) or the head (`reverse`)."""
+        """The alternative: the tail (`forward`) or the head (`reverse`)."""
         text = self.text(text)
         if self.graph == "atomic" and direction == "reverse":
             return text.partition(" ")[2] or text
@@ -95,17 +95,17 @@ class RelationTemplates:
 
 
 def relation_templates(graph: str, file: str | Path | None = None) -> RelationTemplates:
-    """The templates of a graph's relations.
+    """Load the templates of a graph's relations.
 
     Args:
         graph: a member of `GRAPHS`.
         file: a YAML file that adds relations or replaces templates. Each line names a relation and its two
-            premises with their slots, such as
-            `Precedes: {forward: "{head} comes before", reverse: "{tail} comes after"}`.
+            premises with their slots, such as `Precedes: {forward: "{head} comes before", reverse: "{tail}
+            comes after"}`.
 
     Raises:
         UnknownNameError: an unknown graph.
-        EventformersError: the file cannot be read or holds something else; says what.
+        EventformersError: the file cannot be read or has other content.
     """
     if graph not in GRAPHS:
         raise UnknownNameError("commonsense graph", graph, GRAPHS)
@@ -116,13 +116,13 @@ def relation_templates(graph: str, file: str | Path | None = None) -> RelationTe
 
 
 def accepted_relations(known: tuple[str, ...]) -> str:
-    """The relations that have a template, and how to give others one, for an error."""
-    return f"{', '.join(known)}; or one of a file given by templates=FILE.yaml, with lines like {_EXAMPLE}"
+    """The relations with a template, and how to add others, for an error."""
+    return f"{', '.join(known)}; or one of a file given as templates=FILE.yaml, with lines like {_EXAMPLE}"
 
 
 def _naming(graph: str) -> Callable[[str], str]:
-    """What a graph's texts become: those of ATOMIC get names, others stay as they are."""
-    # Imported late: `eventformers.models` brings transformers along, for which no list of datasets need wait.
+    """Function that converts a graph's texts: those of ATOMIC get names, others are unchanged."""
+    # Imported here: `eventformers.models` imports transformers, which a list of datasets does not need.
     from eventformers.models.relation_words import atomic_text
 
     return atomic_text if graph == "atomic" else str
@@ -150,7 +150,7 @@ def _atomic_templates() -> dict[str, dict[str, str]]:
 
 
 def _parts(pattern: str, direction: str) -> tuple[str, str]:
-    """What stands before the slot of a template, and what after it."""
+    """The text before the slot of a template, and the text after it."""
     before, _, after = pattern.partition(_SLOTS[direction])
     return before, after
 
@@ -171,7 +171,7 @@ def _read_templates(file: Path, graph: str) -> dict[str, dict[str, str]]:
                 f"{file}: found the relation {shown(relation)}; accepted: a text, in quotes"
             )
         if not isinstance(patterns, dict) or set(patterns) != set(_SLOTS):
-            # What nests by references may be too large to print.
+            # A value that nests by references may be too large to print.
             found = (
                 f"the keys {shown(list(patterns))}" if isinstance(patterns, dict) else type(patterns).__name__
             )

@@ -1,4 +1,4 @@
-"""The rows of tables, with commas or tabs between their cells, by the names of their columns."""
+"""Rows of comma-separated and tab-separated tables, by the names of their columns."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import check_keys, read_rows
 from eventformers.errors import DataFormatError, shown
 
-ACCEPTED_CSV = (
-    "a line of fields with commas between them, and a quote at the end of each that begins with one"
-)
-ACCEPTED_TABLE = "a header, and rows under it, separated by tabs"
+ACCEPTED_CSV = "a line of comma-separated fields, where a field that begins with a quote also ends with one"
+ACCEPTED_TABLE = "a header and rows, separated by tabs"
 
 Row = TypeVar("Row")
 
@@ -25,10 +23,10 @@ def parsed_rows(
     skipped: SkippedRows,
     whole: str = "row",
 ) -> Iterator[Row]:
-    """What `parse` makes of each line and its value, malformed rows left out as `skipped` decides.
+    """Parse lines and their values; skip malformed rows if the policy of `skipped` allows it.
 
     Raises:
-        DataFormatError: a row is malformed, and malformed parts are not to be left out.
+        DataFormatError: a row is malformed, and the policy is `error`.
     """
     return skipped.parsed(rows, lambda row: parse(*row), whole)
 
@@ -36,21 +34,23 @@ def parsed_rows(
 def table_rows(
     path: Path, skipped: SkippedRows, needed: Collection[str], known: Collection[str]
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """The rows of a table of tabs by its header, with their lines. Quotes are characters like any other.
+    """Read the rows of a tab-separated table by its header, with their line numbers. Quotes have no special
+    meaning.
 
     Args:
         path: the file.
-        skipped: gets the number of blank lines, and decides on malformed rows.
-        needed: the columns that it has to have.
-        known: the columns that it may have.
+        skipped: count of blank lines, and policy for malformed rows.
+        needed: the required columns.
+        known: the allowed columns.
 
     Raises:
-        DataFormatError: the header lacks a column or has an unknown one, or a row has more or fewer fields.
+        DataFormatError: the header lacks a column or has an unknown one, or a row has a wrong number of
+            fields.
     """
     rows = read_rows(path, skipped)
     line, text = next(rows, (None, ""))
     if line is None:
-        raise DataFormatError(path, None, "blank lines alone", ACCEPTED_TABLE)
+        raise DataFormatError(path, None, "only blank lines", ACCEPTED_TABLE)
     header = text.split("\t")
     if missing := [name for name in needed if name not in header]:
         raise DataFormatError(path, line, f"the columns {shown(', '.join(header))}", f"a column {missing[0]}")
@@ -63,22 +63,22 @@ def table_rows(
 def csv_rows(
     path: Path, skipped: SkippedRows, needed: Sequence[tuple[str, ...]], known: Collection[str]
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """The rows of a CSV file by its header, with their lines. A row is one line.
+    """Read the rows of a CSV file by its header, with their line numbers. A row is one line.
 
     Args:
         path: the file.
-        skipped: gets the number of blank lines, and decides on malformed rows.
-        needed: the columns of which it has to have some together.
-        known: the columns that it may have.
+        skipped: count of blank lines, and policy for malformed rows.
+        needed: alternative sets of required columns.
+        known: the allowed columns.
 
     Raises:
-        DataFormatError: the header lacks columns or has an unknown one, a row has more or fewer fields, or a
-            quote is not closed.
+        DataFormatError: the header lacks columns or has an unknown one, a row has a wrong number of fields,
+            or a quote is not closed.
     """
     rows = read_rows(path, skipped)
     line, text = next(rows, (None, ""))
     if line is None:
-        raise DataFormatError(path, None, "blank lines alone", ACCEPTED_CSV)
+        raise DataFormatError(path, None, "only blank lines", ACCEPTED_CSV)
     header = csv_cells(text, path, line)
     columns_of(header, needed, path, line)
     _check_header(header, known, path, line)
@@ -90,10 +90,10 @@ def csv_rows(
 def columns_of(
     row: Collection[str], needed: Sequence[tuple[str, ...]], path: Path, line: int
 ) -> tuple[str, ...]:
-    """Return those columns of `needed` that a row has all of, the first that fit.
+    """Return the first of the sets in `needed` whose columns a row has.
 
     Raises:
-        DataFormatError: none fit.
+        DataFormatError: no set fits.
     """
     columns = next((names for names in needed if set(names) <= set(row)), None)
     if columns is None:
@@ -103,28 +103,27 @@ def columns_of(
 
 
 def csv_cells(text: str, path: Path, line: int) -> list[str]:
-    """Return the cells of a row of CSV, which is one line: a quote that is never closed takes no other rows
-    along.
+    """Parse a row of CSV as one line, so that an unclosed quote does not swallow further rows.
 
     Raises:
-        DataFormatError: the line is no CSV.
+        DataFormatError: the line is not CSV.
     """
     try:
         return next(csv.reader([text], strict=True), [])
     except csv.Error as error:
         accepted = f"{ACCEPTED_CSV}; at most {csv.field_size_limit():,} characters in a field"
-        raise DataFormatError(path, line, f"no CSV ({error})", accepted) from error
+        raise DataFormatError(path, line, f"invalid CSV ({error})", accepted) from error
 
 
 def _check_header(header: list[str], known: Collection[str], path: Path, line: int) -> None:
-    """Raise `DataFormatError` for a column that is not known, or that is there twice."""
+    """Raise `DataFormatError` for an unknown or repeated column."""
     check_keys(dict.fromkeys(header), known, path, line, what="column")
     if len(set(header)) < len(header):
         raise DataFormatError(path, line, f"a column twice in {shown(','.join(header))}", "each column once")
 
 
 def _by_name(header: list[str], cells: list[str], path: Path, line: int) -> dict[str, str]:
-    """A row by its header."""
+    """Map the columns of the header to the cells of a row."""
     if len(cells) != len(header):
         number = "1 field" if len(cells) == 1 else f"{len(cells)} fields"
         raise DataFormatError(path, line, number, f"as many as the header has: {len(header)}")

@@ -1,4 +1,4 @@
-"""The chain files of HAQAE (Weber et al., EMNLP 2018): one chain of tuples a line."""
+"""Reader of the chain files of HAQAE (Weber et al., EMNLP 2018): one chain of tuples per line."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _ACCEPTED = (
 
 
 def is_tuple_line(text: str) -> bool:
-    """Whether a line is a chain of tuples, by its separator."""
+    """True if a line is a chain of tuples, by its separator."""
     return _EVENT_SEPARATOR in text
 
 
 def read_tuple_lines(path: Path, skipped: SkippedRows) -> Iterator[tuple[int, list[Event]]]:
-    """Line number and events of each chain.
+    """Read the line number and the events of each chain.
 
-    The preposition becomes the end of the predicate, as `subject|predicate|object` files have it, and
-    underscores within a role become blanks. In the files of its inverse cloze test a chain is followed by
-    wrong continuations after `<DIST>`; these are left out and counted.
+    The preposition is appended to the predicate, as in `subject|predicate|object` files, and underscores
+    within a role become blanks. In the files of HAQAE's inverse cloze test, wrong continuations follow a
+    chain after `<DIST>`; these are skipped and counted.
 
     Args:
         path: the file.
-        skipped: counts of what is left out; decides on malformed rows.
+        skipped: counts of skipped items, and policy for malformed rows.
 
     Raises:
-        DataFormatError: an event has another number of fields.
+        DataFormatError: an event has a wrong number of fields.
     """
 
     def parse(item: tuple[int, str]) -> tuple[int, list[Event], int]:

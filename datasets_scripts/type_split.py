@@ -1,4 +1,4 @@
-"""Which event types are seen, so that their labels may train, and which are unseen."""
+"""Division of event types into seen ones, whose labels training may use, and unseen ones."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from eventformers.errors import EventformersError, UnknownNameError
 
 
 class TypeSplit(NamedTuple):
-    """Event types by what they serve for; each list in the order of frequency, the most frequent first.
+    """Event types by role; each list in descending order of frequency.
 
     Args:
-        seen: their labels may train.
-        unseen: their mentions are clustered, and their labels serve for scoring alone.
+        seen: training may use their labels.
+        unseen: their mentions are clustered, and their labels serve only for scoring.
         left_out: the rest.
     """
 
@@ -31,19 +31,19 @@ def split_types(
     num_unseen: int = 23,
     known: Iterable[str] = (),
 ) -> TypeSplit:
-    """Split event types by name or by frequency; types of equal frequency are taken in alphabetical order.
+    """Split event types by name or by frequency; ties are broken alphabetically.
 
     Args:
-        counts: the mentions of each type.
+        counts: number of mentions of each type.
         seen_types: the seen types; None takes the `num_seen` most frequent of those that are not unseen.
         unseen_types: the unseen types; None takes the `num_unseen` next in frequency.
-        num_seen: how many types are seen where they are not named.
-        num_unseen: how many types are unseen where they are not named; 0 for all the others.
-        known: further names that may be asked for although they have no mention.
+        num_seen: number of seen types if they are not named.
+        num_unseen: number of unseen types if they are not named; 0 takes all others.
+        known: further accepted names, of types without mentions.
 
     Raises:
         EventformersError: a type is named as seen and as unseen.
-        UnknownNameError: a type is named that has no mention.
+        UnknownNameError: a named type has no mentions.
     """
     check_disjoint(seen_types, unseen_types)
     accepted = {*counts, *known}
@@ -65,7 +65,7 @@ def split_types(
 
 
 def check_disjoint(seen_types: Collection[str] | None, unseen_types: Collection[str] | None) -> None:
-    """Raise `EventformersError` for a type that is named as seen and as unseen."""
+    """Raise `EventformersError` for a type that is named as both seen and unseen."""
     both = sorted(set(seen_types or ()) & set(unseen_types or ()))
     if both:
         raise EventformersError(

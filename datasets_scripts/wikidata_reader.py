@@ -1,4 +1,4 @@
-"""Events and their edges from Wikidata's JSON: lines of an entity dump, and the files XLEL-WD makes of it."""
+"""Readers of events and edges from Wikidata's JSON: an entity dump, and the files of XLEL-WD's pipeline."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ ACCEPTED_DESCRIPTION = 'one JSON object a line with "qid", "lang", "label" and "
 EDGE_PROPERTIES = tuple(name for name in RELATIONS if name.startswith("P"))
 """Part of, has part, followed by, follows."""
 TIME_PROPERTIES = (("P580", "P582"), ("P585",), ("P2047",))
-"""Start with end, point in time, duration: one of these an event candidate of XLEL-WD has all of."""
+"""Start with end, point in time, duration: XLEL-WD's event candidates have all properties of one of these."""
 PLACE_PROPERTIES = ("P276", "P625")
-"""Location, coordinates: one of these an event candidate has, too."""
+"""Location, coordinates: event candidates also have one of these."""
 
 _PROPERTY_KEYS = frozenset({"qid", "pid", "datavalue"})
 _DESCRIPTION_KEYS = frozenset({"qid", "lang", "label", "description"})
@@ -42,9 +42,9 @@ class Entity(NamedTuple):
     """An item of Wikidata.
 
     Args:
-        line: where it stands, from 1.
+        line: its line, from 1.
         event_id: its id without the Q.
-        is_candidate: whether it has the time and the place of an event.
+        is_candidate: True if it has the time and the place of an event.
         statements: its edges.
         texts: its labels and descriptions by language.
     """
@@ -57,27 +57,28 @@ class Entity(NamedTuple):
 
 
 def read_entities(path: Path, skipped: SkippedRows, edges_only: bool = False) -> Iterator[Entity]:
-    """The items of an entity dump (JSON, one entity a line) that could be events or have edges of events.
+    """Read the items of an entity dump (JSON, one entity per line) that may be events or have edges of
+    events.
 
-    One line is held at a time. A line that names none of the properties that decide is not even parsed, so
-    that a dump is read about as fast as it is unpacked. Keys that are not read are ignored: Wikibase adds
-    some from time to time.
+    Memory holds one line at a time. A line without any of the relevant properties is not parsed, so that
+    reading a dump takes about as long as decompressing it. Unused keys are ignored: Wikibase adds some from
+    time to time.
 
     Args:
         path: the dump, plain, gzip or bzip2, with its brackets and commas or as JSON lines.
-        skipped: gets the numbers of blank lines, of entities that are no items, of deprecated statements, and
-            of statements without an item as their value; decides on malformed entities.
-        edges_only: whether only items with edges are wanted.
+        skipped: counts of blank lines, of entities that are not items, of deprecated statements, and of
+            statements whose value is not an item; policy for malformed entities.
+        edges_only: read only items with edges.
 
     Raises:
-        DataFormatError: a line is no entity.
+        DataFormatError: a line is not an entity.
     """
 
     def entity(line: int, text: str) -> Entity | None:
         record = parse_json(text, path, line, ACCEPTED_ENTITY)
         claims = record.get("claims") if isinstance(record, dict) else None
         identifier = record.get("id") if isinstance(record, dict) else None
-        # An item without a claim has an empty list, as PHP writes an empty object.
+        # PHP writes an empty object as an empty list, so an item without claims has a list.
         if not isinstance(identifier, str) or not isinstance(claims, (dict, list)):
             raise DataFormatError(path, line, 'an entity without "id" or "claims"', ACCEPTED_ENTITY)
         if not identifier.startswith("Q") or not isinstance(claims, dict):
@@ -100,7 +101,7 @@ def read_entities(path: Path, skipped: SkippedRows, edges_only: bool = False) ->
 
 
 def _entity_lines(path: Path, skipped: SkippedRows, edges_only: bool) -> Iterator[tuple[int, str]]:
-    """The lines of a dump that name a property that decides, without what stands between entities."""
+    """Yield the lines of a dump with a relevant property, without the separators between entities."""
     marks = _EDGE_MARKS if edges_only else (*_TIME_MARKS, *_EDGE_MARKS)
     for line, text in read_lines(path, skipped):
         entity_text = text.strip().strip("[],\t ")
@@ -114,13 +115,15 @@ def _entity_lines(path: Path, skipped: SkippedRows, edges_only: bool) -> Iterato
 
 
 def read_item_properties(path: Path, skipped: SkippedRows) -> Iterator[Statement]:
-    """The edges in `wd_item_props.jsonl`: `{"qid", "pid", "datavalue": […]}`, one line for each item and
-    property. The other item stands at `datavalue[i]["value"]["id"]["value"]`, or straight at `"id"`.
+    """Read the edges in `wd_item_props.jsonl`: `{"qid", "pid", "datavalue": […]}`, one line per item and
+    property.
+
+    The other item is at `datavalue[i]["value"]["id"]["value"]`, or directly at `"id"`.
 
     Args:
         path: the file.
-        skipped: gets the numbers of blank lines, of lines of other properties and of values that are no item;
-            decides on malformed rows.
+        skipped: counts of blank lines, of lines with other properties and of values that are not items;
+            policy for malformed rows.
 
     Raises:
         DataFormatError: a line cannot be read.
@@ -151,11 +154,11 @@ def read_item_properties(path: Path, skipped: SkippedRows) -> Iterator[Statement
 
 
 def read_item_descriptions(path: Path, skipped: SkippedRows) -> Iterator[EventText]:
-    """The labels and descriptions in `wd_item_descriptions.jsonl`, one line for each item and language.
+    """Read the labels and descriptions in `wd_item_descriptions.jsonl`, one line per item and language.
 
     Args:
         path: the file.
-        skipped: gets the number of blank lines, and decides on malformed rows.
+        skipped: count of blank lines, and policy for malformed rows.
 
     Raises:
         DataFormatError: a line cannot be read.
@@ -173,8 +176,7 @@ def read_item_descriptions(path: Path, skipped: SkippedRows) -> Iterator[EventTe
 
 
 def is_event_candidate(properties: Container[str]) -> bool:
-    """Whether an item with these properties may be an event, as XLEL-WD chooses them: it has a time and a
-    place."""
+    """True if an item with these properties may be an event for XLEL-WD: it has a time and a place."""
     has_time = any(all(name in properties for name in names) for names in TIME_PROPERTIES)
     return has_time and any(name in properties for name in PLACE_PROPERTIES)
 
@@ -185,7 +187,7 @@ def _statements(
     for relation in EDGE_PROPERTIES:
         claim = claims.get(relation, [])
         if not isinstance(claim, list):
-            found = f"{relation} that is {type(claim).__name__}"
+            found = f"{relation} of type {type(claim).__name__}"
             raise DataFormatError(path, line, found, "a list of statements")
         for statement in claim:
             if not isinstance(statement, dict):
@@ -203,7 +205,7 @@ def _statements(
 
 
 def _item_id(datavalue: object) -> str:
-    """The item that a value of Wikidata is, without the Q; "" where it is none."""
+    """The item in a value of Wikidata, without the Q; "" if the value is not an item."""
     value = datavalue.get("value") if isinstance(datavalue, dict) else None
     if not isinstance(value, dict):
         return ""
@@ -224,10 +226,10 @@ def _texts(event_id: str, record: Mapping[str, object], path: Path, line: int) -
 
 
 def _by_language(record: Mapping[str, object], name: str, path: Path, line: int) -> dict[str, str]:
-    """The labels or the descriptions of an entity; empty where it has none, for which PHP writes a list."""
+    """Read the labels or descriptions of an entity; empty if it has none, which PHP writes as a list."""
     held = record.get(name) or {}
     if not isinstance(held, dict):
-        raise DataFormatError(path, line, f'"{name}" that is {type(held).__name__}', "texts by language")
+        raise DataFormatError(path, line, f'"{name}" of type {type(held).__name__}', "texts by language")
     texts = {}
     for language, text in held.items():
         if not isinstance(text, dict) or not isinstance(text.get("value"), str):

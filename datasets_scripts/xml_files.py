@@ -1,4 +1,4 @@
-"""Reading raw XML files without access to anything outside of them; errors name the line."""
+"""Reader of raw XML files that accesses nothing outside of them; errors name the line."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _FILE_NAME = re.compile(r"[\w.-]+")
 
 
 class XmlElement(Element):
-    """An element that knows the line of its file that it starts on."""
+    """An element with the line on which it starts."""
 
     line: int = 0
 
 
 def read_xml(path: Path) -> XmlElement:
-    """The root of a UTF-8 XML file; the names of elements come without their namespaces.
+    """Read a UTF-8 XML file and return its root; element names have no namespaces.
 
-    A document type that is named by a plain file name, such as LDC's, is let pass and never opened.
+    A document type that is named by a plain file name, such as LDC's, is accepted and never opened.
 
     Raises:
         DataFormatError: the XML is broken, declares entities or attributes, or names a document type
-            elsewhere; with the line.
+            elsewhere; names the line.
         EventformersError: the file cannot be opened.
     """
 
@@ -49,7 +49,7 @@ def read_xml(path: Path) -> XmlElement:
             )
 
     def refuse_attributes(*declared: object) -> None:
-        # A long default value would stand in memory once for every element.
+        # A long default value would occupy memory once for every element.
         raise DataFormatError(
             path, parser.parser.CurrentLineNumber, "XML that declares attributes", "plain XML"
         )
@@ -58,7 +58,7 @@ def read_xml(path: Path) -> XmlElement:
     parser.parser.StartDoctypeDeclHandler = check_document_type
     parser.parser.AttlistDeclHandler = refuse_attributes
     try:
-        # In one piece: expat searches a long token from its start with each further piece.
+        # In one piece: with each further piece, expat scans a long token again from its start.
         parser.feed("".join(f"{text}\n" for _, text in read_lines(path)))
         return cast(XmlElement, parser.close())
     except ParseError as error:
@@ -70,20 +70,20 @@ def read_xml(path: Path) -> XmlElement:
 
 
 def elements(parent: Element, name: str) -> Iterator[XmlElement]:
-    """The elements of a name anywhere under a parent, in their order."""
+    """Yield the elements of a name anywhere below a parent, in order."""
     return cast("Iterator[XmlElement]", parent.iter(name))
 
 
 def check_children(parent: XmlElement, known: Collection[str], path: Path) -> None:
-    """Refuse elements straight under a parent that its format does not have, so that none is lost.
+    """Reject direct children of a parent that its format does not have, so that none is silently ignored.
 
     Raises:
-        DataFormatError: the name of one is not known; with its line and the nearest name that is.
+        DataFormatError: a name is unknown; names the line and the nearest known name.
     """
     for item in cast("Iterable[XmlElement]", parent):
         check_keys({item.tag: None}, known, path, item.line, what="element")
 
 
 def children(parent: Element, name: str) -> list[XmlElement]:
-    """The elements of a name straight under a parent, in their order."""
+    """The direct children of a parent with a name, in order."""
     return cast("list[XmlElement]", parent.findall(name))

@@ -1,6 +1,6 @@
 """Metrics for `evaluate`, one folder each.
 
-A folder holds `<name>.py` (the `evaluate` module), `<name>_impl.py` (its arithmetic, which needs nothing of
+A folder contains `<name>.py` (the `evaluate` module), `<name>_impl.py` (its arithmetic, without imports from
 this package), `README.md` (the card) and `app.py` with `requirements.txt` (the Space). `evaluate.load` on a
 folder works without eventformers.
 """
@@ -31,14 +31,14 @@ def load_metric(
 
     Args:
         name: one of `METRICS`.
-        keep_in_memory: hold added batches in memory instead of a file of the `evaluate` cache; only with
-            one process.
-        num_process: number of processes that each add a part; rank 0 alone gets the scores.
+        keep_in_memory: keep added batches in memory instead of a file of the `evaluate` cache; only with one
+            process.
+        num_process: number of processes that each add a part; only rank 0 gets the scores.
         process_id: rank of this process.
-        experiment_id: a name that the processes of one computation share.
+        experiment_id: a name shared by the processes of one computation.
 
     Raises:
-        UnknownNameError: there is no such metric.
+        UnknownNameError: the metric is unknown.
     """
     if name not in METRICS:
         raise UnknownNameError("metric", name, METRICS)

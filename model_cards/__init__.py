@@ -1,4 +1,4 @@
-"""Model cards: what a card holds, what each method adds to it, and the code that writes it."""
+"""Model cards: their content, the contribution of each method, and the code that writes them."""
 
 from eventformers.model_cards.card import ModelCard, TrainedOn, card_state, write_card
 from eventformers.model_cards.method import MethodCard, Reading, Snippet, load_method_card

@@ -1,4 +1,4 @@
-"""The model card: what it holds, how it becomes Markdown, and how it is written beside a model."""
+"""The model card: its content, its rendering as Markdown, and its file beside a model."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ _MARKER = re.compile(r"\n<!-- eventformers card, SHA-256 of the text above: ([0-
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedOn:
-    """The data that a model was trained on. All fields but the first three may be left out.
+    """The data that a model was trained on. Only the first three fields are required.
 
     Args:
         name: the dataset builder, in snake_case.
         config: its config.
         rows: number of training rows.
-        fingerprint: of the raw files, the builder and its settings.
+        fingerprint: fingerprint of the raw files, the builder and its settings.
         origin: `samples` (bundled), `local` or `hub`.
-        hub_id: the Hub repository, where the data comes from one.
+        hub_id: the Hub repository, if the data comes from one.
         revision: its commit.
         settings: the builder's settings.
-        raw_files: for each raw file its `name`, `bytes` and `sha256`.
-        read: counts of what stood in the raw files, by kind.
-        skipped: counts of what was left out, by reason.
-        sources: for each source its `license` and, where known, the counts `documents` and `events`.
+        raw_files: `name`, `bytes` and `sha256` of each raw file.
+        read: counts of items in the raw files, by kind.
+        skipped: counts of skipped items, by reason.
+        sources: for each source its `license` and, if known, the counts `documents` and `events`.
         statistics: further numbers of the builder.
-        split_rows: rows of every split, by its name.
-        validation_rows: rows for the validation loss.
-        examples: a few rows; shown only where every source is openly licensed.
+        split_rows: number of rows of every split, by name.
+        validation_rows: number of rows for the validation loss.
+        examples: a few rows; shown only if every source is openly licensed.
     """
 
     name: str
@@ -77,14 +77,14 @@ class TrainedOn:
         validation_rows: int = 0,
         examples: Sequence[Mapping[str, object]] = (),
     ) -> TrainedOn:
-        """What a `build_report.json` tells.
+        """Convert a `build_report.json`.
 
         Args:
-            report: the report, as `eventformers.datasets_scripts.built_report` gives it.
-            hub_id: the Hub repository, where the data comes from one.
+            report: the report, from `eventformers.datasets_scripts.built_report`.
+            hub_id: the Hub repository, if the data comes from one.
             revision: its commit.
-            validation_rows: rows for the validation loss; where the data has one split, they were kept aside
-                of its rows.
+            validation_rows: number of rows for the validation loss; if the data has one split, they are held
+                out from its rows.
             examples: a few rows.
 
         Raises:
@@ -121,44 +121,44 @@ class TrainedOn:
 
     @property
     def closed_licenses(self) -> list[str]:
-        """Those of them under which not everyone may publish."""
+        """Those of the licences that do not allow everyone to publish."""
         return [name for name in self.licenses if not is_open(name)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCard:
-    """What a card tells of a trained model. What is left out gets no section.
+    """The content of the card of a trained model. Empty fields get no section.
 
     Args:
-        name: how the model is called: its Hub id, or the name of its folder.
+        name: name of the model: its Hub id, or the name of its folder.
         method: the `model_type`.
-        config: the model's configuration, as `model.config.to_dict()` gives it.
-        base_model: Hub id of the start encoder; of a folder only the last part is told.
+        config: the model's configuration, from `model.config.to_dict()`.
+        base_model: Hub id of the start encoder; of a folder, the card shows only the last part.
         base_model_revision: its commit.
         trained_on: the training data.
         language: language code or codes.
-        license: licence of the weights, as the Hub knows it. None tells `other`, and that the terms of the
-            start encoder and of the training data apply.
+        license: licence of the weights, as an identifier of the Hub. With None the card says `other`, and
+            that the terms of the start encoder and of the training data apply.
         recipe: name of the recipe.
-        recipe_description: what the recipe is, in one line.
-        recipe_readings: what the recipe says on choices that the paper leaves open.
-        changed_settings: what was set against the recipe.
+        recipe_description: description of the recipe, in one line.
+        recipe_readings: the recipe's notes on choices that the paper leaves open.
+        changed_settings: settings that differ from the recipe.
         views: settings of the collator.
-        training_arguments: the training arguments, as `to_dict()` gives them.
+        training_arguments: the training arguments, from `to_dict()`.
         seed: the seed.
-        lora: whether low-rank adapters were trained and merged, instead of the whole encoder.
-        steps: optimizer steps done.
+        lora: True if low-rank adapters were trained and merged, instead of the whole encoder.
+        steps: number of optimizer steps.
         seconds: training time.
-        hardware: what it ran on.
-        truncated: texts that were cut in training.
-        history: the trainer's log, one mapping a line.
+        hardware: hardware of the training run.
+        truncated: number of texts truncated in training.
+        history: the trainer's log, one mapping per line.
         results: evaluation results, one per task.
-        results_note: how to take the scores, such as that the recipe was chosen by them.
+        results_note: how to interpret the scores, for example that the recipe was chosen by them.
         parameters: number of weights of the encoder with its pooling.
         sections: further sections: titles and Markdown.
-        usage: usage examples; None takes the method's.
-        versions: library versions; None asks the running process.
-        commit: commit of the code; None asks the checkout, where there is one.
+        usage: usage examples; None uses the method's.
+        versions: library versions; None uses those of the running process.
+        commit: commit of the code; None uses the checkout's, if there is one.
     """
 
     name: str
@@ -191,11 +191,11 @@ class ModelCard:
     commit: str | None = None
 
     def to_markdown(self) -> str:
-        """The card's text, with the marker by which a later edit is noticed.
+        """Render the card, with a marker that reveals later edits.
 
         Raises:
-            UnknownNameError: there is no card of this method.
-            EventformersError: two results of one task.
+            UnknownNameError: the method has no card.
+            EventformersError: two results are of the same task.
         """
         text = _ENVIRONMENT.get_template("template.md.jinja").render(template_values(self))
         text = re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
@@ -205,7 +205,7 @@ class ModelCard:
         )
 
     def with_usage_run(self, folder: Path) -> ModelCard:
-        """This card with its usage examples run on the model in a folder."""
+        """Return this card with its usage examples run on the model in a folder."""
         with ThreadPoolExecutor() as pool:
             run = pool.map(lambda snippet: run_snippet(snippet, folder, self.name), usage_snippets(self))
             return replace(self, usage=list(run))
@@ -221,24 +221,23 @@ def write_card(
 ) -> bool:
     """Write a card as `README.md` of a saved model; a fault is logged and never breaks a save.
 
-    A `README.md` that people wrote or edited stays. One that was written here, and not changed since, is
-    replaced.
+    A `README.md` that people wrote or edited is kept. An unchanged generated one is replaced.
 
     Args:
         folder: the saved model, complete, since the usage examples load it.
         card: the card.
-        overwrite: replace a card whoever wrote it.
+        overwrite: replace any card, whoever wrote it.
         run_usage: run the usage examples, in fresh processes and on the CPU, and show their output.
         earlier: the folder that this one will replace, whose `README.md` decides; None for `folder` itself.
 
     Returns:
-        Whether the card was written.
+        True if the card was written.
     """
     path = Path(folder) / CARD_FILE
     try:
         standing = path if earlier is None else Path(earlier) / CARD_FILE
         if not overwrite and card_state(standing) == "foreign":
-            logger.warning("%s was written or edited by hand and stays as it is", standing)
+            logger.warning("%s was written or edited by hand and is kept", standing)
             return False
         if run_usage:
             card = card.with_usage_run(path.parent)
@@ -247,16 +246,16 @@ def write_card(
                     logger.warning("usage example %r of the card failed: %s", snippet.title, snippet.failure)
         write_text(path, card.to_markdown())
     except Exception as error:
-        # The weights are worth more than their card.
+        # The weights are more important than their card.
         logger.warning("no model card was written to %s: %s: %s", path, type(error).__name__, error)
         return False
     return True
 
 
 def card_state(path: Path) -> Literal["absent", "ours", "foreign"]:
-    """Whether there is no card, one as it was written here, or one that people had a hand in.
+    """Determine whether a card is absent, unchanged since it was generated, or written or edited by people.
 
-    Line ends do not count, since version control may change them.
+    Line ends are ignored, since version control may change them.
 
     Args:
         path: the card's file.

@@ -1,4 +1,4 @@
-"""What the cards of several methods share: readings, and usage examples."""
+"""Parts that the cards of several methods share: readings and usage examples."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from eventformers.model_cards.method import Reading, Settings, Snippet
 
 
 def number(config: Settings, name: str) -> float:
-    """A field that is a number; 0 where it is absent or none."""
+    """Read a numeric field; 0 if it is absent or None."""
     value = config.get(name, 0)
     return float(value) if isinstance(value, (int, float)) else 0.0
 
 
 def pooling_reading(config: Settings, text: str) -> Reading:
-    """How the tokens of a text become one vector.
+    """Describe the pooling of the tokens of a text.
 
     Args:
         config: the model's configuration.
-        text: what the method calls its texts, such as "event".
+        text: the method's name for its texts, such as "event".
     """
     taken = (
         f"the mean over the tokens of the {text}" if config.get("pooling") == "mean" else "as in the paper"
@@ -27,12 +27,12 @@ def pooling_reading(config: Settings, text: str) -> Reading:
 
 
 def encode_snippet(name: str, items: Sequence[str], compared: str) -> Snippet:
-    """Embedding with this package.
+    """Usage example for this package.
 
     Args:
-        name: the variable that holds the items.
+        name: the variable of the items.
         items: the items, as Python literals.
-        compared: the product of `embeddings` that is printed.
+        compared: the product of `embeddings` to print.
     """
     return Snippet(
         "With eventformers (`pip install eventformers`)",
@@ -47,12 +47,12 @@ print(({compared}).round(2))""",
 
 
 def transformers_snippet(texts: Sequence[str], compared: str, note: str = "") -> Snippet:
-    """Embedding with transformers alone.
+    """Usage example for transformers alone.
 
     Args:
         texts: the texts, as Python literals.
-        compared: the product of `embeddings` that is printed.
-        note: what the title says of the texts, in brackets.
+        compared: the product of `embeddings` to print.
+        note: a note on the texts for the title, in brackets.
     """
     return Snippet(
         f"With transformers alone{f' ({note})' if note else ''}",
@@ -73,7 +73,7 @@ print(({compared}).round(decimals=2))""",
 
 
 def sentence_transformers_snippet(texts: Sequence[str]) -> Snippet:
-    """Embedding with sentence-transformers, whose vectors are those of the other examples.
+    """Usage example for sentence-transformers, whose vectors equal those of the other examples.
 
     Args:
         texts: the texts, as Python literals.

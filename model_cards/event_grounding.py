@@ -1,4 +1,4 @@
-"""What the bi-encoder of hierarchical event grounding (Ou et al., 2023) adds to a model card."""
+"""Model card of the bi-encoder of hierarchical event grounding (Ou et al., 2023)."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ PAPER_SETTINGS: dict[str, object] = {
     "learning_rate": 1e-5,
     "warmup_steps": 0.05,
 }
-"""Section 5 and appendix C of the paper; the joint stage has batches of the same size here."""
+"""Section 5 and appendix C of the paper; the joint stage uses batches of the same size here."""
 
 TRAINING_ROWS = {"mentions": 751_550}
-"""Table 1: mentions of Wikipedia that train."""
+"""Table 1: mentions of Wikipedia in the training split."""
 
 MENTIONS = (
     "Troops closed the [ENT_START] Falaise Gap [ENT_END] in 1944.",
@@ -49,7 +49,7 @@ _READ_MENTION = (
     "a mention, in its context between `[ENT_START]` and `[ENT_END]`, or an event, `title [ENT_TITLE] "
     "description`"
 )
-_HEADING = "; title and date of the mention's document stand in front, where it has them"
+_HEADING = "; title and date of the mention's document come first, if known"
 _TRAINED_STAGES = {
     "linking": "mentions and events",
     "hierarchy": "parents and children of the hierarchy",
@@ -58,45 +58,45 @@ _TRAINED_STAGES = {
 
 
 def heading_read(config: Settings) -> str:
-    """What is read of a mention's document."""
+    """Describe the input from a mention's document."""
     return _HEADING if config.get("read_heading") else ""
 
 
 def learned_by_softmax(config: Settings) -> bool:
-    """Whether gold events were learned against the other candidates together."""
+    """True if gold events were learned against the other candidates together."""
     return config.get("linking_objective") == "softmax"
 
 
 def positive_weight_reading(config: Settings) -> Reading:
-    """How the pairs of the loss of linking count."""
+    """Describe the weights of the pairs in the linking loss."""
     weight = config.get("positive_weight")
     if learned_by_softmax(config):
-        told_of_softmax = "the mean over the gold events of a mention, then over the mentions"
-        return Reading("Section 5.1, reduction of the loss", "not stated", told_of_softmax)
-    told = {
+        reduction = "the mean over the gold events of a mention, then over the mentions"
+        return Reading("Section 5.1, reduction of the loss", "not stated", reduction)
+    reductions = {
         1: "the mean over all pairs",
-        "balanced": "the mean over all pairs, gold ones weighed up to the number of the others",
+        "balanced": "the mean over all pairs, with equal total weight of gold and other pairs",
     }
     return Reading(
         "Section 5.1, reduction of the loss",
         "not stated",
-        told.get(weight, f"the mean over all pairs, gold ones times {setting(weight)}"),  # type: ignore[call-overload]
+        reductions.get(weight, f"the mean over all pairs, gold ones times {setting(weight)}"),  # type: ignore[call-overload]
     )
 
 
 def summary(config: Settings) -> str:
-    """What the model is and what goes in and comes out."""
+    """Describe the model, its input and its output."""
     return (
         "This model maps a **mention** of an event in its context, and an **event** of a knowledge base with "
         f"title and description, to vectors of {config.get('projection_dim')} numbers. The dot product of "
-        "both is their score: a mention scores high with the event that it names and with the events that "
-        "this one is part of. It serves to retrieve the candidate events of a mention, to link mentions to a "
-        "whole path of events, and to find which events are part of which."
+        "both is their score: a mention has a high score with the event that it names and with all events "
+        "that contain this event. Use it to retrieve the candidate events of a mention, to link mentions to "
+        "a whole path of events, and to find which events are part of which."
     )
 
 
 def text_read(config: Settings) -> str:
-    """The form of a text."""
+    """Describe the form of a text."""
     return f"{_READ_MENTION}{heading_read(config)}"
 
 
@@ -117,31 +117,31 @@ def objective(config: Settings) -> str:
         )
         terms.append(
             f"- **Linking** (section 5.1): {pairs} every gold event of a mention is positive, whichever "
-            f"mention brought it. Weight {setting(weights['linking'])}."
+            f"mention it came with. Weight {setting(weights['linking'])}."
             f"{f' {calibrated}' if calibrated else ''}"
         )
     if stage != "linking":
-        scorer = "whole of ComplEx" if config.get("full_complex") else "antisymmetric part of ComplEx"
+        scorer = "complete ComplEx score" if config.get("full_complex") else "antisymmetric part of ComplEx"
         terms.append(
             f"- **Hierarchy** (Eq. 1 to 4): binary cross-entropy of the parents and children of a batch, "
             f"scored by the {scorer} on the vectors of the events. Weight {setting(weights['hierarchy'])}."
         )
-    return f"The last stage of training read {_TRAINED_STAGES[str(stage)]}.\n\n" + "\n".join(terms)
+    return f"The last stage of training used {_TRAINED_STAGES[str(stage)]}.\n\n" + "\n".join(terms)
 
 
 def readings(config: Settings, training: Settings) -> list[Reading]:
-    """What was taken where the paper leaves a choice, for the terms that were switched on."""
+    """List the choices made where the paper is open, for the enabled terms."""
     taken = [
         positive_weight_reading(config),
         Reading(
             "Section 5.1, gold events within a batch",
             "the events of other mentions of a batch are its negatives",
-            "an event of another mention that is gold for this one, too, is positive",
+            "an event of another mention that is also gold for this one is positive",
         ),
         Reading(
             "Section 5.2, first epoch",
-            "the hierarchy is learned in the first epoch; what an epoch of it is, is not stated",
-            "a stage of its own, whose epoch is one pass over all pairs of a parent and a child, in every "
+            "the hierarchy is learned in the first epoch; the length of that epoch is not stated",
+            "a separate stage, whose epoch is one pass over all pairs of a parent and a child, in every "
             "language that describes both",
         ),
     ]
@@ -149,8 +149,8 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
         taken += [
             Reading(
                 "Eq. 4, negatives",
-                "as printed the loss has no lower bound",
-                "the cross-entropy of both answers: of a pair that is no edge -log σ(-s)",
+                "as printed, the loss has no lower bound",
+                "binary cross-entropy: a pair without an edge has the loss -log σ(-s)",
             ),
             Reading(
                 "Eq. 1, symmetric part of ComplEx",
@@ -159,12 +159,12 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
             ),
         ]
     if beyond := _beyond_the_paper(config, training):
-        taken.append(Reading("Beyond the paper", "none of it", "; ".join(beyond)))
+        taken.append(Reading("Beyond the paper", "not used", "; ".join(beyond)))
     return taken
 
 
 def usage(config: Settings) -> list[Snippet]:
-    """Vectors of mentions with this package and with transformers alone, and scores of events."""
+    """Examples: vectors of mentions with this package and with transformers alone, and scores of events."""
     mentions, events = ([json.dumps(text) for text in texts] for texts in (MENTIONS, EVENTS))
     compared = "embeddings @ embeddings.T"
     listed = {
@@ -195,7 +195,7 @@ print((encode(mentions, "mention") @ encode(events, "event").T).round(decimals=2
         ),
         Snippet(
             "The same scores with sentence-transformers (`pip install sentence-transformers`), which runs no "
-            "code of this model; a tower alone is in the folder `mention` or `event`",
+            "code of this model; the folders `mention` and `event` contain the single towers",
             f"""\
 from sentence_transformers import SentenceTransformer
 
@@ -210,51 +210,51 @@ scores = model.similarity(model.encode_query(mentions), model.encode_document(ev
 
 
 def limits(config: Settings) -> list[str]:
-    """What the model cannot do."""
-    told = [
-        "It ranks the events of a knowledge base for mentions that are given; it does not find the mentions "
-        "of a text, and links to nothing outside the knowledge base.",
-        "Scores order the candidates of one mention. How high a score must be for a link is for a threshold "
-        "to say, which is lower or higher for mentions of another kind and for a knowledge base of another "
-        "size; a cross-encoder that reads both texts at once decides better.",
-        "Wikidata's part-of facts are what its editors entered: branches are missing, and depth differs from "
-        "field to field. The hierarchy that the model learned is as uneven.",
-        "Encyclopaedias and news tell of wars, sports and elections more than of anything else, and of some "
-        "parts of the world more than of others; so do the vectors. Do not judge people by them.",
+    """List what the model cannot do."""
+    sentences = [
+        "It ranks the events of a knowledge base for given mentions. It does not find the mentions of a "
+        "text, and it cannot link to events outside the knowledge base.",
+        "Scores order the candidates of one mention. Linking also needs a threshold, which depends on the "
+        "kind of mentions and on the size of the knowledge base. A cross-encoder, which reads both texts "
+        "together, decides more accurately.",
+        "Wikidata's part-of facts are what its editors entered: branches are missing, and depth differs "
+        "between subjects. The hierarchy that the model learned has the same gaps.",
+        "Encyclopaedias and news cover wars, sports and elections more than other events, and some parts of "
+        "the world more than others; the vectors reflect this. Do not judge people by them.",
     ]
     if config.get("stage") == "hierarchy":
-        told.append("It was trained on the hierarchy alone: its mention tower never saw a mention.")
-    return told
+        sentences.append("It was trained only on the hierarchy: its mention tower never saw a mention.")
+    return sentences
 
 
 def _calibration(config: Settings) -> str:
-    """What is done to the scores in the loss of linking."""
-    said = []
+    """Describe the calibration of the scores in the linking loss."""
+    facts = []
     if config.get("learnable_score_scale"):
-        said.append(f"times a learned number, from {setting(config.get('score_scale'))}")
+        facts.append(f"multiplied by a learned factor that starts at {setting(config.get('score_scale'))}")
     elif config.get("score_scale") not in (1, None):
-        said.append(f"times {setting(config.get('score_scale'))}")
+        facts.append(f"multiplied by {setting(config.get('score_scale'))}")
     if config.get("score_bias") is not None:
-        said.append(f"plus a learned number, from {setting(config.get('score_bias'))}")
-    return f"Dot products are taken {' and '.join(said)}." if said else ""
+        facts.append(f"shifted by a learned bias that starts at {setting(config.get('score_bias'))}")
+    return f"Dot products are {' and '.join(facts)}." if facts else ""
 
 
 def _beyond_the_paper(config: Settings, training: Settings) -> list[str]:
-    said = []
+    facts = []
     if config.get("pooling") == "mean":
-        said.append("the vector of a text is the mean over its tokens, not that of the first")
+        facts.append("the vector of a text is the mean over its tokens, not that of the first token")
     if config.get("share_towers"):
-        said.append("mentions and events have one encoder")
+        facts.append("mentions and events share one encoder")
     if learned_by_softmax(config):
-        said.append("each gold event is learned against the others together, not each pair by itself")
+        facts.append("each gold event is learned against all other candidates together, not pair by pair")
     if _calibration(config):
-        said.append("the scores are scaled or shifted in the loss, which changes no order of candidates")
+        facts.append("the loss scales or shifts the scores, which does not change the order of candidates")
     if negatives := number(training, "hard_negatives"):
-        said.append(
-            f"each mention comes with {setting(int(negatives))} wrong events that an earlier model found for "
-            "it"
+        facts.append(
+            f"each mention comes with {setting(int(negatives))} hard negatives, wrong events retrieved by an "
+            "earlier model"
         )
-    return said
+    return facts
 
 
 METHOD_CARD = MethodCard(
@@ -274,5 +274,5 @@ METHOD_CARD = MethodCard(
     training_rows=TRAINING_ROWS,
     compared_by="the dot product of a mention and an event",
     published_note="Published scores are of XLM-R base (two encoders of 278 million parameters) on mentions "
-    "in 42 languages: no score on other mentions and events compares with them.",
+    "in 42 languages. They are not comparable with scores on other mentions and events.",
 )

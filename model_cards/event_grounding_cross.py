@@ -1,4 +1,4 @@
-"""What the cross-encoder of hierarchical event grounding (Ou et al., 2023) adds to a model card."""
+"""Model card of the cross-encoder of hierarchical event grounding (Ou et al., 2023)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PAPER_SETTINGS: dict[str, object] = {
 
 
 def summary(config: Settings) -> str:
-    """What the model is and what goes in and comes out."""
+    """Describe the model, its input and its output."""
     probability = (
         "The softmax of the scores of a mention's candidates is the probability of each"
         if learned_by_softmax(config)
@@ -42,17 +42,17 @@ def summary(config: Settings) -> str:
     )
     return (
         "This model reads a **mention** of an event in its context together with one **candidate event** of "
-        f"a knowledge base, as one text, and pools it to a vector of {config.get('projection_dim')} numbers "
-        f"from which a head makes one score. {probability}. It re-ranks the candidates that a bi-encoder "
-        "retrieved, and links the mention to those above a threshold."
+        f"a knowledge base, as one text, pools it to a vector of {config.get('projection_dim')} numbers, and "
+        f"computes one score from the vector. {probability}. Use it to re-rank the candidates that a "
+        "bi-encoder retrieved, and to link the mention to those above a threshold."
     )
 
 
 def text_read(config: Settings) -> str:
-    """The form of a text."""
+    """Describe the form of a text."""
     return (
-        "a pair of a mention, in its context between `[ENT_START]` and `[ENT_END]`, and behind a separating "
-        f"token an event, `title [ENT_TITLE] description`{heading_read(config)}"
+        "a pair of a mention, in its context between `[ENT_START]` and `[ENT_END]`, and, after a separating "
+        f"token, an event, `title [ENT_TITLE] description`{heading_read(config)}"
     )
 
 
@@ -70,20 +70,20 @@ def objective(config: Settings) -> str:
 
 
 def readings(config: Settings, training: Settings) -> list[Reading]:
-    """What was taken where the paper leaves a choice."""
+    """List the choices made where the paper is open."""
     beyond = [
         Reading(
             "Beyond the paper",
-            "none of it",
-            "each gold event is learned against the other candidates together, not each pair by itself",
+            "not used",
+            "each gold event is learned against all other candidates together, not pair by pair",
         )
     ]
     return [
         positive_weight_reading(config),
         Reading(
             "Section 5.1, prediction head",
-            "only named; the released code of the work that it follows puts the encoder's own layer with "
-            "tanh before a linear one",
+            "named without details; the released code of the work that it follows uses the encoder's own "
+            "layer with tanh, then a linear one",
             "a hidden layer with tanh, dropout and a linear layer"
             if config.get("head_hidden_layer")
             else "dropout and a linear layer",
@@ -96,16 +96,16 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
         Reading(
             "Section 5.1, gold events that were not retrieved",
             "added to the candidates",
-            "replacing the lowest-scored candidates that are not gold, so that each mention has "
-            f"{setting(training.get('candidates', 8))} candidates; where there are more gold events than "
-            "that the deepest ones stay",
+            "replace the lowest-scored candidates that are not gold, so that each mention has "
+            f"{setting(training.get('candidates', 8))} candidates; if there are more gold events, "
+            "the deepest ones are kept",
         ),
         *(beyond if learned_by_softmax(config) else []),
     ]
 
 
 def usage(config: Settings) -> list[Snippet]:
-    """Vectors of pairs with this package and with transformers alone, and their probabilities."""
+    """Examples: vectors of pairs with this package and with transformers alone, and their probabilities."""
     texts = [json.dumps(f"{MENTIONS[0]} [SEP] {event}") for event in EVENTS]
     probabilities = "softmax(dim=0)" if learned_by_softmax(config) else "sigmoid()"
     mention, events = json.dumps(MENTIONS[0]), "\n".join(f"    {json.dumps(event)}," for event in EVENTS)
@@ -136,17 +136,16 @@ print(logits.{probabilities}.round(decimals=2))""",
 
 
 def limits(config: Settings) -> list[str]:
-    """What the model cannot do."""
+    """List what the model cannot do."""
     return [
-        "It scores candidates that are given to it: an event that the bi-encoder did not retrieve cannot be "
-        "linked. Reading every pair of mention and event is slow; a handful for each mention is what it is "
-        "for.",
-        "It was trained on the candidates of one bi-encoder. With those of another its probabilities are "
-        "off, and the threshold must be chosen again.",
+        "It scores given candidates: an event that the bi-encoder did not retrieve cannot be linked. Reading "
+        "every pair of mention and event is slow, so use it for a handful of candidates per mention.",
+        "It was trained on the candidates of one bi-encoder. With the candidates of another one its "
+        "probabilities are not calibrated, and the threshold must be chosen again.",
         "Wikidata's part-of facts are what its editors entered: an event that is missing there as a parent "
         "counted as wrong in training.",
-        "Encyclopaedias and news tell of wars, sports and elections more than of anything else, and of some "
-        "parts of the world more than of others; so do the scores. Do not judge people by them.",
+        "Encyclopaedias and news cover wars, sports and elections more than other events, and some parts of "
+        "the world more than others; the scores reflect this. Do not judge people by them.",
     ]
 
 

@@ -1,4 +1,4 @@
-"""What HeterEvent and MulCL (Zheng et al., 2022) add to a model card."""
+"""Model card of HeterEvent and MulCL (Zheng et al., 2022)."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ CANDIDATES: tuple[Event, ...] = (
 """Every role is one word, so that the examples without this package find roles by words."""
 
 _STAGES = {
-    "sequence": "**Sequence** (SeqCL, Eq. 6): a chain is drawn to itself under another dropout mask, away "
-    "from chains in another order, away from chains with substituted events, and to its own segments, away "
-    "from corrupted ones.",
-    "graph": "**Graph** (GraCL, Eq. 14): the graph of a chain is drawn to its own nodes, away from those of "
-    "corrupted views of it; a node is drawn to itself in another view.",
+    "sequence": "**Sequence** (SeqCL, Eq. 6): the positives of a chain are the chain under another dropout "
+    "mask and its own segments; its negatives are the chain in another order, the chain with substituted "
+    "events, and corrupted segments.",
+    "graph": "**Graph** (GraCL, Eq. 14): the positives of a chain's graph are its own nodes, its negatives "
+    "are those of corrupted views of it; the positive of a node is the same node in another view.",
     "supervised": "**Supervised** (Eq. 15 and 16): one event of a chain is left out and predicted.",
 }
 _WEIGHTS = {
@@ -62,68 +62,68 @@ _WEIGHTS = {
     "supervised": ("word_weight", "event_weight"),
 }
 _LEVELS = {
-    "words": "from the words alone ([W])",
-    "events": "from the events alone ([E])",
+    "words": "only from the words ([W])",
+    "events": "only from the events ([E])",
     "words_and_events": "from words and events ([W+E])",
 }
 
 
 def summary(config: Settings) -> str:
-    """What the model is and what goes in and comes out."""
+    """Describe the model, its input and its output."""
     return (
         "This model reads a **chain of events**, that is who did what to whom, in order, such as "
         f"`{event_text(CHAIN[0], _order(config))}`, `{event_text(CHAIN[1], _order(config))}`, and maps every "
-        f"event to a vector of {config.get('projection_dim')} numbers. The vector knows the other events: a "
-        "recurrent network runs over the chain, and messages pass along a graph of its events and words. It "
-        "serves to tell which event comes next. An event by itself is a chain of one."
+        f"event to a vector of {config.get('projection_dim')} numbers. The vector depends on the other "
+        "events: a recurrent network runs over the chain, and messages pass along a graph of its events and "
+        "words. Use it to predict which event comes next. A single event is a chain of one."
     )
 
 
 def objective(config: Settings) -> str:
-    """What the last stage minimised."""
+    """Describe the objective of the last stage."""
     stage = str(config.get("stage"))
-    told = [f"- {_STAGES[stage]} Temperature {setting(config.get('contrast_temperature'))}."]
+    terms = [f"- {_STAGES[stage]} Temperature {setting(config.get('contrast_temperature'))}."]
     level = str(config.get("training_level"))
     unused = {"words": "event_weight", "events": "word_weight"}.get(level)
     names = [name for name in _WEIGHTS[stage] if number(config, name) and name != unused]
     weights = [f"`{name}` {setting(config.get(name))}" for name in names]
     if weights:
-        told.append(f"- Weights: {', '.join(weights)}.")
+        terms.append(f"- Weights: {', '.join(weights)}.")
     if stage == "supervised":
-        told.append(f"- It learns {_LEVELS[level]}.")
-    text = "The last stage of the training:\n\n" + "\n".join(told)
+        terms.append(f"- It learns {_LEVELS[level]}.")
+    text = "The last stage of the training:\n\n" + "\n".join(terms)
     earlier = list(_STAGES.values())[: list(_STAGES).index(stage)]
     if not earlier:
         return text
     lines = "\n".join(f"- {sentence}" for sentence in earlier)
-    return f"{text}\n\nWhat comes before it, as far as the stages of training below name it:\n\n{lines}"
+    return f"{text}\n\nThe stages of training below may name earlier stages:\n\n{lines}"
 
 
 def readings(config: Settings, training: Settings) -> list[Reading]:
-    """What was taken where the paper leaves a choice."""
+    """List the choices made where the paper is open."""
     taken = [
         Reading(
             "Eq. 1, sizes",
-            "none is stated; with BERT's 768 the tensor would have 1.8 billion entries",
+            "not stated; with BERT's 768 the tensor would have 1.8 billion entries",
             f"tokens are projected to {setting(config.get('event_dim'))}; composition by "
-            + ("the whole tensor" if config.get("composition") == "tensor" else "a tensor of low rank"),
+            + ("the full tensor" if config.get("composition") == "tensor" else "a tensor of low rank"),
         ),
-        Reading("Section III, text encoder", "over an event or over a chain is not said", "each event alone"),
+        Reading("Section III, text encoder", "over an event or over a chain, not stated", "each event alone"),
         Reading(
             "Eq. 2, vector of a chain",
-            "the state of a [SEP] token behind the chain, whose inputs are events and not tokens",
-            "the state of a learned event behind the chain",
+            "the state of a [SEP] token after the chain, although the inputs are events, not tokens",
+            "the state of a learned event after the chain",
         ),
         Reading(
             "Section III, edges",
-            "three types; which words or events are joined is not said",
-            "all words of one event, an event and its words, neighbouring events; both directions, and each "
-            "node with itself",
+            "three types; which words or events are joined is not stated",
+            "all words of one event, an event and its words, neighbouring events; both directions, and "
+            "self-loops",
         ),
         Reading(
             "Eq. 3 to 5, 12 and 13",
             "printed without a logarithm",
-            "as printed" if config.get("literal_ratio") else "minus the logarithm, as InfoNCE",
+            "as printed" if config.get("literal_ratio") else "minus the logarithm, as in InfoNCE",
         ),
         Reading(
             "Eq. 3 and 4, positive",
@@ -134,12 +134,12 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
         ),
         Reading(
             "Eq. 3 and 4, corruptions",
-            "an event is exchanged by chance; where substituted events come from is not said",
+            "an event is exchanged at random; the source of substituted events is not stated",
             "at least two events move, at least one is substituted; substitutes come from other chains",
         ),
         Reading(
             "Eq. 5, anchor",
-            "the vector of the whole chain, which holds the segment that it is compared with",
+            "the vector of the whole chain, which contains the segment that it is compared with",
             "the rest of the chain, without the segment"
             if config.get("composition_anchor") == "rest"
             else "as printed",
@@ -148,7 +148,7 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
         Reading("Temperature", "not stated", setting(config.get("contrast_temperature"))),
         Reading(
             "Eq. 7 to 10, layers",
-            "whether they share weights is not said",
+            "whether they share weights is not stated",
             "one set of weights for all layers" if config.get("share_layers") else "weights for each layer",
         ),
         Reading(
@@ -159,8 +159,8 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
         Reading(
             "Eq. 12 and 13, corrupted graphs",
             "only a citation",
-            f"each edge goes with the probability {setting(config.get('edge_drop'))} and each dimension with "
-            f"{setting(config.get('feature_mask'))}; all nodes stay",
+            f"each edge is dropped with probability {setting(config.get('edge_drop'))} and each dimension "
+            f"masked with {setting(config.get('feature_mask'))}; all nodes are kept",
         ),
         Reading(
             "Section V, optimizer",
@@ -188,14 +188,14 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
             ),
         ]
     if beyond := _beyond_the_paper(config):
-        taken.append(Reading("Beyond the paper", "none of it", "; ".join(beyond)))
+        taken.append(Reading("Beyond the paper", "not used", "; ".join(beyond)))
     return taken
 
 
 def text_read(config: Settings) -> str:
-    """The form of a text."""
+    """Describe the form of a text."""
     roles = event_text({"subject": "subject", "predicate": "predicate", "object": "object"}, _order(config))
-    return f"an event as `{roles}`, absent roles skipped; a text whose roles nobody tells is all predicate"
+    return f"an event as `{roles}`, absent roles skipped; a text without known roles is all predicate"
 
 
 def usage(config: Settings) -> list[Snippet]:
@@ -230,7 +230,7 @@ print(logits.round(decimals=2))""",
         ),
         encode_snippet("events", [_literal(event) for event in events], compared),
         Snippet(
-            "With transformers alone (each event by itself; `chain_index` tells which belong together)",
+            "With transformers alone (each event on its own; `chain_index` groups events into chains)",
             _plain_inputs("AutoModel", config)
             + f"""
 with torch.inference_mode():
@@ -270,38 +270,38 @@ words = [
 
 
 def limits(config: Settings) -> list[str]:
-    """What the model cannot do."""
+    """List what the model cannot do."""
     return [
-        "It was trained on chains with a protagonist. Of a single event it knows no more than its words.",
-        "Events and chains were taken from text by programs, mostly by equal words instead of coreference: "
-        "errors, gaps and prejudices of the extractor and of the texts live on in the vectors. Do not judge "
-        "people by them.",
-        "It learned from chains of a few events, mostly up to nine. `eventformers.next_event` reads the "
-        "latest eight of a longer one.",
-        "What it predicts is what texts tell next, not what people do next, and no cause of anything. A "
-        "score is no probability, and its scale differs between models.",
+        "It was trained on chains with a protagonist. A single event has only its words as information.",
+        "Programs extracted the events and chains from text, mostly by equal words instead of "
+        "co-reference: errors, gaps and prejudices of the extractor and of the texts persist in the vectors. "
+        "Do not judge people by them.",
+        "It learned from short chains, mostly of up to nine events. `eventformers.next_event` reads the "
+        "latest eight of a longer chain.",
+        "It predicts what texts report next, not what people do next, and it does not identify causes. A "
+        "score is not a probability, and its scale differs between models.",
         "Wrong choices of the benchmarks are random events with an argument of the chain; a score on them "
-        "says little of choices that people would make.",
+        "does not show how the model ranks plausible alternatives.",
     ]
 
 
 def _beyond_the_paper(config: Settings) -> list[str]:
-    said = []
+    facts = []
     if config.get("event_skip"):
-        said.append("the encoder's own vector of an event is added to its state")
+        facts.append("the encoder's own vector of an event is added to its state")
     if config.get("gate_bias") is not None:
-        said.append(f"the gate of Eq. 10 has a bias, from {setting(config.get('gate_bias'))}")
+        facts.append(f"the gate of Eq. 10 has a bias that starts at {setting(config.get('gate_bias'))}")
     if config.get("value_projection"):
-        said.append("messages are projected")
+        facts.append("messages are projected")
     if config.get("edge_type_bias"):
-        said.append("attention has a bias for each type of edge")
+        facts.append("attention has a bias for each type of edge")
     if config.get("training_level") == "words_and_events":
         weights = [setting(config.get(name)) for name in _WEIGHTS["supervised"]]
         if weights[0] != weights[1]:
-            said.append(f"words weigh {weights[0]} and events {weights[1]}")
+            facts.append(f"words have weight {weights[0]} and events {weights[1]}")
     if config.get("freeze_encoder"):
-        said.append("the text encoder did not train")
-    return said
+        facts.append("the text encoder was frozen")
+    return facts
 
 
 def _order(config: Settings) -> EventOrder:
@@ -334,5 +334,5 @@ METHOD_CARD = MethodCard(
     training_rows=TRAINING_ROWS,
     published_note="Published scores are of BERT-base (110 million parameters), trained on 1.4 million "
     "chains of the New York Times part of Gigaword. Those on chains are of 2,000 questions each that were "
-    "made from these texts, so that no score on other questions compares with them.",
+    "made from these texts, so they are not comparable with scores on other questions.",
 )

@@ -1,4 +1,4 @@
-"""Small pieces of Markdown, safe for values that come from data."""
+"""Small pieces of Markdown that are safe for values from data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import PurePosixPath, PureWindowsPath
 
 
 def cell(value: object) -> str:
-    """Text that stays inside one cell of a table and is read as text, never as HTML or as a new row."""
+    """Escape text for one cell of a table, so that it cannot become HTML or a new row."""
     text = " ".join(str(value).split())
     for character, replacement in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("|", "&#124;")):
         text = text.replace(character, replacement)
@@ -17,7 +17,7 @@ def cell(value: object) -> str:
 
 
 def code(value: object) -> str:
-    """Inline code, also for text that holds backticks; a bar is escaped so that tables stay whole."""
+    """Inline code, also for text with backticks; bars are escaped for tables."""
     text = " ".join(str(value).split()) or " "
     fence = "`" * (longest_run(text, "`") + 1)
     padding = " " if "`" in text else ""
@@ -31,12 +31,12 @@ def code_block(text: str, language: str = "") -> str:
 
 
 def longest_run(text: str, character: str) -> int:
-    """Length of the longest run of a character in a text; 0 where it does not occur."""
+    """Length of the longest run of a character in a text; 0 if it does not occur."""
     return max((len(run) for run in re.findall(f"{re.escape(character)}+", text)), default=0)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of cells that are Markdown already; empty text where there is no row."""
+    """A table of cells that are already Markdown; empty text if there are no rows."""
     if not rows:
         return ""
     lines = [header, ["---"] * len(header), *rows]
@@ -44,7 +44,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def number(value: float) -> str:
-    """A count with separators of thousands, any other number with four digits that matter."""
+    """Format a count with thousands separators, any other number with four significant digits."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int) or (math.isfinite(value) and value == int(value) and abs(value) >= 1000):
@@ -53,7 +53,7 @@ def number(value: float) -> str:
 
 
 def setting(value: object) -> str:
-    """A setting as code, without the folders of the machine that ran."""
+    """Format a setting as code, without the folders of the machine that ran."""
     return code(_setting_text(value))
 
 
@@ -71,19 +71,19 @@ def _setting_text(value: object) -> str:
 
 
 def without_folders(text: str) -> str:
-    """The last part of an absolute path of any system; any other text as it is."""
+    """The last part of an absolute path of any system; any other text unchanged."""
     if PureWindowsPath(text).drive:
         return PureWindowsPath(text).name
     return PurePosixPath(text).name if text.startswith(("/", "~/")) else text
 
 
 def words(name: str) -> str:
-    """A name in snake_case as words."""
+    """Convert a snake_case name to words."""
     return name.replace("_", " ")
 
 
 def duration(seconds: float) -> str:
-    """Seconds as people say them."""
+    """Format seconds as hours, minutes and seconds."""
     if seconds < 60:
         return f"{seconds:.1f} seconds"
     minutes, rest = divmod(round(seconds), 60)

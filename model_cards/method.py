@@ -1,4 +1,4 @@
-"""What a method adds to a model card."""
+"""The contribution of a method to a model card."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Settings = Mapping[str, object]
 
 @dataclass(frozen=True)
 class Reading:
-    """A place where the paper is silent, misprinted or at odds with its code, and what this model does.
+    """A choice made where the paper is silent, misprinted or at odds with its code.
 
     Args:
-        place: where in the paper.
-        paper: what stands there, or in the released code.
-        here: what was taken.
+        place: the place in the paper.
+        paper: what the paper, or the released code, says.
+        here: what this model does.
     """
 
     place: str
@@ -27,14 +27,14 @@ class Reading:
 
 @dataclass(frozen=True)
 class Snippet:
-    """A usage example that can be run as it stands.
+    """A runnable usage example.
 
     Args:
         title: what it shows.
-        code: Python; `MODEL_ID` stands, without quotes, where the model is named.
-        output: what it printed; None where it did not run to its end.
-        failure: why it has no output; None where it has, or where it was never run.
-        is_run: False for one that needs another library and prints nothing: it stands as it is.
+        code: Python; `MODEL_ID`, without quotes, is replaced by the name of the model.
+        output: the printed output; None if it did not run to its end.
+        failure: reason for missing output; None if it has output, or was never run.
+        is_run: False for an example that needs another library and prints nothing; it is not run.
     """
 
     title: str
@@ -46,28 +46,28 @@ class Snippet:
 
 @dataclass(frozen=True)
 class MethodCard:
-    """A method, as a card tells it.
+    """The parts of a card that a method provides.
 
     Args:
         method: the `model_type`.
-        title: how people call it.
+        title: its usual name.
         paper: title of the paper, with authors' names and year.
-        url: where the paper stands.
-        tags: tags on the Hub beside those of every model.
-        summary: Markdown: what a model of this method is, from its configuration.
-        text_read: Markdown: the form of the texts that it reads, from its configuration.
-        objective: Markdown: what was minimised, from its configuration.
+        url: address of the paper.
+        tags: tags on the Hub, besides those of every model.
+        summary: Markdown: description of the model, from its configuration.
+        text_read: Markdown: the form of its input texts, from its configuration.
+        objective: Markdown: the training objective, from its configuration.
         readings: the readings, from the configuration and the training arguments.
         usage: the usage examples, from the configuration.
-        limits: what the model cannot do, one sentence or two each, from the configuration.
-        paper_settings: the values that the paper states, by the name of a configuration field, a setting of
-            the collator or a training argument.
+        limits: what the model cannot do, one or two sentences each, from the configuration.
+        paper_settings: the values stated in the paper, by the name of a configuration field, a setting of the
+            collator or a training argument.
         citation: BibTeX.
-        training_rows: rows of the published training sets by the dataset's config, so that a model trained on
-            fewer is never taken for one trained on all.
-        published_note: what the published scores were reached with.
-        normalises: whether the vectors have length 1.
-        compared_by: what vectors are compared by; empty where they are not.
+        training_rows: number of rows of the published training sets by the dataset's config, so that the card
+            can say if a model was trained on fewer.
+        published_note: the conditions of the published scores.
+        normalises: True if the vectors have length 1.
+        compared_by: how to compare vectors; empty if they are not compared.
     """
 
     method: str
@@ -90,10 +90,10 @@ class MethodCard:
 
 
 def load_method_card(method: str) -> MethodCard:
-    """What a method adds to a card, by its `model_type`.
+    """Load the card of a method by its `model_type`.
 
     Raises:
-        UnknownNameError: there is no such method.
+        UnknownNameError: the method is unknown.
     """
     card: MethodCard = load_object(load_method(method).card)
     return card

@@ -1,4 +1,4 @@
-"""What MICO (Su et al., 2022) adds to a model card."""
+"""Model card of MICO (Su et al., 2022)."""
 
 from __future__ import annotations
 
@@ -53,33 +53,33 @@ QUESTIONS = {
 
 
 def summary(config: Settings) -> str:
-    """What the model is and what goes in and comes out."""
+    """Describe the model, its input and its output."""
     return (
         "This model maps a **premise**, that is a thing or an event with an open relation in words such as "
         f"{code(PREMISES[0])}, and an **alternative** that may complete it, such as {code(ALTERNATIVES[0])}, "
         f"to vectors of {config.get('projection_dim')} numbers. It was trained with MICO on a graph of "
-        "commonsense knowledge so that a premise comes close to the alternatives that the graph has for it. "
-        "Compare vectors by their cosine. It serves to complete such a graph, for entities too that it does "
-        "not hold, and to choose among the answers of a question without training on questions."
+        "commonsense knowledge so that a premise is close to its alternatives in the graph. Compare vectors "
+        "by their cosine. Use it to complete such a graph, also for entities that the graph lacks, and to "
+        "choose among the answers of a question without training on questions."
     )
 
 
 def text_read(config: Settings) -> str:
-    """The forms of the texts."""
+    """Describe the forms of the texts."""
     return f"a premise, such as {code(PREMISES[1])}, or an alternative, such as {code(ALTERNATIVES[1])}"
 
 
 def objective(config: Settings) -> str:
-    """The contrast, with what was switched on."""
+    """Describe the contrast, with the enabled options."""
     which = (
-        "the least similar of k alternatives of its own"
+        "its least similar alternative of k"
         if config.get("positive") == "hard"
-        else "a random one of k alternatives of its own"
+        else "a random one of its k alternatives"
     )
     kind = "learned, from" if config.get("learnable_temperature") else "fixed,"
     terms = [
-        f"- **Contrast of alternatives** (Eq. 6): a premise is drawn to {which}, away from all alternatives "
-        f"of the other premises of the batch. Temperature {kind} "
+        f"- **Contrast of alternatives** (Eq. 6): the positive of a premise is {which}; its negatives are "
+        f"all alternatives of the other premises of the batch. Temperature {kind} "
         f"{setting(config.get('contrastive_temperature'))}."
     ]
     if number(config, "additive_margin"):
@@ -89,12 +89,12 @@ def objective(config: Settings) -> str:
         )
     if config.get("frequency_correction"):
         terms.append(
-            "- **Frequency correction**, beyond the paper: the logarithm of how often the training graph has "
-            "an alternative is taken off its logit, so that common ones, which a batch holds more often, are "
-            "not pushed away for it."
+            "- **Frequency correction**, beyond the paper: the logarithm of an alternative's frequency in "
+            "the training graph is subtracted from its logit, so that common alternatives, which occur in "
+            "more batches, are not pushed away more."
         )
     if config.get("self_negatives"):
-        terms.append("- **Own entity**, beyond the paper: what a premise is about is a negative of it.")
+        terms.append("- **Own entity**, beyond the paper: the entity of a premise is one of its negatives.")
     if number(config, "pre_batch_negatives"):
         terms.append(
             f"- **Earlier batches**, beyond the paper: {setting(config.get('pre_batch_negatives'))} "
@@ -107,18 +107,18 @@ def objective(config: Settings) -> str:
 
 
 def readings(config: Settings, training: Settings) -> list[Reading]:
-    """What was taken where the paper leaves a choice."""
+    """List the choices made where the paper is open."""
     taken = [
         Reading(
             "Section 3.1 and Table 10, templates",
-            "the table leaves out five relations of the graph (HasSubevent, NotHasProperty, NotIsA, NotHasA, "
+            "the table omits five relations of the graph (HasSubevent, NotHasProperty, NotIsA, NotHasA, "
             "NotMadeOf), which the released code has; HasPainCharacter is in neither",
-            "the released code's; HasPainCharacter has one of ours, by the pattern of HasPainIntensity",
+            "those of the released code; HasPainCharacter has a template of ours, after HasPainIntensity",
         ),
         Reading(
             "Section 3.1, data with gaps",
-            "rows without a tail are not mentioned; the counts of Table 1 are without them",
-            "left out, and counted",
+            "rows without a tail are not mentioned; the counts of Table 1 exclude them",
+            "skipped and counted",
         ),
         pooling_reading(config, "text"),
         Reading("Eq. 3, similarity", "cosine or dot product", "cosine, as in the released code"),
@@ -126,21 +126,21 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
             "Section 3.2, alternatives of a premise",
             "how the k are drawn is not stated",
             "as in the released code: the row's own, and k - 1 drawn uniformly with replacement from those "
-            "that the training graph has for the very text of the premise",
+            "that the training graph has for exactly the text of the premise",
         ),
         _positive_reading(config),
         Reading(
             "Eq. 6, own other alternatives",
-            "δ stands before the sums that bind its index; the released code multiplies what δ excludes by "
+            "δ is before the sums that bind its index; the released code multiplies what δ excludes by "
             "0, so that each of the k - 1 stays in the denominator with a logit of 0",
-            "excluded, as the equation means it"
+            "excluded, as the equation intends"
             if config.get("own_alternatives") == "excluded"
             else "a logit of 0 each, as in the released code",
         ),
         Reading(
             "Eq. 6, alternatives of other rows",
-            "all are negatives, those too that the graph knows for the premise",
-            "those that the training graph knows for the premise are left out"
+            "all are negatives, including those that the graph has for the premise",
+            "those that the training graph has for the premise are left out"
             if config.get("mask_known_positives")
             else "as in the paper",
         ),
@@ -152,8 +152,8 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
         ),
         Reading(
             "Section 4.2.2, ranks",
-            "ties are not mentioned; the released code sorts without a fixed order of equal scores, and sets "
-            "the score of other known answers to 0",
+            "ties are not mentioned; the released code sorts equal scores in no fixed order, and sets the "
+            "score of other known answers to 0",
             "equal scores share their mean rank; other known answers are left out",
         ),
     ]
@@ -166,12 +166,12 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
             )
         )
     if beyond := _beyond_the_paper(config):
-        taken.append(Reading("Beyond the paper", "none of it", "; ".join(beyond)))
+        taken.append(Reading("Beyond the paper", "not used", "; ".join(beyond)))
     return taken
 
 
 def usage(config: Settings) -> list[Snippet]:
-    """Premises and alternatives by three libraries, questions, and completion."""
+    """Examples: premises and alternatives with three libraries, questions, and completion."""
     texts = [json.dumps(text) for text in (*PREMISES, *ALTERNATIVES)]
     questions = "\n".join(
         f"    {json.dumps(premise)}: {json.dumps(answers)}," for premise, answers in QUESTIONS.items()
@@ -207,7 +207,7 @@ for (premise, choices), index in zip(questions.items(), logits.argmax(dim=-1).to
     print(premise, choices[index])""",
         ),
         Snippet(
-            "Completion with eventformers, here from the graph of the bundled samples; `data=` takes the "
+            "Completion with eventformers, here from the graph of the bundled samples; `data=` accepts the "
             "folder of a graph, and `eventformers complete` does the same on the command line",
             f"""\
 import eventformers
@@ -221,20 +221,20 @@ for alternative in found.alternatives:
 
 
 def limits(config: Settings) -> list[str]:
-    """What the model cannot do."""
+    """List what the model cannot do."""
     return [
-        "It writes nothing: it chooses among the alternatives that it is given, and one of them is always "
-        "nearest, for a premise without sense or answer too. A cosine is no probability, and its scale "
-        "differs between models.",
+        "It generates nothing: it chooses among given alternatives, and one of them is always nearest, even "
+        "for a premise without sense or answer. A cosine is not a probability, and its scale differs between "
+        "models.",
         "It was trained on premises in the words of the templates. Other wordings of a relation may give "
-        "other answers, and on documents it has been neither trained nor measured.",
+        "other answers. It was neither trained nor measured on documents.",
         "A relation and its negation differ by one word (“is or are capable of”, “is not or are not capable "
-        "of”), so what is so and what is not may lie close together.",
+        "of”), so true and false statements may be close together.",
         "The persons of ATOMIC are John and Tom in training; with other names answers may be worse.",
-        "The graphs were written by many people and are English: what they left out, got wrong or take for "
-        "granted about groups of people lives on in the vectors. Do not judge people by them.",
+        "The graphs were written by many people, in English: their gaps, errors and assumptions about groups "
+        "of people persist in the vectors. Do not judge people by them.",
         "Published scores on questions come from sets that were made from the graphs themselves (SIQA from "
-        "ATOMIC, CSQA from ConceptNet), so elsewhere less is to be expected.",
+        "ATOMIC, CSQA from ConceptNet), so expect lower scores elsewhere.",
     ]
 
 
@@ -242,14 +242,14 @@ def _positive_reading(config: Settings) -> Reading:
     if config.get("positive") == "random":
         return Reading(
             "Eq. 5, positive",
-            "the least similar alternative; Table 7 has a random one as well",
+            "the least similar alternative; Table 7 also has a random one",
             "a random one",
         )
     return Reading(
         "Eq. 5, positive",
-        "“min” gives a similarity where an alternative is needed, and the text speaks of minimising the "
+        "“min” gives a similarity where an alternative is needed, and the text describes minimising the "
         "similarity",
-        "the alternative of the least similarity, whose similarity is then maximised",
+        "the alternative with the lowest similarity, whose similarity is then maximised",
     )
 
 
@@ -258,24 +258,24 @@ def _stopping(training: Settings) -> str:
     if change is None:
         return "no early stopping"
     return (
-        f"training stops where the validation loss, with one alternative a row, changes by less than "
-        f"{setting(change)} of the one before; the model of the lowest is kept for every task"
+        f"training stops when the validation loss, with one alternative per row, changes by less than "
+        f"{setting(change)} of the previous one; the model with the lowest loss is used for every task"
     )
 
 
 def _beyond_the_paper(config: Settings) -> list[str]:
-    said = []
+    facts = []
     if config.get("learnable_temperature"):
-        said.append("the temperature is learned")
+        facts.append("the temperature is learned")
     if number(config, "additive_margin"):
-        said.append("a margin on the positive")
+        facts.append("the cosine of the positive has a margin")
     if config.get("frequency_correction"):
-        said.append("a correction for how common an alternative is")
+        facts.append("logits are corrected for the frequency of alternatives")
     if config.get("self_negatives"):
-        said.append("the premise's own entity as a negative")
+        facts.append("the premise's own entity is a negative")
     if number(config, "pre_batch_negatives"):
-        said.append("negatives of earlier batches")
-    return said
+        facts.append("alternatives of earlier batches are negatives")
+    return facts
 
 
 METHOD_CARD = MethodCard(
@@ -295,6 +295,6 @@ METHOD_CARD = MethodCard(
     citation=CITATION,
     training_rows=TRAINING_ROWS,
     published_note="Published scores of completion are on the test splits. Those of Su et al. are of "
-    "encoders with 110 to 355 million parameters, trained on the whole of ConceptNet (CN-82K, 163,840 pairs) "
-    "or ATOMIC (1,221,072 pairs).",
+    "encoders with 110 to 355 million parameters, trained on all of ConceptNet (CN-82K, 163,840 pairs) or "
+    "ATOMIC (1,221,072 pairs).",
 )

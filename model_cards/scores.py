@@ -1,4 +1,4 @@
-"""The tables of scores of a card: the model beside its untrained start and the published systems."""
+"""The tables of scores of a card: the model, its untrained start encoder and the published systems."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from eventformers.evaluation.tasks import Task, get_task
 from eventformers.model_cards.markdown import cell, code, number, table
 
 CORRELATIONS = frozenset({"spearman", "pearson"})
-"""Main scores that run from -1 to 1; the others are percentages."""
+"""Main scores with a range from -1 to 1; the others are percentages."""
 
-_ORIGINS = {"samples": "bundled samples, no benchmark", "local": "local files"}
+_ORIGINS = {"samples": "bundled samples, not a benchmark", "local": "local files"}
 _METRIC_NAMES = {
     "accuracy": "accuracy (%)",
     "spearman": "Spearman's ρ",
@@ -24,14 +24,14 @@ _BESIDE = {
     "mrr": {"hits_at_1": "Hits@1", "hits_at_3": "Hits@3", "hits_at_10": "Hits@10"},
     "nmi": {"fowlkes_mallows": "Fowlkes-Mallows", "ari": "adjusted Rand index"},
 }
-"""Scores that are told beside a main score."""
-_TIES = {"mcnc": "in {count} rows the first of several highest scores is taken"}
-"""What a metric makes of ties, where they do not count as wrong."""
+"""Secondary scores that are shown beside a main score."""
+_TIES = {"mcnc": "in {count} rows several choices share the highest score; the first one counts as chosen"}
+"""Treatment of ties by metric, if they do not count as wrong."""
 _Z95 = 1.959964
 
 
 def score_text(value: float | None, main_score: str, *, published: bool = False) -> str:
-    """A score with the digits that its kind deserves, as papers print it where it is published."""
+    """Format a score with the digits that its kind needs, or as papers print it if it is published."""
     if value is None:
         return "not defined"
     if main_score == "num_clusters":
@@ -46,18 +46,18 @@ def score_text(value: float | None, main_score: str, *, published: bool = False)
 
 
 def interval(value: float | None, rows: int, main_score: str) -> tuple[float, float] | None:
-    """The 95 % interval of a score over the drawing of test rows.
+    """Compute the 95 % interval of a score over the sampling of test rows.
 
-    For a percentage Wilson's interval; for a rank correlation Fisher's transformation with the standard error
-    1.06 / √(n − 3) (Fieller, Hartley and Pearson, 1957).
+    It is Wilson's interval for a percentage, and Fisher's transformation with the standard error 1.06 / √(n −
+    3) for a rank correlation (Fieller, Hartley and Pearson, 1957).
 
     Args:
-        value: the score; None where it is not defined.
+        value: the score; None if it is undefined.
         rows: number of rows.
-        main_score: which kind of score it is.
+        main_score: the kind of score.
 
     Returns:
-        Lower and upper end; None where there is no such interval.
+        Lower and upper end; None if there is no such interval.
     """
     if value is None or rows < 1:
         return None
@@ -76,12 +76,12 @@ def interval(value: float | None, rows: int, main_score: str) -> tuple[float, fl
 
 
 def score_table(results: Sequence[TaskResult], name: str, published: bool = True) -> str:
-    """Systems by tasks: this model, its untrained start encoder, and the published ones.
+    """Build the table of systems by tasks: this model, its untrained start encoder, and the published ones.
 
     Args:
         results: results of the model, one per task.
-        name: how the model is called.
-        published: whether published scores are set beside these, where they were measured on the same rows.
+        name: name of the model.
+        published: include published scores that were measured on the same rows.
 
     Returns:
         The table; empty text without results.
@@ -116,7 +116,7 @@ def score_table(results: Sequence[TaskResult], name: str, published: bool = True
 
 
 def task_table(results: Sequence[TaskResult]) -> str:
-    """What each score was measured on, and how far it can be trusted.
+    """Build the table of the data behind each score, with its interval.
 
     Args:
         results: results of the model, one per task.
@@ -154,38 +154,40 @@ def task_table(results: Sequence[TaskResult]) -> str:
 
 
 def notes(results: Sequence[TaskResult]) -> list[str]:
-    """Sentences that a reader of the scores must not miss: losses, undefined scores, missing baselines."""
-    said = []
+    """Notes that a reader of the scores needs: losses, undefined scores, missing baselines."""
+    facts = []
     for result in results:
         task = _task(result)
         title = cell(task.title if task else result.task)
         if result.main_value is None:
             reason = "; ".join(sorted(set(result.undefined.values()))) or "no reason was recorded"
-            said.append(f"{title}: the score is not defined ({cell(reason)}).")
+            facts.append(f"{title}: the score is undefined ({cell(reason)}).")
         if result.baseline is None:
             reason = result.baseline_missing or "no reason was recorded"
-            said.append(f"{title}: there is no score of the untrained encoder ({cell(reason)}).")
+            facts.append(f"{title}: there is no score of the untrained encoder ({cell(reason)}).")
         elif (
             result.main_value is not None
             and result.baseline.main_value is not None
             and result.main_value <= result.baseline.main_value
         ):
-            said.append(f"**{title}: training did not help; the untrained encoder scores at least as high.**")
+            facts.append(
+                f"**{title}: training did not help; the untrained encoder scores at least as high.**"
+            )
         if task and _is_on_another_split(result, task):
-            said.append(
+            facts.append(
                 f"{title}: measured on the split {cell(result.dataset.split)}; the published scores are of "
                 f"the split {cell(task.published_split)}."
             )
         if beside := _scores_beside(result):
-            said.append(f"{title}: {beside}.")
+            facts.append(f"{title}: {beside}.")
         if ties := result.scores.get("ties"):
             count = number(ties) if isinstance(ties, (int, float)) else cell(ties)
-            told = _TIES.get(task.metric if task else "", "{count} tied rows count as wrong")
-            said.append(f"{title}: {told.format(count=count)}.")
+            ties_note = _TIES.get(task.metric if task else "", "{count} tied rows count as wrong")
+            facts.append(f"{title}: {ties_note.format(count=count)}.")
         if result.truncated:
             count = number(result.truncated)
-            said.append(f"{title}: {count} distinct texts were longer than the encoder takes and were cut.")
-    return said
+            facts.append(f"{title}: {count} distinct texts exceeded the encoder's limit and were truncated.")
+    return facts
 
 
 def _is_on_another_split(result: TaskResult, task: Task) -> bool:
@@ -195,13 +197,13 @@ def _is_on_another_split(result: TaskResult, task: Task) -> bool:
 
 def _scores_beside(result: TaskResult) -> str:
     """Further scores of the metric, with those of the untrained encoder in brackets."""
-    told = []
+    parts = []
     for key, name in _BESIDE.get(result.main_score, {}).items():
         ours, untrained = (scores.get(key) for scores in (result.scores, _baseline_scores(result)))
         if isinstance(ours, (int, float)):
             before = f" (untrained {untrained:.1f})" if isinstance(untrained, (int, float)) else ""
-            told.append(f"{name} {ours:.1f}{before}")
-    return ", ".join(told)
+            parts.append(f"{name} {ours:.1f}{before}")
+    return ", ".join(parts)
 
 
 def _baseline_scores(result: TaskResult) -> Mapping[str, object]:

@@ -1,4 +1,4 @@
-"""What stands in each section of a card, as Markdown that the template only places."""
+"""The sections of a card as Markdown, which the template only places."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from eventformers.model_cards.card import ModelCard, TrainedOn
 
 LONGEST_LOG = 30
-"""Lines of the training log that a card shows; longer logs are thinned evenly."""
+"""Maximum number of lines of the training log in a card; longer logs are thinned evenly."""
 
 _METRICS = {"spearman": "spearmanr", "pearson": "pearsonr"}
 _TOLD_ARGUMENTS = (
@@ -50,16 +50,16 @@ _TOLD_ARGUMENTS = (
     *("gradient_checkpointing", "dataloader_drop_last", "load_best_model_at_end", "metric_for_best_model"),
     *("stop_at_relative_change", "silhouette_window", "silhouette_clusters"),
 )
-"""The training arguments that can change what is learned; those that are off are not told."""
+"""The training arguments that can affect what is learned; disabled ones are not shown."""
 
 
 def usage_snippets(card: ModelCard) -> Sequence[Snippet]:
-    """The card's usage examples, or else the method's."""
+    """The card's usage examples, else the method's."""
     return load_method_card(card.method).usage(card.config) if card.usage is None else card.usage
 
 
 def _hub_id(name: str | None) -> str | None:
-    """A name, where it can be a Hub id and is no folder here."""
+    """Return a name that can be a Hub id and is not a local folder; else None."""
     if not name or "/" not in name or Path(name).exists():
         return None
     try:
@@ -91,7 +91,7 @@ def _front_matter(card: ModelCard, method: MethodCard) -> str:
 
 
 def template_values(card: ModelCard) -> dict[str, object]:
-    """Everything that the template places: Markdown, or empty text where there is nothing to tell."""
+    """The values of the template: Markdown, or empty text if there is nothing to show."""
     method = load_method_card(card.method)
     data = card.trained_on
     return {
@@ -126,16 +126,16 @@ def template_values(card: ModelCard) -> dict[str, object]:
 
 
 def _score_notes(card: ModelCard, method: MethodCard) -> list[str]:
-    said = [card.results_note] if card.results_note else []
+    facts = [card.results_note] if card.results_note else []
     origins = {result.dataset.origin for result in card.results}
     if "samples" in origins:
-        said.append(
-            "Scores on the bundled samples are no benchmark scores, and published ones cannot be set "
-            "beside them."
+        facts.append(
+            "Scores on the bundled samples are not benchmark scores, and not comparable with published "
+            "scores."
         )
     if origins - {"samples"} and method.published_note:
-        said.append(method.published_note)
-    return said + scores.notes(card.results)
+        facts.append(method.published_note)
+    return facts + scores.notes(card.results)
 
 
 def _snippet_context(snippet: Snippet, name: str) -> dict[str, str]:
@@ -149,21 +149,21 @@ def _snippet_context(snippet: Snippet, name: str) -> dict[str, str]:
 
 def _warnings(card: ModelCard) -> list[str]:
     data = card.trained_on
-    said: list[str] = []
+    facts: list[str] = []
     if data is None:
-        return said
+        return facts
     if data.origin == "samples":
-        said.append(
+        facts.append(
             "This model was trained on the small sample corpus that comes with eventformers. It shows that "
-            "everything works; for real use train on real text."
+            "the pipeline works; for real use, train on real text."
         )
     if data.closed_licenses:
-        said.append(
+        facts.append(
             "Part of the training rows is not openly licensed "
             f"({', '.join(map(markdown.cell, data.closed_licenses))}). "
-            "Whether these weights may be published or sold is yours to find out."
+            "Find out whether you may publish or sell these weights."
         )
-    return said
+    return facts
 
 
 def _facts(card: ModelCard, method: MethodCard) -> str:
@@ -223,42 +223,42 @@ def _at(revision: str | None) -> str:
 
 
 def _data_facts(data: TrainedOn, method: MethodCard) -> list[str]:
-    said = []
+    facts = []
     if data.rows is not None:
         whole = method.training_rows.get(data.config, data.rows)
         of = ""
         if data.origin != "samples" and data.rows < whole:
             of = f", {data.rows / whole:.0%} as many as the {markdown.number(whole)} of the paper"
         aside = (
-            f"; {markdown.number(data.validation_rows)} more kept aside for the validation loss"
+            f"; {markdown.number(data.validation_rows)} more held out for the validation loss"
             if data.validation_rows
             else ""
         )
-        said.append(f"{markdown.number(data.rows)} training rows{of}{aside}")
+        facts.append(f"{markdown.number(data.rows)} training rows{of}{aside}")
     if len(data.split_rows) > 1:
         counts = ", ".join(
             f"{markdown.cell(split)} {markdown.number(count)}" for split, count in data.split_rows.items()
         )
-        said.append(f"rows by split: {counts}")
+        facts.append(f"rows by split: {counts}")
     if data.hub_id:
-        said.append(f"[{data.hub_id}](https://huggingface.co/datasets/{data.hub_id}){_at(data.revision)}")
+        facts.append(f"[{data.hub_id}](https://huggingface.co/datasets/{data.hub_id}){_at(data.revision)}")
     if data.fingerprint:
-        said.append(f"fingerprint {markdown.code(data.fingerprint)}")
+        facts.append(f"fingerprint {markdown.code(data.fingerprint)}")
     if data.read:
         counts = ", ".join(
             f"{markdown.number(count)} {markdown.words(kind)}" for kind, count in data.read.items()
         )
-        said.append(f"read from the raw files: {markdown.cell(counts)}")
+        facts.append(f"read from the raw files: {markdown.cell(counts)}")
     built = [
         f"{markdown.cell(markdown.words(name))} {_plain(value)}"
         for name, value in data.statistics.items()
         if value is not None and name not in (*data.read, "rows")
     ]
     if built:
-        said.append(f"after building: {'; '.join(built)}")
+        facts.append(f"after building: {'; '.join(built)}")
     if data.read and not data.skipped:
-        said.append("no part of the raw files was skipped")
-    return said
+        facts.append("no part of the raw files was skipped")
+    return facts
 
 
 def _plain(value: object) -> str:
@@ -326,7 +326,7 @@ def _settings_table(settings: Mapping[str, object]) -> str:
 
 
 def _examples(data: TrainedOn) -> str:
-    """A few training rows. Rows that not everyone may publish are not published here."""
+    """A few training rows, only if everyone may publish all rows."""
     if not data.examples or not data.licenses or data.closed_licenses:
         return ""
     columns = list(data.examples[0])
@@ -344,44 +344,44 @@ def _example_cell(value: object, longest: int = 3) -> str:
 
 
 def _run_facts(card: ModelCard) -> list[str]:
-    said = []
+    facts = []
     if card.recipe:
         about = f": {markdown.cell(card.recipe_description.rstrip('.'))}" if card.recipe_description else ""
-        said.append(f"recipe {markdown.code(card.recipe)}{about}")
+        facts.append(f"recipe {markdown.code(card.recipe)}{about}")
     if card.changed_settings:
         changed = ", ".join(
             markdown.code(f"{key}={markdown.without_folders(str(value))}")
             for key, value in card.changed_settings.items()
         )
-        said.append(f"set against the recipe: {changed}")
+        facts.append(f"changed from the recipe: {changed}")
     if card.seed is not None:
-        said.append(f"seed {markdown.code(card.seed)}")
+        facts.append(f"seed {markdown.code(card.seed)}")
     if card.lora:
-        said.append("low-rank adapters were trained instead of the whole encoder, and merged into it")
+        facts.append("low-rank adapters were trained instead of the whole encoder, and merged into it")
     if share := card.training_arguments.get("start_weight_share"):
-        said.append(
-            f"the encoder's weights are the average of its weights before training, with the share "
+        facts.append(
+            f"the encoder's weights are a weighted average of those before training, with the share "
             f"{markdown.setting(share)}, and those after it"
         )
     if card.steps is not None:
-        said.append(f"{markdown.number(card.steps)} optimizer steps")
+        facts.append(f"{markdown.number(card.steps)} optimizer steps")
     if chosen := next((line["chosen_step"] for line in card.history if "chosen_step" in line), None):
-        said.append(
+        facts.append(
             f"the weights are those after step {markdown.number(cast(int, chosen))}, chosen by the "
             "silhouette of the unseen mentions"
         )
     if card.seconds is not None:
         where = f" on {markdown.cell(card.hardware)}" if card.hardware else ""
-        said.append(f"training time {markdown.duration(card.seconds)}{where}")
+        facts.append(f"training time {markdown.duration(card.seconds)}{where}")
     if card.truncated is not None:
         at = card.views.get("max_seq_length")
         tokens = f" at {at} tokens" if at else ""
-        said.append(f"texts cut{tokens}: {markdown.number(card.truncated)}")
-    return said
+        facts.append(f"texts truncated{tokens}: {markdown.number(card.truncated)}")
+    return facts
 
 
 def _paper_settings(card: ModelCard, method: MethodCard) -> str:
-    """What the paper states, beside what was taken here; bold where they differ."""
+    """The values stated in the paper beside those of this model; bold where they differ."""
     here = {**_arguments_in_force(card), **card.views, **card.config}
     rows = []
     for name, stated in method.paper_settings.items():
@@ -392,7 +392,7 @@ def _paper_settings(card: ModelCard, method: MethodCard) -> str:
 
 
 def _other_settings(card: ModelCard, method: MethodCard) -> str:
-    """The method's own configuration, the collator's settings and the training arguments that matter."""
+    """The method's own configuration, the collator's settings and the relevant training arguments."""
     config_class = load_method(card.method).config_class
     own = sorted(set(config_class.__dataclass_fields__) - set(PreTrainedConfig.__dataclass_fields__))
     in_force = _arguments_in_force(card)
@@ -411,14 +411,14 @@ def _other_settings(card: ModelCard, method: MethodCard) -> str:
 
 
 def _arguments_in_force(card: ModelCard) -> dict[str, object]:
-    """The training arguments without the one of steps and epochs that the other overrules."""
+    """The training arguments, without the one of steps and epochs that the other overrides."""
     steps = card.training_arguments.get("max_steps")
     overruled = "num_train_epochs" if isinstance(steps, int) and steps > 0 else "max_steps"
     return {name: value for name, value in card.training_arguments.items() if name != overruled}
 
 
 def _log(history: Sequence[Mapping[str, object]]) -> str:
-    """The training log, thinned evenly where it is long; the last line always stays."""
+    """The training log, thinned evenly if it is long; the last line is always kept."""
     lines = [line for line in history if {"loss", "eval_loss", "silhouette"} & line.keys()]
     merged: dict[object, dict[str, object]] = {}
     for line in lines:

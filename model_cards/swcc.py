@@ -1,4 +1,4 @@
-"""What SWCC (Gao et al., 2022) adds to a model card."""
+"""Model card of SWCC (Gao et al., 2022)."""
 
 from __future__ import annotations
 
@@ -50,43 +50,43 @@ EXAMPLES: tuple[Event, ...] = (
     {"subject": "firm", "predicate": "dismissed", "object": "employee"},
     {"subject": "soldier", "predicate": "fired", "object": "gun"},
 )
-"""The first two mean much the same in other words; the third shares the first one's verb alone."""
+"""The first two have a similar meaning in different words; the third shares only the verb of the first."""
 
 _OBJECTIVES = {
-    "weakly_supervised": "**Weakly supervised contrast** (Eq. 6): an event is drawn to two other dropout "
-    "views of itself and to an event of the same document, away from the other events of the batch.",
-    "dropout_views": "**Contrast of dropout views**: an event is drawn to two other dropout views of itself, "
-    "away from the other events of the batch. Co-occurrence is not used (the paper's “w/o Weakly Supervised "
-    "CL”).",
-    "info_nce": "**InfoNCE** (Eq. 3): an event is drawn to an event of the same document, away from those of "
-    "the other rows.",
-    "margin": "**Margin loss**: an event has to be closer to an event of the same document than to a random "
-    "one, by a margin.",
+    "weakly_supervised": "**Weakly supervised contrast** (Eq. 6): the positives of an event are two other "
+    "dropout views of itself and an event of the same document; its negatives are the other events of the "
+    "batch.",
+    "dropout_views": "**Contrast of dropout views**: the positives of an event are two other dropout views "
+    "of itself; its negatives are the other events of the batch. Co-occurrence is not used (the paper's “w/o "
+    "Weakly Supervised CL”).",
+    "info_nce": "**InfoNCE** (Eq. 3): the positive of an event is an event of the same document; its "
+    "negatives are those of the other rows.",
+    "margin": "**Margin loss**: the cosine of an event with an event of the same document should exceed that "
+    "with a random event by a margin.",
 }
 
 _NORMALIZATIONS = {
-    "min_max": "its frequency, min-max over the training data, so that a pair at the lowest frequency counts "
-    "for nothing",
+    "min_max": "its frequency, min-max over the training data, so that a pair with the lowest frequency has "
+    "weight 0",
     "log_min_max": "the logarithm of its frequency, min-max over the training data",
-    "constant": "1 for every pair, so that frequency plays no part",
+    "constant": "1 for every pair, whatever its frequency",
 }
 
 
 def summary(config: Settings) -> str:
-    """What the model is and what goes in and comes out."""
+    """Describe the model, its input and its output."""
     example = event_text(EXAMPLES[0], _order(config))
     return (
         "This model maps an **event**, that is who did what to whom, to a vector of "
         f"{config.get('projection_dim')} numbers. It reads a short text such as `{example}`. It was trained "
-        "with SWCC so that events of the same scene come close to each other even where they share no word, "
-        "and so that shared words alone bring no two events together. Compare vectors by their cosine. It "
-        "serves to find similar events, to group events into scenes, and as a start for models of event "
-        "chains."
+        "with SWCC so that events of the same scene are close to each other even if they share no word, and "
+        "events that only share words are not. Compare vectors by their cosine. Use it to find similar "
+        "events, to group events into scenes, and as the start encoder for models of event chains."
     )
 
 
 def objective(config: Settings) -> str:
-    """The loss terms that were switched on, with their weights."""
+    """List the enabled loss terms, with their weights."""
     kind = str(config.get("contrastive_objective"))
     scale = (
         f"margin {setting(config.get('margin'))}"
@@ -98,8 +98,8 @@ def objective(config: Settings) -> str:
     terms = [f"- {_OBJECTIVES[kind]} Weight `1`, {scale}."]
     if number(config, "cluster_weight"):
         terms.append(
-            f"- **Clustering** (Eq. 7): of two dropout views each predicts the prototype that the other is "
-            f"assigned to, among {setting(config.get('num_prototypes'))} learned prototypes; the "
+            f"- **Clustering** (Eq. 7): each of two dropout views predicts the prototype to which the other "
+            f"is assigned, among {setting(config.get('num_prototypes'))} learned prototypes; the "
             f"assignment is balanced over the batch by {setting(config.get('sinkhorn_iterations'))} Sinkhorn "
             f"iterations. Weight β {setting(config.get('cluster_weight'))}, temperature "
             f"{setting(config.get('cluster_temperature'))}."
@@ -111,15 +111,15 @@ def objective(config: Settings) -> str:
         )
     if number(config, "prototype_entropy_weight"):
         terms.append(
-            "- **Entropy of the prototypes**, from the released code, not in the paper: each event is to "
-            f"choose one prototype. Weight {setting(config.get('prototype_entropy_weight'))}."
+            "- **Entropy of the prototypes**, from the released code, not in the paper: it trains each event "
+            f"to choose one prototype. Weight {setting(config.get('prototype_entropy_weight'))}."
         )
     if number(config, "shared_word_weight"):
         terms.append(
-            "- **Contrast with shared words**, beyond the paper: an event is drawn to a paraphrase of "
-            "itself, in which near words stand for its own, away from events that keep its words but for "
-            "one far word, and from the other events of the batch. Near and far are cosines of single "
-            "words under the encoder before training. "
+            "- **Contrast with shared words**, beyond the paper: the positive of an event is a paraphrase in "
+            "which similar words replace its own; its negatives are events that keep all of its words except "
+            "one, which a dissimilar word replaces, and the other events of the batch. Similarity is the "
+            "cosine of single words under the encoder before training. "
             f"Weight {setting(config.get('shared_word_weight'))}, "
             f"temperature {setting(config.get('shared_word_temperature'))}{_second_positive(config)}."
         )
@@ -127,13 +127,13 @@ def objective(config: Settings) -> str:
 
 
 def readings(config: Settings, training: Settings) -> list[Reading]:
-    """What was taken where the paper leaves a choice, for the terms that were switched on."""
+    """List the choices made where the paper is open, for the enabled terms."""
     kind = config.get("contrastive_objective")
     taken = [
         Reading(
             "Eq. 1, event text",
             "predicate, subject, object",
-            "subject, predicate, object, the order in which an English encoder met them in its own training"
+            "subject, predicate, object, the usual order of English, which the encoder was pretrained on"
             if _order(config) == "subject_predicate_object"
             else "predicate, subject, object",
         ),
@@ -144,7 +144,7 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
         taken += [
             Reading(
                 "Eq. 6, weight of a positive",
-                "stands inside the logarithm, where it adds a constant and has no gradient",
+                "is inside the logarithm, where it adds a constant and has no gradient",
                 "outside the logarithm, as in the released code",
             ),
             Reading(
@@ -154,9 +154,9 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
             ),
             Reading(
                 "Eq. 6, negatives",
-                "other events of the batch, without saying which of their views",
+                "other events of the batch; which of their views is not stated",
                 "as in the released code: the first view of the other rows, for the second positive their "
-                "second view; co-events of other rows are no negatives",
+                "second view; co-events of other rows are not negatives",
             ),
         ]
     if kind == "margin":
@@ -171,7 +171,7 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
         taken += [
             Reading(
                 "Eq. 7, reduction",
-                "sum over the prototypes; the released code takes their mean, halves it, and weighs it by "
+                "sum over the prototypes; the released code takes their mean, halves it, and weights it with "
                 "0.3",
                 "sum over prototypes, mean over the batch (the code's 0.3 is 0.015 in this unit with ten "
                 "prototypes)",
@@ -179,13 +179,13 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
             Reading("Eq. 8, denominator", "exp of exp, a misprint", "a plain softmax"),
             Reading(
                 "Section 3.2, optimal transport",
-                "number of iterations and regularisation are not stated; the released code takes 3 and 0.05",
+                "number of iterations and regularisation are not stated; the released code uses 3 and 0.05",
                 f"{setting(config.get('sinkhorn_iterations'))} iterations and "
                 f"{setting(config.get('sinkhorn_epsilon'))}, on cosine divided by temperature",
             ),
             Reading(
                 "Section 4.1, learning rate of the prototypes",
-                "2e-5; the released code takes 5e-4",
+                "2e-5; the released code uses 5e-4",
                 _prototype_rate(training),
             ),
             Reading(
@@ -202,7 +202,7 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
                 "Section 3.3, masked token",
                 "share of masked tokens and form of the head are not stated",
                 "as in the released code: exactly one token of each event, always replaced by the mask, "
-                "and a fresh linear layer as head",
+                "and a newly initialised linear layer as head",
             )
         )
     if number(config, "shared_word_weight"):
@@ -210,14 +210,14 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
             Reading(
                 "Beyond the paper",
                 "the only positives are dropout views and co-events; negatives are the rows of the batch",
-                "also paraphrases and one-word changes of an event, made by exchanging words",
+                "also paraphrases and one-word changes of an event, made by replacing words",
             )
         )
     return taken
 
 
 def text_read(config: Settings) -> str:
-    """The form of a text."""
+    """Describe the form of a text."""
     return f"an event as {code(' '.join(_roles(_order(config))))}, absent roles skipped"
 
 
@@ -234,31 +234,31 @@ def usage(config: Settings) -> list[Snippet]:
 
 
 def limits(config: Settings) -> list[str]:
-    """What the model cannot do."""
-    told = [
+    """List what the model cannot do."""
+    sentences = [
         "It reads one event with at most a subject, a predicate and an object. Time, place, negation, hope "
-        "and doubt count only where they stand in the words of the event.",
-        "It is no sentence encoder: on whole sentences or documents it has been neither trained nor "
-        "measured.",
+        "and doubt only count if they are words of the event.",
+        "It is not a sentence encoder: it was neither trained nor measured on whole sentences or documents.",
         "“Close” means that events belong to one scene, so a cause and its effect, or an event and its "
-        "opposite, may lie close together. A cosine is no probability, and its scale differs between models.",
-        "Events were taken from text by programs, and documents are the only evidence that events belong "
-        "together: errors, gaps and prejudices of the extractor and of the texts live on in the vectors. Do "
+        "opposite, may be close together. A cosine is not a probability, and its scale differs between "
+        "models.",
+        "Programs extracted the events from text, and documents are the only evidence that events belong "
+        "together: errors, gaps and prejudices of the extractor and of the texts persist in the vectors. Do "
         "not judge people by them.",
-        "The hard-similarity tests are small, English and close to news. They have no development part, so a "
-        "recipe that was chosen by them has a development score there.",
+        "The hard-similarity tests are small, English and close to news. They have no development split, so "
+        "the score of a recipe that was chosen by them is a development score.",
     ]
     if number(config, "cluster_weight"):
-        told.append(
-            "The prototypes come with the training head alone (`AutoModelForPreTraining`). Training balances "
-            "them over each batch, so they are groups of about equal size, not event types."
+        sentences.append(
+            "Only the training head has the prototypes (`AutoModelForPreTraining`). Training balances them "
+            "over each batch, so they are groups of about equal size, not event types."
         )
     if number(config, "shared_word_weight"):
-        told.append(
+        sentences.append(
             "Paraphrases for training were made with the nearest words of an encoder, which may be opposites "
-            "(“rise” and “fall”), so opposites may lie closer together than they should."
+            "(“rise” and “fall”), so opposites may be closer together than they should be."
         )
-    return told
+    return sentences
 
 
 def _order(config: Settings) -> EventOrder:
@@ -278,7 +278,7 @@ def _second_positive(config: Settings) -> str:
     name = "shared_word_co_event_weight"
     if not number(config, name):
         return ""
-    return f"; the co-event is a second positive, with the weight {setting(config.get(name))}"
+    return f"; the co-event is a second positive, with weight {setting(config.get(name))}"
 
 
 def _prototype_rate(training: Settings) -> str:
@@ -286,7 +286,7 @@ def _prototype_rate(training: Settings) -> str:
     if isinstance(rates, Mapping) and "prototypes" in rates:
         return setting(rates["prototypes"])
     if "learning_rate" in training:
-        return f"{setting(training['learning_rate'])}, as the encoder"
+        return f"{setting(training['learning_rate'])}, as for the encoder"
     return "not recorded"
 
 
@@ -305,6 +305,6 @@ METHOD_CARD = MethodCard(
     limits=limits,
     paper_settings=PAPER_SETTINGS,
     citation=CITATION,
-    published_note="Published scores are on the whole published sets. Those of Gao et al. are of BERT-base "
-    "(110 million parameters), trained on 4,029,877 events of the New York Times part of Gigaword.",
+    published_note="Published scores are on the complete published sets. Those of Gao et al. are of BERT-"
+    "base (110 million parameters), trained on 4,029,877 events of the New York Times part of Gigaword.",
 )

@@ -1,4 +1,4 @@
-"""What a run's folder records of the rows that its model was trained on: their sources and licences."""
+"""Record of a run's training rows: their sources and licences."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from eventformers.files import write_text
 from eventformers.model_cards import TrainedOn
 
 TRAINING_DATA_FILE = "training_data.json"
-"""Tells a program what the card tells people of the training rows; the rows themselves are not in it."""
+"""File with the facts of the card's training data, for programs; it has no rows."""
 
 
 def write_training_record(trained_on: TrainedOn | None, folder: Path) -> None:
-    """Write what is known of the training rows.
+    """Write the facts about the training rows.
 
     Args:
-        trained_on: the data; None where nothing is known of them, which is recorded too.
+        trained_on: the data; None if it is unknown, which is recorded, too.
         folder: the folder of the run.
     """
     known = None if trained_on is None else asdict(trained_on)
@@ -28,13 +28,13 @@ def write_training_record(trained_on: TrainedOn | None, folder: Path) -> None:
 
 
 def read_training_record(folder: Path) -> TrainedOn | None:
-    """What is recorded of the training rows; None where nothing is known of them.
+    """Read the facts about the training rows; None if they are unknown.
 
     Args:
         folder: the folder of the run.
 
     Raises:
-        DataFormatError: the file is no such record.
+        DataFormatError: the file is not such a record.
     """
     path = folder / TRAINING_DATA_FILE
     if not path.is_file():

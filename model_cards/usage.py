@@ -1,4 +1,4 @@
-"""Running the usage examples of a card, so that the output beside them is true."""
+"""Execution of a card's usage examples, so that the card shows their actual output."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ _OF_THE_TRAINING_PROCESS = (
 
 
 def snippet_code(snippet: Snippet, model: str) -> str:
-    """A snippet's Python for a model: its name goes in as a string literal, whatever characters it has."""
+    """Insert a model's name into a snippet as a Python string literal, so that any character is safe."""
     return snippet.code.replace(MODEL_PLACEHOLDER, json.dumps(model, ensure_ascii=False))
 
 
 def run_snippet(snippet: Snippet, folder: Path, name: str, timeout: float = TIMEOUT_SECONDS) -> Snippet:
     """Run a snippet on a saved model, in a fresh process, offline and on the CPU.
 
-    A fresh process knows nothing of the training run: what works there works for a user.
+    A fresh process has no state of the training run, so what works there works for a user.
 
     Args:
         snippet: the snippet.
         folder: the saved model.
-        name: how the model is called in what was printed, instead of its folder.
+        name: replaces the folder of the model in the printed output.
         timeout: seconds after which the snippet counts as failed.
 
     Returns:
-        The snippet with its output, or with the reason why there is none; as it is where it is not to be run.
-        Nothing is raised for a snippet that fails.
+        The snippet with its output, or with the reason for missing output; unchanged if `is_run` is False. A
+        failing snippet raises no error.
     """
     if not snippet.is_run:
         return snippet
@@ -51,8 +51,8 @@ def run_snippet(snippet: Snippet, folder: Path, name: str, timeout: float = TIME
             for key, value in os.environ.items()
             if key not in _OF_THE_TRAINING_PROCESS and not key.startswith("TORCHELASTIC_")
         }
-        # Caches of its own: code of an earlier model in the same folder would be taken for this one's, and
-        # what an example builds is of no use later.
+        # Separate caches: otherwise the code of an earlier model in the same folder would be reused. The
+        # caches are not needed later.
         environment |= {
             "HF_MODULES_CACHE": scratch,
             "HF_DATASETS_CACHE": scratch,

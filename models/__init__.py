@@ -1,5 +1,5 @@
 """The methods: flat configuration and modeling files, which are also Hub remote code."""
 
-# Our configurations are registered as soon as this module has run. It runs first, so that this never happens
-# in the middle of importing one of our own modules.
+# Importing this module registers our configurations. Importing it here, first, keeps that registration
+# from running while one of our own modules is half imported.
 from transformers.models.auto import configuration_auto  # noqa: F401

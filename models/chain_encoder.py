@@ -1,9 +1,9 @@
-"""The Bi-GRU over the events of a chain (HeterEvent Eq. 2), without running any prefix twice.
+"""The Bi-GRU over the events of a chain (HeterEvent Eq. 2), which computes each shared prefix once.
 
-A recurrent state depends on the events before it alone. The corruptions of a chain share most of their
-prefixes, with the chain and with one another, so each distinct prefix of a batch is run once. The backward
-half runs over suffixes in the same way, and the state at the appended chain token is the same for all
-chains there, since nothing stands behind it.
+A recurrent state depends only on the events before it. The corruptions of a chain share most of their
+prefixes with the chain and with one another, so the forward direction computes each distinct prefix of a
+batch once. The backward direction does the same with suffixes; there the state at the appended chain token is
+the same for all chains, because the token is always last.
 """
 
 import torch
@@ -11,20 +11,21 @@ from torch import nn
 from torch.nn import functional
 
 PADDING = -1
-"""Fills up a chain at its end."""
+"""Pads a chain at its end."""
 
 
 class ChainEncoder(nn.Module):
     """Bi-GRU over event vectors, with a learned event appended to each chain.
 
-    The weights are those of `torch.nn.GRU`; a chain's states are what it would give for the chain alone,
-    without padding.
+    The weights are those of `torch.nn.GRU`. The states of a chain equal those that `torch.nn.GRU` computes
+    for this chain without padding.
 
     Args:
         event_dim: size d of an event's vector.
         chain_dim: size D of a state, half of it for each direction.
-        skip: whether event vectors hold a second part of size D that is added to the states, and its mean
-            over a chain to the state of the chain token; the Bi-GRU's own states then have a learned weight.
+        skip: True if event vectors have a second part of size D (`SkipProjection`). It is added to the
+            states, and its mean over a chain to the state of the chain token. The Bi-GRU's own states then
+            have a learned weight.
     """
 
     def __init__(self, event_dim: int, chain_dim: int, skip: bool = False):
@@ -38,8 +39,8 @@ class ChainEncoder(nn.Module):
         """Run chains in both directions.
 
         Args:
-            events: vectors of the distinct events, `(E, d)`, or `(E, d + D)` with the skipped part.
-            chains: rows of `events`, `(C, n)`; -1 fills up at the end.
+            events: vectors of the distinct events, `(E, d)`; with `skip`, `(E, d + D)`.
+            chains: rows of `events`, `(C, n)`; padded with -1 at the end.
 
         Returns:
             States of the events `(C, n, D)`, zeros at padding, and of the chain token `(C, D)`.
@@ -48,7 +49,7 @@ class ChainEncoder(nn.Module):
         lengths = (sequences != PADDING).sum(dim=1, keepdim=True)
         inputs = self._inputs(events)
         forward = self._run(inputs[0], sequences, "l0")
-        # The event at place i from the front stands at place length - 1 - i from the back.
+        # The event at index i from the front has index length - 1 - i from the back.
         from_back = lengths - 1 - torch.arange(sequences.shape[1], device=chains.device)
         mirror = from_back.clamp(min=0)
         reversed_sequences = sequences.gather(1, mirror).masked_fill(from_back < 0, PADDING)
@@ -66,11 +67,11 @@ class ChainEncoder(nn.Module):
         return of_events, self._with_mean(of_chains, skipped, chains)
 
     def chain_states(self, events: torch.Tensor, chains: torch.Tensor) -> torch.Tensor:
-        """States of the chain token alone, of many chains over few events.
+        """Compute only the states of the chain token, for many chains over few events.
 
         Args:
-            events: vectors of the distinct events, `(E, d)`, or `(E, d + D)` with the skipped part.
-            chains: rows of `events`, `(..., n)`; -1 fills up at the end.
+            events: vectors of the distinct events, `(E, d)`; with `skip`, `(E, d + D)`.
+            chains: rows of `events`, `(..., n)`; padded with -1 at the end.
 
         Returns:
             `(..., D)`.
@@ -91,19 +92,19 @@ class ChainEncoder(nn.Module):
         self, of_chains: torch.Tensor, skipped: torch.Tensor, chains: torch.Tensor
     ) -> torch.Tensor:
         """Add the mean of the skipped vectors of each chain's events to its state, `(C, D)`."""
-        # A row of zeros stands for padding, which the mean leaves out.
+        # A row of zeros represents padding, which the mean leaves out.
         rows = functional.pad(skipped, (0, 0, 0, 1))
         events = torch.where(chains == PADDING, len(skipped), chains)
         mean = functional.embedding_bag(events, rows, mode="mean", padding_idx=len(skipped))
         return self.state_weight * of_chains + mean
 
     def _with_chain_token(self, chains: torch.Tensor, token: int) -> torch.Tensor:
-        """Chains with the number of the chain token behind their last event, `(C, n + 1)`."""
+        """Append the index of the chain token after the last event of each chain, `(C, n + 1)`."""
         lengths = (chains != PADDING).sum(dim=1, keepdim=True)
         return functional.pad(chains, (0, 1), value=PADDING).scatter(1, lengths, token)
 
     def _inputs(self, events: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The inputs' part of the gates of each direction, for each event and the token, `(E + 1, 3D/2)`."""
+        """Input part of the gates of each direction, for each event and the token, `(E + 1, 3D/2)`."""
         gru = self.gru
         dtype = gru.weight_ih_l0.dtype
         with torch.autocast(events.device.type, enabled=False):
@@ -116,7 +117,7 @@ class ChainEncoder(nn.Module):
     def _run(
         self, inputs: torch.Tensor, sequences: torch.Tensor, direction: str
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """States `(N, D/2)` of the distinct prefixes, and the prefix at each place `(C, T)`; 0 at padding."""
+        """States `(N, D/2)` of the distinct prefixes; the prefix at each position `(C, T)`, 0 at padding."""
         weight, bias = (getattr(self.gru, f"{name}_hh_{direction}") for name in ("weight", "bias"))
         num_inputs = len(inputs)
         state = inputs.new_zeros(1, weight.shape[1])
@@ -140,7 +141,7 @@ class ChainEncoder(nn.Module):
 def _gru_cell(
     inputs: torch.Tensor, state: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
 ) -> torch.Tensor:
-    """One step of a GRU in the order of torch's gates: reset, update, new."""
+    """One step of a GRU, with the gates in torch's order: reset, update, new."""
     from_state = functional.linear(state, weight, bias)
     reset_in, update_in, new_in = inputs.chunk(3, dim=-1)
     reset_state, update_state, new_state = from_state.chunk(3, dim=-1)

@@ -18,7 +18,7 @@ from .similarities import (
 
 
 def _minus_log(log_share: torch.Tensor, literal_ratio: bool) -> torch.Tensor:
-    """Minus the log of a share, or minus the share itself, as MulCL prints Eq. 3 to 5, 12 and 13."""
+    """Minus the log of a ratio, or minus the ratio itself, as MulCL prints Eq. 3 to 5, 12 and 13."""
     return -log_share.exp() if literal_ratio else -log_share
 
 
@@ -53,9 +53,9 @@ def chain_contrast(
         positive: the same chains under another dropout mask, `(B, D)`.
         corrupted: N corruptions of each chain, `(B, N, D)`.
         temperature: divides every cosine.
-        corrupted_mask: `(B, N)`, true where there is such a corruption; None where all are there. A chain
-            without any adds 0.
-        literal_ratio: leave the log out, as printed.
+        corrupted_mask: `(B, N)`, True for a real corruption, False for padding; None if there is no padding.
+            A chain without corruptions adds 0.
+        literal_ratio: omit the log, as printed.
 
     Returns:
         Mean over the batch, a scalar.
@@ -82,10 +82,11 @@ def composition_contrast(
         segments: S segments of each chain, `(B, S, D)`.
         corrupted: N corruptions of each segment, `(B, S, N, D)`.
         temperature: divides every cosine.
-        segment_mask: `(B, S)`, true where there is such a segment; None where all are there. A chain without
-            any adds 0.
-        corrupted_mask: `(B, S, N)`, true where there is such a corruption; None where all are there.
-        literal_ratio: leave the log out, as printed.
+        segment_mask: `(B, S)`, True for a real segment, False for padding; None if there is no padding. A
+            chain without segments adds 0.
+        corrupted_mask: `(B, S, N)`, True for a real corruption, False for padding; None if there is no
+            padding.
+        literal_ratio: omit the log, as printed.
 
     Returns:
         Mean over the batch, a scalar.
@@ -108,18 +109,18 @@ def normal_corrupted_contrast(
 ) -> torch.Tensor:
     """MulCL's normal-corrupted contrast (Eq. 12), with the log: the share of a graph's own nodes in the sum.
 
-    Any leading dimensions are graphs of a batch, padded to V nodes each.
+    Leading dimensions are the graphs of a batch, each padded to V nodes.
 
     Args:
         readout: the graph's vector, `(..., D)`.
         nodes: its nodes, `(..., V, D)`.
         corrupted: the nodes of G corrupted views of it, `(..., G, V, D)`.
         temperature: divides every cosine.
-        node_mask: `(..., V)`, true for a node and false for padding; None where nothing is padded.
-        literal_ratio: leave the log out, as printed.
+        node_mask: `(..., V)`, True for a node and false for padding; None if nothing is padded.
+        literal_ratio: omit the log, as printed.
 
     Returns:
-        Mean over the graphs, a scalar; log(G + 1) where all similarities are equal.
+        Mean over the graphs, a scalar; log(G + 1) if all similarities are equal.
     """
     own = cosine_with_one(readout, nodes) / temperature
     others = cosine_with_one(readout, corrupted.flatten(-3, -2)) / temperature
@@ -142,18 +143,18 @@ def corrupted_corrupted_contrast(
 ) -> torch.Tensor:
     """MulCL's corrupted-corrupted contrast (Eq. 13), read as GCA's loss over every pair of views.
 
-    A node of one view should be near itself in another view, and far from the other nodes of both. Any
-    leading dimensions are graphs of a batch, padded to V nodes each.
+    The positive of a node is the same node in another view; its negatives are all other nodes of both views.
+    Leading dimensions are the graphs of a batch, each padded to V nodes.
 
     Args:
         views: the nodes of G corrupted views of a graph, `(..., G, V, D)`.
         temperature: divides every cosine.
-        node_mask: `(..., V)`, true for a node and false for padding; None where nothing is padded.
-        literal_ratio: leave the log out, as printed.
+        node_mask: `(..., V)`, True for a node and false for padding; None if nothing is padded.
+        literal_ratio: omit the log, as printed.
 
     Returns:
-        Mean over nodes, pairs of views and both directions, then over the graphs, a scalar;
-        log(2V - 1) where all similarities are equal, 0 for a graph of one node.
+        Mean over nodes, pairs of views and both directions, then over the graphs, a scalar; log(2V - 1) if
+        all similarities are equal, 0 for a graph of one node.
 
     Raises:
         ValueError: there are fewer than two views.
@@ -167,10 +168,10 @@ def corrupted_corrupted_contrast(
         absent = ~node_mask.unsqueeze(-2).expand(views.shape[:-1]).flatten(-2)
         left_out = left_out | absent.unsqueeze(-1)
     logits = logits.masked_fill(left_out, far_below(logits))
-    # (..., i, l, j, k): node l of view i beside node k of view j.
+    # (..., i, l, j, k): node l of view i with node k of view j.
     logits = logits.unflatten(-1, (num_views, num_nodes)).unflatten(-3, (num_views, num_nodes))
-    # All below is (..., i, j, k). The sum over the nodes of another view holds the positive; that over the
-    # nodes of the own view, where i is j, leaves the node itself out.
+    # All below is (..., i, j, k). The sum over the nodes of another view contains the positive. The sum over
+    # the nodes of the same view, where i equals j, leaves out the node itself.
     positive = torch.diagonal(logits, dim1=-3, dim2=-1)
     sums = logits.logsumexp(dim=-3)
     of_own = torch.diagonal(sums, dim1=-3, dim2=-2).transpose(-1, -2)
@@ -192,18 +193,18 @@ def word_prediction(
 ) -> torch.Tensor:
     """Prediction of an event's words, a factor of MulCL's word-level loss (Eq. 15).
 
-    Each query of an event is to tell each word of the event from the vocabulary. The event's other words are
-    no negatives of it.
+    Each query of an event predicts each word of the event out of the vocabulary. The other words of the event
+    are not negatives.
 
     Args:
         queries: the nodes that predict, `(B, Q, D)`: the event, or its words.
         vocabulary: vectors of all words, `(U, D)`.
-        words: the event's words, places in the vocabulary, `(B, W)`; -1 where there is none.
+        words: indexes of the event's words in the vocabulary, `(B, W)`; padded with -1.
         temperature: divides every cosine.
-        predicts: `(B, Q, W)`, true where that query predicts that word; None where each predicts all.
+        predicts: `(B, Q, W)`, True if that query predicts that word; None if every query predicts every word.
 
     Returns:
-        For each event the mean over its pairs of query and word, `(B,)`; 0 for an event without any.
+        For each event the mean over its pairs of query and word, `(B,)`; 0 for an event without pairs.
     """
     present = words >= 0
     places = words.clamp(min=0)
@@ -220,12 +221,12 @@ def word_prediction(
 def mean_cosine(
     nodes: torch.Tensor, candidates: torch.Tensor, node_mask: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Mean over the nodes of a context of their cosines with each candidate.
+    """Mean cosine of each candidate with the nodes of a context.
 
     Args:
         nodes: `(B, n, D)`.
-        candidates: `(B, k, D)`, or `(U, D)` for all contexts alike.
-        node_mask: `(B, n)`, true for a node and false for padding; None where nothing is padded.
+        candidates: `(B, k, D)`, or `(U, D)` for candidates shared by all contexts.
+        node_mask: `(B, n)`, True for a node and false for padding; None if nothing is padded.
 
     Returns:
         `(B, k)` or `(B, U)`; 0 for a context without nodes.
@@ -250,14 +251,14 @@ def event_prediction(
     Args:
         context: the nodes that predict, `(B, n, D)`: a neighbour, or the whole context.
         candidates: vectors of events, `(U, D)`.
-        target: which candidate is right, `(B,)`.
+        target: index of the correct candidate, `(B,)`.
         temperature: divides every mean cosine of a candidate with the nodes.
-        context_mask: `(B, n)`, true for a node and false for padding; None where nothing is padded.
-        left_out: `(B, U)`, true leaves a candidate out of a row's negatives; the target always stays.
+        context_mask: `(B, n)`, True for a node and false for padding; None if nothing is padded.
+        left_out: `(B, U)`, True removes a candidate from a row's negatives; the target always stays.
 
     Returns:
-        Minus the log softmax of each row's target, `(B,)`; 0 for a row without context, as the paper's
-        border factors of 1 say.
+        Minus the log softmax of each row's target, `(B,)`; 0 for a row without context, which corresponds to
+        the paper's border factors of 1.
     """
     logits = mean_cosine(context, candidates, context_mask) / temperature
     if left_out is not None:

@@ -27,26 +27,27 @@ def multi_alternative_contrast(
 ) -> torch.Tensor:
     """MICO's contrast of a premise with its hardest alternative (Eq. 5 and 6).
 
-    The positive of a row is its alternative of least cosine; its denominator holds that positive and all
-    alternatives of the other rows. With one alternative a row this is Eq. 4.
+    The positive of a row is its alternative with the lowest cosine. The denominator holds that positive and
+    all alternatives of the other rows. With one alternative per row this is Eq. 4.
 
     Args:
         premise: `(B, d)`.
         alternatives: k alternatives of each premise, `(B, k, d)`.
         temperature: divides every cosine.
-        known_positives: `(B, B, k)`, true at (i, j, o) leaves alternative o of row j out of row i's
+        known_positives: `(B, B, k)`, True at (i, j, o) removes alternative o of row j from row i's
             denominator. Entries with j = i are ignored, and the chosen positive always stays.
-        chosen: which alternative is the positive, `(B,)`; None takes the one of least cosine (Eq. 5).
+        chosen: index of the alternative that is the positive, `(B,)`; None takes the one with the lowest
+            cosine (Eq. 5).
         margin: subtracted from the positive's cosine.
-        own_alternatives: `excluded` leaves a row's other alternatives out of its denominator, as Eq. 6 says;
-            `zero_logit` leaves each in with a logit of 0, as the released code does.
-        log_frequency: log of how often the graph has each alternative, `(B, k)`; taken off its logits, as a
-            softmax over samples needs that are drawn in proportion to their frequency (Bengio and Senécal,
-            2008), beyond the paper.
+        own_alternatives: `excluded` removes a row's other alternatives from its denominator, as in Eq. 6;
+            `zero_logit` keeps each with a logit of 0, as in the released code.
+        log_frequency: log of the frequency of each alternative in the graph, `(B, k)`; subtracted from its
+            logits. A softmax over samples that are drawn in proportion to their frequency needs this
+            correction (Bengio and Senécal, 2008). Beyond the paper.
         row_negatives: further negatives of each row, `(B, n, d)`.
-        row_negatives_mask: `(B, n)`, true leaves one out.
+        row_negatives_mask: `(B, n)`, True removes a negative.
         shared_negatives: further negatives of all rows, `(N, d)`.
-        shared_negatives_mask: `(B, N)`, true leaves one out.
+        shared_negatives_mask: `(B, N)`, True removes a negative.
 
     Returns:
         Mean over the batch, a scalar.

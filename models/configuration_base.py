@@ -45,7 +45,7 @@ class EventConfig(PreTrainedConfig):
     sub_configs_defaults = {"text_config": SubConfigSpec(config_class=AutoConfig, model_type="bert")}  # noqa: RUF012
     full_auto_map: ClassVar[dict[str, str]] = {}
     pipelines: ClassVar[dict[str, dict]] = {**EVENT_EMBEDDING, **NEXT_EVENT}
-    """The pipelines by their task, the model's own first: `file.Class`, and the Auto classes that load it."""
+    """Maps each task to its pipeline, as `file.Class`, and its Auto classes; the first is the default."""
 
     text_config: dict | PreTrainedConfig | None = None
     pooling: Literal["cls", "mean"] = "mean"

@@ -7,10 +7,10 @@ _NO_KEY = -1
 
 
 class _GatherRows(torch.autograd.Function):
-    """All-gather along the first dimension; backward sums the gradient over ranks and keeps the own rows.
+    """All-gather along the first dimension; backward sums the gradient over ranks and keeps the rank's rows.
 
-    Distributed data parallelism then averages over ranks, so that every process may compute the same global
-    loss and the gradient equals that of one process with the whole batch.
+    Distributed data parallelism then averages over ranks. So every process can compute the same global loss,
+    and the gradient equals that of one process with the whole batch.
     """
 
     @staticmethod
@@ -34,7 +34,7 @@ def gather_rows(rows: torch.Tensor) -> torch.Tensor:
         rows: `(B, ...)`, with the same shape on every process.
 
     Returns:
-        `(processes * B, ...)`; the same tensor where there is one process.
+        `(processes * B, ...)`; the same tensor if there is one process.
     """
     return rows if _num_processes() == 1 else _GatherRows.apply(rows)
 
@@ -46,16 +46,16 @@ def _num_processes() -> int:
 
 
 def apart_from_other_processes(numbers: torch.Tensor) -> torch.Tensor:
-    """Numbers from 0 to below 2^40, changed so that no other process has them."""
+    """Offset numbers from 0 to below 2^40 so that no other process has the same ones."""
     return numbers + ((distributed.get_rank() if _num_processes() > 1 else 0) << 40)
 
 
 def gather_distinct(rows: torch.Tensor, keys: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Gather rows of any number from all processes, one for each key.
+    """Gather rows from all processes and keep one for each key.
 
     Args:
         rows: `(R, d)`; R may differ between processes.
-        keys: numbers from 0 to below 2^63, `(R,)`, equal where rows are.
+        keys: numbers from 0 to below 2^63, `(R,)`; equal rows have equal keys.
 
     Returns:
         The first row of each key `(U, d)`, and the keys in ascending order `(U,)`.
@@ -75,5 +75,5 @@ def gather_distinct(rows: torch.Tensor, keys: torch.Tensor) -> tuple[torch.Tenso
 
 
 def places_of(keys: torch.Tensor, sorted_keys: torch.Tensor) -> torch.Tensor:
-    """Places of keys among distinct ones in ascending order, where all of them are: `(...)` to the same."""
+    """Positions of keys in `sorted_keys`, distinct and ascending, which must contain all of them."""
     return torch.searchsorted(sorted_keys, keys)

@@ -1,4 +1,4 @@
-"""From token vectors to event vectors (HeterEvent): roles pooled, then composed by a tensor (Eq. 1)."""
+"""From token vectors to event vectors (HeterEvent): pool the roles, compose them with a tensor (Eq. 1)."""
 
 import torch
 from torch import nn
@@ -6,20 +6,20 @@ from torch import nn
 from .pooling import content_mask
 
 NO_WORD = -1
-"""Number of the word of a token that belongs to none."""
+"""Word number of a token that belongs to no word."""
 NUM_ROLES = 3
 """Subject, predicate, object, in this order."""
 SUBJECT, PREDICATE, OBJECT = range(NUM_ROLES)
 
 
 def predicate_alone(attention_mask: torch.Tensor) -> torch.Tensor:
-    """Role masks of events whose tokens are all predicate, `(E, L)` to `(E, 3, L)`."""
+    """Role masks that assign every token to the predicate, `(E, L)` to `(E, 3, L)`."""
     roles = torch.arange(NUM_ROLES, device=attention_mask.device).unsqueeze(-1)
     return content_mask(attention_mask).unsqueeze(1) & (roles == PREDICATE)
 
 
 def words_of_tokens(token_numbers: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-    """Take each distinct token for a word: numbers `(E, L)`, -1 for special tokens and padding."""
+    """Treat each distinct token as a word: numbers `(E, L)`, -1 for special tokens and padding."""
     return token_numbers.masked_fill(~content_mask(attention_mask), NO_WORD)
 
 
@@ -28,10 +28,11 @@ def pool_roles(tokens: torch.Tensor, role_masks: torch.Tensor) -> tuple[torch.Te
 
     Args:
         tokens: `(E, L, d)`.
-        role_masks: `(E, 3, L)`, true for a token of the role.
+        role_masks: `(E, 3, L)`, True for a token of the role.
 
     Returns:
-        Maximum and mean joined, `(E, 3, 2d)`, and which roles are there, `(E, 3)`; an absent one gives zeros.
+        Maximum and mean concatenated, `(E, 3, 2d)`, and a mask of the present roles, `(E, 3)`; an absent role
+        gives zeros.
     """
     weights = role_masks.to(tokens.dtype)
     mean = weights @ tokens / weights.sum(dim=-1, keepdim=True).clamp(min=1)
@@ -46,22 +47,22 @@ def pool_words(tokens: torch.Tensor, word_index: torch.Tensor) -> tuple[torch.Te
 
     Args:
         tokens: `(E, L, h)`.
-        word_index: the word of each token, `(E, L)`; -1 for a token of none.
+        word_index: the word of each token, `(E, L)`; -1 for a token that belongs to no word.
 
     Returns:
         Vectors `(E, W, h)`, zeros where an event has fewer than W distinct words, and the words `(E, W)` in
-        the order of their first token, -1 where there is none; W is at least 1.
+        the order of their first token, padded with -1; W is at least 1.
     """
     num_events, length = word_index.shape
     positions = torch.arange(length, device=word_index.device)
     is_word = word_index >= 0
-    # The place of the first token of the same word, and from it the number of the word in its event.
+    # The position of the first token of the same word, and from it the index of the word within its event.
     same = word_index.unsqueeze(1) == word_index.unsqueeze(2)
     first = torch.where(same, positions, length).amin(dim=2)
     is_first = (first == positions) & is_word
     slot = (is_first.cumsum(dim=1) - 1).gather(1, first)
     width = max(int(is_first.sum(dim=1).max()), 1) if num_events else 1
-    # Tokens of no word go to a last slot, which is cut off.
+    # Tokens that belong to no word go to a last slot, which is dropped.
     slot = torch.where(is_word, slot, width)
     words = torch.full((num_events, width + 1), NO_WORD, device=word_index.device)
     words = words.scatter(1, slot, word_index)[:, :width]
@@ -81,7 +82,7 @@ class TensorComposition(nn.Module):
         self.tensor = nn.Parameter(torch.empty(event_dim, 2 * event_dim, 2 * event_dim))
 
     def forward(self, arguments: torch.Tensor, predicate: torch.Tensor) -> torch.Tensor:
-        """Compose arguments with the predicate, which is contracted once for all of them.
+        """Compose arguments with the predicate, contracting the tensor with the predicate only once.
 
         Args:
             arguments: `(E, A, 2d)`.
@@ -126,10 +127,10 @@ class LowRankComposition(nn.Module):
 
 
 class SkipProjection(nn.Module):
-    """The encoder's own vectors in the size of a chain's states, for use beside what is composed of them.
+    """Projection of the encoder's own vectors to the size of a chain's states.
 
-    It starts as the identity, or as a random orthogonal projection where sizes differ, so that cosines are at
-    first those of the encoder. Its vectors have a root mean square of 1, the scale of a Bi-GRU's states.
+    It starts as the identity, or as a random orthogonal projection if the sizes differ, so that cosines are
+    initially those of the encoder. Its vectors have a root mean square of 1, the scale of a Bi-GRU's states.
 
     Args:
         hidden_size: size of the encoder's token vectors.
@@ -154,10 +155,10 @@ def mean_pool(tokens: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tenso
 
 
 class EventComposition(nn.Module):
-    """Token vectors to one vector for each event.
+    """Composition of token vectors into one vector for each event.
 
-    Tokens are projected to d dimensions, since a tensor over an encoder's own would have billions of entries.
-    A role that an event lacks is one learned vector.
+    Tokens are first projected to d dimensions: a tensor over the encoder's own dimensions would have billions
+    of entries. One learned vector represents any role that an event lacks.
 
     Args:
         hidden_size: size of the encoder's token vectors.
@@ -184,7 +185,7 @@ class EventComposition(nn.Module):
             role_masks: `(E, 3, L)`: subject, predicate, object.
 
         Returns:
-            `(E, d)`; an event without any token is composed of three absent roles.
+            `(E, d)`; an event without tokens is composed of three absent roles.
         """
         roles, present = pool_roles(self.token_projection(tokens), role_masks)
         roles = torch.where(present.unsqueeze(-1), roles, self.absent_role.to(roles.dtype))

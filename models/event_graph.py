@@ -1,6 +1,6 @@
 """The heterogeneous event graph of a chain (HeterEvent), as index tensors, in plain torch.
 
-The graphs of all chains of a batch stand side by side in one graph without edges between them.
+The graphs of all chains of a batch form one graph without edges between chains.
 """
 
 from typing import NamedTuple
@@ -11,26 +11,25 @@ from torch import nn
 WORD_WORD, WORD_EVENT, EVENT_EVENT, SELF_LOOP = range(4)
 NUM_EDGE_TYPES = 4
 NO_NODE = -1
-"""Stands where a chain, or an event, has no such event, word or node."""
+"""Padding: no event, word or node."""
 _EDGE_DRAWS, _FEATURE_DRAWS = 1, 2
 _DRAW_BITS = 53
 
 
 class EventGraph(NamedTuple):
-    """The graphs of C chains, of V nodes and M directed edges together.
+    """The graphs of C chains, with V nodes and M directed edges in total.
 
-    The nodes of a chain follow one another: its events in order, then its words in the order in which they
-    first occur. A chain's own graph is therefore the same whatever else is in the batch.
-
+    The nodes of a chain are consecutive: its events in order, then its words in the order in which they first
+    occur. The graph of a chain is therefore the same whatever else is in the batch.
     Args:
         edge_index: source and target of each edge, `(2, M)`; both directions of every edge, and a self-loop
             at every node.
         edge_type: `WORD_WORD`, `WORD_EVENT`, `EVENT_EVENT` or `SELF_LOOP`, `(M,)`.
         node_chain: the chain of each node, `(V,)`.
-        node_position: the node's place in its chain's own graph, `(V,)`.
+        node_position: the node's position in its chain's own graph, `(V,)`.
         node_word: the word of each node, `(V,)`; -1 for an event.
         event_nodes: the node of each event of each chain, `(C, n)`; -1 for padding.
-        word_nodes: the nodes of each event's words, `(C, n, W)`; -1 where an event has fewer.
+        word_nodes: the nodes of each event's words, `(C, n, W)`; padded with -1.
         nodes_of_chain: number of nodes of each chain, `(C,)`.
     """
 
@@ -44,11 +43,11 @@ class EventGraph(NamedTuple):
     nodes_of_chain: torch.Tensor
 
     def repeat(self, times: int) -> "EventGraph":
-        """The graph several times over, the copies of the whole batch one after another."""
+        """Concatenate copies of the graphs of the whole batch."""
         num_nodes, num_chains = len(self.node_chain), len(self.nodes_of_chain)
 
         def shifted(values: torch.Tensor, step: int) -> torch.Tensor:
-            """Copies along the first dimension, each with its numbers moved on; -1 stays."""
+            """Copies along the first dimension, each with its indexes shifted; -1 stays."""
             shifts = step * torch.arange(times, device=values.device).view(-1, *[1] * values.dim())
             return torch.where(values >= 0, values + shifts, values.expand(times, *values.shape)).flatten(
                 0, 1
@@ -68,14 +67,14 @@ class EventGraph(NamedTuple):
 
 
 def chains_of_rows(chain_index: torch.Tensor) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Gather rows to chains.
+    """Group rows into chains.
 
     Args:
         chain_index: the chain of each row, `(R,)`, any numbers; the rows of a chain in its order.
 
     Returns:
-        Chains of row numbers, `(C, n)`, -1 at the end of the shorter ones, and chain and place of each row,
-        `(R,)` each.
+        Chains of row indexes, `(C, n)`, padded with -1 at the end, and the chain and the position of each
+        row, `(R,)` each.
     """
     _, chain, counts = chain_index.unique(return_inverse=True, return_counts=True)
     order = chain.argsort(stable=True)
@@ -91,23 +90,23 @@ def chains_of_rows(chain_index: torch.Tensor) -> tuple[torch.Tensor, tuple[torch
 def build_event_graph(chains: torch.Tensor, event_words: torch.Tensor) -> EventGraph:
     """Build the graph of every chain: its events and distinct words, joined by three types of edges.
 
-    Two words of one event are joined, a word and an event that holds it, and two events that follow one
-    another in the chain.
+    An edge joins two words of one event, a word and an event that contains it, and two consecutive events of
+    the chain.
 
     Args:
-        chains: rows of `event_words`, `(C, n)`; -1 fills up at the end.
-        event_words: the distinct words of each event, `(E, W)`; -1 where an event has fewer.
+        chains: rows of `event_words`, `(C, n)`; padded with -1 at the end.
+        event_words: the distinct words of each event, `(E, W)`; padded with -1.
 
     Returns:
         The graphs.
 
     Raises:
-        ValueError: a chain has an event after padding, or a number that is no row of `event_words`.
+        ValueError: a chain has an event after padding, or an index outside `event_words`.
     """
     device = chains.device
     is_event = chains >= 0
     if bool((is_event[:, 1:] & ~is_event[:, :-1]).any()):
-        raise ValueError("a chain has an event after -1; accepted: -1 at the end of a chain alone")
+        raise ValueError("a chain has an event after -1; accepted: -1 only at the end of a chain")
     if bool((chains >= len(event_words)).any()):
         raise ValueError(
             f"a chain names the event {int(chains.max())}; accepted: 0 to {len(event_words) - 1}, the rows "
@@ -168,7 +167,7 @@ def _edges(
     left, right = torch.triu_indices(width, width, offset=1, device=device)
     pairs = torch.stack([word_nodes[..., left], word_nodes[..., right]], dim=-1).flatten(0, -2)
     pairs = pairs[(pairs >= 0).all(dim=-1)].sort(dim=-1).values
-    # Two words that meet in several events of a chain are joined once.
+    # Two words that co-occur in several events of a chain are joined once.
     codes = (pairs[:, 0] * num_nodes + pairs[:, 1]).unique()
     pairs = torch.stack(
         [torch.div(codes, max(num_nodes, 1), rounding_mode="floor"), codes % max(num_nodes, 1)]
@@ -190,12 +189,12 @@ def start_nodes(
 ) -> torch.Tensor:
     """Vectors of all nodes before the first layer.
 
-    An event node starts from the event's state, a word node from the mean vector of the word in the events of
-    its chain.
+    The initial vector of an event node is the event's state; that of a word node is the mean vector of the
+    word over the events of its chain.
 
     Args:
         states: states of the events, `(C, n, D)`.
-        chains: rows of `words`, `(C, n)`; -1 fills up at the end.
+        chains: rows of `words`, `(C, n)`; padded with -1 at the end.
         words: vectors of the words of each event, `(E, W, D)`.
         graph: the graphs of the chains.
 
@@ -213,26 +212,26 @@ def start_nodes(
 
 
 def nodes_at(nodes: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """Vectors of nodes by their numbers: `(V, D)` and `(...)` to `(..., D)`, zeros where a number is -1."""
+    """Vectors of nodes by their indexes: `(V, D)` and `(...)` to `(..., D)`, zeros for the index -1."""
     return nn.functional.pad(nodes, (0, 0, 0, 1))[places]
 
 
 def pad_nodes(
     nodes: torch.Tensor, graph: EventGraph, copies: int = 1, parts: int = 1
 ) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Put the nodes of each chain into rows of its own, one for each copy of the graph.
+    """Pad the nodes of each chain to one row, for each copy of the graph.
 
-    The chains are parted by their numbers of nodes, so that fewer rows are padding.
+    Chains are grouped by their number of nodes, so that fewer rows are padding.
 
     Args:
         nodes: nodes of the copies, in the order of `EventGraph.repeat`, `(copies * V, D)`.
         graph: the graphs of the C chains, once.
         copies: how many copies there are.
-        parts: how many parts the chains are put into at most.
+        parts: maximum number of groups of chains.
 
     Returns:
-        For each part of k chains its nodes `(k, copies, longest, D)`, zeros where a chain has fewer, and a
-        mask `(k, longest)`, true for a node.
+        For each group of k chains its nodes `(k, copies, longest, D)`, zeros at padding, and a mask
+        `(k, longest)`, True for a node.
     """
     by_size = graph.nodes_of_chain.argsort(stable=True)
     chains = [part for part in by_size.tensor_split(parts) if len(part)]
@@ -258,49 +257,49 @@ def pad_nodes(
 
 
 def draw_kept_edges(graph: EventGraph, seeds: torch.Tensor, drop: float) -> torch.Tensor:
-    """Draw which edges of corrupted views stay (GCA's edge dropping).
+    """Draw which edges of corrupted views are kept (GCA's edge dropping).
 
-    Both directions of an edge stay or go together, and self-loops stay. A draw depends on the seed and the
-    edge's place in its chain's own graph alone.
+    Both directions of an edge are kept or dropped together, and self-loops are kept. A draw depends only on
+    the seed and on the edge's position in its chain's own graph.
 
     Args:
         graph: the graphs of the C chains.
-        seeds: one whole number for each view of each chain, `(C, G)`.
-        drop: probability of an edge to go.
+        seeds: one integer for each view of each chain, `(C, G)`.
+        drop: probability that an edge is dropped.
 
     Returns:
-        `(G, M)`, true for an edge that stays.
+        `(G, M)`, True for an edge that is kept.
     """
     source, target = graph.node_position[graph.edge_index]
-    # Places in one graph are far below 2^31, so no two edges of a graph share a number.
+    # Positions in one graph are far below 2^31, so no two edges of a graph share a number.
     edge = (torch.minimum(source, target) << 31) + torch.maximum(source, target)
     seed = seeds[graph.node_chain[graph.edge_index[0]]].T
     return _kept(seed, edge, drop, _EDGE_DRAWS) | (graph.edge_type == SELF_LOOP)
 
 
 def draw_kept_features(seeds: torch.Tensor, dimension: int, masked: float) -> torch.Tensor:
-    """Draw which dimensions of the nodes' features stay in corrupted views (GCA's feature masking).
+    """Draw which dimensions of the nodes' features are kept in corrupted views (GCA's feature masking).
 
     Args:
-        seeds: one whole number for each view of each chain, `(C, G)`.
+        seeds: one integer for each view of each chain, `(C, G)`.
         dimension: number D of dimensions.
-        masked: probability of a dimension to be masked.
+        masked: probability that a dimension is masked.
 
     Returns:
-        `(G, C, D)`, true for a dimension that stays.
+        `(G, C, D)`, True for a dimension that is kept.
     """
     places = torch.arange(dimension, device=seeds.device)
     return _kept(seeds.T.unsqueeze(-1), places, masked, _FEATURE_DRAWS)
 
 
 def _kept(seeds: torch.Tensor, counters: torch.Tensor, drop: float, purpose: int) -> torch.Tensor:
-    """True with probability 1 - drop, by a hash of seed, purpose and counter: the same on every device."""
+    """True with probability 1 - drop, from a hash of seed, purpose and counter: the same on every device."""
     draws = _mixed(_mixed(seeds.long() * 4 + purpose) + counters)
     return _shifted_right(draws, 64 - _DRAW_BITS) >= int(drop * 2**_DRAW_BITS)
 
 
 def _mixed(values: torch.Tensor) -> torch.Tensor:
-    """The mixing function of SplitMix64 (Steele et al., 2014) on 64 bits, which wrap around."""
+    """Apply the mixing function of SplitMix64 (Steele et al., 2014) to 64-bit integers, which wrap around."""
     values = values + _signed(0x9E3779B97F4A7C15)
     values = (values ^ _shifted_right(values, 30)) * _signed(0xBF58476D1CE4E5B9)
     values = (values ^ _shifted_right(values, 27)) * _signed(0x94D049BB133111EB)
@@ -308,10 +307,10 @@ def _mixed(values: torch.Tensor) -> torch.Tensor:
 
 
 def _shifted_right(values: torch.Tensor, bits: int) -> torch.Tensor:
-    """Shift as if the numbers had no sign."""
+    """Shift integers to the right as if they were unsigned."""
     return (values >> bits) & ((1 << (64 - bits)) - 1)
 
 
 def _signed(value: int) -> int:
-    """A number of 64 bits as the signed one of the same bits."""
+    """Reinterpret an unsigned 64-bit number as the signed one with the same bits."""
     return value - 2**64 if value >= 2**63 else value

@@ -22,8 +22,8 @@ def info_nce(
         anchor: `(B, d)`.
         positive: `(B, d)`.
         temperature: divides every cosine.
-        negatives: `(B, N, d)`, or `(N, d)` for all anchors alike. Without them the other rows' positives
-            serve; with them only those and the positive.
+        negatives: `(B, N, d)`, or `(N, d)` shared by all anchors. Without them, the negatives are the other
+            rows' positives; with them, the denominator holds only them and the positive.
 
     Returns:
         Mean over the batch, a scalar.
@@ -49,7 +49,7 @@ def margin_contrast(
         anchor: `(B, d)`.
         positive: `(B, d)`.
         negative: `(B, d)`.
-        margin: the cosine by which the positive should lead.
+        margin: the margin by which the positive's cosine should exceed the negative's.
 
     Returns:
         Mean over the batch, a scalar.
@@ -71,14 +71,14 @@ def weakly_supervised_contrastive(
 ) -> torch.Tensor:
     """SWCC L_cl (Eq. 6), with the weight of each positive outside the log.
 
-    Inside the log, as printed, a weight would only add a constant and leave the gradient as it is. The
-    negatives of `view_1` and of `co_event` are the other rows' `view_1`, those of `view_2` the other rows'
-    `view_2`; the two dropout views weigh 1/2 each.
+    Inside the log, as printed, a weight would only add a constant and not change the gradient. The negatives
+    of `view_1` and of `co_event` are the other rows' `view_1`; those of `view_2` are the other rows'
+    `view_2`. Each of the two dropout views has weight 1/2.
 
     Args:
         anchor: `(B, d)`.
         view_1: `(B, d)`, the anchor's text under another dropout mask.
-        view_2: `(B, d)`, and under a third.
+        view_2: `(B, d)`, the same text under a third mask.
         co_event: `(B, d)`, an event that occurs in the anchor's document.
         co_event_weight: `(B,)`, normalised co-occurrence frequency.
         temperature: divides every cosine.
@@ -109,7 +109,8 @@ def shared_word_contrast(
 
     Args:
         anchor: `(B, d)`.
-        positive: `(B, d)`, an event of like meaning or of the same scene that shares no word with the anchor.
+        positive: `(B, d)`, an event of similar meaning or of the same scene that shares no word with the
+            anchor.
         negatives: `(B, N, d)`, events that share words with the anchor and mean something else.
         temperature: divides every cosine.
         weight: weight of each row, `(B,)`; None weighs all rows 1.
@@ -130,8 +131,8 @@ def shared_word_contrast(
 def sinkhorn(scores: torch.Tensor, num_iterations: int = 3, epsilon: float = 0.05) -> torch.Tensor:
     """Soft assignment of samples to prototypes in equal shares (Sinkhorn-Knopp; SWCC section 3.2).
 
-    Each iteration scales the prototypes, then the samples. Computed on logarithms, so no score overflows and
-    no sample loses all of its mass.
+    Each iteration scales the prototypes, then the samples. The computation runs on logarithms, so no score
+    overflows and no sample loses all of its mass.
 
     Args:
         scores: `(B, M)`, similarity of each sample to each prototype.
@@ -157,13 +158,13 @@ def cluster_prediction(
     num_iterations: int = 3,
     epsilon: float = 0.05,
 ) -> torch.Tensor:
-    """SWCC L_cp (Eq. 7 and 8): each view predicts the prototypes that the other view is assigned to.
+    """SWCC L_cp (Eq. 7 and 8): each view predicts the prototypes to which the other view is assigned.
 
     Args:
         view_1: `(B, d)`.
         view_2: `(B, d)`, the same events under another dropout mask.
         prototypes: `(M, d)`.
-        temperature: divides every cosine; the solver gets the same logits.
+        temperature: divides every cosine; the Sinkhorn solver gets the same logits.
         num_iterations: iterations of `sinkhorn`.
         epsilon: regularisation of `sinkhorn`.
 

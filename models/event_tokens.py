@@ -1,4 +1,4 @@
-"""What a model reads of an event: its text within the length that it takes, and the roles and words in it."""
+"""Tokenised events: their text within the model's maximum length, and the roles and words of their tokens."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -8,20 +8,20 @@ import numpy as np
 Role = Literal["subject", "predicate", "object"]
 
 ROLES: tuple[Role, ...] = ("subject", "predicate", "object")
-"""The order of the roles in `role_masks`, whatever their order in the text."""
+"""The order of the roles in `role_masks`, independent of their order in the text."""
 
 ORDERS: dict[str, tuple[Role, ...]] = {
     "subject_predicate_object": ROLES,
     "predicate_first": ("predicate", "subject", "object"),
 }
-"""The order in which the roles become text, by the configuration's `event_order`."""
+"""The order of the roles in the text, by the configuration's `event_order`."""
 
 NO_LIMIT = 1_000_000
-"""A tokenizer that knows no limit says a number far above this one."""
+"""A tokenizer without a limit has a `model_max_length` far above this one."""
 
 
 def shown(value: object) -> str:
-    """A received value as an error repeats it: its `repr`, truncated to 200 characters."""
+    """Format a received value for an error message: its `repr`, truncated to 200 characters."""
     try:
         text = repr(value).encode("utf-8", "backslashreplace").decode("utf-8")
     except (RecursionError, ValueError):
@@ -30,15 +30,15 @@ def shown(value: object) -> str:
 
 
 def checked_text(value: object, name: str, *, may_be_empty: bool = False) -> str:
-    """Return a text as it is.
+    """Check a text and return it.
 
     Args:
         value: the text.
-        name: what it is, for an error.
-        may_be_empty: accept a text without a word, and None as the empty one.
+        name: its name in the error message.
+        may_be_empty: accept a text without a word, and None as the empty text.
 
     Raises:
-        ValueError: it is no text, or has no word, or half of a surrogate pair.
+        ValueError: it is not a text, has no word, or has half of a surrogate pair.
     """
     if may_be_empty and value is None:
         return ""
@@ -55,15 +55,15 @@ def checked_text(value: object, name: str, *, may_be_empty: bool = False) -> str
 
 
 def checked_list(value: object, name: str, of: str) -> list[Any]:
-    """Return a list or tuple of at least one as a list.
+    """Check a non-empty list or tuple and return it as a list.
 
     Args:
         value: the list.
-        name: what it is, for an error.
-        of: what it holds, for an error.
+        name: its name in the error message.
+        of: what it contains, for the error message.
 
     Raises:
-        ValueError: it is of another type, such as a text, or empty.
+        ValueError: it has another type, such as a text, or is empty.
     """
     if not isinstance(value, Sequence) or isinstance(value, (str, bytes)) or not len(value):
         raise ValueError(f"found {shown(value)} as {name}; accepted: a list of at least one {of}")
@@ -71,14 +71,14 @@ def checked_list(value: object, name: str, of: str) -> list[Any]:
 
 
 def checked_mapping(value: object, accepted: str) -> Mapping[str, Any]:
-    """Return a mapping as it is.
+    """Check a mapping and return it.
 
     Args:
         value: the mapping.
-        accepted: what it holds, for an error.
+        accepted: what it contains, for the error message.
 
     Raises:
-        ValueError: it is of another type.
+        ValueError: it has another type.
     """
     if not isinstance(value, Mapping):
         raise ValueError(f"found {shown(value)}, a {type(value).__name__}; accepted: {accepted}")
@@ -86,7 +86,7 @@ def checked_mapping(value: object, accepted: str) -> Mapping[str, Any]:
 
 
 def text_of(item: str | Mapping[str, str], order: str) -> str:
-    """The text of an item: a string as it is, an event's roles joined by one blank, absent ones skipped.
+    """The text of an item: a string as it is, or an event's roles joined by one blank, without absent ones.
 
     Args:
         item: a text, or an event with the strings `subject`, `predicate` and `object`, "" for an absent one.
@@ -110,37 +110,37 @@ def text_of(item: str | Mapping[str, str], order: str) -> str:
 
 
 def longest_input(tokenizer, config, further_limit: int | None = None) -> int:
-    """Tokens that a text may have at most: the least of what tokenizer, configuration and others say.
+    """Maximum number of tokens of a text: the lowest limit of tokenizer, configuration and caller.
 
     Args:
         tokenizer: the tokenizer.
         config: the configuration of the encoder.
-        further_limit: what others say; None where they say nothing.
+        further_limit: limit of the caller; None if there is none.
     """
     limits = [limit for limit in (further_limit, tokenizer.model_max_length) if limit]
     positions = getattr(config, "max_position_embeddings", None)
     if isinstance(positions, int) and positions > 0:
-        # RoBERTa's family counts positions from behind the padding id, and its tokenizers say the limit.
+        # RoBERTa's family counts positions from after the padding id; its tokenizers have the correct limit.
         limits.append(positions)
     known = [limit for limit in limits if limit < NO_LIMIT]
     return int(min(known)) if known else 512
 
 
 def role_masks(events: Sequence[Any], order: str, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Which tokens belong to each role: those that share a character with it.
+    """Assign tokens to roles: a token belongs to a role if it shares a character with it.
 
     Args:
         events: E events.
         order: a key of `ORDERS`.
         starts: first character of each token in its event's text, `(E, L)`.
-        ends: the end of each, `(E, L)`; that of a special token is its start.
+        ends: end of each token, `(E, L)`; the end of a special token is its start.
 
     Returns:
         `(E, 3, L)`, bool, in the order of `ROLES`.
     """
     roles = ORDERS[order]
     lengths = np.array([[len(event[role]) for role in roles] for event in events], dtype=np.int64)
-    # One blank after every role that is there.
+    # One blank follows every present role.
     role_ends = np.cumsum(lengths + (lengths > 0), axis=1) - (lengths > 0)
     columns = [roles.index(role) for role in ROLES]
     first, last = ((role_ends - lengths)[:, columns], role_ends[:, columns])
@@ -149,18 +149,18 @@ def role_masks(events: Sequence[Any], order: str, starts: np.ndarray, ends: np.n
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text: what stands between blanks, whatever its case."""
+    """Case-fold a text and split it into words at blanks."""
     return text.casefold().split(" ")
 
 
 def word_index(texts: Sequence[str], starts: np.ndarray, ends: np.ndarray, ids: dict[str, int]) -> np.ndarray:
-    """The word of each token.
+    """Assign each token the number of its word.
 
     Args:
         texts: E texts.
         starts: first character of each token in its text, `(E, L)`.
-        ends: the end of each, `(E, L)`; that of a special token is its start.
-        ids: the number of each word that is known; new words are added.
+        ends: end of each token, `(E, L)`; the end of a special token is its start.
+        ids: the number of each known word; new words are added.
 
     Returns:
         `(E, L)`; -1 for special tokens, padding and blanks.
@@ -170,6 +170,6 @@ def word_index(texts: Sequence[str], starts: np.ndarray, ends: np.ndarray, ids: 
         names = np.array([ids.setdefault(word, len(ids)) for word in words_of(text)])
         blanks_before = np.cumsum([0, *(character == " " for character in text)])
         filled = np.flatnonzero(ends[row] > starts[row])
-        # By its end, since a token may begin with the blank before its word.
+        # By the end of the token, since a token may begin with the blank before its word.
         words[row, filled] = names[blanks_before[ends[row, filled]]]
     return words

@@ -1,4 +1,4 @@
-"""Message passing over the heterogeneous event graph, on torch-geometric: the one file that needs it."""
+"""Message passing over the heterogeneous event graph. Only this file needs torch-geometric."""
 
 import torch
 from torch import nn
@@ -14,14 +14,14 @@ LEAKY_SLOPE = 0.2
 class GatedAttentionLayer(MessagePassing):
     """One layer of HeterEvent's message passing (Eq. 7 to 10).
 
-    Attention runs over all neighbours of a node, of whatever type. As printed, the messages are the
-    neighbours' vectors as they are and the sigmoid is taken of their weighted sum.
+    Attention runs over all neighbours of a node, of any type. As printed, the messages are the neighbours'
+    unprojected vectors, and the sigmoid is taken of their weighted sum.
 
     Args:
         dimension: size D of the nodes' vectors.
         value_projection: send `W_v h` instead of h, as graph attention networks do.
         edge_type_bias: add a learned number for the type of an edge to its attention logit.
-        gate_bias: where the gate's bias starts; None has no bias, as printed.
+        gate_bias: initial value of the gate's bias; None has no bias, as printed.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class GatedAttentionLayer(MessagePassing):
         Returns:
             `(V, D)`.
         """
-        # Sorted by target, the edges of a node stand together: its bag.
+        # Sorted by target, the edges of a node are consecutive: they form its bag.
         order = edge_index[1].argsort(stable=True)
         edge_index, edge_type = edge_index[:, order], edge_type[order]
         values = nodes if self.value_projection is None else self.value_projection(nodes).to(nodes.dtype)
         weights = self.attention_weights(nodes, edge_index, edge_type).to(nodes.dtype)
         residual = self.propagate(edge_index, values=values, weights=weights).sigmoid() + nodes
-        # Two products in the place of one spare the copy that joins their inputs.
+        # Two products instead of one avoid the copy that concatenates their inputs.
         of_residual, of_nodes = self.gate.weight.chunk(2, dim=-1)
         gate = functional.linear(nodes, of_nodes, self.gate_bias) + functional.linear(residual, of_residual)
         return torch.lerp(nodes, residual.tanh(), gate.sigmoid().to(nodes.dtype))
@@ -67,8 +67,8 @@ class GatedAttentionLayer(MessagePassing):
     ) -> torch.Tensor:
         """Attention of each edge's target to its source (Eq. 8), `(M,)`; it sums to 1 over a node's edges.
 
-        The logit of an edge is a sum of one number for the target and one for the source, so each is
-        computed once for a node and not for every edge.
+        The logit of an edge is the sum of one number for the target and one for the source, so each number is
+        computed once per node instead of once per edge.
         """
         of_target_and_source = self.attention.weight.view(2, -1) @ self.attention_projection.weight
         for_target, for_source = functional.linear(nodes, of_target_and_source).unbind(dim=-1)
@@ -80,15 +80,15 @@ class GatedAttentionLayer(MessagePassing):
         return softmax(logits, target, num_nodes=len(nodes))
 
     def message(self, weights: torch.Tensor) -> torch.Tensor:
-        """The share of its vector that a neighbour sends, `(M,)`: the attention that it gets."""
+        """The factor of the vector that a neighbour sends, `(M,)`: its attention weight."""
         return weights
 
     def aggregate(
         self, inputs: torch.Tensor, values: torch.Tensor, edge_index_j: torch.Tensor, index: torch.Tensor
     ) -> torch.Tensor:
-        """Sum of what the neighbours of each node send (Eq. 9), `(V, D)`.
+        """Sum the messages that each node receives (Eq. 9), `(V, D)`.
 
-        The sums are weighted bags of rows: no vector of an edge is ever in memory.
+        The sums are weighted bags of rows, so no message is ever in memory.
         """
         starts = torch.searchsorted(index, torch.arange(len(values), device=index.device))
         return functional.embedding_bag(edge_index_j, values, starts, mode="sum", per_sample_weights=inputs)

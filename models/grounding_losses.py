@@ -10,10 +10,10 @@ from .similarities import cosine, in_full_precision
 
 
 def first_places(ids: torch.Tensor) -> torch.Tensor:
-    """Whether a place is the first of its event's.
+    """Mark the first position of each event.
 
     Args:
-        ids: numbers of the events, `(E,)`.
+        ids: ids of the events, `(E,)`.
 
     Returns:
         `(E,)`, bool.
@@ -22,11 +22,11 @@ def first_places(ids: torch.Tensor) -> torch.Tensor:
 
 
 def gold_pairs(ids: torch.Tensor, gold_ids: torch.Tensor) -> torch.Tensor:
-    """Which of some events each row has among its gold ones: every one that it has, not its own alone.
+    """Mark the gold events of each row among the given events: all of its gold events, not only its own.
 
     Args:
-        ids: numbers of the events, `(E,)`, from 0.
-        gold_ids: numbers of the gold events of each row, `(M, G)`; -1 fills up.
+        ids: ids of the events, `(E,)`, from 0.
+        gold_ids: ids of the gold events of each row, `(M, G)`; padded with -1.
 
     Returns:
         `(M, E)`, bool.
@@ -41,17 +41,17 @@ def candidate_loss(
     positive_weight: float | str = 1.0,
     present: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Binary cross-entropy of the scores of mentions and candidates, with several gold ones (section 5.1).
+    """Binary cross-entropy of mentions and candidates, of which several may be gold (section 5.1).
 
     Args:
         scores: `(M, C)`.
         gold: `(M, C)`, bool.
-        positive_weight: what the term of a gold candidate is multiplied by; `balanced` takes the number of
-            the others over that of the gold ones, so that both weigh the same. The paper has 1.
-        present: `(M, C)`, bool, false where a mention has no such candidate; None where all are there.
+        positive_weight: factor of the term of a gold candidate; `balanced` uses the number of other
+            candidates divided by the number of gold ones, so that both have the same weight. The paper has 1.
+        present: `(M, C)`, bool, False for a missing candidate; None if none is missing.
 
     Returns:
-        Mean over all candidates, a scalar; 0 where there is none.
+        Mean over all candidates, a scalar; 0 if there is none.
     """
     if present is None:
         present = torch.ones_like(gold)
@@ -61,7 +61,7 @@ def candidate_loss(
         weight = ((present.sum() - count) / count.clamp(min=1)).to(scores.dtype)
     else:
         weight = scores.new_tensor(positive_weight)
-    # Chosen, not multiplied: the score of an absent candidate may be infinite.
+    # Selected instead of multiplied: the score of an absent candidate may be infinite.
     known = torch.where(present, scores, torch.zeros_like(scores))
     terms = functional.binary_cross_entropy_with_logits(
         known, positives.to(scores.dtype), pos_weight=weight, reduction="none"
@@ -82,8 +82,8 @@ def linking_loss(
 ) -> torch.Tensor:
     """Binary cross-entropy of the dot products of mentions and in-batch events (section 5.1).
 
-    An event that another mention of the batch came with is a positive of every mention that has it among its
-    gold events: its parents, and events that are in the batch twice.
+    An event of the batch is a positive of every mention that has it among its gold events, whichever mention
+    it came with. This covers the parents of an event and events that are in the batch twice.
 
     Args:
         mentions: `(M, d)`.
@@ -91,8 +91,8 @@ def linking_loss(
         gold: `(M, E)`, bool.
         positive_weight: see `candidate_loss`.
         normalise: beyond the paper, use the cosine instead of the dot product.
-        scale: beyond the paper, what every dot product is multiplied by.
-        bias: beyond the paper, a number that is added to every score.
+        scale: beyond the paper, factor of every dot product.
+        bias: beyond the paper, number added to every score.
 
     Returns:
         Mean over all M * E entries, a scalar.
@@ -103,24 +103,24 @@ def linking_loss(
 
 @in_full_precision
 def candidate_contrast(scores: torch.Tensor, gold: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy of each mention's gold candidates among those that are not, beyond the paper.
+    """Cross-entropy of each gold candidate against the candidates that are not gold, beyond the paper.
 
-    Each gold candidate stands against the others alone, so that an event and its parents do not push each
-    other away.
+    The gold candidates of a mention are not negatives of each other, so that an event and its parents do not
+    push each other away.
 
     Args:
         scores: `(M, C)`.
         gold: `(M, C)`, bool.
-        present: `(M, C)`, bool, false for a candidate that is not read.
+        present: `(M, C)`, bool, False for a candidate to ignore.
 
     Returns:
-        Mean over the gold candidates of a mention, then over the mentions that have one, a scalar; 0 where
-        none has one.
+        Mean over the gold candidates of a mention, then over the mentions that have one, a scalar; 0 if no
+        mention has one.
     """
     positives, negatives = gold & present, ~gold & present
-    # Chosen, not multiplied: the score of an absent candidate may be infinite.
+    # Selected instead of multiplied: the score of an absent candidate may be infinite.
     known = torch.where(present, scores, torch.zeros_like(scores))
-    # Not infinity: where every candidate is gold, the gradient would be no number.
+    # A finite number: with infinity, the gradient would be NaN if every candidate is gold.
     lowest = torch.finfo(scores.dtype).min
     wrong = known.masked_fill(~negatives, lowest).logsumexp(dim=-1, keepdim=True)
     terms = functional.softplus(wrong - known) * positives
@@ -145,12 +145,12 @@ def linking_contrast(
         mentions: `(M, d)`.
         events: `(E, d)`.
         gold: `(M, E)`, bool.
-        distinct: `(E,)`, bool, true for one of each event's places in the batch; the others are not read.
+        distinct: `(E,)`, bool, True for one position of each event in the batch; the others are ignored.
         normalise: use the cosine instead of the dot product.
-        scale: what every dot product is multiplied by, the inverse of a temperature.
+        scale: factor of every dot product, the inverse of a temperature.
 
     Returns:
-        As of `candidate_contrast`.
+        The same as `candidate_contrast`.
     """
     scores = cosine(mentions, events) if normalise else mentions @ events.transpose(0, 1)
     return candidate_contrast(scores * scale, gold, distinct.expand_as(gold))
@@ -167,7 +167,7 @@ def hierarchy_score(
 ) -> torch.Tensor:
     """Score of each parent with each child, the antisymmetric part of ComplEx (Eq. 1 and 2).
 
-    Parent and child exchanged give the score with the other sign, and an event has 0 with itself.
+    Swapping parent and child changes the sign of the score; the score of an event with itself is 0.
 
     Args:
         parents_real: real parts of the parents (Eq. 3), `(P, d)`.
@@ -175,8 +175,8 @@ def hierarchy_score(
         children_real: `(C, d)`.
         children_imag: `(C, d)`.
         relation: imaginary part of the relation, `(d,)`.
-        relation_real: its real part, `(d,)`, which adds the symmetric part and so makes it the whole of
-            ComplEx (Trouillon et al., 2016); None leaves it out, as the paper does.
+        relation_real: its real part, `(d,)`, which adds the symmetric part of ComplEx (Trouillon et al.,
+            2016); None leaves it out, as the paper does.
 
     Returns:
         `(P, C)`.
@@ -196,7 +196,7 @@ def hierarchy_score(
 def hierarchy_loss(scores: torch.Tensor, is_child: torch.Tensor) -> torch.Tensor:
     """Binary cross-entropy of the scores of parents and in-batch children (Eq. 4).
 
-    As printed, the term of a pair that is none is + log sigmoid(s), which has no lower bound; read here as
+    As printed, the term of a negative pair is + log sigmoid(s), which has no lower bound; this function uses
     - log sigmoid(-s).
 
     Args:

@@ -1,4 +1,4 @@
-"""What the towers of event grounding read of mentions and events, and the cross-encoder of their pairs."""
+"""Tokenised inputs of event grounding: mentions, events, and their pairs for the cross-encoder."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 from transformers import PreTrainedTokenizerBase
 
 TAGS = {"[ENT_START]": "“", "[ENT_END]": "”", "[ENT_TITLE]": ":"}
-"""The tokens around a mention and behind a title, and what each starts as."""
+"""The tokens around a mention and after a title, and the punctuation that initialises their embeddings."""
 
 TokenRow = list[int]
 
@@ -18,9 +18,9 @@ class MentionText(NamedTuple):
     Args:
         context_left: the text before it.
         mention: the mention itself.
-        context_right: the text behind it.
-        title: title of its document; empty where there is none.
-        date: date of its document; empty where there is none.
+        context_right: the text after it.
+        title: title of its document; empty if unknown.
+        date: date of its document; empty if unknown.
     """
 
     context_left: str
@@ -31,7 +31,7 @@ class MentionText(NamedTuple):
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "MentionText":
-        """Take a row of `EventHierarchies`, config `mentions`; `title` and `date` may be absent."""
+        """Read a row of `EventHierarchies`, config `mentions`; `title` and `date` are optional."""
         return cls(
             row["context_left"],
             row["mention"],
@@ -42,11 +42,11 @@ class MentionText(NamedTuple):
 
 
 class EventText(NamedTuple):
-    """An event as a language tells of it.
+    """The title and description of an event in one language.
 
     Args:
         title: its title.
-        description: its description; empty where there is none.
+        description: its description; may be empty.
     """
 
     title: str
@@ -54,17 +54,17 @@ class EventText(NamedTuple):
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "EventText":
-        """Take a row of `EventHierarchies`, config `events`; `description` may be absent."""
+        """Read a row of `EventHierarchies`, config `events`; `description` is optional."""
         return cls(row["title"], row.get("description") or "")
 
 
 class TokenisedTexts(NamedTuple):
-    """What a tower reads of texts.
+    """Token ids of texts, and which texts were truncated.
 
     Args:
         rows: token ids of each text, special tokens included.
-        cut: positions of the texts that lost tokens of a part, by the part: `mention`, `heading`, `context`,
-            `title` or `description`.
+        cut: positions of the truncated texts, by the truncated part: `mention`, `heading`, `context`, `title`
+            or `description`.
     """
 
     rows: list[TokenRow]
@@ -72,21 +72,21 @@ class TokenisedTexts(NamedTuple):
 
 
 class GroundingTokens:
-    """Turns mentions and events into token ids within their budgets, as XLEL-WD (Pratapa et al., 2022) does.
+    """Converts mentions and events to token ids of limited length, as XLEL-WD (Pratapa et al., 2022) does.
 
     Args:
         tokenizer: the tokenizer of the encoder, with `TAGS`.
-        mention_tokens: tokens of a mention with its context at most.
-        event_tokens: tokens of an event at most.
-        read_heading: set title and date of a mention's document in front, where it has them.
+        mention_tokens: maximum number of tokens of a mention with its context.
+        event_tokens: maximum number of tokens of an event.
+        read_heading: put title and date of a mention's document first, if known.
 
     Raises:
-        ValueError: the tokenizer lacks a tag or the tokens at both ends of a text, or a budget leaves no room
-            for a word.
+        ValueError: the tokenizer lacks a tag or the special tokens at both ends of a text, or a maximum
+            leaves no room for a word.
     """
 
     error_class: ClassVar[type[Exception]] = ValueError
-    """What is raised; our commands have one of their own."""
+    """Class of the errors to raise; the commands use their own."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class GroundingTokens:
             )
         if tokenizer.cls_token_id is None or tokenizer.sep_token_id is None:
             raise self.error_class(
-                f"{type(tokenizer).__name__} has no tokens at both ends of a text; accepted: the tokenizer "
+                f"{type(tokenizer).__name__} adds no tokens at both ends of a text; accepted: the tokenizer "
                 "of an encoder with a first and a separating token, such as BERT or XLM-R"
             )
         for name, budget, smallest in (
@@ -124,17 +124,17 @@ class GroundingTokens:
     def mentions(self, mentions: Sequence[MentionText]) -> TokenisedTexts:
         """Tokenise mentions: `[CLS] title [SEP] date [SEP] left [ENT_START] mention [ENT_END] right [SEP]`.
 
-        The mention comes first: it is cut, at its end, only where it has more tokens than there is room for.
-        What it leaves is shared by both contexts alike, and what one does not need the other gets; the left
-        one keeps its last tokens, the right one its first. Title and date take at most half of what the
-        mention leaves, or what the contexts do not need; a title too long for it is cut at its end, and a
-        date too long left out.
+        The mention has priority: it is truncated, at its end, only if it is longer than the maximum. The two
+        contexts share the remaining room equally; what one does not need, the other gets. The left context
+        keeps its last tokens, the right one its first. Title and date together take at most half of the room
+        after the mention, or what the contexts do not need. A title that is too long is truncated at its end;
+        a date that is too long is omitted.
 
         Args:
             mentions: the mentions.
 
         Returns:
-            At most `mention_tokens` tokens each, and which mentions lost what.
+            At most `mention_tokens` tokens each, and which mentions were truncated.
 
         Raises:
             ValueError: a mention has no text.
@@ -174,7 +174,7 @@ class GroundingTokens:
         return TokenisedTexts(rows, dict(cut))
 
     def _heading(self, title: TokenRow, date: TokenRow, limit: int) -> tuple[TokenRow, bool]:
-        """Title and date with a separator behind each, `limit` tokens at most, and whether they are whole."""
+        """Title and date, each followed by a separator, in `limit` tokens; True if nothing was lost."""
         of_date = [*date, self._separator] if date else []
         if len(of_date) > limit:
             of_date = []
@@ -183,13 +183,13 @@ class GroundingTokens:
         return of_title + of_date, len(kept) == len(title) and bool(of_date) == bool(date)
 
     def events(self, events: Sequence[EventText]) -> TokenisedTexts:
-        """Tokenise events: `[CLS] title [ENT_TITLE] description [SEP]`, cut at the end.
+        """Tokenise events: `[CLS] title [ENT_TITLE] description [SEP]`, truncated at the end.
 
         Args:
             events: the events.
 
         Returns:
-            At most `event_tokens` tokens each, and which events lost what.
+            At most `event_tokens` tokens each, and which events were truncated.
 
         Raises:
             ValueError: an event has neither title nor description.
@@ -215,7 +215,7 @@ class GroundingTokens:
         return TokenisedTexts(rows, dict(cut))
 
     def _pieces(self, texts: Sequence[str]) -> list[TokenRow]:
-        """Token ids of texts without any special token; a tag that a text holds is a word like others."""
+        """Token ids of texts without special tokens; a tag inside a text is tokenised like any other word."""
         encoded = self.tokenizer(
             list(texts),
             add_special_tokens=False,
@@ -228,22 +228,22 @@ class GroundingTokens:
 
 
 def share_context(left: int, right: int, room: int) -> tuple[int, int]:
-    """How many tokens of each context are read: the same of both, and what one does not need for the other.
+    """Share the room between both contexts equally; what one does not need, the other gets.
 
     Args:
-        left: tokens of the left context.
-        right: tokens of the right one.
-        room: tokens that may be read.
+        left: number of tokens of the left context.
+        right: number of tokens of the right context.
+        room: maximum number of tokens of both.
 
     Returns:
-        The tokens of the left and of the right context; an odd one goes to the right.
+        The number of tokens to keep of the left and of the right context; an odd token goes to the right.
     """
     of_right = min(right, max(room - left, (room + 1) // 2))
     return min(left, room - of_right), of_right
 
 
 def pair_row(mention: TokenRow, event: TokenRow) -> TokenRow:
-    """Join both rows to what the cross-encoder reads, without the event's first token.
+    """Join a mention and an event to the input of the cross-encoder, without the event's first token.
 
     Args:
         mention: a row of `GroundingTokens.mentions`.

@@ -1,4 +1,4 @@
-"""What the HeterEvent models return."""
+"""Outputs of the HeterEvent models."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,12 +13,12 @@ class HeterEventModelOutput(ModelOutput):
 
     Args:
         embeddings: node of each event in its chain's graph after the last layer, `(batch, chain_dim)`.
-        candidates: vector of each event as a candidate: a chain of its own, without a graph,
+        candidates: vector of each event as a candidate, that is, as a chain of one event without a graph,
             `(batch, chain_dim)`.
         chain_embeddings: state at the chain token of each chain, `(chains, chain_dim)`.
         last_hidden_state: token vectors, `(batch, length, hidden_size)`.
-        hidden_states: token vectors of every layer of the encoder, where asked for.
-        attentions: attention weights of every layer of the encoder, where asked for.
+        hidden_states: token vectors of every layer of the encoder, if requested.
+        attentions: attention weights of every layer of the encoder, if requested.
     """
 
     embeddings: torch.FloatTensor | None = None
@@ -34,7 +34,7 @@ class HeterEventForPreTrainingOutput(ModelOutput):
     """Output of the training head: the terms of its stage, each before its weight.
 
     Args:
-        loss: weighted sum of the terms, a scalar; None where only vectors are asked for.
+        loss: weighted sum of the terms, a scalar; None if only vectors are requested.
         order_loss: Eq. 3.
         replacement_loss: Eq. 4.
         composition_loss: Eq. 5.
@@ -42,10 +42,10 @@ class HeterEventForPreTrainingOutput(ModelOutput):
         corrupted_corrupted_loss: Eq. 13.
         word_loss: Eq. 15.
         event_loss: Eq. 16.
-        choice_correct: whether each left-out event is chosen before the wrong choices, by the scores of
-            inference, `(chains,)`; None where no choices are given.
-        embeddings: as `HeterEventModel` gives them, where only vectors are asked for; None with a loss, whose
-            rows are chains.
+        choice_correct: True if inference would score the left-out event above all wrong choices, `(chains,)`;
+            None if no choices are given.
+        embeddings: the same as those of `HeterEventModel`, if only vectors are requested; None with a loss,
+            whose rows are chains.
     """
 
     loss: torch.FloatTensor | None = None
@@ -68,7 +68,7 @@ class HeterEventForMultipleChoiceOutput(ModelOutput):
         loss: cross-entropy of the right choice, a scalar; None without labels.
         logits: mean cosine of a choice with the events of the context over the temperature,
             `(chains, choices)`; minus infinity where a question has fewer choices.
-        embeddings: as `HeterEventModel` gives them, where only vectors are asked for.
+        embeddings: the same as those of `HeterEventModel`, if only vectors are requested.
     """
 
     loss: torch.FloatTensor | None = None
@@ -82,7 +82,7 @@ class EventVectors(NamedTuple):
     Args:
         events: `(E, event_vector_dim)`.
         words: vectors of the distinct words of each event, `(E, W, chain_dim)`.
-        event_words: which words they are, `(E, W)`; -1 where an event has fewer.
+        event_words: the distinct words of each event, `(E, W)`; padded with -1.
     """
 
     events: torch.Tensor

@@ -1,6 +1,6 @@
-"""The losses of MulCL's three stages, from the vectors of a batch's events to the terms of the loss.
+"""The losses of MulCL's three stages, computed from the vectors of a batch's events.
 
-Each function takes the training head, whose configuration, encoder and own layers it uses.
+Each function takes the training head, because it uses the head's configuration, encoder and layers.
 """
 
 import torch
@@ -39,17 +39,17 @@ STAGE_INPUTS: dict[str, dict[str, tuple[str, ...]]] = {
     "graph": {"normal_corrupted_weight": ("view_seeds",), "corrupted_corrupted_weight": ("view_seeds",)},
     "supervised": {"predict_from": ("target_events", "target_position")},
 }
-"""By stage, the inputs beside `chains` that each field of the configuration needs where it is not 0."""
+"""Maps each stage to the inputs, besides `chains`, that each non-zero loss weight needs."""
 
 
 GRAPH_PARTS = 4
-"""Parts of a batch's graphs, by size, whose nodes are contrasted together: pairs of nodes are many."""
+"""Number of groups, by size, in which a batch's graphs are contrasted: pairs of nodes need much memory."""
 
 
 class NeighbourPrediction(nn.Linear):
-    """Maps a node to the event that follows it, or to the one before (Eq. 16).
+    """Map from a node to the event that follows it, or to the one before (Eq. 16).
 
-    It starts as the identity: at first nodes predict by their cosine, as inference scores them.
+    It starts as the identity, so that nodes initially predict by cosine, as in inference.
     """
 
     def __init__(self, dimension: int):
@@ -57,18 +57,18 @@ class NeighbourPrediction(nn.Linear):
 
 
 def needed_inputs(config, stage: str, given: dict[str, torch.Tensor | None]) -> dict[str, torch.Tensor]:
-    """The inputs of a stage.
+    """Select the inputs of a stage.
 
     Args:
-        config: the head's configuration; a field that is 0 switches its term off.
+        config: the head's configuration; a weight of 0 disables its term.
         stage: name of the stage.
-        given: inputs by name, those that are not given None.
+        given: inputs by name; None for missing ones.
 
     Returns:
-        `chains` and the inputs of the terms that are on, by name.
+        `chains` and the inputs of the enabled terms, by name.
 
     Raises:
-        ValueError: there is no such stage, or an input is missing.
+        ValueError: the stage is unknown, or an input is missing.
     """
     if stage not in STAGE_INPUTS:
         raise ValueError(f"unknown stage {stage!r}; accepted: {', '.join(STAGE_INPUTS)}")
@@ -89,10 +89,10 @@ def sequence_terms(
     """SeqCL (Eq. 3 to 5): all chains, segments and corruptions run through the Bi-GRU together.
 
     Args:
-        vectors: what `encode_events` returns.
+        vectors: output of `encode_events`.
         chains: `(C, n)`.
-        corrupted: `order_corrupted` `(C, N, n)`, `replacement_corrupted` `(C, N, n)`, `segments`
-            `(C, S, n)` and `corrupted_segments` `(C, S, N, n)`, as far as their weights are not 0.
+        corrupted: `order_corrupted` `(C, N, n)`, `replacement_corrupted` `(C, N, n)`, `segments` `(C, S, n)`
+            and `corrupted_segments` `(C, S, N, n)`, those whose weights are not 0.
 
     Returns:
         The terms by name.
@@ -100,7 +100,7 @@ def sequence_terms(
     config = head.config
     events, shift = vectors.events, 0
     if head.training and head.event_dropout.p:
-        # The anchors see one draw of dropout, all that they are compared with another.
+        # The anchors use one draw of dropout; everything they are compared with uses another.
         events, shift = head.event_dropout(events.repeat(2, 1)), len(events)
     groups = {"anchor": chains, "positive": chains, **corrupted}
     if config.composition_anchor == "rest" and "segments" in corrupted:
@@ -139,7 +139,7 @@ def sequence_terms(
         anchor, segments, rivals = view["anchor"], view["segments"], view["corrupted_segments"]
         there, rivals_there = present["segments"], present["corrupted_segments"]
         if "rest" in view:
-            # Each segment has an anchor of its own, as if it were the only one of a chain.
+            # Each segment gets its own anchor, as if it were the only segment of its chain.
             anchor = view["rest"].flatten(0, 1)
             segments, rivals = (part.flatten(0, 1).unsqueeze(1) for part in (segments, rivals))
             there, rivals_there = (part.flatten(0, 1).unsqueeze(1) for part in (there, rivals_there))
@@ -150,14 +150,14 @@ def sequence_terms(
 
 
 def chains_without(chains: torch.Tensor, segments: torch.Tensor) -> torch.Tensor:
-    """What is left of chains when the events of a segment are taken out, in order.
+    """Remove the events of each segment from its chain and keep the order of the others.
 
     Args:
-        chains: `(C, n)`, -1 fills up at the end.
+        chains: `(C, n)`, padded with -1 at the end.
         segments: `(C, S, m)`.
 
     Returns:
-        `(C, S, n)`; -1 alone where there is no segment, or nothing is left.
+        `(C, S, n)`; all -1 if there is no segment, or nothing is left.
     """
     chains = chains.unsqueeze(1).expand(-1, segments.shape[1], -1)
     taken = (chains.unsqueeze(-1) == segments.unsqueeze(-2)).any(dim=-1)
@@ -169,13 +169,13 @@ def chains_without(chains: torch.Tensor, segments: torch.Tensor) -> torch.Tensor
 def graph_terms(
     head, vectors: EventVectors, chains: torch.Tensor, view_seeds: torch.Tensor
 ) -> dict[str, torch.Tensor]:
-    """GraCL (Eq. 12 and 13): all corrupted views of all graphs are one graph.
+    """GraCL (Eq. 12 and 13): all corrupted views of all graphs are batched into one graph.
 
     Args:
-        vectors: what `encode_events` returns.
+        vectors: output of `encode_events`.
         chains: `(C, n)`.
-        view_seeds: one whole number for each corrupted view of each chain's graph, `(C, G)`; what a view
-            drops depends on it and on the graph alone.
+        view_seeds: one integer for each corrupted view of each chain's graph, `(C, G)`; the corruption
+            depends only on it and on the graph.
 
     Returns:
         The terms by name.
@@ -186,7 +186,7 @@ def graph_terms(
     start = start_nodes(states, chains, vectors.words, graph)
     kept_edges = draw_kept_edges(graph, view_seeds, config.edge_drop)
     kept_features = draw_kept_features(view_seeds, start.shape[1], config.feature_mask)
-    # The graph itself stands before its views, as one of which nothing is dropped.
+    # The graph itself comes before its views, as a view from which nothing is dropped.
     kept_edges, kept_features = (
         functional.pad(kept.flatten(1), (0, 0, 1, 0), value=True).unflatten(1, kept.shape[1:])
         for kept in (kept_edges, kept_features)
@@ -229,14 +229,14 @@ def supervised_terms(
     """Prediction of a left-out event and of words (Eq. 15 and 16), on the events of all processes.
 
     Args:
-        vectors: what `encode_events` returns.
+        vectors: output of `encode_events`.
         chains: contexts, without the left-out event, `(C, n)`.
         target_events: row of the left-out event, `(C,)`.
-        target_position: how many events of the context stand before it, `(C,)`.
+        target_position: number of events of the context before it, `(C,)`.
         tokens: token ids and words of the events, each `(E, L)`.
-        keys: a number of each event, `(E,)`, and of each word, `(words,)`, which equal ones share on every
-            process; None takes none for equal to another.
-        choices: rows of wrong choices, `(C, k)`, -1 for none.
+        keys: a number for each event, `(E,)`, and for each word, `(words,)`; equal events and equal words
+            have equal numbers on every process. None treats all as different.
+        choices: rows of wrong choices, `(C, k)`, padded with -1.
 
     Returns:
         The terms by name; with choices also `choice_correct`, `(C,)`.
@@ -273,7 +273,7 @@ def _event_losses(head, context, chains, target_events, target_position, candida
         event_keys = apart_from_other_processes(torch.arange(len(candidates), device=chains.device))
     rivals, keys = gather_distinct(candidates, event_keys)
     target = places_of(event_keys[target_events], keys)
-    # Events of the chain itself follow it as well as any other: they are no negatives.
+    # An event of the chain could follow it as well as any other event, so none of them is a negative.
     own = places_of(event_keys[chains.clamp(min=0)], keys)
     own = torch.where(chains >= 0, own, target.unsqueeze(1))
     left_out = torch.zeros(len(chains), len(rivals), dtype=torch.bool, device=chains.device)
@@ -296,8 +296,8 @@ def _event_losses(head, context, chains, target_events, target_position, candida
 def _word_losses(head, vectors, chains, target_events, graph, nodes, context, candidates, tokens, word_keys):
     """Eq. 15 for each chain, `(C,)`.
 
-    The sum of three means: words from the other words of their event, words from their event, and, as
-    Algorithm 3 asks, the left-out event's words from the context.
+    The sum of three means: an event's words predicted from its other words, from the event, and, as Algorithm
+    3 requires, the left-out event's words from the context.
     """
     temperature = head.config.contrast_temperature
     input_ids, word_index = tokens
@@ -306,7 +306,7 @@ def _word_losses(head, vectors, chains, target_events, graph, nodes, context, ca
     is_word = event_words >= 0
     own_words = event_words[is_word]
     own_keys = apart_from_other_processes(own_words) if word_keys is None else word_keys[own_words]
-    # A word's vector among those to choose from is that of its tokens, without any context.
+    # The vector of a word in the vocabulary is that of its tokens, without context.
     vocabulary, keys = gather_distinct(head.word_output(embeddings[is_word]), own_keys)
     columns = torch.full_like(event_words, PADDING)
     columns[is_word] = places_of(own_keys, keys)
@@ -324,7 +324,7 @@ def _word_losses(head, vectors, chains, target_events, graph, nodes, context, ca
         word_nodes.flatten(0, 1), vocabulary, of_context.flatten(0, 1), temperature, pairs.flatten(0, 1)
     ).unflatten(0, chains.shape)
     several = (of_context >= 0).sum(dim=-1) > 1
-    # The left-out event is no node; its vector as a candidate takes the place of one.
+    # The left-out event has no node; its vector as a candidate replaces one.
     events = torch.cat([context, candidates[target_events].unsqueeze(1)], dim=1)
     words = torch.cat([of_context, of_target.unsqueeze(1)], dim=1)
     from_events = word_prediction(

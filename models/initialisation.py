@@ -1,4 +1,4 @@
-"""How layers that no pretrained encoder holds start."""
+"""Initialisation of layers that no pretrained encoder has."""
 
 import math
 
@@ -7,10 +7,10 @@ from transformers import initialization as init
 
 
 def start_wide(layer: nn.Linear) -> None:
-    """Start a linear layer as those of PyTorch do, by the width of its input.
+    """Initialise a linear layer as PyTorch does by default, with a scale that depends on its input size.
 
-    For `_init_weights`: what was loaded stays. The small weights that encoders start with would make vectors
-    of few entries all but vanish.
+    Call it from `_init_weights`, which keeps loaded weights. The small initial weights of encoders would make
+    the output of a small layer vanish.
 
     Args:
         layer: a linear layer.

@@ -1,11 +1,11 @@
-"""Checks of a loaded model and of its tokenizer, which libraries load even from damaged files."""
+"""Checks of a loaded model and its tokenizer: libraries load some damaged files without an error."""
 
 LEAST_SHARE = 0.9
-"""Share of the embeddings that a tokenizer has tokens for at least. Encoders pad their embeddings to round
-numbers, by far less than the rest."""
+"""Minimum ratio of tokens in the tokenizer to rows of the embeddings. Encoders pad their embeddings to round
+numbers, which adds far fewer rows."""
 
 LEAST_LENGTH = 4
-"""Tokens of a text at most, below which no word is left beside the special tokens."""
+"""Minimum `model_max_length`: below it no word fits between the special tokens."""
 
 PROBES = (
     "the storm flooded the city and police arrested a man",
@@ -15,31 +15,31 @@ PROBES = (
     "暴风雨淹没了城市",
     "폭풍이 도시를 침수시켰다",
 )
-"""Ordinary words. A tokenizer that knows none of them in any script has no usable vocabulary."""
+"""Common words in several scripts. A tokenizer that knows none of them has no usable vocabulary."""
 
 
 def check_loaded(model, tokenizer) -> None:
-    """Refuse weights that are not finite, and a tokenizer that is not the model's.
+    """Reject non-finite weights, and a tokenizer that does not belong to the model.
 
     Args:
         model: the loaded model.
         tokenizer: its tokenizer.
 
     Raises:
-        ValueError: says which.
+        ValueError: a weight is not finite, or the tokenizer does not fit.
     """
     check_finite_weights(model)
     check_tokenizer(tokenizer, getattr(model.config.get_text_config(), "vocab_size", None))
 
 
 def check_finite_weights(model) -> None:
-    """Refuse weights that are not finite, in one pass over them.
+    """Reject NaN and infinite weights, in one pass over them.
 
     Args:
         model: the loaded model.
 
     Raises:
-        ValueError: names the first such weight.
+        ValueError: a weight is not finite; the message names the first such tensor.
     """
     for name, weights in model.state_dict().items():
         if weights.is_floating_point() and (count := int((~weights.isfinite()).sum())):
@@ -47,16 +47,14 @@ def check_finite_weights(model) -> None:
 
 
 def check_tokenizer(tokenizer, vocab_size: int | None) -> None:
-    """Refuse a tokenizer without a vocabulary, or one that does not fit the embeddings of a model.
-
-    The vocabulary is read once.
+    """Reject a tokenizer without a vocabulary, or one that does not fit the embeddings of a model.
 
     Args:
         tokenizer: the tokenizer.
-        vocab_size: number of the embeddings; None where the model has no table of them.
+        vocab_size: number of rows of the embeddings; None if the model has no such table.
 
     Raises:
-        ValueError: says how it does not fit.
+        ValueError: the tokenizer has no vocabulary, no usable maximum length, or does not fit.
     """
     length = tokenizer.model_max_length
     if isinstance(length, bool) or not isinstance(length, (int, float)) or not length >= LEAST_LENGTH:

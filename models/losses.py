@@ -1,9 +1,9 @@
 """Every loss of the five papers as a pure function of tensors.
 
-Similarity is the cosine, so vectors are normalised inside, except where dot product is said. Each function is
-differentiable, takes any floating dtype on any device, and returns a scalar mean over the batch unless said.
-Half precision inputs are raised to float32 and autocast is switched off inside: similarities divided by small
-temperatures need it.
+Similarity is the cosine, computed on vectors that the function normalises itself, unless the docstring says
+dot product. Each function is differentiable and takes any floating dtype on any device. It returns a scalar
+mean over the batch unless its docstring says otherwise. Half precision inputs are converted to float32 and
+autocast is disabled inside: similarities divided by small temperatures need that precision.
 """
 
 from .chain_losses import (

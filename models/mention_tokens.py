@@ -1,9 +1,9 @@
-"""What a model reads of an event mention: the sentence, and where in it the trigger stands."""
+"""The text of an event mention: the sentence, and the position of its trigger."""
 
 from typing import NamedTuple
 
 TRIGGER_MARKERS = {"[TRIGGER_START]": "“", "[TRIGGER_END]": "”"}
-"""The tokens around a trigger, and what each starts as: quotation marks, which set words apart already."""
+"""The tokens around a trigger, and the quotation marks that initialise their embeddings."""
 
 NO_TRIGGER = -1
 """Both offsets of a mention without a trigger."""
@@ -14,8 +14,8 @@ class Mention(NamedTuple):
 
     Args:
         text: the sentence.
-        trigger_start: offset of the trigger's first character; -1 where there is no trigger.
-        trigger_end: offset behind its last character.
+        trigger_start: offset of the trigger's first character; -1 if there is no trigger.
+        trigger_end: offset after its last character.
     """
 
     text: str
@@ -24,12 +24,12 @@ class Mention(NamedTuple):
 
     @property
     def has_trigger(self) -> bool:
-        """Whether the mention says where its trigger stands."""
+        """True if the position of the trigger is known."""
         return 0 <= self.trigger_start < self.trigger_end
 
 
 def mark_trigger(mention: Mention) -> Mention:
-    """Set a trigger between `TRIGGER_MARKERS`; a mention without one stays as it is."""
+    """Put a trigger between `TRIGGER_MARKERS`; a mention without a trigger is unchanged."""
     if not mention.has_trigger:
         return mention
     text, start, end = mention

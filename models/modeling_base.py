@@ -1,7 +1,7 @@
-"""What the models of every method share: construction, saving, the encoder pass.
+"""What the models of all methods share: construction, saving, the encoder pass.
 
-The Auto classes are imported where they are used: these models are registered with them as soon as their
-module has run, which must not happen in the middle of importing this one.
+The Auto classes are imported inside functions. Importing them registers our models, and that registration
+must not run while this module is half imported.
 """
 
 import inspect
@@ -21,7 +21,7 @@ from .configuration_base import EventConfig, ModelPipelines
 from .pooling import POOLINGS
 
 LENGTH_PARTS = 6
-"""Parts that a CPU takes a batch in, each of rows of like length."""
+"""Number of parts of similar row lengths into which a CPU splits a batch."""
 
 
 @dataclass
@@ -42,7 +42,7 @@ class EventModelOutput(ModelOutput):
 
 
 def _copy_imported_code(folder: Path) -> None:
-    """Put what the saved code of another package imports from this one beside it, so that it runs alone."""
+    """Copy the modules of this package that another package's saved code imports, so that it runs alone."""
     package = __name__.rpartition(".")[0]
     imported = re.compile(rf"^(\s*from ){re.escape(package)}(\.\w+ import )", re.MULTILINE)
     for path in folder.glob("*.py"):
@@ -56,7 +56,7 @@ def _copy_imported_code(folder: Path) -> None:
 
 
 def encoder_arguments(text_config) -> dict[str, bool]:
-    """Arguments that leave out an encoder's own pooling layer, which would never get a gradient here."""
+    """Arguments that disable an encoder's own pooling layer, which would never get a gradient here."""
     from transformers import MODEL_MAPPING
 
     encoder_class = MODEL_MAPPING.get(type(text_config), None)
@@ -77,27 +77,27 @@ class EventPreTrainedModel(PreTrainedModel):
     _supports_flash_attn = True
     _supports_flex_attn = True
     _supports_attention_backend = True
-    # Trainer would otherwise multiply loss and gradient by accumulation steps and processes.
+    # Without this, Trainer multiplies loss and gradient by accumulation steps and processes.
     accepts_loss_kwargs = False
 
     @classmethod
     def from_encoder(cls, name_or_path, **config_fields):
-        """Start from a pretrained encoder; whatever the encoder does not hold is initialised afresh.
+        """Start from a pretrained encoder and initialise the weights that the encoder does not have.
 
-        The model is in float32, however the encoder was saved: a small learning rate does not move weights of
-        half precision. `.to(dtype)` lowers it.
+        The model is in float32, whatever the dtype of the saved encoder: small learning rates do not change
+        weights in half precision. `.to(dtype)` converts it.
 
         Args:
-            name_or_path: Hub id or folder of any encoder, or of a model of this suite (its encoder is taken).
+            name_or_path: Hub id or folder of an encoder, or of a model of this suite, whose encoder is used.
             **config_fields: fields of this class's configuration.
 
         Returns:
             The model, in training mode.
 
         Raises:
-            OSError: there is no such model.
+            OSError: the model does not exist.
             ValueError: the model lacks weights, or is an encoder with a decoder.
-            huggingface_hub.errors.StrictDataclassError: a field has a value that is not accepted.
+            huggingface_hub.errors.StrictDataclassError: a field has an invalid value.
         """
         from transformers import AutoModel
 
@@ -106,7 +106,7 @@ class EventPreTrainedModel(PreTrainedModel):
         )
         missing = set(report["missing_keys"]) - {"pooler.dense.weight", "pooler.dense.bias"}
         if isinstance(encoder.config, EventConfig):
-            # Of a model of this suite only the encoder is taken.
+            # Use only the encoder of a model of this suite.
             missing = {name for name in missing if name.startswith("encoder.")}
             encoder = encoder.encoder
         if missing:
@@ -118,11 +118,11 @@ class EventPreTrainedModel(PreTrainedModel):
             raise ValueError(f"{name_or_path} has a decoder; accepted: an encoder that reads one text")
         if encoder_arguments(encoder.config) and getattr(encoder, "pooler", None) is not None:
             encoder.pooler = None
-        # The name may be a folder of this machine, and it would be saved.
+        # The name may be a local folder, and saving would write it into the configuration.
         encoder.config.name_or_path = ""
         encoder.train()
-        # A configuration resets the attention of its sub-configuration: without this the encoder would run
-        # with none chosen, and an encoder with none chosen ignores the attention mask.
+        # A configuration resets the attention implementation of its sub-configuration. Without an
+        # implementation, the encoder would ignore the attention mask.
         attention = encoder.config._attn_implementation
         config = cls.config_class(
             text_config=encoder.config, **{"attn_implementation": attention, **config_fields}
@@ -134,30 +134,30 @@ class EventPreTrainedModel(PreTrainedModel):
         return self.base_model.encoder.get_input_embeddings()
 
     def set_input_embeddings(self, value):
-        """Replace the encoder's token embeddings, as a resized vocabulary needs."""
+        """Replace the encoder's token embeddings, for example after the vocabulary changed size."""
         self.base_model.encoder.set_input_embeddings(value)
 
     def text_encoders(self) -> list[PreTrainedModel]:
-        """The pretrained encoders that the model is over; each has token embeddings of its own."""
+        """The pretrained encoders of the model, each with its own token embeddings."""
         return [self.base_model.encoder]
 
     def embed_text_alone(self, **inputs):
-        """Refuse to embed a text alone; sentence-transformers calls this if a model reads more than that.
+        """Raise an error; sentence-transformers calls this if a model needs more input than a text.
 
         Args:
-            **inputs: what is given of the text.
+            **inputs: the tokenised text.
 
         Raises:
             ValueError: always.
         """
         raise ValueError(
-            f"a {self.config.model_type} model reads more than a text, such as the roles of an event, its "
-            "trigger or a pair of texts, which sentence-transformers does not give it; accepted: "
+            f"a {self.config.model_type} model needs more than a text, such as the roles of an event, its "
+            "trigger or a pair of texts, and sentence-transformers passes only a text; accepted: "
             "eventformers.encode, or the model's own pipeline"
         )
 
     def save_pretrained(self, save_directory, **kwargs):
-        """Save weights, code and a configuration that names the class of every Auto class and pipeline.
+        """Save weights, code, and a configuration that names the class of every Auto class and pipeline.
 
         Args:
             save_directory: folder to write to.
@@ -174,7 +174,7 @@ class EventPreTrainedModel(PreTrainedModel):
 
 
 class EventTextEncoder(EventPreTrainedModel):
-    """A pretrained encoder, with passes of several batches of texts through it."""
+    """A pretrained encoder that can encode several batches of texts in one pass."""
 
     def __init__(self, config, encoder=None):
         from transformers import AutoModel
@@ -187,24 +187,24 @@ class EventTextEncoder(EventPreTrainedModel):
 
     @property
     def is_encoder_frozen(self) -> bool:
-        """Whether the configuration of the method has the field `freeze_encoder`, and it is true."""
+        """True if the method's configuration has the field `freeze_encoder` and it is true."""
         return bool(getattr(self.config, "freeze_encoder", False))
 
     @property
     def token_size(self) -> int:
-        """Entries of a vector that `encode_together` gives for a token."""
+        """Size of a token vector from `encode_together`."""
         return self.config.encoder_config.hidden_size
 
     def train(self, mode: bool = True):
-        """Switch training mode; a frozen encoder stays as it is, without dropout and without gradient."""
+        """Switch training mode; a frozen encoder stays without dropout and without gradients."""
         super().train(mode)
         if self.is_encoder_frozen:
-            # Here and not once for all: loading weights makes all of them trainable.
+            # Repeated at each call: loading weights makes all of them trainable.
             self.encoder.eval().requires_grad_(False)
         return self
 
     def encode_tokens(self, **inputs) -> torch.Tensor:
-        """Vectors of tokens as the method reads them: the encoder's last ones.
+        """Compute the token vectors that the method uses: the encoder's last layer.
 
         Args:
             **inputs: `input_ids` and `attention_mask`, `(rows, length)`.
@@ -217,10 +217,10 @@ class EventTextEncoder(EventPreTrainedModel):
     def encode_together(
         self, groups: Sequence[tuple[torch.Tensor, torch.Tensor]]
     ) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Encode several batches of texts, of different widths perhaps, together.
+        """Encode several batches of texts, which may have different widths, together.
 
-        An accelerator takes all rows in one pass. A CPU gains nothing from more rows at a time and loses by
-        padding, so that it takes them sorted by length, in a few parts.
+        An accelerator encodes all rows in one pass. On a CPU larger batches gain nothing and padding costs
+        time, so a CPU encodes the rows in a few parts, sorted by length.
 
         Args:
             groups: token ids and attention mask, each `(rows, length)`, of each group.
@@ -245,8 +245,8 @@ class EventTextEncoder(EventPreTrainedModel):
         return list(zip(hidden.split(sizes), attention_mask.split(sizes), strict=True))
 
     def _encode_by_length(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Token vectors `(rows, length, token_size)`; zeros where a part had no such position."""
-        # The last token's place, so that nothing is cut where padding stands in front.
+        """Token vectors `(rows, length, token_size)`; zeros at positions that a part does not have."""
+        # The index of the last token, so that nothing is lost if padding comes first.
         lengths = (attention_mask * torch.arange(1, attention_mask.shape[1] + 1)).amax(dim=1)
         order = lengths.argsort(stable=True)
         parts = []
@@ -279,7 +279,7 @@ class EventEncoderModel(EventTextEncoder):
 
         Args:
             last_hidden_state: `(batch, length, hidden_size)`.
-            attention_mask: `(batch, length)`; None where nothing is padded.
+            attention_mask: `(batch, length)`; None if nothing is padded.
 
         Returns:
             `(batch, projection_dim)`, not normalised.
@@ -288,7 +288,7 @@ class EventEncoderModel(EventTextEncoder):
         return pooled if self.projection is None else self.projection(pooled)
 
     def embed_distinct(self, groups: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> list[torch.Tensor]:
-        """Embed several batches of texts together, every distinct text once.
+        """Embed several batches of texts together, each distinct text once.
 
         Args:
             groups: token ids and attention mask, each `(rows, length)`, of each group.
@@ -320,7 +320,7 @@ class EventEncoderModel(EventTextEncoder):
 
         Args:
             input_ids: token ids, `(batch, length)`.
-            attention_mask: 1 for a token, 0 for padding, `(batch, length)`; None where nothing is padded.
+            attention_mask: 1 for a token, 0 for padding, `(batch, length)`; None if nothing is padded.
             token_type_ids: `(batch, length)`, for encoders that know segments.
             inputs_embeds: token embeddings instead of ids, `(batch, length, hidden_size)`.
             output_hidden_states: also return the vectors of every layer.

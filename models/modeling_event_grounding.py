@@ -25,19 +25,19 @@ from .modeling_base import EventEncoderModel, EventModelOutput, EventPreTrainedM
 from .similarities import unit
 
 if TYPE_CHECKING:
-    # Named here so that their code is saved, and loaded, with that of the models.
+    # Imported so that saving and loading include their code.
     from .pipeline_event_embedding import EventEmbeddingPipeline  # noqa: F401
     from .pipeline_event_grounding import EventGroundingPipeline  # noqa: F401
 
 SIDES = ("mention", "event")
-"""The two kinds of texts, each with a tower of its own."""
+"""The two kinds of texts; each has its own tower."""
 
 _STAGE_INPUTS = {
     "linking": ("mentions", "events"),
     "hierarchy": ("parents", "children"),
     "joint": ("mentions", "events", "parents", "children"),
 }
-"""The texts that each stage reads."""
+"""The texts that each stage uses."""
 
 
 @dataclass
@@ -49,8 +49,8 @@ class EventGroundingForPreTrainingOutput(ModelOutput):
         linking_loss: cross-entropy of mentions and events, binary (section 5.1) or as `linking_objective`
             says, before its weight.
         hierarchy_loss: binary cross-entropy of parents and children (Eq. 4), before its weight.
-        embeddings: vectors of the mentions, of length one where `normalise` says so, `(batch,
-            projection_dim)`; None in the stage `hierarchy`, which reads none.
+        embeddings: vectors of the mentions, scaled to length one with `normalise`, `(batch, projection_dim)`;
+            None in the stage `hierarchy`, which uses no mentions.
     """
 
     loss: torch.FloatTensor | None = None
@@ -105,7 +105,7 @@ class ScoreCalibration(nn.Module):
         self.bias = None if bias is None else nn.Parameter(torch.empty(()))
 
     def forward(self) -> dict[str, torch.Tensor | float]:
-        """The `scale` and the `bias`, each a number or a scalar."""
+        """The `scale` and the `bias`, each a number or a scalar tensor."""
         return {
             "scale": self.scale if self.log_scale is None else self.log_scale.exp(),
             "bias": 0.0 if self.bias is None else self.bias,
@@ -134,12 +134,12 @@ class EventGroundingPreTrainedModel(EventPreTrainedModel):
                 init.constant_(module.bias, module.start_bias)
 
     def text_encoders(self):
-        """The encoders of the mention tower and, where it is another, of the event tower."""
+        """The encoders of the mention tower and, if it is a second one, of the event tower."""
         tower = self.base_model.event_tower
         return [*super().text_encoders(), *([] if tower is None else tower.text_encoders())]
 
     def resize_token_embeddings(self, *args, **kwargs):
-        """Resize the vocabulary of both towers; arguments and value as of `PreTrainedModel`."""
+        """Resize the vocabulary of both towers; see `PreTrainedModel` for arguments and return value."""
         embeddings = super().resize_token_embeddings(*args, **kwargs)
         if self.base_model.event_tower is not None:
             self.base_model.event_tower.resize_token_embeddings(*args, **kwargs)
@@ -154,7 +154,7 @@ class EventGroundingModel(EventEncoderModel, EventGroundingPreTrainedModel):
     """
 
     config: EventGroundingConfig
-    # Left out knowingly: they belong to the training head. Any other weight without a place is still told.
+    # These weights belong to the training head. Any other unused weight is still reported.
     _keys_to_ignore_on_load_unexpected = (r"^(hierarchy_scorer|score_calibration)\.",)
 
     def __init__(self, config, encoder=None):
@@ -162,7 +162,7 @@ class EventGroundingModel(EventEncoderModel, EventGroundingPreTrainedModel):
         self.event_tower = None
         if not config.share_towers:
             if encoder is not None:
-                # With a configuration of its own it would not be told of another attention or vocabulary.
+                # With its own configuration it would miss changes of attention or vocabulary.
                 encoder = copy.deepcopy(encoder, {id(encoder.config): encoder.config})
             self.event_tower = EventEncoderModel(config, encoder=encoder)
         self.post_init()
@@ -174,7 +174,7 @@ class EventGroundingModel(EventEncoderModel, EventGroundingPreTrainedModel):
             side: `mention` or `event`.
 
         Raises:
-            ValueError: it is neither.
+            ValueError: `side` is neither.
         """
         if side not in SIDES:
             raise ValueError(f"side is {side!r}; accepted: {' or '.join(map(repr, SIDES))}")
@@ -196,7 +196,7 @@ class EventGroundingModel(EventEncoderModel, EventGroundingPreTrainedModel):
 
         Args:
             input_ids: token ids, `(batch, length)`.
-            attention_mask: 1 for a token, 0 for padding, `(batch, length)`; None where nothing is padded.
+            attention_mask: 1 for a token, 0 for padding, `(batch, length)`; None if nothing is padded.
             token_type_ids: `(batch, length)`, for encoders that know segments.
             inputs_embeds: token embeddings instead of ids, `(batch, length, hidden_size)`.
             output_hidden_states: also return the vectors of every layer.
@@ -230,22 +230,22 @@ class EventGroundingModel(EventEncoderModel, EventGroundingPreTrainedModel):
         return output.to_tuple() if return_dict is False else output
 
     def comparable(self, vectors: torch.Tensor) -> torch.Tensor:
-        """Pooled vectors of mentions or events as their dot product reads them.
+        """Scale pooled vectors for the dot product of mentions and events.
 
         Args:
             vectors: `(..., projection_dim)`.
 
         Returns:
-            The same, of length one where `normalise` says so.
+            The same vectors, scaled to length one with `normalise`.
         """
         return unit(vectors) if self.config.normalise else vectors
 
 
 class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
-    """Training head that scores mentions with the events of the batch, and parents with its children.
+    """Training head that scores mentions with the events of the batch, and parents with children.
 
-    Events have numbers, so every event of the batch that is gold for a mention is a positive of it, whichever
-    mention and process it came with.
+    Events have ids. Every event of the batch that is gold for a mention is its positive, whichever mention
+    and process it came with.
     """
 
     def __init__(self, config, encoder=None):
@@ -262,15 +262,15 @@ class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
         self.post_init()
 
     def train(self, mode: bool = True):
-        """Switch training mode; what the configured stage does not read has no gradient."""
+        """Switch training mode; parameters that the configured stage does not use get no gradient."""
         super().train(mode)
-        # Here and not once for all: loading weights makes all of them trainable.
+        # Repeated at each call: loading weights makes all of them trainable.
         for module in self._modules_without_part():
             module.requires_grad_(False)
         return self
 
     def _modules_without_part(self) -> list[nn.Module]:
-        """The modules that no loss of the configured stage reaches."""
+        """The modules that contribute to no loss of the configured stage."""
         model, stage = self.event_grounding, self.config.stage
         idle: list[nn.Module | None] = []
         if stage == "linking":
@@ -291,12 +291,12 @@ class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
         child_input_ids: torch.Tensor | None = None,
         child_attention_mask: torch.Tensor | None = None,
     ) -> dict[str, torch.Tensor]:
-        """Encode the texts that the configured stage reads, each tower's together; equal texts once.
+        """Encode the texts of the configured stage, those of each tower together; equal texts once.
 
         Args:
             input_ids: the mentions, `(B, L)`.
             attention_mask: `(B, L)`.
-            event_input_ids: k events that each mention comes with, `(B, k, L')`.
+            event_input_ids: the k events of each mention, `(B, k, L')`.
             event_attention_mask: `(B, k, L')`.
             parent_input_ids: the parents of h pairs of the hierarchy, `(B, h, L'')`.
             parent_attention_mask: `(B, h, L'')`.
@@ -350,13 +350,13 @@ class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
         """Compute the losses of the configured stage on the vectors of all processes.
 
         Args:
-            views: what `encode_views` returns.
-            event_ids: number of each event, `(B, k)`, from 0; the same in every language.
-            gold_event_ids: numbers of all gold events of each mention, `(B, G)`; -1 fills up. G is the same
-                on every process.
-            parent_ids: number of each parent, `(B, h)`, from 0.
-            known_parent_ids: numbers of all parents that the hierarchy knows for each child, `(B, h, K)`; -1
-                fills up. K is the same on every process.
+            views: output of `encode_views`.
+            event_ids: id of each event, `(B, k)`, from 0; the same in every language.
+            gold_event_ids: ids of all gold events of each mention, `(B, G)`; padded with -1. G is the same on
+                every process.
+            parent_ids: id of each parent, `(B, h)`, from 0.
+            known_parent_ids: ids of all parents of each child in the hierarchy, `(B, h, K)`; padded with -1.
+                K is the same on every process.
 
         Returns:
             The losses; `embeddings` holds the mentions of this process.
@@ -430,32 +430,31 @@ class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
         return_dict: bool | None = None,
         **kwargs,
     ) -> EventGroundingForPreTrainingOutput | tuple:
-        """Compute the losses of the configured stage, or only vectors where `input_ids` are given alone.
+        """Compute the losses of the configured stage, or only vectors if `input_ids` are given alone.
 
         Args:
-            input_ids: the mentions, `(B, L)`; not read in the stage `hierarchy`.
-            attention_mask: `(B, L)`; None where nothing is padded.
-            event_input_ids: k events that each mention comes with, `(B, k, L')`: a gold one, and further ones
-                such as hard negatives.
+            input_ids: the mentions, `(B, L)`; not used in the stage `hierarchy`.
+            attention_mask: `(B, L)`; None if nothing is padded.
+            event_input_ids: the k events of each mention, `(B, k, L')`: a gold one, and others such as hard
+                negatives.
             event_attention_mask: `(B, k, L')`.
-            event_ids: number of each event, `(B, k)`, from 0; the same in every language.
-            gold_event_ids: numbers of all gold events of each mention, `(B, G)`; -1 fills up.
+            event_ids: id of each event, `(B, k)`, from 0; the same in every language.
+            gold_event_ids: ids of all gold events of each mention, `(B, G)`; padded with -1.
             parent_input_ids: the parents of h pairs of the hierarchy, `(B, h, L'')`.
             parent_attention_mask: `(B, h, L'')`.
             child_input_ids: their children, `(B, h, L''')`.
             child_attention_mask: `(B, h, L''')`.
-            parent_ids: number of each parent, `(B, h)`, from 0.
-            known_parent_ids: numbers of all parents that the hierarchy knows for each child, `(B, h, K)`; -1
-                fills up.
+            parent_ids: id of each parent, `(B, h)`, from 0.
+            known_parent_ids: ids of all parents of each child in the hierarchy, `(B, h, K)`; padded with -1.
             token_type_ids: not used by the training views: a text is one segment.
             return_dict: False gives a tuple.
-            **kwargs: passed on to `EventGroundingModel`, such as `side`, where only vectors are computed.
+            **kwargs: passed to `EventGroundingModel`, such as `side`, if only vectors are computed.
 
         Returns:
             `EventGroundingForPreTrainingOutput`.
 
         Raises:
-            ValueError: some views or numbers are given, but one that the configured stage needs is missing.
+            ValueError: some views or ids are given, but one that the configured stage needs is missing.
         """
         views = {
             "event_input_ids": event_input_ids,

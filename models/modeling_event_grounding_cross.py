@@ -14,7 +14,7 @@ from .initialisation import start_wide
 from .modeling_base import EventEncoderModel, EventPreTrainedModel
 
 if TYPE_CHECKING:
-    # Named here so that their code is saved, and loaded, with that of the models.
+    # Imported so that saving and loading include their code.
     from .pipeline_event_grounding import EventGroundingPipeline  # noqa: F401
 
 
@@ -23,13 +23,13 @@ class EventGroundingCrossOutput(ModelOutput):
     """Output of the cross-encoder.
 
     Args:
-        loss: the loss of the candidates, as `linking_objective` says, a scalar; None without labels.
-        logits: score of each candidate, `(batch, candidates)`, in full precision; its sigmoid is the
-            probability, or with `linking_objective` `softmax` its softmax over the candidates of a mention.
-            Minus infinity where a mention has fewer candidates.
-        candidate_loss: the same as `loss`, by the name of its term (section 5.1).
-        embeddings: pooled vectors of the pairs, not normalised: `(batch, projection_dim)`, or `(batch,
-            candidates, projection_dim)` where each mention has several.
+        loss: the loss of the candidates, by `linking_objective`, a scalar; None without labels.
+        logits: score of each candidate, `(batch, candidates)`, in float32. Its sigmoid is the probability;
+            with `linking_objective` `softmax`, its softmax over the candidates of a mention is. Minus
+            infinity where a mention has fewer candidates.
+        candidate_loss: the same as `loss`, under the name of its term (section 5.1).
+        embeddings: pooled vectors of the pairs, not normalised: `(batch, projection_dim)`, or
+            `(batch, candidates, projection_dim)` where each mention has several.
     """
 
     loss: torch.FloatTensor | None = None
@@ -80,7 +80,7 @@ class EventGroundingCrossModel(EventEncoderModel, EventGroundingCrossPreTrainedM
     """Encoder of mentions and candidate events, each pair as one text."""
 
     config: EventGroundingCrossConfig
-    # Left out knowingly: it belongs to the head. Any other weight without a place is still told.
+    # These weights belong to the head. Any other unused weight is still reported.
     _keys_to_ignore_on_load_unexpected = (r"^prediction_head\.",)
 
 
@@ -90,7 +90,7 @@ class EventGroundingForSequenceClassification(EventGroundingCrossPreTrainedModel
     def __init__(self, config, encoder=None):
         super().__init__(config)
         self.event_grounding_cross = EventGroundingCrossModel(config, encoder=encoder)
-        # A softmax is the same with any bias of all scores.
+        # A bias shared by all scores does not change a softmax.
         with_bias = config.linking_objective != "softmax"
         self.prediction_head = PredictionHead(
             config.projection_dim, config.head_hidden_layer, config.head_dropout, with_bias
@@ -109,19 +109,20 @@ class EventGroundingForSequenceClassification(EventGroundingCrossPreTrainedModel
         """Score pairs of a mention and a candidate event.
 
         Args:
-            input_ids: one pair a row, `(B, L)`, or C candidates of each mention, `(B, C, L)`.
-            attention_mask: of the same shape; None where nothing is padded. A candidate without any token is
-                none: its logit is minus infinity, and no loss reads it.
+            input_ids: one pair per row, `(B, L)`, or C candidates of each mention, `(B, C, L)`.
+            attention_mask: of the same shape; None if nothing is padded. A row of padding only is a missing
+                candidate: its logit is minus infinity, and no loss uses it.
             labels: 1 or true for a gold candidate, `(B,)` or `(B, C)`.
-            token_type_ids: `(B, L)`, for encoders that know segments; not used with `(B, C, L)`.
+            token_type_ids: `(B, L)`, for encoders with segments; not used with `(B, C, L)`.
             return_dict: False gives a tuple.
-            **kwargs: passed on to the encoder where each row is one pair.
+            **kwargs: passed to the encoder if each row is one pair.
 
         Returns:
             `EventGroundingCrossOutput`.
 
         Raises:
-            ValueError: there are labels of pairs where `linking_objective` compares a mention's candidates.
+            ValueError: labels are given for single pairs, but `linking_objective` compares a mention's
+                candidates.
         """
         model = self.event_grounding_cross
         if labels is not None and input_ids.dim() == 2 and self.config.linking_objective == "softmax":
@@ -138,7 +139,7 @@ class EventGroundingForSequenceClassification(EventGroundingCrossPreTrainedModel
             if attention_mask is None:
                 attention_mask = torch.ones_like(input_ids)
             present = attention_mask.any(dim=-1)
-            # A text of nothing but padding would give no vector at all.
+            # Attention over padding only would give NaN.
             readable = attention_mask.masked_fill(~present.unsqueeze(-1), 1)
             [vectors] = model.embed_distinct([(input_ids.flatten(0, 1), readable.flatten(0, 1))])
             embeddings = vectors.unflatten(0, present.shape)

@@ -32,7 +32,7 @@ from .type_induction_outputs import (
 from .type_losses import UNSEEN, log_absence, masked_pair_loss, noisy_or_loss, type_alignment
 
 if TYPE_CHECKING:
-    # Named here so that their code is saved, and loaded, with that of the models.
+    # Imported so that saving and loading include their code.
     from .pipeline_event_embedding import EventEmbeddingPipeline  # noqa: F401
     from .pipeline_event_type_induction import EventTypeInductionPipeline  # noqa: F401
     from .pipeline_next_event import NextEventPipeline  # noqa: F401
@@ -64,10 +64,10 @@ class EventTypeInductionPreTrainedModel(EventPreTrainedModel):
 
 
 class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedModel):
-    """Encoder of event mentions, with maps to their queries and keys."""
+    """Encoder of event mentions, with maps to queries and keys."""
 
     config: EventTypeInductionConfig
-    # Left out knowingly: they belong to the training head. Any other weight without a place is still told.
+    # These weights belong to the training head. Any other unused weight is still reported.
     _keys_to_ignore_on_load_unexpected = (r"^(type_name_head|frame_head)\.", r"^score_bias\.value$")
 
     def __init__(self, config, encoder=None):
@@ -91,7 +91,7 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
         )
 
     def set_trained_types(self, seen_types: list[str]) -> None:
-        """Tell the types whose labels are trained on; a finder of triggers for others starts anew.
+        """Set the types whose labels are used in training; reset the trigger finder if they changed.
 
         Args:
             seen_types: their names, in the order of their numbers.
@@ -106,11 +106,11 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
 
     @property
     def token_size(self) -> int:
-        """Entries of a token's vector: those that are pooled, and behind them those that the finder reads."""
+        """Size of a token vector: the layer that is pooled, then the layers that the trigger finder reads."""
         return self.config.encoder_config.hidden_size * len(self.config.layers_read)
 
     def encode_tokens(self, **inputs) -> torch.Tensor:
-        """Vectors of tokens as this method reads them; see `token_size`.
+        """Compute the token vectors that this method uses; see `token_size`.
 
         Args:
             **inputs: `input_ids` and `attention_mask`, `(rows, length)`.
@@ -129,11 +129,11 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
     def pool(
         self, last_hidden_state: torch.Tensor, attention_mask: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Pool and project token vectors, and scale what comes to length 1.
+        """Pool and project token vectors, and scale the result to length 1.
 
         Args:
             last_hidden_state: `(batch, length, hidden_size)`.
-            attention_mask: `(batch, length)`; None where nothing is padded.
+            attention_mask: `(batch, length)`; None if nothing is padded.
 
         Returns:
             F, `(batch, projection_dim)`.
@@ -148,19 +148,19 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
         trigger_mask: torch.Tensor | None = None,
         type_ids: torch.Tensor | None = None,
     ) -> PooledMentions:
-        """Pool mentions over the tokens that `trigger_input` says.
+        """Pool mentions over the tokens that `trigger_input` selects.
 
         Args:
-            tokens: what `encode_tokens` gives, `(batch, length, token_size)`.
-            attention_mask: `(batch, length)`; None where nothing is padded.
-            trigger_mask: true for a token of the trigger, `(batch, length)` or less wide; None where the
-                triggers are not known. A row without any is pooled over its whole sentence. Where it is
-                given, no trigger is looked for.
-            type_ids: where triggers are found, the number of each mention's type, `(batch,)`, -1 for an
-                unseen one; None takes all for unseen.
+            tokens: output of `encode_tokens`, `(batch, length, token_size)`.
+            attention_mask: `(batch, length)`; None if nothing is padded.
+            trigger_mask: True for a token of the trigger, `(batch, length)` or narrower; None if the triggers
+                are unknown. A row without a trigger is pooled over its whole sentence. If the mask is given,
+                the model does not search for triggers.
+            type_ids: if triggers are found, the id of each mention's type, `(batch,)`, -1 for an unseen one;
+                None treats all as unseen.
 
         Returns:
-            F, `(batch, projection_dim)`, and what was found.
+            F, `(batch, projection_dim)`, and the found triggers.
         """
         size = self.config.encoder_config.hidden_size
         hidden, scores, token_mask, found = tokens[..., :size], None, None, None
@@ -179,7 +179,7 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
             trigger_mask = functional.pad(trigger_mask.bool(), (0, hidden.shape[1] - trigger_mask.shape[1]))
             if attention_mask is None:
                 attention_mask = torch.ones_like(trigger_mask)
-            # Without `torch.where` on truth values, which ONNX Runtime does not have.
+            # Avoids `torch.where` on booleans, which ONNX Runtime does not support.
             has_trigger = trigger_mask.any(dim=1, keepdim=True)
             attention_mask = trigger_mask | (attention_mask.bool() & ~has_trigger)
         return PooledMentions(self.pool(hidden, attention_mask), scores, token_mask, found)
@@ -187,15 +187,15 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
     def clustered_features(
         self, embeddings: torch.Tensor, query: torch.Tensor, key: torch.Tensor
     ) -> torch.Tensor:
-        """Attend over a batch; see `batch_attention`. What comes depends on the whole batch."""
+        """Attend over a batch; see `batch_attention`. The result depends on the whole batch."""
         return batch_attention(query, key, embeddings)
 
     @torch.no_grad()
     def label_vectors(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Vectors of names of types or definitions of frames under the encoder as it is (section 3.5, B_t).
+        """Vectors of type names or frame definitions under the current encoder (section 3.5, B_t).
 
-        The mean over the tokens without the special ones, not normalised, without dropout or gradient. The
-        targets of the auxiliary losses are those of the encoder before training.
+        The mean over the tokens without the special ones, not normalised, without dropout or gradient.
+        Training computes the targets of the auxiliary losses once, with the encoder as it starts.
 
         Args:
             input_ids: `(labels, length)`.
@@ -228,15 +228,15 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
 
         Args:
             input_ids: token ids of sentences, `(batch, length)`.
-            attention_mask: 1 for a token, 0 for padding, `(batch, length)`; None where nothing is padded.
+            attention_mask: 1 for a token, 0 for padding, `(batch, length)`; None if nothing is padded.
             token_type_ids: `(batch, length)`, for encoders that know segments.
             inputs_embeds: token embeddings instead of ids, `(batch, length, hidden_size)`.
             output_hidden_states: also return the vectors of every layer.
             output_attentions: also return the attention weights.
             return_dict: False gives a tuple.
-            trigger_mask: true for a token of the trigger, `(batch, length)`; read where `trigger_input` pools
-                over the trigger, and where it is found: then nothing is looked for.
-            **kwargs: passed on to the encoder.
+            trigger_mask: True for a token of the trigger, `(batch, length)`; used if `trigger_input` pools
+                over the trigger, and if it is `found`: then the model does not search for triggers.
+            **kwargs: passed to the encoder.
 
         Returns:
             `EventTypeInductionModelOutput`.
@@ -294,16 +294,16 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
         Args:
             input_ids: the mentions, `(B, L)`.
             attention_mask: `(B, L)`.
-            trigger_mask: true for a token of the trigger, `(B, L)`.
+            trigger_mask: True for a token of the trigger, `(B, L)`.
             augmented_input_ids: the same mentions in other words, `(B, L')`.
             augmented_attention_mask: `(B, L')`.
             augmented_trigger_mask: `(B, L')`.
-            type_ids: number of each mention's type, `(B,)`, -1 where it is unseen; read where triggers are
-                found, each by its own type.
+            type_ids: id of each mention's type, `(B,)`, -1 for an unseen one; used if triggers are found,
+                each by its own type.
 
         Returns:
-            `embeddings`, `query`, `key`, `augmented_query` and `augmented_key`, each `(B, d)`; where triggers
-            are found, `absence`, too, what `log_absence` gives for the mentions, `(B, types + 1)`.
+            `embeddings`, `query`, `key`, `augmented_query` and `augmented_key`, each `(B, d)`; if triggers
+            are found, also `absence`, the output of `log_absence` for the mentions, `(B, types + 1)`.
 
         Raises:
             ValueError: the augmented view is missing.
@@ -324,7 +324,7 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
             "augmented_key": model.key_map(augmented.embeddings),
         }
         if pooled.scores is not None:
-            # Not of the augmented view, which may have lost the word that carried an event.
+            # Not of the augmented view, which may have lost the word that expressed an event.
             views["absence"] = log_absence(pooled.scores, pooled.token_mask)
         return views
 
@@ -339,13 +339,13 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
         """Compute L_c and L_a on the vectors of all processes.
 
         Args:
-            views: what `encode_views` returns.
-            type_ids: number of each mention's type, `(B,)`; -1 where it is unseen.
+            views: output of `encode_views`.
+            type_ids: id of each mention's type, `(B,)`; -1 for an unseen one.
             type_name_vectors: vector of the name of each mention's type (`label_vectors`),
-                `(B, hidden_size)`; rows of unseen types are not read.
+                `(B, hidden_size)`; rows of unseen types are ignored.
             frame_vectors: vector of the definition of its frame, `(B, hidden_size)`.
-            sentence_types: the event types that each mention's sentence mentions, `(B, types + 1)`, bool:
-                the seen ones, and any other.
+            sentence_types: event types in each mention's sentence, `(B, types + 1)`, bool: the seen types,
+                then any other type.
 
         Returns:
             The losses; `embeddings` holds the mentions of this process.
@@ -420,32 +420,32 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
         return_dict: bool | None = None,
         **kwargs,
     ) -> EventTypeInductionForPreTrainingOutput | tuple:
-        """Compute the training loss, or only the vectors where neither augmented view nor types are given.
+        """Compute the training loss, or only the vectors if neither augmented view nor types are given.
 
         Args:
             input_ids: the mentions, `(B, L)`.
-            attention_mask: `(B, L)`; None where nothing is padded.
-            trigger_mask: true for a token of the trigger, `(B, L)`; read where `trigger_input` pools over
-                the trigger.
+            attention_mask: `(B, L)`; None if nothing is padded.
+            trigger_mask: True for a token of the trigger, `(B, L)`; used if `trigger_input` pools over the
+                trigger.
             augmented_input_ids: the same mentions in other words, `(B, L')`.
             augmented_attention_mask: `(B, L')`.
             augmented_trigger_mask: `(B, L')`.
-            type_ids: number of each mention's type, `(B,)`; -1 where it is unseen.
+            type_ids: id of each mention's type, `(B,)`; -1 for an unseen one.
             type_name_vectors: vector of the name of each mention's type (`label_vectors`),
-                `(B, hidden_size)`; rows of unseen types are not read.
+                `(B, hidden_size)`; rows of unseen types are ignored.
             frame_vectors: vector of the definition of its frame, `(B, hidden_size)`.
-            sentence_types: the event types that each mention's sentence mentions, `(B, types + 1)`, bool:
-                the seen ones, and any other; read where triggers are found.
+            sentence_types: event types in each mention's sentence, `(B, types + 1)`, bool: the seen types,
+                then any other type; used if triggers are found.
             token_type_ids: not used by the training views: a mention is one segment.
             return_dict: False gives a tuple.
-            **kwargs: passed on to the encoder where only vectors are computed.
+            **kwargs: passed to the encoder if only vectors are computed.
 
         Returns:
             `EventTypeInductionForPreTrainingOutput`.
 
         Raises:
-            ValueError: the augmented view or types are given, but something that the configured losses need
-                is missing.
+            ValueError: the augmented view or types are given, but another input that the configured losses
+                need is missing.
         """
         if augmented_input_ids is None and type_ids is None:
             output = self.event_type_induction(

@@ -1,4 +1,4 @@
-"""HeterEvent: a heterogeneous graph over the events and words of a chain, and MulCL's pretraining of it."""
+"""HeterEvent: a heterogeneous graph over the events and words of a chain, and MulCL, its pretraining."""
 
 import math
 from typing import TYPE_CHECKING
@@ -38,12 +38,12 @@ from .heterevent_stages import (
 from .modeling_base import EventPreTrainedModel, EventTextEncoder
 
 if TYPE_CHECKING:
-    # Named here so that their code is saved, and loaded, with that of the models.
+    # Imported so that saving and loading include their code.
     from .pipeline_event_embedding import EventEmbeddingPipeline  # noqa: F401
     from .pipeline_next_event import NextEventPipeline  # noqa: F401
 
 _OF_TRAINING = (r"^(next_event|previous_event|word_output)\.weight$",)
-"""The training head's own weights, which the other classes leave out. Any other unused weight is reported."""
+"""The training head's own weights, which the other classes skip. Any other unused weight is reported."""
 
 
 class HeterEventPreTrainedModel(EventPreTrainedModel):
@@ -68,7 +68,7 @@ class HeterEventPreTrainedModel(EventPreTrainedModel):
                 if name.startswith("bias"):
                     init.zeros_(parameter)
                 else:
-                    # Xavier's bound for one of the three gates that the matrix holds.
+                    # The matrix holds three gates; Xavier's bound for one of them.
                     bound = math.sqrt(6 / (parameter.shape[0] // 3 + parameter.shape[1]))
                     init.uniform_(parameter, -bound, bound)
         elif isinstance(module, TensorComposition):
@@ -88,7 +88,7 @@ class HeterEventPreTrainedModel(EventPreTrainedModel):
 
 
 class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
-    """HeterEvent: events from token vectors, a Bi-GRU over a chain, a graph over its events and words."""
+    """HeterEvent: events composed from tokens, a Bi-GRU over a chain, a graph over its events and words."""
 
     config: HeterEventConfig
     _keys_to_ignore_on_load_unexpected = _OF_TRAINING
@@ -122,15 +122,15 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
         role_masks: torch.Tensor | None = None,
         word_index: torch.Tensor | None = None,
     ) -> EventVectors:
-        """Encode events, each alone.
+        """Encode events, each independently.
 
         Args:
             input_ids: `(E, L)`.
-            attention_mask: `(E, L)`; None where nothing is padded.
-            role_masks: tokens of subject, predicate and object, `(E, 3, L)`, bool; None takes all tokens but
-                the special ones, the first and the last, for the predicate.
+            attention_mask: `(E, L)`; None if nothing is padded.
+            role_masks: tokens of subject, predicate and object, `(E, 3, L)`, bool; None assigns all tokens to
+                the predicate, except the special ones at both ends.
             word_index: the word of each token, `(E, L)`, equal numbers for equal words of any event, -1 for
-                none; None takes each distinct token but the special ones for a word.
+                none; None treats each distinct token as a word, except the special ones.
 
         Returns:
             Vectors of the events and their words.
@@ -159,7 +159,7 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
 
         Args:
             event_vectors: `(E, event_vector_dim)`.
-            chains: rows of `event_vectors`, `(C, n)`; -1 fills up at the end.
+            chains: rows of `event_vectors`, `(C, n)`; padded with -1 at the end.
 
         Returns:
             States of the events, `(C, n, chain_dim)`, and of the chain token, `(C, chain_dim)`.
@@ -167,7 +167,7 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
         return self.chain_encoder(event_vectors, chains)
 
     def encode_candidates(self, event_vectors: torch.Tensor) -> torch.Tensor:
-        """The state of each event as a chain of its own: a candidate is never a node of a graph.
+        """Compute the state of each event as a chain of one event: a candidate is never a node of a graph.
 
         Args:
             event_vectors: `(E, event_vector_dim)`.
@@ -192,25 +192,24 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
     ) -> torch.Tensor:
         """Pass messages over the graphs of all chains at once.
 
-        An event node starts from the event's state, a word node from the mean vector of the word in the
-        events of the chain.
+        The initial vector of an event node is the event's state; that of a word node is the mean vector of
+        the word over the events of its chain.
 
         Args:
             states: states of the events, `(C, n, chain_dim)`.
-            chains: rows of `words`, `(C, n)`; -1 fills up at the end.
+            chains: rows of `words`, `(C, n)`; padded with -1 at the end.
             words: vectors of the words of each event, `(E, W, chain_dim)`.
-            event_words: which words they are, `(E, W)`.
-            graph: the graphs, where they are built already.
-            kept_edges: edges that stay, `(M,)`; None keeps all.
-            kept_features: feature dimensions that stay in each chain's graph, `(C, chain_dim)`; None keeps
-                all.
-            num_layers: layers to run; None takes all.
+            event_words: the distinct words of each event, `(E, W)`.
+            graph: the graphs, if they are built already.
+            kept_edges: edges to keep, `(M,)`; None keeps all.
+            kept_features: feature dimensions to keep in each chain's graph, `(C, chain_dim)`; None keeps all.
+            num_layers: number of layers to run; None runs all.
 
         Returns:
             Nodes of all graphs, `(V, chain_dim)`, in the order of the graph.
 
         Raises:
-            ValueError: there are fewer layers than asked for.
+            ValueError: `num_layers` exceeds the number of layers.
         """
         if graph is None:
             graph = build_event_graph(chains, event_words)
@@ -252,18 +251,18 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
         return_dict: bool | None = None,
         **kwargs,
     ) -> HeterEventModelOutput | tuple:
-        """Encode events, in chains or each alone.
+        """Encode events, in chains or each independently.
 
         Args:
             input_ids: one event a row, `(batch, length)`.
-            attention_mask: `(batch, length)`; None where nothing is padded.
-            role_masks: tokens of subject, predicate and object, `(batch, 3, length)`, bool; None takes all
-                tokens but the first and the last, which are special, for the predicate.
-            chain_index: the chain of each row, `(batch,)`, the rows of a chain in its order; None takes each
-                row for a chain of its own.
-            word_index: the word of each token, `(batch, length)`, -1 for none; None takes each distinct token
-                for a word.
-            token_type_ids: `(batch, length)`, for encoders that know segments.
+            attention_mask: `(batch, length)`; None if nothing is padded.
+            role_masks: tokens of subject, predicate and object, `(batch, 3, length)`, bool; None assigns all
+                tokens to the predicate, except the first and the last, which are special.
+            chain_index: the chain of each row, `(batch,)`, the rows of a chain in its order; None makes each
+                row a chain.
+            word_index: the word of each token, `(batch, length)`, -1 for none; None treats each distinct
+                token as a word.
+            token_type_ids: `(batch, length)`, for encoders with segments.
             inputs_embeds: token embeddings instead of ids, `(batch, length, hidden_size)`.
             output_hidden_states: also return the token vectors of every layer.
             output_attentions: also return the encoder's attention weights.
@@ -312,8 +311,8 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
 class HeterEventForPreTraining(HeterEventPreTrainedModel):
     """Training head with SeqCL, GraCL and the supervised losses, one stage at a time.
 
-    The encoder reads every distinct event of a batch once; chains and their corruptions are indexes of its
-    rows.
+    The encoder encodes every distinct event of a batch once; chains and their corruptions are indexes into
+    its rows.
     """
 
     def __init__(self, config, encoder=None):
@@ -353,32 +352,33 @@ class HeterEventForPreTraining(HeterEventPreTrainedModel):
         return_dict: bool | None = None,
         **kwargs,
     ) -> HeterEventForPreTrainingOutput | tuple:
-        """Compute the losses of a stage, or only the vectors where no chains are given.
+        """Compute the losses of a stage, or only the vectors if no chains are given.
 
         Args:
             input_ids: the distinct events of the batch, `(E, L)`.
-            attention_mask: `(E, L)`; None where nothing is padded.
-            role_masks: `(E, 3, L)`, bool, as `HeterEventModel` takes them.
-            word_index: `(E, L)`, as `HeterEventModel` takes it.
-            chains: rows of `input_ids`, `(C, n)`, -1 fills up at the end; in the supervised stage without the
-                left-out event.
+            attention_mask: `(E, L)`; None if nothing is padded.
+            role_masks: `(E, 3, L)`, bool; see `HeterEventModel`.
+            word_index: `(E, L)`; see `HeterEventModel`.
+            chains: rows of `input_ids`, `(C, n)`, padded with -1 at the end; in the supervised stage without
+                the left-out event.
             stage: the stage whose losses are computed; None takes the configuration's.
-            order_corrupted: `(C, N, n)`; a row of -1 alone is no corruption, here as in the next three.
+            order_corrupted: `(C, N, n)`; here and in the next three, a row of -1 only is a missing
+                corruption.
             replacement_corrupted: `(C, N, n)`.
             segments: `(C, S, n)`.
             corrupted_segments: `(C, S, N, n)`.
-            view_seeds: a whole number for each corrupted view of each chain's graph, `(C, G)`.
+            view_seeds: an integer for each corrupted view of each chain's graph, `(C, G)`.
             target_events: row of the left-out event, `(C,)`.
-            target_position: how many events of the chain stand before it, `(C,)`.
-            choices: wrong choices, rows of `input_ids`, `(C, k)`, -1 for none, where the output is to tell
-                whether the left-out event is chosen before them.
-            event_keys: a number from 0 of each event, `(E,)`, equal for equal events on every process; None
-                takes no two rows for equal.
-            word_keys: a number from 0 of each word, `(words,)`, equal for equal words on every process; None
-                takes no word for equal to another process's.
-            chain_index: the chain of each row, `(E,)`, where only vectors are asked for.
+            target_position: number of events of the chain before it, `(C,)`.
+            choices: wrong choices, rows of `input_ids`, `(C, k)`, padded with -1; needed for
+                `choice_correct`.
+            event_keys: a number from 0 for each event, `(E,)`, equal for equal events on every process; None
+                treats all rows as different.
+            word_keys: a number from 0 for each word, `(words,)`, equal for equal words on every process; None
+                treats the words of different processes as different.
+            chain_index: the chain of each row, `(E,)`, if only vectors are requested.
             return_dict: False gives a tuple.
-            **kwargs: passed on to the encoder where only vectors are computed.
+            **kwargs: passed to the encoder if only vectors are computed.
 
         Returns:
             `HeterEventForPreTrainingOutput`.
@@ -449,21 +449,21 @@ class HeterEventForMultipleChoice(HeterEventPreTrainedModel):
         return_dict: bool | None = None,
         **kwargs,
     ) -> HeterEventForMultipleChoiceOutput | tuple:
-        """Score the choices of each chain; only vectors are given without chains and choices.
+        """Score the choices of each chain, or compute only vectors if neither chains nor choices are given.
 
         Args:
             input_ids: the distinct events of contexts and choices, `(E, L)`.
-            attention_mask: `(E, L)`; None where nothing is padded.
-            role_masks: `(E, 3, L)`, bool, as `HeterEventModel` takes them.
-            word_index: `(E, L)`, as `HeterEventModel` takes it.
-            chains: contexts, rows of `input_ids`, `(C, n)`, -1 fills up at the end.
-            choices: rows of `input_ids`, `(C, k)`; -1 where a question has fewer.
-            labels: index of the right choice, `(C,)`.
+            attention_mask: `(E, L)`; None if nothing is padded.
+            role_masks: `(E, 3, L)`, bool; see `HeterEventModel`.
+            word_index: `(E, L)`; see `HeterEventModel`.
+            chains: contexts, rows of `input_ids`, `(C, n)`, padded with -1 at the end.
+            choices: rows of `input_ids`, `(C, k)`; padded with -1.
+            labels: index of the correct choice, `(C,)`.
             return_dict: False gives a tuple.
-            **kwargs: passed on to the encoder where only vectors are computed.
+            **kwargs: passed to the encoder if only vectors are computed.
 
         Returns:
-            `HeterEventForMultipleChoiceOutput`; a context without events gives all its choices 0.
+            `HeterEventForMultipleChoiceOutput`; with an empty context all choices score 0.
 
         Raises:
             ValueError: only one of chains and choices is given.

@@ -16,15 +16,15 @@ from .distributed import gather_rows
 from .modeling_base import EventEncoderModel, EventPreTrainedModel
 
 if TYPE_CHECKING:
-    # Named here so that their code is saved, and loaded, with that of the models.
+    # Imported so that saving and loading include their code.
     from .pipeline_commonsense_completion import CommonsenseCompletionPipeline  # noqa: F401
     from .pipeline_event_embedding import EventEmbeddingPipeline  # noqa: F401
     from .pipeline_next_event import NextEventPipeline  # noqa: F401
 
 NO_ALTERNATIVE = -1
-"""Id of a place in the queue of earlier alternatives that holds none."""
+"""Id of an empty slot in the queue of earlier alternatives."""
 _OF_TRAINING = (r"^logit_scale\.logarithm$", r"^earlier_alternatives\.(vectors|ids)$")
-"""The training head's own weights, which the other classes leave out. Any other unused weight is reported."""
+"""The training head's own weights, which the other classes skip. Any other unused weight is reported."""
 
 
 @dataclass
@@ -72,9 +72,9 @@ class LogitScale(nn.Module):
 
 
 class EarlierAlternatives(nn.Module):
-    """A queue of the alternatives of earlier batches, the newest first.
+    """A queue of the alternatives of earlier batches, newest first.
 
-    It is a module, so that an adapter saves and loads it with the other modules.
+    It is a module so that adapters save and load it with the other modules.
     """
 
     def __init__(self, size: int, dimension: int):
@@ -83,12 +83,12 @@ class EarlierAlternatives(nn.Module):
         self.register_buffer("ids", torch.full((size,), NO_ALTERNATIVE, dtype=torch.long))
 
     def forward(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Vectors `(size, d)` and ids `(size,)`, which a later batch does not overwrite."""
+        """Copies of the vectors `(size, d)` and ids `(size,)`, which later batches do not overwrite."""
         return self.vectors.clone(), self.ids.clone()
 
     @torch.no_grad()
     def remember(self, vectors: torch.Tensor, ids: torch.Tensor) -> None:
-        """Put vectors `(B, d)` with their ids `(B,)` at the head of the queue."""
+        """Add vectors `(B, d)` with their ids `(B,)` to the head of the queue."""
         size = len(self.ids)
         self.vectors.copy_(torch.cat([vectors.to(self.vectors.dtype), self.vectors])[:size])
         self.ids.copy_(torch.cat([ids, self.ids])[:size])
@@ -118,7 +118,7 @@ class MicoModel(EventEncoderModel, MicoPreTrainedModel):
 
 
 class MicoForPreTraining(MicoPreTrainedModel):
-    """Training head of MICO, which encodes every distinct text of a batch once, then computes Eq. 6."""
+    """Training head of MICO, which encodes every distinct text of a batch once and computes Eq. 6."""
 
     def __init__(self, config, encoder=None):
         super().__init__(config)
@@ -143,14 +143,14 @@ class MicoForPreTraining(MicoPreTrainedModel):
         entity_input_ids: torch.Tensor | None = None,
         entity_attention_mask: torch.Tensor | None = None,
     ) -> dict[str, torch.Tensor]:
-        """Encode premises, alternatives and, where they are negatives, entities; equal texts once.
+        """Encode premises, alternatives and, if they serve as negatives, entities; equal texts once.
 
         Args:
             input_ids: the premises, `(B, L)`.
             attention_mask: `(B, L)`.
             alternative_input_ids: k alternatives of each premise, `(B, k, L')`.
             alternative_attention_mask: `(B, k, L')`.
-            entity_input_ids: the entity that each premise is about, `(B, L'')`.
+            entity_input_ids: the entity of each premise, `(B, L'')`.
             entity_attention_mask: `(B, L'')`.
 
         Returns:
@@ -189,13 +189,13 @@ class MicoForPreTraining(MicoPreTrainedModel):
         """Compute the contrast on the vectors of all processes.
 
         Args:
-            views: what `encode_views` returns.
-            alternative_ids: which text each alternative is, `(B, k)`.
-            known_alternative_ids: the alternatives that the training graph knows for each premise, sorted by
-                row and filled up with a number above all ids, `(B, M)`.
-            entity_ids: which alternative each entity is, `(B,)`; -1 where it is none.
-            positive_index: which alternative is the positive, `(B,)`, for `positive="random"`.
-            log_frequency: log of how often the training graph has each alternative, `(B, k)`, for
+            views: output of `encode_views`.
+            alternative_ids: id of the text of each alternative, `(B, k)`.
+            known_alternative_ids: ids of the alternatives of each premise in the training graph, `(B, M)`,
+                each row sorted and padded with a number above all ids.
+            entity_ids: id of the alternative that equals each entity, `(B,)`; -1 if there is none.
+            positive_index: index of the alternative that is the positive, `(B,)`, for `positive="random"`.
+            log_frequency: log of the frequency of each alternative in the training graph, `(B, k)`, for
                 `frequency_correction`.
 
         Returns:
@@ -248,7 +248,7 @@ class MicoForPreTraining(MicoPreTrainedModel):
         if self.config.self_negatives:
             negatives["row_negatives"] = gathered["entity"].unsqueeze(1)
         if self.config.self_negatives and self.config.mask_known_positives:
-            # An entity may be an answer about itself: a dog is near a dog.
+            # An entity may be an answer to its own premise: a dog is near a dog.
             own = gathered["entity_ids"].unsqueeze(1)
             negatives["row_negatives_mask"] = _is_known(gathered["known_alternative_ids"], own)
         if self.earlier_alternatives is not None:
@@ -276,25 +276,25 @@ class MicoForPreTraining(MicoPreTrainedModel):
         return_dict: bool | None = None,
         **kwargs,
     ) -> MicoForPreTrainingOutput | tuple:
-        """Compute the training loss, or only the vectors where nothing beside `input_ids` is given.
+        """Compute the training loss, or only the vectors if only `input_ids` are given.
 
         Args:
             input_ids: the premises, `(B, L)`.
-            attention_mask: `(B, L)`; None where nothing is padded.
+            attention_mask: `(B, L)`; None if nothing is padded.
             alternative_input_ids: k alternatives of each premise, its own first, `(B, k, L')`.
             alternative_attention_mask: `(B, k, L')`.
-            alternative_ids: which text each alternative is, `(B, k)`.
-            known_alternative_ids: the alternatives that the training graph knows for each premise, sorted by
-                row and filled up with a number above all ids, `(B, M)`.
-            entity_input_ids: the entity that each premise is about, `(B, L'')`.
+            alternative_ids: id of the text of each alternative, `(B, k)`.
+            known_alternative_ids: ids of the alternatives of each premise in the training graph, `(B, M)`,
+                each row sorted and padded with a number above all ids.
+            entity_input_ids: the entity of each premise, `(B, L'')`.
             entity_attention_mask: `(B, L'')`.
-            entity_ids: which alternative each entity is, `(B,)`; -1 where it is none.
-            positive_index: which alternative is the positive, `(B,)`, for `positive="random"`.
-            log_frequency: log of how often the training graph has each alternative, `(B, k)`, for
+            entity_ids: id of the alternative that equals each entity, `(B,)`; -1 if there is none.
+            positive_index: index of the alternative that is the positive, `(B,)`, for `positive="random"`.
+            log_frequency: log of the frequency of each alternative in the training graph, `(B, k)`, for
                 `frequency_correction`.
             token_type_ids: not used by the training views: a text is one segment.
             return_dict: False gives a tuple.
-            **kwargs: passed on to the encoder where only vectors are computed.
+            **kwargs: passed to the encoder if only vectors are computed.
 
         Returns:
             `MicoForPreTrainingOutput`.
@@ -323,7 +323,7 @@ class MicoForPreTraining(MicoPreTrainedModel):
 
 
 class MicoForMultipleChoice(MicoPreTrainedModel):
-    """Head that chooses the alternative nearest to a premise, without training on such questions (Eq. 7)."""
+    """Head that chooses the alternative nearest to a premise, zero-shot (Eq. 7)."""
 
     _keys_to_ignore_on_load_unexpected = _OF_TRAINING
 
@@ -347,14 +347,14 @@ class MicoForMultipleChoice(MicoPreTrainedModel):
 
         Args:
             input_ids: the premises, `(B, L)`.
-            attention_mask: `(B, L)`; None where nothing is padded.
-            alternative_input_ids: `(B, C, L')`; without them only the premises' vectors are given.
-            alternative_attention_mask: `(B, C, L')`; None where nothing is padded. An alternative without any
-                token is none: its logit is minus infinity.
-            labels: index of the right alternative, `(B,)`.
+            attention_mask: `(B, L)`; None if nothing is padded.
+            alternative_input_ids: `(B, C, L')`; without them only the premises' vectors are computed.
+            alternative_attention_mask: `(B, C, L')`; None if nothing is padded. A row of padding only is a
+                missing alternative: its logit is minus infinity.
+            labels: index of the correct alternative, `(B,)`.
             token_type_ids: `(B, L)`, for encoders that know segments.
             return_dict: False gives a tuple.
-            **kwargs: passed on to the encoder where only vectors are computed.
+            **kwargs: passed to the encoder if only vectors are computed.
 
         Returns:
             `MicoForMultipleChoiceOutput`.
@@ -368,7 +368,7 @@ class MicoForMultipleChoice(MicoPreTrainedModel):
         if alternative_attention_mask is None:
             alternative_attention_mask = torch.ones_like(alternative_input_ids)
         absent = alternative_attention_mask.sum(dim=-1) == 0
-        # A text of nothing but padding would give no vector at all.
+        # Attention over padding only would give NaN.
         readable = alternative_attention_mask.masked_fill(absent.unsqueeze(-1), 1)
         premise, alternatives = self.mico.embed_distinct(
             [
@@ -386,7 +386,7 @@ class MicoForMultipleChoice(MicoPreTrainedModel):
 
 
 def _is_known(known_ids: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """Which ids each row knows: sorted `(B, M)` and `(N,)` or `(B, N)` to bool `(B, N)`."""
+    """Mark the ids that each row knows: sorted `(B, M)` and `(N,)` or `(B, N)` to bool `(B, N)`."""
     wanted = ids.expand(len(known_ids), -1).contiguous()
     places = torch.searchsorted(known_ids, wanted).clamp(max=known_ids.shape[1] - 1)
     return known_ids.gather(1, places) == wanted

@@ -21,7 +21,7 @@ from .event_losses import (
 from .modeling_base import EventEncoderModel, EventPreTrainedModel
 
 if TYPE_CHECKING:
-    # Named here so that their code is saved, and loaded, with that of the models.
+    # Imported so that saving and loading include their code.
     from .pipeline_event_embedding import EventEmbeddingPipeline  # noqa: F401
     from .pipeline_next_event import NextEventPipeline  # noqa: F401
 
@@ -31,8 +31,8 @@ class SwccForPreTrainingOutput(ModelOutput):
     """Output of SWCC's training head.
 
     Args:
-        loss: weighted sum of the terms below (Eq. 9), a scalar; None where no views are given.
-        contrastive_loss: L_cl (Eq. 6), or the objective that stands in for it.
+        loss: weighted sum of the terms below (Eq. 9), a scalar; None if no views are given.
+        contrastive_loss: L_cl (Eq. 6), or the configured alternative objective.
         cluster_loss: L_cp (Eq. 7), before its weight.
         mlm_loss: cross-entropy of the masked token, before its weight.
         prototype_entropy_loss: entropy of the prototype distribution, before its weight.
@@ -60,7 +60,7 @@ class SwccModel(EventEncoderModel, SwccPreTrainedModel):
     """SWCC's event encoder: the vector of an event is the pooled output of a pretrained encoder (Eq. 2)."""
 
     config: SwccConfig
-    # Left out knowingly: they belong to the training head. Any other weight without a place is still told.
+    # These weights belong to the training head. Any other unused weight is still reported.
     _keys_to_ignore_on_load_unexpected = (r"^prototypes\.weight$", r"^mlm_head\.(weight|bias)$")
 
 
@@ -75,7 +75,7 @@ class SwccForPreTraining(SwccPreTrainedModel):
         self.post_init()
 
     def get_output_embeddings(self):
-        """The layer that predicts masked tokens, which follows the size of the vocabulary."""
+        """The layer that predicts masked tokens; its size follows the vocabulary."""
         return self.mlm_head
 
     def set_output_embeddings(self, new_embeddings):
@@ -97,7 +97,7 @@ class SwccForPreTraining(SwccPreTrainedModel):
     ) -> dict[str, torch.Tensor]:
         """Encode every view that the configured losses need, in one encoder pass.
 
-        The dropout views are the same rows again: dropout draws another mask for each row.
+        The dropout views repeat the same rows: dropout draws another mask for each row.
 
         Args:
             input_ids: the anchors, `(B, L)`.
@@ -105,8 +105,8 @@ class SwccForPreTraining(SwccPreTrainedModel):
             co_event_input_ids: one event of the same document for each anchor, `(B, L')`.
             co_event_attention_mask: `(B, L')`.
             masked_input_ids: the anchors with one token masked, `(B, L)`.
-            masked_positions: where that token stands, `(B,)`.
-            paraphrase_input_ids: an event of like meaning for each anchor, without its words, `(B, L'')`.
+            masked_positions: position of that token, `(B,)`.
+            paraphrase_input_ids: an event of similar meaning for each anchor, without its words, `(B, L'')`.
             paraphrase_attention_mask: `(B, L'')`.
             negative_input_ids: N events for each anchor that share words with it, `(B, N, L'')`.
             negative_attention_mask: `(B, N, L'')`.
@@ -164,7 +164,7 @@ class SwccForPreTraining(SwccPreTrainedModel):
         """Compute the losses of Eq. 9 on the vectors of all processes.
 
         Args:
-            views: what `encode_views` returns.
+            views: output of `encode_views`.
             co_event_weight: normalised co-occurrence frequency of each co-event, `(B,)`.
             masked_labels: ids of the masked tokens, `(B,)`.
 
@@ -239,7 +239,7 @@ class SwccForPreTraining(SwccPreTrainedModel):
         if config.contrastive_objective == "info_nce":
             return info_nce(views["anchor"], views["co_event"], config.contrastive_temperature)
         if config.contrastive_objective == "margin":
-            # Rows are shuffled, so the next row's co-event is a random event.
+            # Rows are shuffled, so the co-event of the next row is a random event.
             return margin_contrast(
                 views["anchor"], views["co_event"], views["co_event"].roll(1, dims=0), config.margin
             )
@@ -274,24 +274,24 @@ class SwccForPreTraining(SwccPreTrainedModel):
         return_dict: bool | None = None,
         **kwargs,
     ) -> SwccForPreTrainingOutput | tuple:
-        """Compute the training loss, or only the vectors where no view beside `input_ids` is given.
+        """Compute the training loss, or only the vectors if only `input_ids` are given.
 
         Args:
             input_ids: the anchors, `(B, L)`.
-            attention_mask: `(B, L)`; None where nothing is padded.
+            attention_mask: `(B, L)`; None if nothing is padded.
             co_event_input_ids: one event of the same document for each anchor, `(B, L')`.
             co_event_attention_mask: `(B, L')`.
             co_event_weight: its normalised co-occurrence frequency, `(B,)`.
             masked_input_ids: the anchors with one token masked, `(B, L)`.
-            masked_positions: where that token stands, `(B,)`.
+            masked_positions: position of that token, `(B,)`.
             masked_labels: its id, `(B,)`.
-            paraphrase_input_ids: an event of like meaning for each anchor, without its words, `(B, L'')`.
+            paraphrase_input_ids: an event of similar meaning for each anchor, without its words, `(B, L'')`.
             paraphrase_attention_mask: `(B, L'')`.
             negative_input_ids: N events for each anchor that share words with it, `(B, N, L'')`.
             negative_attention_mask: `(B, N, L'')`.
             token_type_ids: not used by the training views: an event is one segment.
             return_dict: False gives a tuple.
-            **kwargs: passed on to the encoder where only vectors are computed.
+            **kwargs: passed to the encoder if only vectors are computed.
 
         Returns:
             `SwccForPreTrainingOutput`.

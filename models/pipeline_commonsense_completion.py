@@ -1,4 +1,4 @@
-"""The pipeline `commonsense-completion`: candidates ranked by how well they complete a query."""
+"""The pipeline `commonsense-completion`, which ranks candidates by how well they complete a query."""
 
 import torch
 from torch.nn import functional
@@ -15,7 +15,7 @@ _ACCEPTED = (
 
 
 class CommonsenseCompletionPipeline(EventReader, ChunkPipeline):
-    """The candidate of highest cosine with the premise: a head with its relation in words.
+    """Ranks candidates by their cosine with the premise: the head and its relation in words.
 
     Example:
         pipe = pipeline("commonsense-completion", model=name)
@@ -65,16 +65,17 @@ class CommonsenseCompletionPipeline(EventReader, ChunkPipeline):
         """Rank candidates for a query, or for each of a list.
 
         Args:
-            inputs: `{"head", "relation", "candidates"}`, or `{"premise", "candidates"}` with a text as it is,
-                or a list of such. The relation is one of ConceptNet or ATOMIC; `~` before it asks for heads.
-            **kwargs: `candidates` for queries that have none of their own; `top_k`, how many to give back;
+            inputs: `{"head", "relation", "candidates"}`, or `{"premise", "candidates"}` with the premise as a
+                text, or a list of such. The relation is one of ConceptNet or ATOMIC; with `~` before it, the
+                candidates are heads.
+            **kwargs: `candidates` for queries without their own; `top_k`, number of candidates to return;
                 `batch_size`, in texts.
 
         Returns:
-            For each query its candidates, best first: `candidate`, `score`, a cosine, and `index`.
+            For each query its candidates, best first: `candidate`, `score` (a cosine) and `index`.
 
         Raises:
-            ValueError: a query is no such object, there is no candidate or no such relation, or a text has no
+            ValueError: a query has other keys or no candidates, the relation is unknown, or a text has no
                 word.
         """
         return super().__call__(inputs, **kwargs)

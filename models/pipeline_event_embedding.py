@@ -1,4 +1,4 @@
-"""The pipeline `event-embedding`, and how the pipelines of all tasks read events."""
+"""The pipeline `event-embedding`, and the reader of events that all pipelines share."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,10 +11,10 @@ from .loaded_files import check_loaded
 
 
 class EventReader:
-    """Reads texts and events for the model of a pipeline, which has `model` and `tokenizer`.
+    """Tokenises texts and events for a pipeline's `model` with its `tokenizer`.
 
-    A model of the graph (HeterEvent) also reads the role and the word of every token. Both are coded so that
-    0, with which batches are filled up, stands for none.
+    A graph model (HeterEvent) also needs the role and the word of every token. Their codes use 0 for none,
+    because batches are padded with 0.
     """
 
     model: Any
@@ -27,12 +27,12 @@ class EventReader:
 
     @property
     def reads_roles(self) -> bool:
-        """Whether the model reads an event by its roles."""
+        """True if the model reads an event by its roles."""
         return hasattr(self.model.base_model, "encode_chains")
 
     @property
     def max_length(self) -> int:
-        """Tokens of a text at most; what is longer is cut at its end."""
+        """Maximum number of tokens of a text; longer texts are truncated at their end."""
         return longest_input(self.tokenizer, self.model.config.encoder_config)
 
     def read(self, items: Sequence[str | Mapping[str, str]]) -> list[dict[str, torch.Tensor]]:
@@ -42,7 +42,7 @@ class EventReader:
             items: strings, or events with the strings `subject`, `predicate` and `object`.
 
         Returns:
-            For each its tensors, `(1, length)`.
+            The tensors of each item, `(1, length)`.
 
         Raises:
             ValueError: an item is neither, lacks a role or has no word.
@@ -57,17 +57,17 @@ class EventReader:
         for item, text in zip(items, texts, strict=True):
             encoded = self.tokenizer(text, return_tensors="pt", return_offsets_mapping=True, **settings)
             starts, ends = encoded.pop("offset_mapping").numpy().transpose(2, 0, 1)
-            # A text without roles is an event that is all predicate.
+            # A text without roles is an event with only a predicate.
             event = {**dict.fromkeys(ROLES, ""), "predicate": item} if isinstance(item, str) else item
             masks = torch.from_numpy(role_masks([event], order, starts, ends))
             words = torch.from_numpy(word_index([text], starts, ends, numbers))
-            # A token may stand in two roles, so that a role is one bit.
+            # A token may belong to two roles, so each role is one bit.
             bits = (masks.long() << torch.arange(len(ROLES)).unsqueeze(-1)).sum(dim=1)
             rows.append({**encoded, "role_bits": bits, "word_numbers": words + 1})
         return rows
 
     def model_arguments(self, rows: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """The model's arguments for rows of `read`, one or a batch, whatever else they hold."""
+        """Select the model's arguments from rows of `read`, one or a batch."""
         arguments = {name: rows[name] for name in ("input_ids", "attention_mask")}
         if "role_bits" in rows:
             bits = torch.arange(len(ROLES), device=self.device).unsqueeze(-1)
@@ -81,13 +81,13 @@ class EventReader:
 
 
 def in_order(items: Sequence[object], scores: Sequence[float], name: str, top_k: int | None) -> list[dict]:
-    """Items with their scores, best first, of equal ones the first; `index` is the place of each.
+    """Rank items by score, best first; ties keep their order; `index` is the position of each.
 
     Args:
         items: the items.
         scores: a score for each.
-        name: what an item is called.
-        top_k: how many; None gives all.
+        name: key of the item in the result.
+        top_k: number of items to return; None returns all.
     """
     places = sorted(range(len(items)), key=lambda place: -scores[place])[:top_k]
     return [{name: items[place], "score": scores[place], "index": place} for place in places]
@@ -120,10 +120,10 @@ class EventEmbeddingPipeline(EventReader, Pipeline):
 
         Args:
             inputs: a string, an event with `subject`, `predicate` and `object`, or a list of both.
-            **kwargs: `return_tensors`, true for tensors instead of lists of numbers; `batch_size`.
+            **kwargs: `return_tensors`, True for tensors instead of lists of numbers; `batch_size`.
 
         Returns:
-            The vector of each, not normalised, as the method has it; a list of numbers.
+            The vector of each, not normalised by the pipeline; a list of numbers.
 
         Raises:
             ValueError: an item is neither, lacks a role or has no word.

@@ -1,4 +1,4 @@
-"""The pipeline `event-grounding`: events ranked by how well a mention in its context is grounded in them."""
+"""The pipeline `event-grounding`, which ranks events for a mention in its context."""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _MARKED = re.compile(r"\[\[(.+?)\]\]", re.DOTALL)
 
 
 class EventGroundingPipeline(ChunkPipeline):
-    """The event that a mention means, by the bi-encoder or the cross-encoder of event grounding.
+    """Ranks candidate events for a mention, with the bi-encoder or the cross-encoder of event grounding.
 
     Example:
         pipe = pipeline("event-grounding", model=name)
@@ -96,17 +96,17 @@ class EventGroundingPipeline(ChunkPipeline):
 
         Args:
             inputs: a text with its mention between `[[` and `]]`; or an object with `context_left`, `mention`
-                and `context_right`, or `text`, `start_char` and `end_char`, perhaps also `title` and `date`
-                of its document, and `events`; or a list of such.
-            **kwargs: `events` for mentions that have none of their own, each a title or an object with
-                `title` and `description`; `top_k`, how many to give back; `batch_size`, in texts.
+                and `context_right`, or with `text`, `start_char` and `end_char`, optionally also with `title`
+                and `date` of its document, and `events`; or a list of such.
+            **kwargs: `events` for mentions without their own, each a title or an object with `title` and
+                `description`; `top_k`, number of events to return; `batch_size`, in texts.
 
         Returns:
-            For each mention its events, best first: `event` as it was given, `score`, the product of the
-            vectors or the cross-encoder's probability, and `index`.
+            For each mention its events, best first: `event` as given, `score` (the dot product, or the
+            cross-encoder's probability) and `index`.
 
         Raises:
-            ValueError: there is no mention or no event, or one of them has no text.
+            ValueError: a mention or the events are missing, or one of them has no text.
         """
         return super().__call__(inputs, **kwargs)
 

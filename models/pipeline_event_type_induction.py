@@ -1,4 +1,4 @@
-"""The pipeline `event-type-induction`: clusters of event mentions, taken as event types."""
+"""The pipeline `event-type-induction`, which clusters event mentions into event types."""
 
 from collections.abc import Mapping
 
@@ -13,12 +13,12 @@ from .mention_tokens import NO_TRIGGER, TRIGGER_MARKERS, Mention, mark_trigger
 try:
     from sklearn.cluster import AgglomerativeClustering
 except ImportError:
-    # Not needed to load a model: this file comes with every one of its kind.
+    # Optional at import: this file is saved with every model of this type.
     AgglomerativeClustering = None
 
 
 class EventTypeInductionPipeline(Pipeline):
-    """Event types among mentions: average linkage on the cosine distances of their vectors.
+    """Clusters mentions into event types, by average linkage on the cosine distances of their vectors.
 
     Example:
         pipe = pipeline("event-type-induction", model=name)
@@ -39,8 +39,8 @@ class EventTypeInductionPipeline(Pipeline):
         missing = set(TRIGGER_MARKERS) - set(self.tokenizer.get_vocab())
         if self.marks_trigger and missing:
             raise ValueError(
-                f"the tokenizer lacks {' and '.join(sorted(missing))}; accepted: the one that was saved with "
-                "the model"
+                f"the tokenizer lacks {' and '.join(sorted(missing))}; accepted: the tokenizer saved "
+                "with the model"
             )
 
     def _sanitize_parameters(self, looks_for_trigger: bool | None = None, **kwargs):
@@ -59,7 +59,7 @@ class EventTypeInductionPipeline(Pipeline):
             return_tensors="pt",
         )
         first, last = encoded.pop("offset_mapping").unbind(dim=-1)
-        # A special token stands nowhere: its start is its end.
+        # A special token has no place in the text: its start is its end.
         of_trigger = (first < mention.trigger_end) & (last > mention.trigger_start) & (first < last)
         return {**encoded, "trigger_mask": of_trigger}
 
@@ -76,9 +76,9 @@ class EventTypeInductionPipeline(Pipeline):
         """Cluster mentions.
 
         Args:
-            inputs: a list of mentions: sentences, or objects with `text` and, where the trigger is known,
-                `trigger_start` and `trigger_end`, as rows of the config `mentions` have them.
-            num_clusters: how many event types there are.
+            inputs: a list of mentions: sentences, or objects with `text` and, if the trigger is known,
+                `trigger_start` and `trigger_end`, like rows of the config `mentions`.
+            num_clusters: number of event types.
             **kwargs: `batch_size`.
 
         Returns:
@@ -103,14 +103,15 @@ class EventTypeInductionPipeline(Pipeline):
 
 
 def clusters_of(vectors: np.ndarray, num_clusters: int) -> list[int]:
-    """Clusters of vectors by average linkage.
+    """Cluster vectors by average linkage.
 
     Args:
         vectors: `(mentions, d)`.
-        num_clusters: how many.
+        num_clusters: number of clusters.
 
     Returns:
-        The cluster of each, 0 for the largest; of equally large ones that of the first mention stands first.
+        The cluster of each vector, 0 for the largest; clusters of equal size are ordered by their first
+        mention.
     """
     if len(vectors) == 1:
         return [0]

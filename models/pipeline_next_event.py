@@ -1,4 +1,4 @@
-"""The pipeline `next-event`: choices ranked by how well they continue a chain of events."""
+"""The pipeline `next-event`, which ranks choices by how well they continue a chain of events."""
 
 import torch
 from torch.nn import functional
@@ -15,9 +15,9 @@ _ACCEPTED = (
 
 
 class NextEventPipeline(EventReader, ChunkPipeline):
-    """The choice that continues a chain: that of highest mean cosine with the events of the context.
+    """Ranks choices by their mean cosine with the events of the context.
 
-    A model of the graph (HeterEvent) reads the context as one chain.
+    A graph model (HeterEvent) reads the context as one chain.
 
     Example:
         pipe = pipeline("next-event", model=name)
@@ -61,7 +61,7 @@ class NextEventPipeline(EventReader, ChunkPipeline):
         return in_order(choices, (left @ right.T).mean(dim=0).tolist(), "choice", top_k)
 
     def _states(self, left, right, outputs):
-        """The nodes of the context's events in its graph, and each choice as a chain of its own."""
+        """The nodes of the context's events in its graph, and each choice as a chain of one event."""
         model, device = self.model.base_model, self.device
         of_context = outputs[: len(left)]
         words = pad_sequence([output["words"][0] for output in of_context], batch_first=True)
@@ -71,22 +71,22 @@ class NextEventPipeline(EventReader, ChunkPipeline):
         chain = torch.arange(len(left), device=device).unsqueeze(0)
         states, _ = model.encode_chains(left.to(device), chain)
         nodes = model.encode_graphs(states, chain, words.to(device), event_words.to(device))
-        # The nodes of the events stand first, in their order.
+        # The nodes of the events come first, in their order.
         return nodes[: len(left)], model.encode_candidates(right.to(device))
 
     def __call__(self, inputs, **kwargs):
         """Rank the choices of a question, or of each of a list.
 
         Args:
-            inputs: `{"context": [...], "choices": [...]}` with texts or events, as rows of the config `mcnc`
-                have them, or a list of such.
-            **kwargs: `choices` for questions that have none of their own; `top_k`, how many to give back;
+            inputs: `{"context": [...], "choices": [...]}` with texts or events, like rows of the config
+                `mcnc`, or a list of such.
+            **kwargs: `choices` for questions without their own; `top_k`, number of choices to return;
                 `batch_size`, in events.
 
         Returns:
-            For each question its choices, best first: `choice`, `score`, a cosine, and `index`.
+            For each question its choices, best first: `choice`, `score` (a cosine) and `index`.
 
         Raises:
-            ValueError: a question is no such object, there is no context or no choice, or one is no event.
+            ValueError: a question has other keys, no context or no choices, or an item is not an event.
         """
         return super().__call__(inputs, **kwargs)

@@ -8,7 +8,7 @@ def cls_pool(last_hidden_state: torch.Tensor, attention_mask: torch.Tensor | Non
 
     Args:
         last_hidden_state: token vectors, `(batch, length, hidden_size)`.
-        attention_mask: not needed; taken so that every pooling has one signature.
+        attention_mask: ignored; present so that all poolings have the same signature.
 
     Returns:
         `(batch, hidden_size)`.
@@ -21,10 +21,10 @@ def mean_pool(last_hidden_state: torch.Tensor, attention_mask: torch.Tensor | No
 
     Args:
         last_hidden_state: token vectors, `(batch, length, hidden_size)`.
-        attention_mask: `(batch, length)`, 1 for a token and 0 for padding; None where nothing is padded.
+        attention_mask: `(batch, length)`, 1 for a token and 0 for padding; None if nothing is padded.
 
     Returns:
-        `(batch, hidden_size)`; a row without any token gives zeros.
+        `(batch, hidden_size)`; a row without tokens gives zeros.
     """
     if attention_mask is None:
         return last_hidden_state.mean(dim=1)
@@ -33,7 +33,7 @@ def mean_pool(last_hidden_state: torch.Tensor, attention_mask: torch.Tensor | No
 
 
 def content_mask(attention_mask: torch.Tensor) -> torch.Tensor:
-    """Mask of the tokens between a text's first and last one, which are the encoder's special tokens.
+    """Mask of the tokens between the first and last token of each text, which are special tokens.
 
     Args:
         attention_mask: `(batch, length)`.
@@ -54,7 +54,7 @@ def content_mean_pool(last_hidden_state: torch.Tensor, attention_mask: torch.Ten
         attention_mask: `(batch, length)`, 1 for a token and 0 for padding.
 
     Returns:
-        `(batch, hidden_size)`; a row without any such token gives zeros.
+        `(batch, hidden_size)`; a row without such tokens gives zeros.
     """
     return mean_pool(last_hidden_state, content_mask(attention_mask))
 

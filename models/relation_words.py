@@ -1,4 +1,4 @@
-"""Relations of commonsense graphs in words, and the names that stand for the persons of ATOMIC."""
+"""The relations of commonsense graphs in words, and the names that replace the persons of ATOMIC."""
 
 import re
 
@@ -14,7 +14,7 @@ CONCEPTNET: dict[str, tuple[str, str]] = {
     "HasA": ("has, possesses, or contains", "is possessed by"),
     "HasFirstSubevent": ("begins with the event or action", "is the beginning of"),
     "HasLastSubevent": ("ends with the event or action", "is the end of"),
-    # Ours, by the pattern of HasPainIntensity: no template of this relation was published.
+    # No template of this relation was published; this one follows HasPainIntensity.
     "HasPainCharacter": ("causes pain character of", "is the pain character caused by"),
     "HasPainIntensity": ("causes pain intensity of", "is the pain intensity caused by"),
     "HasPrerequisite": ("to do this, one requires", "is the prerequisite of"),
@@ -39,7 +39,7 @@ CONCEPTNET: dict[str, tuple[str, str]] = {
     "SymbolOf": ("is a symbol of", "can be represented by"),
     "UsedFor": ("used for", "could make use of"),
 }
-"""What follows the head, and what follows the tail (MICO, Table 10, and the relations that it omits)."""
+"""The text after the head, and the text after the tail (MICO, Table 10, and the relations that it omits)."""
 
 ATOMIC: dict[str, tuple[str, str, str]] = {
     "oEffect": ("as a result, PersonY or others will", "PersonY or others will", "because PersonX"),
@@ -52,7 +52,7 @@ ATOMIC: dict[str, tuple[str, str, str]] = {
     "xReact": ("as a result, PersonX feels", "PersonX feels", "because PersonX"),
     "xWant": ("as a result, PersonX wants", "PersonX wants", "because PersonX"),
 }
-"""What follows the head; what stands before the tail, and what follows it (MICO, Table 9)."""
+"""The text after the head, the text before the tail, and the text after the tail (MICO, Table 9)."""
 
 _NAMES = {"x": "John", "y": "Tom"}
 _PERSON = re.compile(r"\b[Pp]erson ?([XYxy])\b")
@@ -60,28 +60,29 @@ _BLANK = "___"
 
 
 def atomic_text(text: str) -> str:
-    """A text of ATOMIC with John for PersonX, Tom for PersonY, and without the mark of a blank.
+    """Replace PersonX by John and PersonY by Tom in a text of ATOMIC, and remove the mark of a blank.
 
-    The blanks around the mark stay: "PersonX wears ___ to school" becomes "John wears  to school", as in the
+    The spaces around the mark stay: "PersonX wears ___ to school" becomes "John wears  to school", as in the
     files of InductivE.
     """
     if _BLANK in text:
         text = text.replace(_BLANK, "")
-    # Most texts hold no placeholder, and the search by pattern costs far more than this one.
+    # Most texts have no placeholder, and the search by pattern costs far more than this test.
     if "erson" in text:
         text = _PERSON.sub(lambda match: _NAMES[match[1].lower()], text)
     return text
 
 
 def premise(head: str, relation: str) -> str:
-    """What is asked of a graph: a head with a relation in words.
+    """Write a head and a relation as a premise in words.
 
     Args:
-        head: the head; `~` before the relation makes it the tail, and asks for heads.
-        relation: a relation of ConceptNet or ATOMIC, in any case.
+        head: the head; with `~` before the relation, the tail.
+        relation: a relation of ConceptNet or ATOMIC, in any case; with `~` before it, the premise asks for
+            heads.
 
     Raises:
-        ValueError: the relation has no words.
+        ValueError: the relation is unknown.
     """
     is_reverse = relation.strip().startswith("~")
     name = relation.strip().removeprefix("~").strip().lower()

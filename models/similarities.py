@@ -1,7 +1,7 @@
-"""What the losses share: cosines of all pairs, masked means, and full precision.
+"""Shared parts of the losses: cosines of all pairs, masked means, and full precision.
 
-Half precision inputs are raised to float32 and autocast is switched off inside: similarities divided by small
-temperatures need it.
+Half precision inputs are converted to float32 and autocast is disabled inside: similarities divided by small
+temperatures need that precision.
 """
 
 import functools
@@ -11,11 +11,11 @@ import torch
 from torch.nn import functional
 
 SHORTEST = 1e-12
-"""Shorter vectors count as this long, as in `functional.normalize`."""
+"""Minimum length of a vector in a division, as in `functional.normalize`."""
 
 
 def in_full_precision(loss: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """Run a function of tensors in at least float32, under autocast too."""
+    """Decorate a function of tensors to run in at least float32, under autocast too."""
 
     def raised(value):
         is_half = isinstance(value, torch.Tensor) and value.dtype in (torch.float16, torch.bfloat16)
@@ -40,9 +40,9 @@ def cosine(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
 
 def unit(rows: torch.Tensor) -> torch.Tensor:
-    """Rows of length 1, `(..., d)`; a row of zeros stays.
+    """Scale rows to length 1, `(..., d)`; a row of zeros is unchanged.
 
-    As `functional.normalize`, whose division by a number for every entry takes twice as long.
+    The result is that of `functional.normalize`, which takes twice as long: it divides every entry.
     """
     return rows * torch.linalg.vector_norm(rows, dim=-1, keepdim=True).clamp(min=SHORTEST).reciprocal()
 
@@ -50,7 +50,7 @@ def unit(rows: torch.Tensor) -> torch.Tensor:
 def cosine_with_one(vector: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     """Cosines of one vector with many rows: `(..., d)` and `(..., n, d)` to `(..., n)`.
 
-    Lengths are divided out of the products, so that no second copy of the rows is made.
+    The products are divided by the lengths, which avoids a second copy of the rows.
     """
     products = (rows @ unit(vector).unsqueeze(-1)).squeeze(-1)
     return products / torch.linalg.vector_norm(rows, dim=-1).clamp(min=SHORTEST)
@@ -62,7 +62,7 @@ def cosine_among(rows: torch.Tensor) -> torch.Tensor:
 
 
 class _ProductsAmong(torch.autograd.Function):
-    """`rows @ rows.T`, whose gradient is one product: autograd takes the two factors apart and makes two."""
+    """`rows @ rows.T` whose gradient takes one product; autograd would compute two."""
 
     @staticmethod
     def forward(ctx, rows: torch.Tensor) -> torch.Tensor:
@@ -76,26 +76,26 @@ class _ProductsAmong(torch.autograd.Function):
 
 
 def rows_as_classes(logits: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy by row, where the right class of row i is column i: `(B, B)` to `(B,)`."""
+    """Cross-entropy by row, where the correct class of row i is column i: `(B, B)` to `(B,)`."""
     return functional.cross_entropy(
         logits, torch.arange(logits.shape[0], device=logits.device), reduction="none"
     )
 
 
 def without(logits: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-    """Logits with minus infinity where the mask is true."""
+    """Set logits to minus infinity where the mask is true."""
     return logits if mask is None else logits.masked_fill(mask, float("-inf"))
 
 
 def masked_mean(values: torch.Tensor, mask: torch.Tensor | None, dims: tuple[int, ...]) -> torch.Tensor:
-    """Mean over dimensions of the entries whose mask is true; 0 where none is."""
+    """Mean over dimensions of the entries whose mask is true; 0 if there are none."""
     if mask is None:
         return values.mean(dim=dims)
-    # Chosen, not multiplied: what stands at a masked place may be infinite.
+    # Selected instead of multiplied: a masked value may be infinite.
     kept = torch.where(mask, values, torch.zeros_like(values))
     return kept.sum(dim=dims) / mask.expand_as(values).sum(dim=dims).clamp(min=1)
 
 
 def far_below(logits: torch.Tensor) -> float:
-    """A logit without weight beside any other, whose softmax alone with its like is still a number."""
+    """A finite logit whose softmax weight is 0 beside any ordinary logit, and not NaN among its own kind."""
     return torch.finfo(logits.dtype).min / 4

@@ -1,4 +1,4 @@
-"""Layers of event type induction beside the encoder: maps, attention, heads, and what finds triggers."""
+"""Layers of event type induction besides the encoder: maps, attention, heads, and the trigger finder."""
 
 import torch
 from torch import nn
@@ -6,14 +6,14 @@ from torch import nn
 from .similarities import in_full_precision
 
 NO_EVENT_START = 4.0
-"""Score of no event at the start of training: most words of a sentence are no trigger."""
+"""Initial score of the class "no event": most words of a sentence are not a trigger."""
 
 
 class WideStartLinear(nn.Linear):
-    """A linear layer that starts as those of PyTorch do, with weights by the width of its input.
+    """A linear layer initialised as PyTorch does by default, with a scale that depends on its input size.
 
-    With the small weights that encoders start with, vectors of length 1 would all but vanish before the layer
-    norm of a map.
+    With the small initial weights of encoders, vectors of length 1 would almost vanish before the layer norm
+    of a map.
     """
 
 
@@ -23,9 +23,8 @@ class NonlinearMap(nn.Module):
     Args:
         dimension: size of the vectors, in and out.
         dropout: probability of both dropout layers.
-        skip_start: what the vector itself is multiplied by, at the start of training, before it is added;
-            None adds nothing.
-        map_start: what the map is then multiplied by at the start; not used without `skip_start`.
+        skip_start: initial factor of the input vector in the sum with the map; None leaves the input out.
+        map_start: initial factor of the map in that sum; not used without `skip_start`.
     """
 
     def __init__(self, dimension: int, dropout: float, skip_start: float | None, map_start: float):
@@ -69,12 +68,12 @@ def batch_attention(query: torch.Tensor, key: torch.Tensor, embeddings: torch.Te
 
 
 class AuxiliaryHead(nn.Sequential):
-    """The head between clustered features and the vectors of types (section 3.5).
+    """The head that maps clustered features to the space of the type vectors (section 3.5).
 
     Args:
         dimension: size of the clustered features.
-        target_dimension: size of the vectors of types.
-        hidden_layer: whether it has a hidden layer.
+        target_dimension: size of the type vectors.
+        hidden_layer: True if it has a hidden layer.
     """
 
     def __init__(self, dimension: int, target_dimension: int, hidden_layer: bool):
@@ -87,7 +86,7 @@ class AuxiliaryHead(nn.Sequential):
 
 
 class ScoreBias(nn.Module):
-    """A learned number that is added to every score; a module of its own, so that an adapter saves it."""
+    """A learned bias of every score; a separate module, so that adapters save it."""
 
     def __init__(self, start: float):
         super().__init__()
@@ -100,20 +99,19 @@ class ScoreBias(nn.Module):
 
 
 class FirstScores(WideStartLinear):
-    """The last layer of a finder of triggers, which starts by calling nearly every token none."""
+    """The last layer of a trigger finder, which initially scores nearly every token as no event."""
 
 
 class TriggerFinder(nn.Module):
-    """Scores what each token of a sentence carries: an event of a seen type, one of another, or none.
+    """Scores each token of a sentence: an event of a seen type, an event of another type, or no event.
 
-    Beyond the paper. It learns from sentences alone, of which is known what types of events they tell of
-    (`noisy_or_loss`), and not from triggers.
+    Beyond the paper. It learns from the event types of whole sentences (`noisy_or_loss`), without triggers.
 
     Args:
-        hidden_size: entries of a token's vector in one layer of the encoder.
-        num_layers: layers that are read.
-        num_seen_types: seen types.
-        finder_size: entries of the hidden layer.
+        hidden_size: size of a token vector in one layer of the encoder.
+        num_layers: number of layers that it reads.
+        num_seen_types: number of seen types.
+        finder_size: size of the hidden layer.
         dropout: probability of both dropout layers.
     """
 
@@ -136,8 +134,7 @@ class TriggerFinder(nn.Module):
         """Score tokens.
 
         Args:
-            token_layers: the layers of each token, one behind the other, `(batch, length, num_layers *
-                hidden_size)`.
+            token_layers: the concatenated layers of each token, `(batch, length, num_layers * hidden_size)`.
 
         Returns:
             `(batch, length, num_seen_types + 2)`: the seen types, an event of another type, and no event.
@@ -147,15 +144,15 @@ class TriggerFinder(nn.Module):
 
 
 def likeliest_tokens(scores: torch.Tensor, token_mask: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
-    """The token of each sentence that most probably carries an event of a class.
+    """Find the token of each sentence that most probably expresses an event of a class.
 
     Args:
-        scores: what `TriggerFinder` gives, `(batch, length, classes)`.
-        token_mask: true for the tokens to choose among, `(batch, length)`.
+        scores: output of `TriggerFinder`, `(batch, length, classes)`.
+        token_mask: True for the tokens to choose among, `(batch, length)`.
         classes: the class of each sentence, `(batch,)`.
 
     Returns:
-        True for that token, `(batch, length)`; a row with no token to choose has none.
+        True for that token, `(batch, length)`; False throughout for a row without tokens to choose among.
     """
     places = classes.view(-1, 1, 1).expand(-1, scores.shape[1], 1)
     probabilities = scores.float().softmax(dim=-1).gather(2, places).squeeze(2)

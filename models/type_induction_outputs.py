@@ -1,4 +1,4 @@
-"""What the models of event type induction return."""
+"""Outputs of the models of event type induction."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,8 +17,8 @@ class EventTypeInductionModelOutput(EventModelOutput):
         embeddings: F, the pooled vectors, of length 1, `(batch, projection_dim)`.
         query: Q, `(batch, projection_dim)`.
         key: K, `(batch, projection_dim)`.
-        found_triggers: true for the token that was found to be the trigger, `(batch, length)`; None where
-            `trigger_input` is not `found`.
+        found_triggers: True for the token found to be the trigger, `(batch, length)`; None unless
+            `trigger_input` is `found`.
     """
 
     query: torch.FloatTensor | None = None
@@ -31,11 +31,11 @@ class EventTypeInductionForPreTrainingOutput(ModelOutput):
     """Output of the training head.
 
     Args:
-        loss: weighted sum of the terms below, a scalar; None where no augmented view is given.
+        loss: weighted sum of the terms below, a scalar; None if no augmented view is given.
         pair_loss: L_c, the masked contrastive loss over the four pairs of views.
         type_name_loss: L_a against the vectors of type names, before its weight.
         frame_loss: L_a against the vectors of frame definitions, before its weight.
-        trigger_loss: beyond the paper, that of finding triggers, before its weight.
+        trigger_loss: beyond the paper, the loss of the trigger finder, before its weight.
         embeddings: vectors of the mentions, of length 1, `(batch, projection_dim)`.
     """
 
@@ -48,13 +48,13 @@ class EventTypeInductionForPreTrainingOutput(ModelOutput):
 
 
 class PooledMentions(NamedTuple):
-    """Vectors of mentions, and where triggers are found what was seen on the way.
+    """Vectors of mentions and, if triggers are found, the intermediate results.
 
     Args:
         embeddings: F, `(batch, projection_dim)`.
-        scores: what `TriggerFinder` gives, `(batch, length, classes)`.
-        token_mask: the tokens that a trigger was sought among, `(batch, length)`.
-        found_triggers: true for the token that was found, `(batch, length)`.
+        scores: output of `TriggerFinder`, `(batch, length, classes)`.
+        token_mask: the tokens that can be the trigger, `(batch, length)`.
+        found_triggers: True for the found token, `(batch, length)`.
     """
 
     embeddings: torch.Tensor

@@ -17,15 +17,15 @@ UNSEEN = -1
 def pair_targets(
     type_ids: torch.Tensor, *, unseen_diagonal: bool = True
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Which pairs of a batch are positive, and which are known (section 3.4, Y and u).
+    """Compute which pairs of a batch are positive, and which are known (section 3.4, Y and u).
 
-    A pair is positive where both mentions are of one seen type, and on the diagonal, where a mention meets
+    A pair is positive if both mentions have the same seen type, and on the diagonal, where a mention meets
     itself or its other view. A pair of two unseen mentions is unknown.
 
     Args:
         type_ids: `(B,)`; -1 for an unseen type.
-        unseen_diagonal: whether an unseen mention is known to belong with itself, as in the released code;
-            the printed formula calls that pair unknown, too.
+        unseen_diagonal: treat an unseen mention as known to match itself, as in the released code; in the
+            printed formula that pair is unknown, too.
 
     Returns:
         Targets and known pairs, both `(B, B)`, bool.
@@ -50,20 +50,20 @@ def masked_pair_loss(
 ) -> torch.Tensor:
     """Masked contrastive loss L_m (section 3.4): binary cross-entropy of the dot product / sqrt(d) of pairs.
 
-    Left out are unknown pairs, and negative pairs whose score is below the margin already. The printed mask
-    has its bar over the margin alone, which would keep the unknown pairs that the text leaves out.
+    Unknown pairs, and negative pairs whose score is already below the margin, are left out. The bar of the
+    printed mask covers only the margin, which would keep the unknown pairs that the text leaves out.
 
     Args:
         query: `(B, d)`.
-        key: `(B, d)`, of the same mentions in the same order, perhaps of another view.
+        key: `(B, d)`, of the same mentions in the same order, possibly of another view.
         type_ids: `(B,)`; -1 for an unseen type.
-        margin: sigmoid of the score below which a negative pair costs nothing, m.
-        bias: beyond the paper, a number that is added to every score.
+        margin: m, the sigmoid of the score below which a negative pair has no loss.
+        bias: beyond the paper, a number added to every score.
         unseen_diagonal: see `pair_targets`.
         over_kept_pairs: beyond the paper, take the mean over the pairs that are not left out.
 
     Returns:
-        Mean over all B * B entries, those left out with 0, a scalar.
+        Mean over all B * B entries, where those left out are 0, a scalar.
     """
     scores = query @ key.transpose(0, 1) / query.shape[1] ** 0.5 + bias
     targets, known = pair_targets(type_ids, unseen_diagonal=unseen_diagonal)
@@ -77,17 +77,17 @@ def masked_pair_loss(
 def type_alignment(clustered: torch.Tensor, targets: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
     """Auxiliary loss L_a (section 3.5): 1 minus the cosine of clustered features and their type's vector.
 
-    As printed, 1 stands outside the indicator and an unseen mention would add the constant 1.
+    As printed, 1 is outside the indicator, so an unseen mention would add the constant 1.
 
     Args:
-        clustered: clustered features behind the auxiliary head, `(B, d)`.
-        targets: the frozen vector of each mention's type, `(B, d)`; rows of unseen mentions are not read.
+        clustered: output of the auxiliary head, `(B, d)`.
+        targets: the frozen vector of each mention's type, `(B, d)`; rows of unseen mentions are ignored.
         seen: `(B,)`, bool.
 
     Returns:
         Mean over the batch, where an unseen mention adds 0, a scalar.
     """
-    # Whatever stands there would reach the gradient of all rows through the attention.
+    # An arbitrary value there would reach the gradient of all rows through the attention.
     targets = torch.where(seen.unsqueeze(1), targets, torch.ones_like(targets))
     distances = 1 - functional.cosine_similarity(clustered, targets, dim=-1)
     return torch.where(seen, distances, torch.zeros_like(distances)).mean()
@@ -95,13 +95,13 @@ def type_alignment(clustered: torch.Tensor, targets: torch.Tensor, seen: torch.T
 
 @in_full_precision
 def log_absence(scores: torch.Tensor, token_mask: torch.Tensor) -> torch.Tensor:
-    """Log-probability that no token of a sentence carries an event of a class: sum of log(1 - p).
+    """Log-probability that no token of a sentence expresses an event of a class: sum of log(1 - p).
 
-    Beyond the paper. Each token carries one event of one class, or none, by a softmax of its own.
+    Beyond the paper. Each token expresses one event of one class, or none, by its own softmax.
 
     Args:
         scores: scores of the classes and, last, of no event, `(B, L, C + 1)`.
-        token_mask: true for the tokens that may carry one, `(B, L)`.
+        token_mask: True for the tokens that may express one, `(B, L)`.
 
     Returns:
         `(B, C)`, at most 0.
@@ -112,13 +112,13 @@ def log_absence(scores: torch.Tensor, token_mask: torch.Tensor) -> torch.Tensor:
 
 @in_full_precision
 def noisy_or_loss(absence: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy of whether any token of a sentence carries an event of each class, by a noisy-or.
+    """Cross-entropy, by a noisy-or, of whether any token of a sentence expresses an event of each class.
 
-    Beyond the paper: it tells which words carry events where only whole sentences have labels.
+    Beyond the paper: it learns which words express events from labels of whole sentences.
 
     Args:
         absence: log-probability that none does, `(B, C)`; see `log_absence`.
-        present: whether one does, `(B, C)`, bool.
+        present: True if one token does, `(B, C)`, bool.
 
     Returns:
         Sum over the classes, mean over the batch, a scalar.
@@ -127,7 +127,7 @@ def noisy_or_loss(absence: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
 
 
 def _log_complement(log_probability: torch.Tensor) -> torch.Tensor:
-    """log(1 - p) of log(p), of either size; finite at p = 1, as of a sentence without any token."""
+    """log(1 - p) from log(p); finite at p = 1, as in a sentence without tokens."""
     bounded = log_probability.clamp(max=-torch.finfo(log_probability.dtype).tiny)
     # Each form is exact where the other one rounds.
     is_likely = bounded > -math.log(2)

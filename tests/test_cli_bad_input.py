@@ -37,7 +37,7 @@ RAW_FILES = {
         b'{"events": [["", "", ""]]}\n',
         "an event without any word",
     ),
-    "no JSON": ("event_chains", "e.jsonl", b"{\n", "e.jsonl, line 1: found no JSON"),
+    "no JSON": ("event_chains", "e.jsonl", b"{\n", "e.jsonl, line 1: found invalid JSON"),
     "relation": ("commonsense_graphs", "train.txt", b"IsAn\tdog\tanimal\n", "IsAn"),
     "tail": (
         "commonsense_graphs",
@@ -76,21 +76,21 @@ MICO_SETTINGS = {
     "templates=missing.yaml": "missing.yaml",
 }
 RECIPES = {
-    "no YAML": (b"model: [1", "found no YAML"),
-    "no UTF-8": (b"\xff", "found no YAML"),
+    "no YAML": (b"model: [1", "found invalid YAML"),
+    "no UTF-8": (b"\xff", "found invalid YAML"),
     "unknown key": (b"modle: {}", "Did you mean 'model'"),
     "list": (b"- a", "accepted: a mapping"),
     "extends another folder": (b"extends: ../mico/demo", "unknown recipe of swcc '../mico/demo'"),
     "extends a list": (b"extends: [demo]", "unknown recipe of swcc"),
     "extends a long name": (b"extends: " + b"a" * 5_000, "unknown recipe of swcc"),
-    "key twice": (b"model: {}\nmodel: {}", "found no YAML (a key twice"),
+    "key twice": (b"model: {}\nmodel: {}", "found invalid YAML (a key twice"),
     "section": (b"model: 3", "section model: found 3; accepted: a mapping"),
 }
 
 GROUNDING = {
     "text": (b'{"mention": "storm"}\n{"mention": " "}\n', "mine.jsonl, line 2: found a mention without text"),
     "offsets": (b'{"text": "a storm", "start_char": 2, "end_char": 9}\n', "in a text of 7 characters"),
-    "no JSON": (b"{\n", "mine.jsonl, line 1: found no JSON"),
+    "no JSON": (b"{\n", "mine.jsonl, line 1: found invalid JSON"),
     "empty": (b"", "mine.jsonl: found an empty file"),
     "language": (
         b'{"mention": "storm", "language": "fi"}\n',
@@ -162,7 +162,7 @@ def test_a_bad_recipe_file_is_told(case: str, capsys, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("--device", "gpu"), "device 'gpu' is not there"),
+        (("--device", "gpu"), "device 'gpu' does not exist"),
         (("--dtype", "float"), "Did you mean 'float32'"),
         (("--data", "missing"), "no dataset at missing"),
         (("--evaluation-data", "missing"), "no dataset at missing"),

@@ -71,7 +71,7 @@ WRONG = {
         ("evaluate", "empty", "--task", "mcnc", "--set", "agregation=last"),
         "Did you mean 'aggregation'",
     ),
-    "nothing to push": (("push", "empty", "--repo-id", "me/events"), "holds nothing that can be pushed"),
+    "nothing to push": (("push", "empty", "--repo-id", "me/events"), "has nothing that can be pushed"),
     "nothing to push as data": (("data", "push", "no", "--repo-id", "me/events"), "unknown folder or metric"),
     "option": (("train", "swcc", "--recipee", "paper", "-o", "out"), "--recipe"),
 }

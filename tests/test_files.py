@@ -138,7 +138,7 @@ def test_a_kill_at_any_change_of_a_name_leaves_no_mixture(
         if "config.json" in found:
             assert found in (OLD, WHOLE_NEW)
         if found != OLD and found != WHOLE_NEW:
-            with pytest.raises(EventformersError, match="did not reach its end"):
+            with pytest.raises(EventformersError, match="did not finish"):
                 refuse_unfinished(folder)
         was_unfinished = is_unfinished(folder)
         with output_folder(folder):
@@ -227,9 +227,9 @@ def test_what_is_no_regular_file_is_never_replaced(tmp_path: Path) -> None:
     [
         ('{"going": ["../kept.txt"], "coming": []}', "outside of its folder"),
         ('{"going": ["/etc/hostname"], "coming": []}', "outside of its folder"),
-        ('{"going": []}', "found no plan"),
-        ("[", "found no plan"),
-        ('{"going": [1], "coming": []}', "found no plan"),
+        ('{"going": []}', "not a plan"),
+        ("[", "not a plan"),
+        ('{"going": [1], "coming": []}', "not a plan"),
     ],
 )
 def test_a_plan_of_somebody_else_does_nothing_outside(plan: str, found: str, tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_another_package_adds_a_method(site: Path) -> None:
         ("not_there:METHOD", "No module named 'not_there'"),
         ("eventformers.methods:NOTHING", "NOTHING"),
         ("eventformers.methods:BUILT_IN", "is tuple, not a Method"),
-        ("eventformers.built_in.swcc:METHOD", "there is a method 'swcc' already"),
+        ("eventformers.built_in.swcc:METHOD", "there is already a method 'swcc'"),
     ],
 )
 def test_a_broken_method_is_left_out(

@@ -167,7 +167,7 @@ def test_bad_input_is_said(run_folder, raw_folder, tiny_encoder, tmp_path):
     other_method = tmp_path / "other-method"
     MicoForPreTraining.from_encoder(tiny_encoder).save_pretrained(other_method)
     AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(other_method)
-    with pytest.raises(EventformersError, match="no prototypes, by which events are drawn"):
+    with pytest.raises(EventformersError, match="no prototypes; accepted"):
         plot_prototypes(other_method, target, data=raw_folder)
     assert not list(tmp_path.glob("p.*"))
 

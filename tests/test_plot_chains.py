@@ -57,7 +57,7 @@ def test_results_on_other_rows_are_told(run: Path, tmp_path: Path) -> None:
     shutil.copy(SAMPLES / "chains" / "stories.jsonl", other)
     plot_chain_training(run, tmp_path / "p.svg", data=other)
     text = (tmp_path / "p.md").read_text()
-    assert "Not drawn, measured on other rows than these: Multiple-choice narrative cloze." in text
+    assert "Not drawn, because measured on other rows: Multiple-choice narrative cloze." in text
 
 
 def test_what_is_no_finished_run_is_refused(tiny_encoder: Path, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_axes_say_what_they_show() -> None:
     assert axes.get_xscale() == "log"
     assert axes.get_xticks().tolist() == [4, 8, 16, 32]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["4", "8", "16", "32"]
-    assert "dotted: the atomic event alone" in axes.get_xlabel()
+    assert "dotted: only the atomic event" in axes.get_xlabel()
     assert axes.get_ylabel() == "recall (%)"
 
 

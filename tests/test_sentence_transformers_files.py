@@ -133,7 +133,7 @@ def _refused(folder: Path) -> None:
     model, tokenizer = AutoModel.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     write_sentence_transformers_files(model, tokenizer, folder)
     loaded = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
-    with pytest.raises(ValueError, match=r"reads more than a text.*accepted: eventformers\.encode"):
+    with pytest.raises(ValueError, match=r"needs more than a text.*accepted: eventformers\.encode"):
         loaded.encode(TEXTS)
 
 

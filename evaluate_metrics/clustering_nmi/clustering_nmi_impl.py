@@ -1,4 +1,4 @@
-"""The arithmetic of the metric `clustering_nmi`, on numpy and scikit-learn alone."""
+"""The arithmetic of the metric `clustering_nmi`, with only numpy and scikit-learn."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from sklearn.metrics.cluster import contingency_matrix
 
 
 def clustering_nmi(predictions: Sequence[int], references: Sequence[str]) -> dict[str, float | int]:
-    """Agreement of clusters with types, by seven measures and two counts of types.
+    """Compute the agreement of clusters with types, as seven measures and two counts of types.
 
     Args:
         predictions: the cluster of each mention; any integers.
         references: the type of each mention.
 
     Returns:
-        In percent: `nmi` (mutual information by the geometric mean of both entropies), `fowlkes_mallows`,
-        `completeness`, `homogeneity`, `v_measure`, `ari` (adjusted Rand index, below 0 where it is worse than
-        chance), `purity` (share of a cluster's most frequent type, the mean over clusters whatever their
-        size) and `type_representation` (share of the types that are the most frequent one of a cluster; of
-        equally frequent ones the first in the alphabet). `num_clusters` is the number of clusters.
+        In percent: `nmi` (mutual information divided by the geometric mean of both entropies),
+        `fowlkes_mallows`, `completeness`, `homogeneity`, `v_measure`, `ari` (adjusted Rand index, below 0 if
+        worse than chance), `purity` (share of a cluster's most frequent type, as the unweighted mean over
+        clusters) and `type_representation` (share of the types that are the most frequent type of a cluster;
+        of equally frequent types, the alphabetically first counts). `num_clusters` is the number of clusters.
 
     Raises:
-        ValueError: no mentions, lists of unequal length, a cluster that is no integer, or a mention without
-            a type.
+        ValueError: no mentions, lists of unequal length, a cluster that is not an integer, or a mention
+            without a type.
     """
     clusters, types = _clusters(predictions), _types(references)
     if len(clusters) != len(types):
@@ -39,7 +39,7 @@ def clustering_nmi(predictions: Sequence[int], references: Sequence[str]) -> dic
             "mention"
         )
     homogeneity, completeness, v_measure = homogeneity_completeness_v_measure(types, clusters)
-    # Types in alphabetical order, clusters in the order of their numbers.
+    # Types in alphabetical order, clusters in numerical order.
     counts = contingency_matrix(types, clusters)
     shares = {
         "nmi": normalized_mutual_info_score(types, clusters, average_method="geometric"),
@@ -55,11 +55,11 @@ def clustering_nmi(predictions: Sequence[int], references: Sequence[str]) -> dic
 
 
 def _clusters(predictions: Sequence[int]) -> list[int]:
-    """The clusters, or a `ValueError` that names the first one that is no integer."""
+    """Check the clusters and return them; raise `ValueError` for the first that is not an integer."""
     for place, cluster in enumerate(predictions):
         if isinstance(cluster, bool) or not isinstance(cluster, (int, np.integer)):
             raise ValueError(
-                f"predictions holds {cluster!r} at index {place}; accepted: the number of a cluster"
+                f"predictions has {cluster!r} at index {place}; accepted: the number of a cluster"
             )
     if not len(predictions):
         raise ValueError("predictions is empty; accepted: a cluster for at least one mention")
@@ -67,8 +67,8 @@ def _clusters(predictions: Sequence[int]) -> list[int]:
 
 
 def _types(references: Sequence[str]) -> list[str]:
-    """The types, or a `ValueError` that names the first mention without one."""
+    """Check the types and return them; raise `ValueError` for the first mention without a type."""
     for place, name in enumerate(references):
         if not isinstance(name, str) or not name:
-            raise ValueError(f"references holds {name!r} at index {place}; accepted: the name of a type")
+            raise ValueError(f"references has {name!r} at index {place}; accepted: the name of a type")
     return list(references)

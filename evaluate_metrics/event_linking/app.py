@@ -1,6 +1,6 @@
-"""The metric as a Hugging Face Space: one box of JSON for each input, the scores as JSON.
+"""The metric as a Hugging Face Space, with one JSON box for each input and the scores as JSON.
 
-The file is the same in the folder of every metric.
+This file is identical in all metric folders.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from pathlib import Path
 import evaluate
 
 NAME = next(Path(__file__).parent.glob("*_impl.py")).name.removesuffix("_impl.py")
-"""The metric that this folder holds. A Space runs from a folder of another name."""
+"""Name of the metric in this folder. A Space runs in a folder with another name."""
 
 
 def score(*boxes: str) -> dict[str, object]:
-    """The metric's scores.
+    """Compute the scores of the metric.
 
     Args:
         boxes: one JSON list for each of the metric's inputs, in their declared order.
 
     Raises:
-        ValueError: a box holds no JSON list, or the metric refuses the values.
+        ValueError: a box is not a JSON list, or the metric rejects the values.
     """
     metric = evaluate.load(str(Path(__file__).with_name(f"{NAME}.py")), keep_in_memory=True)
     inputs = {}
@@ -37,7 +37,7 @@ def score(*boxes: str) -> dict[str, object]:
 
 def main() -> None:
     """Serve the page."""
-    # Only a Space has gradio: it is no dependency of the metric.
+    # Imported here: only a Space has gradio, which the metric does not need.
     import gradio
 
     def answer(*boxes: str) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The arithmetic of the metric `event_linking`, on numpy alone."""
+"""The arithmetic of the metric `event_linking`, with only numpy."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import numpy as np
 def event_linking(
     predictions: Sequence[Sequence[str]], references: Sequence[Sequence[str]]
 ) -> dict[str, float]:
-    """Agreement of the sets of events that mentions are linked to with their gold sets.
+    """Compute the agreement of the sets of events that mentions are linked to with their gold sets.
 
-    Ou et al. (2023), equations 6 to 10. A mention that is linked to nothing is linked to {NULL}: its set
-    counts as one event that is never right.
+    Ou et al. (2023), equations 6 to 10. A mention without links is linked to {NULL}: its set counts as one
+    event that is always wrong.
 
     Args:
-        predictions: per mention, the ids of the events that it is linked to; the order means nothing.
+        predictions: per mention, the ids of the events that it is linked to, in any order.
         references: per mention, the ids of its gold events.
 
     Returns:
         In percent: `strict_accuracy` (both sets are equal), `macro_precision` and `macro_recall` (means over
-        mentions), `macro_f1` (the harmonic mean of these two, not the mean of each mention's), and
+        mentions), `macro_f1` (the harmonic mean of these two, not the mean of each mention's F1), and
         `micro_precision`, `micro_recall` and `micro_f1` (over all mentions' events together).
 
     Raises:
-        ValueError: no mentions, lists of unequal length, a mention without a gold event, or an id that is no
-            text.
+        ValueError: no mentions, lists of unequal length, a mention without a gold event, or an id that is not
+            a string.
     """
     if len(predictions) == 0 or len(predictions) != len(references):
         raise ValueError(
@@ -52,16 +52,16 @@ def event_linking(
 
 
 def _scores(name: str, precision: float, recall: float) -> dict[str, float]:
-    """Precision, recall and their harmonic mean, which is 0 where both are."""
+    """Precision, recall and their harmonic mean, which is 0 if both are 0."""
     f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
     return {f"{name}_precision": precision, f"{name}_recall": recall, f"{name}_f1": f1}
 
 
 def _ids(name: str, mention: int, ids: Sequence[str]) -> set[str]:
-    """The ids as a set, or a `ValueError` that names the first that is no text."""
+    """Convert ids to a set; raise `ValueError` for the first that is not a string."""
     if isinstance(ids, str):
-        raise ValueError(f"{name} of mention {mention} is the text {ids!r}; accepted: a list of ids")
+        raise ValueError(f"{name} of mention {mention} is the string {ids!r}; accepted: a list of ids")
     for event in ids:
         if not isinstance(event, str) or not event:
-            raise ValueError(f"{name} of mention {mention} holds {event!r}; accepted: ids, which are texts")
+            raise ValueError(f"{name} of mention {mention} has {event!r}; accepted: ids, which are strings")
     return set(ids)

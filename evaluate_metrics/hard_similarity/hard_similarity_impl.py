@@ -1,4 +1,4 @@
-"""The arithmetic of the metric `hard_similarity`, on numpy alone."""
+"""The arithmetic of the metric `hard_similarity`, with only numpy."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from numpy.typing import NDArray
 
 
 def hard_similarity(similar: Sequence[float], dissimilar: Sequence[float]) -> dict[str, float | int]:
-    """Share of rows whose similar pair of events is strictly closer than its dissimilar pair.
+    """Compute the percentage of rows whose similar pair of events is strictly closer than its dissimilar
+    pair.
 
     Args:
-        similar: per row, the similarity of the two events that mean the same.
+        similar: per row, the similarity of the two events with the same meaning.
         dissimilar: per row, the similarity of the two events that share words but not meaning.
 
     Returns:
-        `accuracy` (percent, 0 to 100, a tie is wrong), `ties` (rows whose two similarities are equal)
-        and `count` (rows).
+        `accuracy` (percent, 0 to 100; a tie is wrong), `ties` (rows whose two similarities are equal) and
+        `count` (rows).
 
     Raises:
         ValueError: no rows, lists of unequal length, or a value that is NaN or infinite.
@@ -36,14 +37,14 @@ def hard_similarity(similar: Sequence[float], dissimilar: Sequence[float]) -> di
 
 
 def _finite(name: str, values: Sequence[float]) -> NDArray[np.float64]:
-    """The values as one vector, or a `ValueError` that names the first one that cannot be scored."""
+    """Convert values to a vector; raise `ValueError` for the first NaN or infinite value."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{name} has shape {array.shape}; accepted: a list of at least one number")
     wrong = np.flatnonzero(~np.isfinite(array))
     if wrong.size:
         raise ValueError(
-            f"{name} holds {wrong.size} values that are NaN or infinite, the first at index {wrong[0]}; "
+            f"{name} has {wrong.size} values that are NaN or infinite, the first at index {wrong[0]}; "
             "accepted: finite numbers"
         )
     return array

@@ -1,4 +1,4 @@
-"""The arithmetic of the metric `hierarchy_recall`, on numpy alone."""
+"""The arithmetic of the metric `hierarchy_recall`, with only numpy."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ from collections.abc import Sequence
 import numpy as np
 
 RECALL_AT = (4, 8, 16)
-"""The depths at which gold events are looked for."""
+"""The depths K of the scores."""
 
 
 def hierarchy_recall(
     predictions: Sequence[Sequence[str]], references: Sequence[Sequence[str]]
 ) -> dict[str, float]:
-    """Recall of the gold events of mentions among their first candidates (Ou et al., 2023, section 6.1).
+    """Compute the recall of the gold events of mentions among their first candidates (Ou et al., 2023,
+    section 6.1).
 
     Args:
         predictions: per mention, the ids of its candidates, best first.
         references: per mention, the ids of its gold events, the atomic event first.
 
     Returns:
-        In percent: `recall_at_min` (all gold events are among as many candidates as there are gold events),
-        `recall_at_{4,8,16}` (all are among the first k), `fraction_at_{4,8,16}` (mean share of the gold
-        events that are) and `atomic_at_{4,8,16}` (the atomic event is).
+        In percent: `recall_at_min` (the n gold events are the first n candidates), `recall_at_{4,8,16}` (all
+        gold events are among the first K), `fraction_at_{4,8,16}` (mean share of the gold events among the
+        first K) and `atomic_at_{4,8,16}` (the atomic event is among the first K).
 
     Raises:
-        ValueError: no mentions, lists of unequal length, a mention without a gold event, or an id that
-            stands twice in a list or is no text.
+        ValueError: no mentions, lists of unequal length, a mention without a gold event, or an id that is
+            repeated in a list or not a string.
     """
     if len(predictions) == 0 or len(predictions) != len(references):
         raise ValueError(
@@ -56,13 +57,13 @@ def hierarchy_recall(
 
 
 def _check_ids(name: str, mention: int, ids: Sequence[str]) -> None:
-    """A `ValueError` that names the first id that is no text or stands twice."""
+    """Raise `ValueError` for the first id that is not a string or is repeated."""
     if isinstance(ids, str):
-        raise ValueError(f"{name} of mention {mention} is the text {ids!r}; accepted: a list of ids")
+        raise ValueError(f"{name} of mention {mention} is the string {ids!r}; accepted: a list of ids")
     seen: set[str] = set()
     for event in ids:
         if not isinstance(event, str) or not event:
-            raise ValueError(f"{name} of mention {mention} holds {event!r}; accepted: ids, which are texts")
+            raise ValueError(f"{name} of mention {mention} has {event!r}; accepted: ids, which are strings")
         if event in seen:
-            raise ValueError(f"{name} of mention {mention} holds {event!r} twice; accepted: each id once")
+            raise ValueError(f"{name} of mention {mention} has {event!r} twice; accepted: each id once")
         seen.add(event)

@@ -1,4 +1,4 @@
-"""The arithmetic of the metric `mcnc`, on numpy alone."""
+"""The arithmetic of the metric `mcnc`, with only numpy."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import numpy as np
 
 
 def mcnc(predictions: Sequence[Sequence[float]], references: Sequence[int]) -> dict[str, float | int]:
-    """Share of questions whose right choice has the highest score.
+    """Compute the percentage of questions whose correct choice has the highest score.
 
     Args:
-        predictions: per question, a score for each of its choices; questions may differ in their number.
-        references: per question, the index of the right choice from 0.
+        predictions: per question, a score for each of its choices; the number may differ between questions.
+        references: per question, the index of the correct choice, from 0.
 
     Returns:
-        `accuracy` (percent, 0 to 100; the first of several highest scores is the one chosen), `ties`
-        (questions with several highest scores) and `count` (questions).
+        `accuracy` (percent, 0 to 100; of equal highest scores, the first is chosen), `ties` (questions with
+        several highest scores) and `count` (questions).
 
     Raises:
-        ValueError: no questions, lists of unequal length, a question without two choices, a score that is
-            NaN or infinite, or an index that no choice has.
+        ValueError: no questions, lists of unequal length, a question without two choices, a score that is NaN
+            or infinite, or an index out of range.
     """
     if len(predictions) == 0 or len(predictions) != len(references):
         raise ValueError(

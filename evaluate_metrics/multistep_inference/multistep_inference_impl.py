@@ -1,4 +1,4 @@
-"""The arithmetic of the metric `multistep_inference`, on numpy alone."""
+"""The arithmetic of the metric `multistep_inference`, with only numpy."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy as np
 def multistep_inference(
     predictions: Sequence[Sequence[int]], references: Sequence[Sequence[int]]
 ) -> dict[str, float | int | list[float]]:
-    """Share of the steps of all questions at which the right choice was taken.
+    """Compute the percentage of steps, over all questions, at which the correct choice was made.
 
     Args:
-        predictions: per question, the index of the choice taken at each scored step; questions may differ in
-            their number of steps.
-        references: per question, the index of the right choice at each of these steps.
+        predictions: per question, the index of the choice made at each scored step; the number of steps may
+            differ between questions.
+        references: per question, the index of the correct choice at each of these steps.
 
     Returns:
         `accuracy` (percent of all steps of all questions, 0 to 100), `step_accuracy` (percent at the first
         step, the second and so on, each over the questions that have it) and `count` (questions).
 
     Raises:
-        ValueError: no questions, lists of unequal length, a question without a step, or an index that is no
-            whole number of at least 0.
+        ValueError: no questions, lists of unequal length, a question without a step, or an index that is not
+            a whole number of at least 0.
     """
     if len(predictions) == 0 or len(predictions) != len(references):
         raise ValueError(

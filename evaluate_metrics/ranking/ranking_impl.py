@@ -1,4 +1,4 @@
-"""The arithmetic of the metric `ranking`, on numpy alone."""
+"""The arithmetic of the metric `ranking`, with only numpy."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Sequence
 import numpy as np
 
 HITS_AT = (1, 3, 4, 5, 8, 10, 15, 16, 50, 100)
-"""The depths at which hits are counted."""
+"""The depths K of the hits."""
 
 
 def ranking(predictions: Sequence[float]) -> dict[str, float | int]:
-    """Mean reciprocal rank, hits at fixed depths and mean rank.
+    """Compute mean reciprocal rank, hits at fixed depths and mean rank.
 
     Args:
-        predictions: per query, the rank of its right answer from 1; a fraction where ties share their mean
-            rank; infinite where the answer was never found.
+        predictions: per query, the rank of its correct answer, from 1; a fraction if ties share their mean
+            rank; infinite if the answer was not found.
 
     Returns:
-        `mrr` and `hits_at_{1,3,4,5,8,10,15,16,50,100}` (percent, 0 to 100; an answer never found counts 0),
-        `mean_rank` (over the answers that were found; NaN where none was) and `not_found` (queries whose
-        answer was not).
+        `mrr` and `hits_at_{1,3,4,5,8,10,15,16,50,100}` (percent, 0 to 100; an answer that was not found
+        counts 0), `mean_rank` (over the answers that were found; NaN if none was) and `not_found` (number of
+        queries whose answer was not found).
 
     Raises:
         ValueError: no ranks, or a rank that is NaN or below 1.
@@ -31,8 +31,8 @@ def ranking(predictions: Sequence[float]) -> dict[str, float | int]:
     wrong = np.flatnonzero(~(ranks >= 1))
     if wrong.size:
         raise ValueError(
-            f"predictions holds {wrong.size} values that are NaN or below 1, the first {ranks[wrong[0]]} at "
-            f"index {wrong[0]}; accepted: ranks from 1, and infinity for an answer that was never found"
+            f"predictions has {wrong.size} values that are NaN or below 1, the first {ranks[wrong[0]]} at "
+            f"index {wrong[0]}; accepted: ranks from 1, and infinity for an answer that was not found"
         )
     found = np.isfinite(ranks)
     scores: dict[str, float | int] = {"mrr": 100.0 * float(np.mean(1.0 / ranks))}

@@ -1,4 +1,4 @@
-"""The arithmetic of the metric `transitive_similarity`, on numpy and scipy alone."""
+"""The arithmetic of the metric `transitive_similarity`, with only numpy and scipy."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from scipy import stats
 
 
 def transitive_similarity(predictions: Sequence[float], references: Sequence[float]) -> dict[str, float]:
-    """Spearman's rank correlation between predicted similarities and human ratings.
+    """Compute Spearman's rank correlation between predicted similarities and human ratings.
 
-    Ties get the mean of the ranks that they span.
+    Ties get the mean of their ranks.
 
     Args:
         predictions: per pair of events, the similarity given by the model.
         references: per pair, the mean human rating.
 
     Returns:
-        `spearman`, -1 to 1; NaN where all predictions or all references are equal, because a constant
-        has no rank correlation.
+        `spearman`, -1 to 1; NaN if all predictions or all references are equal, because a constant has no
+        rank correlation.
 
     Raises:
         ValueError: fewer than two pairs, lists of unequal length, or a value that is NaN or infinite.
@@ -32,21 +32,21 @@ def transitive_similarity(predictions: Sequence[float], references: Sequence[flo
             "accepted: one of each per pair"
         )
     if len(predicted) < 2:
-        raise ValueError("found 1 pair; accepted: two or more, a rank correlation needs an order")
+        raise ValueError("found 1 pair; accepted: two or more, because a rank correlation needs an order")
     if np.ptp(predicted) == 0 or np.ptp(rated) == 0:
         return {"spearman": float("nan")}
     return {"spearman": float(stats.spearmanr(predicted, rated).statistic)}
 
 
 def _finite(name: str, values: Sequence[float]) -> NDArray[np.float64]:
-    """The values as one vector, or a `ValueError` that names the first one that cannot be scored."""
+    """Convert values to a vector; raise `ValueError` for the first NaN or infinite value."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{name} has shape {array.shape}; accepted: a list of at least one number")
     wrong = np.flatnonzero(~np.isfinite(array))
     if wrong.size:
         raise ValueError(
-            f"{name} holds {wrong.size} values that are NaN or infinite, the first at index {wrong[0]}; "
+            f"{name} has {wrong.size} values that are NaN or infinite, the first at index {wrong[0]}; "
             "accepted: finite numbers"
         )
     return array

@@ -1,4 +1,4 @@
-"""Errors that a user can mend. Commands print them in one line and exit with code 2."""
+"""Errors that a user can fix. Commands print them in one line and exit with code 2."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pathlib import Path
 
 
 class EventformersError(Exception):
-    """What was wrong, what was received, what is accepted and what to do, in one line."""
+    """States in one line what is wrong, what was received, what is accepted and what to do."""
 
 
 SHOWN_CHARACTERS = 200
-"""The longest part of a received value that a message repeats."""
+"""Maximum number of characters of a received value in a message."""
 
 
 def shown(value: object) -> str:
-    """Return a received value as a message repeats it: its `repr`, truncated to `SHOWN_CHARACTERS`.
+    """Format a received value for a message: its `repr`, truncated to `SHOWN_CHARACTERS`.
 
     Args:
-        value: any value; one that cannot be printed is named by its type.
+        value: any value; one that cannot be printed is shown by its type.
     """
     try:
-        # Containers in parts: the whole of one that refers to its own parts many times fills the memory.
+        # Containers in parts: one that refers to its own parts many times would exhaust memory.
         text = repr(value) if isinstance(value, (str, bytes, int, float)) else _PARTS.repr(value)
     except (RecursionError, ValueError):
-        # Integers of more digits than Python prints.
+        # Integers with more digits than Python prints.
         return f"a {type(value).__name__} that cannot be printed"
     # Lone surrogates cannot be written to a terminal.
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
@@ -57,10 +57,10 @@ class DataFormatError(EventformersError):
 
     Args:
         path: the file.
-        line: its line, counted from 1; None where the whole file is at fault.
-        found: what stands there.
-        accepted: what would be accepted there.
-        way_on: what the user can do beside mending the file.
+        line: its line, counted from 1; None if the fault is in the file as a whole.
+        found: the malformed content.
+        accepted: the accepted content.
+        way_on: what the user can do instead of fixing the file.
     """
 
     def __init__(
@@ -73,9 +73,9 @@ class DataFormatError(EventformersError):
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that an unknown one was most likely meant to be; None where none is near.
+    """Find the known name that an unknown one was most likely meant to be; None if none is close.
 
-    Case, accents and letters of other alphabets that look alike do not count.
+    Case, accents and look-alike letters of other alphabets are ignored.
     """
     plain = {_plain_name(one): one for one in sorted(known)}
     near = difflib.get_close_matches(_plain_name(name[:SHOWN_CHARACTERS]), plain, n=1, cutoff=0.4)
@@ -83,7 +83,7 @@ def nearest_name(name: str, known: Iterable[str]) -> str | None:
 
 
 def lookalike(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that a name equals but for case, accents and letters that look alike, or None."""
+    """Find the known name that equals a name up to case, accents and look-alike letters; else None."""
     plain = _plain_name(name[:SHOWN_CHARACTERS])
     return next((one for one in known if _plain_name(one) == plain), None)
 
@@ -94,18 +94,18 @@ def _plain_name(name: str) -> str:
 
 
 _LOOKALIKES = str.maketrans("аеорсухіјѕԁոտ", "aeopcyxijsdnu") | str.maketrans("αειοκνρτυ", "aeiokvptu")
-"""Cyrillic, Armenian and Greek letters in small type, and the Latin ones that they look like."""
+"""Cyrillic, Armenian and Greek lower-case letters, and the Latin letters that they look like."""
 
 _SHOWN_NAMES = 30
 
 
 class UnknownNameError(EventformersError):
-    """A name that is not in a registry; suggests the nearest one, and of many names tells the nearest few.
+    """A name that is not in a registry; the message suggests the nearest names.
 
     Args:
-        kind: what the name names, such as "task" or "metric".
-        name: the name received.
-        known: the names accepted.
+        kind: the kind of name, such as "task" or "metric".
+        name: the received name.
+        known: the accepted names.
     """
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""Writing that is never half done: what is complete takes the place of what was there."""
+"""Atomic writing of files and folders: readers see the old content or the complete new content."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ _KINDS = (
     (stat.S_ISFIFO, "a pipe"),
     (stat.S_ISSOCK, "a socket"),
 )
-# Libraries in Rust and C++ turn a full disk into errors of their own.
+# Libraries in Rust and C++ raise their own errors for a full disk.
 _FULL_DISK_TEXTS = ("No space left on device", "Disk quota exceeded", "File too large", "inline_container.cc")
 
 
 def full_disk(error: BaseException) -> BaseException | None:
-    """The error of a full disk among an error and its causes; None where there is none."""
+    """Find the error of a full disk among an error and its causes; None if there is none."""
     found = (cause for cause in causes(error) if any(text in str(cause) for text in _FULL_DISK_TEXTS))
     return next(found, None)
 
 
 def is_standard_output(path: str | Path) -> bool:
-    """Whether a path given for a text file stands for the standard output."""
+    """True if the path of a text file stands for standard output."""
     return str(path) in _STANDARD_OUTPUT
 
 
 def output_file(path: str | Path) -> Path:
-    """Return the file that writing to a path replaces; of a symbolic link the file that it leads to.
+    """Return the file that writing to a path replaces; for a symbolic link, its target.
 
     Raises:
-        EventformersError: the path is a folder, a device, a pipe or anything else that is no regular file.
+        EventformersError: the path is a folder, a device, a pipe or anything else that is not a regular file.
     """
     try:
         mode = os.stat(path).st_mode
@@ -56,24 +56,24 @@ def output_file(path: str | Path) -> Path:
     except OSError as error:
         raise EventformersError(f"cannot write {path}: {error.strerror}") from error
     if not stat.S_ISREG(mode):
-        found = next((name for is_one, name in _KINDS if is_one(mode)), "no regular file")
+        found = next((name for is_one, name in _KINDS if is_one(mode)), "not a regular file")
         raise EventformersError(f"{path}: {found}; accepted: a file to write to")
     return Path(os.path.realpath(path))
 
 
 def temporary_beside(path: Path) -> Path:
-    """A hidden name beside a file or folder, for what it holds until that is whole.
+    """A hidden temporary name beside a file or folder.
 
-    What killed processes left under such names is removed.
+    Temporary files of killed processes are removed.
     """
     _remove_left_overs(path.parent, glob.escape(path.name))
     return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 
 def _remove_left_overs(folder: Path, name: str, *, alone: bool = False) -> None:
-    """Remove temporary files of dead processes; of this one, too, where nothing else in it writes there.
+    """Remove temporary files of dead processes, and of this one if nothing else in it writes there.
 
-    In a container every process has the same number.
+    In a container every process may have the same number.
     """
     for left_over in folder.glob(f".{name}.*.tmp"):
         process = left_over.name.removesuffix(".tmp").rpartition(".")[2]
@@ -97,17 +97,17 @@ def _runs(process: int) -> bool:
 
 @contextmanager
 def replaced_file(path: str | Path) -> Iterator[Path]:
-    """Write a file under another name, which then takes the place of `path`.
+    """Write a file under a temporary name, then move it to `path`.
 
     Args:
-        path: the file; its folder is made where it is absent. Of a symbolic link the target is replaced.
+        path: the file; its folder is created if absent. For a symbolic link, the target is replaced.
 
     Yields:
         The name to write to.
 
     Raises:
-        EventformersError: the path is no regular file.
-        OSError: the disk is full or the folder is not writable; what stood there before still does.
+        EventformersError: the path is not a regular file.
+        OSError: the disk is full or the folder is not writable; the old content is unchanged.
     """
     target = output_file(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -120,22 +120,22 @@ def replaced_file(path: str | Path) -> Iterator[Path]:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a text file so that a reader sees the old content or the new, never a part.
+    """Write a text file atomically: a reader sees the old content or the new, never a part.
 
     Args:
-        path: the file; its folder is made where it is absent.
+        path: the file; its folder is created if absent.
         text: the whole content.
 
     Raises:
-        EventformersError: the path is no regular file.
-        OSError: the disk is full or the folder is not writable; what stood there before still does.
+        EventformersError: the path is not a regular file.
+        OSError: the disk is full or the folder is not writable; the old content is unchanged.
     """
     with replaced_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder with all that is in it; a kill leaves all of it or nothing under its name."""
+    """Remove a folder with its content; after a kill, its name has all of it or nothing."""
     if not folder.exists():
         return
     aside = temporary_beside(folder)
@@ -146,24 +146,24 @@ def remove_folder(folder: Path) -> None:
 
 @contextmanager
 def output_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
-    """Be the one writer of a folder, and finish first what a killed command began to put in place there.
+    """Become the only writer of a folder, and first complete an interrupted replacement of its files.
 
-    A command that writes a folder does all of its work under this. A folder that was not there before and
-    stays empty goes away at the end.
+    A command that writes a folder does all of its work in this context. A new folder that stays empty is
+    removed at the end.
 
     Args:
-        folder: the folder; made where it is absent.
-        wait: wait for another writer instead of refusing, as for a cache.
+        folder: the folder; created if absent.
+        wait: wait for another writer instead of raising an error, for example for a cache.
 
     Raises:
-        EventformersError: another writer is at work there, or it is a file or cannot be written to.
+        EventformersError: another writer is active there, or the folder is a file or not writable.
     """
     if folder.exists() and not folder.is_dir():
         raise EventformersError(f"{folder} is a file; accepted: a folder to write to")
     with one_writer(folder, wait=wait):
         folder.mkdir(exist_ok=True)
         if not os.access(folder, os.W_OK | os.X_OK):
-            raise EventformersError(f"{folder} cannot be written to; accepted: a folder that can")
+            raise EventformersError(f"{folder} cannot be written to; accepted: a writable folder")
         _finish(folder)
         _remove_left_overs(folder, "*", alone=True)
         yield
@@ -173,23 +173,23 @@ def output_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
 def staged_folder(
     folder: Path, *, replaced: Collection[str] = (), last: Sequence[str] = _OPENED_BY, wait: bool = False
 ) -> Iterator[Path]:
-    """Collect files in a hidden folder inside `folder`, and put them in place when all are complete.
+    """Collect files in a hidden folder inside `folder`, and move them into place when all are complete.
 
-    Where the block raises, `folder` keeps its earlier content. When all files are complete, a plan is
-    written, the old files go and the new ones come. So a reader meanwhile finds a part of the old files or a
-    part of the new ones, never a mixture, and without the files of `last` no library loads the folder. What a
-    kill interrupts, the next `output_folder` or `staged_folder` finishes; until then `refuse_unfinished`
-    refuses the folder.
+    If the block raises an error, `folder` keeps its earlier content. When all files are complete, the
+    function writes a plan, removes the old files and moves the new ones. So a concurrent reader sees some of
+    the old files or some of the new ones, never a mixture, and without the files of `last` no library loads
+    the folder. After a kill, the next `output_folder` or `staged_folder` carries out the rest of the plan;
+    until then `refuse_unfinished` rejects the folder.
 
     Args:
-        folder: where the files go; made where it is absent.
-        replaced: patterns of names in `folder` that go beside the files that new ones replace; names may be
-            added in the block.
-        last: names of files that come last, in this order, and go first.
-        wait: wait for another writer instead of refusing.
+        folder: the destination; created if absent.
+        replaced: patterns of names in `folder` to remove, besides the files that new ones replace; names may
+            be added in the block.
+        last: names of files that are moved last, in this order, and removed first.
+        wait: wait for another writer instead of raising an error.
 
     Yields:
-        The folder to write into. What is written beside it goes at the end.
+        The folder to write to. Files written beside it are removed at the end.
     """
     with output_folder(folder, wait=wait):
         staging = folder / _STAGING
@@ -204,25 +204,25 @@ def staged_folder(
 
 
 def is_unfinished(folder: Path) -> bool:
-    """Whether a command was killed while it replaced the files of a folder."""
+    """True if a command was killed while it replaced the files of a folder."""
     return (folder / _STAGING / _PLAN).is_file()
 
 
 def refuse_unfinished(folder: Path) -> None:
-    """Refuse to read a folder while its files are replaced, or when the command that did it was killed.
+    """Raise an error if a folder's files are being replaced, or a command was killed while replacing them.
 
     Raises:
-        EventformersError: they are; says what finishes it.
+        EventformersError: the folder is unfinished; says how to finish it.
     """
     if is_unfinished(folder):
         raise EventformersError(
-            f"{folder}: the command that replaced its files did not reach its end; run any command that "
-            "writes there, such as the same one again: it first puts the new files in place"
+            f"{folder}: the command that replaced its files did not finish; run any command that "
+            "writes there, such as the same one again: it first moves the new files into place"
         )
 
 
 def _write_plan(folder: Path, replaced: Collection[str], last: Sequence[str]) -> None:
-    """Record which files go and which come, in their order; from then on the new files count."""
+    """Record which files to remove and which to move, in order; from then on the new files count."""
     coming = _files(folder / _STAGING / _NEW, folder / _STAGING / _NEW)
     for name in coming:
         if (folder / name).is_dir():
@@ -243,23 +243,24 @@ def _files(path: Path, root: Path) -> list[str]:
 
 
 def _place(name: str, last: Sequence[str]) -> tuple[bool, int, int, str]:
-    """Sort the files that open a folder last, and of them those at the top behind those further down."""
+    """Sort key that puts the files that open a folder last, and among them those at the top after nested
+    ones."""
     base = name.rpartition("/")[2]
     return base in last, -name.count("/"), last.index(base) if base in last else 0, name
 
 
 def _finish(folder: Path) -> None:
-    """Carry out a plan, as far as that is still to be done, and remove the staging folder."""
+    """Carry out the rest of a plan and remove the staging folder."""
     staging = folder / _STAGING
     plan = staging / _PLAN
     if plan.is_file():
         names = _read_plan(plan)
         coming = set(names["coming"])
         for name in names["going"]:
-            # A file that has come already has left the staging folder.
+            # A file that was already moved is no longer in the staging folder.
             if name not in coming or (staging / _NEW / name).exists():
                 (folder / name).unlink(missing_ok=True)
-        # The inner folders first; those that hold something else stay.
+        # Inner folders first; folders with other content are kept.
         for parent in sorted({parent for name in names["going"] for parent in Path(name).parents})[:0:-1]:
             with suppress(OSError):
                 (folder / parent).rmdir()
@@ -272,7 +273,7 @@ def _finish(folder: Path) -> None:
 
 
 def _read_plan(plan: Path) -> dict[str, list[str]]:
-    """The names of a plan; a folder may have come from somebody else, and then its plan, too.
+    """Read the names of a plan, which may be malicious: the folder may come from somebody else.
 
     Raises:
         EventformersError: it is damaged, or a name leads out of the folder.
@@ -285,7 +286,7 @@ def _read_plan(plan: Path) -> dict[str, list[str]]:
         ]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise EventformersError(
-            f"{plan}: found no plan of an interrupted command ({shown(str(error))}); remove {plan.parent}"
+            f"{plan}: not a plan of an interrupted command ({shown(str(error))}); remove {plan.parent}"
         ) from error
     if not all(inside):
         raise EventformersError(f"{plan}: names a file outside of its folder; remove {plan.parent}")
@@ -298,7 +299,7 @@ def _move(source: Path, target: Path) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        # A folder inside may lie on another disk.
+        # A folder inside may be on another disk.
         with replaced_file(target) as temporary:
             shutil.copy2(source, temporary)
         source.unlink()

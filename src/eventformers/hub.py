@@ -1,7 +1,8 @@
-"""Publishing on the Hub: models, datasets and metrics, each in one commit that loads back, and collections.
+"""Publishing on the Hub: models, datasets and metrics, each in one verified commit, and collections.
 
-A push compares first and sends only what is not there. It commits to a branch in between, loads that from the
-Hub in a fresh process, and only then changes the branch that people read, in one commit.
+A push first compares and sends only files that are not there yet. It commits to a temporary branch, loads the
+repository back from the Hub in a fresh process, and only then changes the branch that people read, in one
+commit.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Pushed:
-    """What became of one repository.
+    """The result of a push for one repository.
 
     Attributes:
-        plan: what was to change.
-        commit: the commit that the branch is at now; None after a dry run.
+        plan: the planned changes.
+        commit: the current commit of the branch; None after a dry run.
         url: address of the repository's page.
     """
 
@@ -50,12 +51,12 @@ class Pushed:
 
 @dataclass(frozen=True)
 class Push:
-    """What a push did, or would do.
+    """The result of a push, or of a dry run.
 
     Attributes:
         repositories: one for each folder or metric.
         collection: address of the collection; None without one.
-        is_dry_run: whether nothing was sent.
+        is_dry_run: True if nothing was sent.
     """
 
     repositories: tuple[Pushed, ...]
@@ -82,38 +83,39 @@ def push(
 ) -> Push:
     """Publish a model, a dataset or a metric, or everything of a release.
 
-    What is there is not sent again, and a repository that holds all of it gets no commit. After a lost
-    connection the same call goes on.
+    Files that are already there are not sent again, and an up-to-date repository gets no commit. After a lost
+    connection, the same call continues.
 
     Args:
         target: folder of a run, of a built dataset or of a metric, or the name of one of our metrics; with
             `everything` a folder of runs and built datasets.
-        repo_id: `owner/name`; with `everything` the owner alone, and each repository goes by its folder.
-        everything: push what stands in the folders below `target`, and all our metrics.
-        private: make new repositories private; one that is public already is refused.
-        revision: the branch to change, made where it is absent; None takes `main`.
-        tag: a name for the commit.
+        repo_id: `owner/name`; with `everything` only the owner, and each repository gets the name of its
+            folder.
+        everything: push all runs and built datasets in the folders below `target`, and all our metrics.
+        private: make new repositories private; an existing public one is an error.
+        revision: the branch to change, created if absent; None uses `main`.
+        tag: a tag for the commit.
         message: title of the commit.
-        collection: title of the owner's collection that the repositories are added to, made where absent.
-        accept_licenses: publish rows, and what learned from them, whose licences are not open or not known.
+        collection: title of the owner's collection that gets the repositories, created if absent.
+        accept_licenses: publish rows, and models trained on them, whose licences are not open or not known.
         overwrite: replace files that others wrote, and another model.
         dry_run: compare, send nothing and return what would be sent.
-        endpoint: the Hub; None takes the client's.
-        token: who pushes; None takes the one of the login.
-        tell: is called with each step as it begins.
+        endpoint: the Hub; None uses the client's.
+        token: the token; None uses that of the login.
+        tell: called with the description of each step as it begins.
 
     Returns:
-        What was, or would be, changed.
+        The changes that were, or would be, made.
 
     Raises:
-        EventformersError: an argument is not accepted, a folder is not whole or does not load, the licences
-            are not accepted, the Hub refuses, the connection is lost, or what was sent does not load back.
+        EventformersError: an argument is invalid, a folder is incomplete or does not load, the licences are
+            not accepted, the Hub refuses, the connection is lost, or the pushed files do not load back.
     """
     found = find_release(target) if everything else [read_folder(target)]
     owner = repo_id.partition("/")[0]
     if everything and "/" in repo_id:
         raise EventformersError(
-            f"--repo-id: received {shown(repo_id)}; accepted with --everything: the owner alone, such as "
+            f"--repo-id: received {shown(repo_id)}; accepted with --everything: only the owner, such as "
             f"{owner}"
         )
     named = [(local, f"{repo_id}/{local.name}" if everything else repo_id) for local in found]
@@ -125,7 +127,7 @@ def push(
     _check_licenses(found, accept_licenses)
     api = HfApi(endpoint=endpoint, token=token or get_token(), library_name="eventformers")
     if api.token is None and not dry_run:
-        raise EventformersError(f"nobody is logged in; {LOG_IN}")
+        raise EventformersError(f"not logged in; {LOG_IN}")
     tell("comparing with the Hub")
     plans = [
         plan_push(api, local, name, branch=revision or MAIN, private=private, overwrite=overwrite)
@@ -154,7 +156,7 @@ def _check_licenses(found: Sequence[LocalRepository], accepted: bool) -> None:
 
 
 def _check_tag(api: HfApi, plan: PushPlan, tag: str | None) -> None:
-    """Refuse a tag that stands at another commit than the push would give it to."""
+    """Reject a tag that exists at another commit."""
     if tag is None or plan.head is None:
         return
     with hub_faults(plan.repo_id):
@@ -162,12 +164,12 @@ def _check_tag(api: HfApi, plan: PushPlan, tag: str | None) -> None:
     there = next((each.target_commit for each in refs.tags if each.name == tag), None)
     if there is not None and not (plan.is_done and there == plan.head):
         raise EventformersError(
-            f"--tag: {plan.repo_id} has a tag {tag} already, at commit {there[:12]}; choose another name"
+            f"--tag: {plan.repo_id} already has a tag {tag}, at commit {there[:12]}; choose another name"
         )
 
 
 class _Pushing:
-    """The steps from plans to repositories that hold them."""
+    """The steps that carry out the plans of a push."""
 
     def __init__(
         self,
@@ -182,14 +184,15 @@ class _Pushing:
         self.plans = [plan for plan in plans if not plan.is_done]
 
     def run(self) -> dict[str, str | None]:
-        """Load the folders, send them aside, load that, and only then change what people read.
+        """Load the folders, push to the temporary branch, load from there, and only then change the target
+        branch.
 
         Returns:
-            The commit that each repository is at, by its address; none for those that a dry run would change.
+            The current commit of each repository, by its address; None for those that a dry run would change.
         """
         if not self.plans:
             return self.heads
-        self.tell("loading in a fresh process what is to be sent")
+        self.tell("loading the folders in a fresh process")
         before = self._shown(online=False)
         if self.dry_run:
             return self.heads
@@ -202,8 +205,8 @@ class _Pushing:
         for plan, first, second in zip(self.plans, before, after, strict=True):
             if not same(first, second):
                 raise EventformersError(
-                    f"{plan.repo_id}: what loads from the Hub is not what loads from {plan.local.folder}; "
-                    f"{self._as_it_was(plan)}"
+                    f"{plan.repo_id}: loading from the Hub and from {plan.local.folder} gave different "
+                    f"results; {self._as_it_was(plan)}"
                 )
         for plan, commit in zip(self.plans, staged, strict=True):
             self.tell(f"publishing {plan.repo_id}")
@@ -211,10 +214,10 @@ class _Pushing:
         return self.heads
 
     def _as_it_was(self, plan: PushPlan) -> str:
-        return f"branch {plan.branch} is as it was, and what was sent lies in branch {STAGING}"
+        return f"branch {plan.branch} is unchanged, and the sent files are in branch {STAGING}"
 
     def _shown(self, *, online: bool, commits: Sequence[str] = ()) -> list[Any]:
-        """What loading shows, from the folders or, at commits, from the Hub."""
+        """Results of loading, from the folders or, at commits, from the Hub."""
         asked: list[Asked] = [
             {
                 "kind": plan.local.kind,
@@ -238,7 +241,7 @@ class _Pushing:
         return [one["shown"] for one in told]
 
     def _stage(self, plan: PushPlan) -> str:
-        """Commit to the branch in between.
+        """Commit to the temporary branch.
 
         Returns:
             The commit.
@@ -247,7 +250,7 @@ class _Pushing:
         with hub_faults(plan.repo_id):
             if plan.head is None:
                 sdk = {"space_sdk": "gradio"} if plan.local.repo_type == "space" else {}
-                # Where an earlier push broke off right after this step, it is there.
+                # An earlier push may have stopped right after this step.
                 self.api.create_repo(**where, private=plan.private or None, exist_ok=True, **sdk)
             try:
                 self.api.create_branch(**where, branch=STAGING, revision=plan.head)
@@ -255,10 +258,10 @@ class _Pushing:
                 if error.response.status_code != 409:
                     raise
                 try:
-                    # A push that broke off left it.
+                    # An interrupted push left it there.
                     self.api.delete_branch(**where, branch=STAGING)
                 except RevisionNotFoundError:
-                    # It is not there: the Hub refuses for another reason.
+                    # The branch does not exist, so the Hub refused for another reason.
                     raise error from None
                 self.api.create_branch(**where, branch=STAGING, revision=plan.head)
             return self._commit(plan, STAGING, plan.head)
@@ -280,10 +283,10 @@ class _Pushing:
         return str(done.oid)
 
     def _publish(self, plan: PushPlan, staged: str) -> str | None:
-        """Change the branch that people read.
+        """Change the target branch.
 
         Returns:
-            The commit that it is at.
+            The current commit of the branch.
         """
         where: dict[str, Any] = {"repo_id": plan.repo_id, "repo_type": plan.local.repo_type}
         with hub_faults(plan.repo_id):
@@ -291,13 +294,13 @@ class _Pushing:
                 self.api.create_branch(**where, branch=plan.branch, revision=staged)
             else:
                 parent = plan.head or self.api.repo_info(**where).sha
-                # Large files are there by now, so only the small ones go over the line again.
+                # Large files are already stored, so only the small ones are sent again.
                 self._commit(plan, plan.branch, parent)
         after = plan_push(self.api, plan.local, plan.repo_id, branch=plan.branch, overwrite=True)
         if not after.is_done:
             raise EventformersError(
                 f"{plan.repo_id}: files of {plan.local.folder} changed while they were sent; run the command "
-                "again when nothing writes there any more"
+                "again when no other program writes there"
             )
         try:
             self.api.delete_branch(**where, branch=STAGING)
@@ -315,13 +318,13 @@ def _tag(api: HfApi, pushed: Pushed, tag: str) -> None:
 
 
 def _collect(api: HfApi, plans: Sequence[PushPlan], title: str, owner: str, private: bool) -> str:
-    """Add repositories to the owner's collection of a title; those in it stay where they are."""
+    """Add repositories to the owner's collection with a title; existing items keep their places."""
     with hub_faults(f"everything is pushed, but is not in collection {title}"):
         known = next((each for each in api.list_collections(owner=owner) if each.title == title), None)
         if known is None:
             held = api.create_collection(title, namespace=owner, private=private, exists_ok=True)
         else:
-            # The list does not tell all items.
+            # The list of collections does not include all items.
             held = api.get_collection(known.slug)
         there = {(item.item_type, item.item_id) for item in held.items}
         for plan in plans:

@@ -1,4 +1,4 @@
-"""One writer for each output: a second command on the same folder or file ends at once."""
+"""One writer for each output: a second command on the same folder or file ends at once with an error."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ from eventformers.errors import EventformersError
 LOCK_SUFFIX = ".lock"
 """The lock of `folder/name` is `folder/.name.lock` while a command writes there."""
 
-# The places that this thread writes to; what calls what in one thread is one writer.
+# The places that this thread writes to; nested calls in one thread count as one writer.
 _HELD: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 @contextmanager
 def one_writer(place: Path, *, wait: bool = False) -> Iterator[None]:
-    """Hold the right to write to an output, a folder with all that is in it or a file.
+    """Hold the right to write to an output, which is a file or a folder with its content.
 
-    The system releases the lock when the process ends, however it ends. Folders that the lock makes for
-    `place` and that are empty at the end go away.
+    The system releases the lock when the process ends, however it ends. Folders that the lock creates for
+    `place` are removed if they are empty at the end.
 
     Args:
         place: the folder or file; it need not exist.
-        wait: wait for another writer of the same output, as for a cache that both fill alike.
+        wait: wait for another writer of the same output, for example for a cache that both fill with the same
+            content.
 
     Raises:
-        EventformersError: another writer is at work there, or the place cannot be written to.
+        EventformersError: another writer is active there, or the place cannot be written to.
     """
     place = Path(os.path.realpath(place))
     held = _HELD.get()
@@ -55,7 +56,8 @@ def one_writer(place: Path, *, wait: bool = False) -> Iterator[None]:
         yield
     finally:
         _HELD.reset(token)
-        # While the lock is held: whoever has opened the file by then finds it gone and opens another.
+        # While the lock is held: a process that has opened the file by now sees that it is gone and opens
+        # another.
         with suppress(OSError):
             os.unlink(lock.lock_file)
         lock.release()
@@ -63,7 +65,7 @@ def one_writer(place: Path, *, wait: bool = False) -> Iterator[None]:
 
 
 def _acquire(place: Path, wait: bool) -> FileLock:
-    # A folder in which others may not write, such as one that a container mounts, holds its lock itself.
+    # The lock is inside the folder if its parent is not writable, for example for a mount in a container.
     paths = [
         place.with_name(f".{place.name}{LOCK_SUFFIX}"),
         *([place / LOCK_SUFFIX] if place.is_dir() else []),
@@ -71,7 +73,8 @@ def _acquire(place: Path, wait: bool) -> FileLock:
     for path in paths:
         lock = FileLock(path)
         try:
-            # The library waits for a file that cannot be created as for one that is locked; this raises why.
+            # The library waits for a file that cannot be created as if it were locked; this raises the
+            # reason.
             path.touch()
             lock.acquire(timeout=-1 if wait else 0)
         except Timeout:
@@ -83,7 +86,7 @@ def _acquire(place: Path, wait: bool) -> FileLock:
                 raise
             continue
         if type(lock) is FileLock:
-            # Of a file system without locks the library keeps a record of its own in the file.
+            # On a file system without locks the library writes its own record to the file.
             record = {"process": os.getpid(), "host": socket.gethostname(), "started": _now()}
             path.write_text(json.dumps(record), encoding="utf-8")
         return lock
@@ -95,7 +98,7 @@ def _now() -> str:
 
 
 def _writer(path: Path) -> str:
-    """The process that holds a lock, as a message names it."""
+    """Describe the process that holds a lock, for a message."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         host = "" if record["host"] == socket.gethostname() else f" on {record['host']}"

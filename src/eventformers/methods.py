@@ -1,8 +1,8 @@
-"""The registry of methods: what a method brings, which ones are built in, and those of other packages.
+"""The registry of methods: the built-in ones and those of other packages.
 
-A method is data for the rest of the suite. A package adds one by an entry point of the group
-`eventformers.methods` whose value is `package.module:METHOD`. Nothing here imports torch: the parts of a
-method are dotted paths, which are imported when they are used.
+A method is data for the rest of the suite. A package adds one with an entry point of the group
+`eventformers.methods` whose value is `package.module:METHOD`. This module does not import torch: the parts of
+a method are dotted paths, which are imported on first use.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ BUILT_IN = (
     "eventformers.built_in.event_grounding.METHOD",
     "eventformers.built_in.event_grounding.CROSS_ENCODER",
 )
-"""The methods of this package, and the further models of each behind it."""
+"""The methods of this package, each followed by its further models."""
 
 ENTRY_POINTS = "eventformers.methods"
-"""The group of entry points by which other packages add methods."""
+"""The group of entry points through which other packages add methods."""
 
 Reads = Literal["events", "texts", "chains", "mentions", "mentions_and_events"]
-"""What a model reads: events, texts, chains of events, mentions in sentences, or mentions and the events that
-they may mean."""
+"""The input of a model: events, texts, chains of events, mentions in sentences, or mentions and their
+candidate events."""
 
 logger = logging.getLogger(__name__)
 
 
 def load_object(path: str) -> Any:
-    """Import the object that a dotted path `package.module.name` names.
+    """Import the object at a dotted path `package.module.name`.
 
     Raises:
         EventformersError: the module cannot be imported, or has no such name.
@@ -61,10 +61,10 @@ def load_object(path: str) -> Any:
         raise EventformersError(f"cannot load {path}: {error}") from error
 
 
-# Compared by identity: the registry holds each method once.
+# Compared by identity: the registry has each method once.
 @dataclass(frozen=True, eq=False)
 class Method:
-    """A method, or a further model of one such as a cross-encoder beside a bi-encoder.
+    """A method, or a further model of one, such as a cross-encoder beside a bi-encoder.
 
     Args:
         name: the `model_type`; also the METHOD of the command line.
@@ -75,21 +75,21 @@ class Method:
         recipes: folder of its recipes, as `package/folder`; has `demo.yaml` and `default_recipe`.
         dataset: the dataset builder that it trains on, in snake_case, and the builder's config for a recipe
             whose `data` section names none.
-        tasks: evaluation tasks that a run is scored on.
+        tasks: evaluation tasks that score a run.
         card: dotted path of its `eventformers.model_cards.MethodCard`.
-        reads: what its models read.
+        reads: the input of its models.
         showing: dotted path of its demo, an `eventformers.commands.demo.Showing`; None without one.
         paper: name of its paper for `eventformers reproduce`; None without tables.
         tables: dotted path of the paper's tables, a mapping from name to `PaperTable`; None without tables.
         head: Auto class of the training head.
         default_recipe: recipe of a run that names none.
-        paper_recipe: recipe of the paper's main settings.
-        recipes_of: the method among whose recipes its own are; None for a method with recipes of its own.
-        companions: configs of the builder that it reads beside the one that it trains on.
-        handed_in: dotted path of an object with what its trainer needs of rooms above `trainers/`; None for
-            a trainer that needs nothing of them.
-        loads_as_sentence_transformer: whether a model gives one vector of a text alone; or the dotted path of
-            a function that decides it from a configuration as a mapping.
+        paper_recipe: recipe with the paper's main settings.
+        recipes_of: the method whose recipes include its own; None for a method with separate recipes.
+        companions: configs of the builder that it reads besides the one that it trains on.
+        handed_in: dotted path of an object with everything that its trainer needs from packages above
+            `trainers/`; None if it needs nothing.
+        loads_as_sentence_transformer: True if a model computes one vector from a text alone; or the dotted
+            path of a function that decides it from a configuration as a mapping.
 
     Raises:
         EventformersError: a field has the wrong type, or a class is missing.
@@ -137,17 +137,17 @@ class Method:
 
     @property
     def training(self) -> MethodTraining:
-        """What it adds to training."""
+        """Its contribution to training."""
         return load_object(self.trainer)
 
     @property
     def tools(self) -> Any:
-        """What its trainer needs of rooms above `trainers/`; None for nothing."""
+        """The objects that its trainer needs from packages above `trainers/`; None if it needs nothing."""
         return None if self.handed_in is None else load_object(self.handed_in)
 
     @property
     def pipelines(self) -> dict[str, dict[str, Any]]:
-        """The pipelines of its models by their task: dotted path of the class, and the Auto classes."""
+        """The pipelines of its models by task: dotted path of the class, and the Auto classes."""
         package = self.config_class.__module__.rpartition(".")[0]
         found = {}
         for task, entry in self.config_class.pipelines.items():
@@ -158,7 +158,7 @@ class Method:
 
     @property
     def recipe_folder(self) -> str:
-        """The method that its recipes belong to."""
+        """The method that owns its recipes."""
         return self.recipes_of or self.name
 
     @property
@@ -176,12 +176,12 @@ class Method:
         return Path(places[0], folder)
 
     def tasks_of(self, recipe: Recipe) -> tuple[str, ...]:
-        """The tasks that a run of this recipe is scored on."""
+        """The tasks that score a run of this recipe."""
         choose = self.training.choose_tasks
         return self.tasks if choose is None else choose(recipe)
 
     def training_dataset(self, recipe: Recipe) -> tuple[str, str, dict[str, Any]]:
-        """The builder, its config and its settings that a recipe trains on."""
+        """The builder, its config and its settings for the training data of a recipe."""
         builder, config = self.dataset
         settings = {
             name: value
@@ -191,7 +191,7 @@ class Method:
         return builder, recipe.data.get("config", config), settings
 
     def is_sentence_transformer(self, config: Mapping[str, object]) -> bool:
-        """Whether a model of this configuration gives one vector of a text and needs nothing but the text."""
+        """True if a model with this configuration computes one vector from a text alone."""
         decides = self.loads_as_sentence_transformer
         return decides if isinstance(decides, bool) else bool(load_object(decides)(config))
 
@@ -207,14 +207,14 @@ def _registered() -> dict[str, Method]:
     for path in BUILT_IN:
         method: Method = load_object(path)
         methods[method.name] = method
-    # Sorted, so that of two packages with a method of one name the same one always wins.
+    # Sorted, so that of two packages with a method of the same name the same one always wins.
     for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: (_package(entry), entry.name)):
         try:
             found = entry.load()
             if not isinstance(found, Method):
                 raise EventformersError(f"{entry.value} is {type(found).__name__}, not a Method")
             if found.name in methods:
-                raise EventformersError(f"there is a method {shown(found.name)} already")
+                raise EventformersError(f"there is already a method {shown(found.name)}")
         except Exception as error:
             _warn(f"entry point {entry.name} of {_package(entry)}", error)
         else:
@@ -234,7 +234,7 @@ def _warn(source: str, error: BaseException) -> None:
 def all_methods() -> Mapping[str, Method]:
     """Every method and further model by its `model_type`, the built-in ones first.
 
-    A method of another package that cannot be imported, or whose name is taken, is left out with a warning.
+    A method of another package that cannot be imported, or whose name is taken, is skipped with a warning.
     """
     return MappingProxyType(_registered())
 
@@ -245,10 +245,10 @@ def main_methods() -> Mapping[str, Method]:
 
 
 def load_method(name: str) -> Method:
-    """A method, or a further model of one, by its `model_type`.
+    """Look up a method, or a further model of one, by its `model_type`.
 
     Raises:
-        UnknownNameError: there is no such method.
+        UnknownNameError: the method is unknown.
     """
     if name not in all_methods():
         raise UnknownNameError("method", name, main_methods())
@@ -256,13 +256,13 @@ def load_method(name: str) -> Method:
 
 
 def what_is_read(model_type: object) -> Reads | None:
-    """What models of a `model_type` read; None for a type that no method has."""
+    """The input of models of a `model_type`; None for an unknown type."""
     method = all_methods().get(model_type) if isinstance(model_type, str) else None
     return method.reads if method else None
 
 
 def leave_out(method: Method, error: BaseException) -> None:
-    """Drop a method of another package whose classes cannot be used, with a warning.
+    """Drop a method of another package whose classes are unusable, with a warning.
 
     Raises:
         BaseException: `error`, for a built-in method.

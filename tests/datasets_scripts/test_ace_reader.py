@@ -217,7 +217,7 @@ def test_a_stretch_of_references_to_blanks_is_none(tmp_path: Path) -> None:
     (row,), notes = read(tmp_path, annotation(scope, anchor), text)
     assert (row.text, row.trigger, row.trigger_start) == ("A war.", "", -1)
     assert notes["mentions_without_trigger"] == 1
-    with pytest.raises(DataFormatError, match="the mention x-EV1-1 of blanks alone"):
+    with pytest.raises(DataFormatError, match="the mention x-EV1-1 with only blanks"):
         read(tmp_path, annotation(anchor, anchor), text)
 
 

@@ -66,6 +66,7 @@ def test_load_dataset_reads_a_built_folder(raw: Path, tmp_path: Path) -> None:
     front = read_front_matter(folder / "README.md")
     assert front["license"] == ["apache-2.0", "unknown"]
     assert front["tags"] == ["eventformers", "events"]
+    assert (folder / "README.md").read_text(encoding="utf-8").count("The first row") == 1
 
 
 @pytest.mark.parametrize("name", sorted(BUILDERS))
@@ -75,7 +76,9 @@ def test_every_config_of_every_builder_is_built_from_its_samples(name: str, tmp_
     reports = build_reports(folder)
     assert sorted(reports) == sorted(config_names(builder))
     assert "sample" in cast("list[str]", read_front_matter(folder / "README.md")["tags"])
-    assert "They are no benchmark" in (folder / "README.md").read_text(encoding="utf-8")
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "They are not a benchmark" in card
+    assert card.count("The first row, shortened:") == len(reports)
     for config, report in reports.items():
         splits = load_built(folder, config)
         assert [split for split in builder.SPLITS if split in splits] == list(splits)
@@ -207,12 +210,12 @@ def test_what_a_killed_build_left_is_cleared(raw: Path, tmp_path: Path) -> None:
 
 def test_folders_of_others_are_not_overwritten(raw: Path, tmp_path: Path) -> None:
     folder = build_dataset("event_similarity", data_dir=raw, output=tmp_path / "out")
-    with pytest.raises(EventformersError, match="holds event_similarity; accepted for event_chains"):
+    with pytest.raises(EventformersError, match="has event_similarity; accepted for event_chains"):
         build_dataset("event_chains", "documents", output=folder)
     notes = tmp_path / "notes"
     notes.mkdir()
     (notes / "README.md").write_text("mine\n", encoding="utf-8")
-    with pytest.raises(EventformersError, match="not ours to overwrite"):
+    with pytest.raises(EventformersError, match="was not written by eventformers"):
         build_dataset("event_similarity", data_dir=raw, output=notes)
     assert contents(notes) == {"README.md": b"mine\n"}
     with pytest.raises(EventformersError, match="is a file"):

@@ -225,9 +225,9 @@ def test_a_question_without_distractors_is_counted(tmp_path: Path) -> None:
         ),
         ({"test_share": 1.5}, "setting test_share: found 1.5; accepted: a number from 0 to 1"),
         ({"validation_share": "many"}, "setting validation_share: found 'many'"),
-        ({"validation_share": 0.6, "test_share": 0.6}, "found 0.6 and 0.6; accepted: 1 together at most"),
+        ({"validation_share": 0.6, "test_share": 0.6}, "found 0.6 and 0.6; accepted: a sum of at most 1"),
         ({"first_window_only": 1}, "setting first_window_only: found 1; accepted: true or false"),
-        ({"min_chain_length": 50}, "or leave a split out with validation_share=0 or test_share=0"),
+        ({"min_chain_length": 50}, "or disable a split with validation_share=0 or test_share=0"),
     ],
 )
 def test_bad_settings_say_what_is_accepted(
@@ -263,7 +263,7 @@ def test_cloze_files_are_questions_as_they_are(tmp_path: Path) -> None:
     with pytest.raises(EventformersError, match="no raw file for event_chains, config chains"):
         load_built(tmp_path, "chains")
     (tmp_path / "mcnc_dev.txt").write_text("a|b|c\nHOLDOUT_SEP\nd|e|f\nNEG_SEP\nDOC_SEP\n", encoding="utf-8")
-    with pytest.raises(DataFormatError, match=r"mcnc_dev.txt, line 5: found an item of one choice"):
+    with pytest.raises(DataFormatError, match=r"mcnc_dev.txt, line 5: found an item with one choice"):
         load_built(tmp_path, "variable_mcnc")
 
 

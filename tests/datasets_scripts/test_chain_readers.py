@@ -95,10 +95,10 @@ def test_cloze_items_give_their_context_alone(tmp_path: Path) -> None:
     [
         ('{"events": [["a", "b", "c"]]}\n{"events": [["a", "b"]]}\n', 2, "an event of 2 fields"),
         ('{"events": [["", " ", ""]]}\n', 1, "an event without any word"),
-        ('{"events": [["a", 3, ""]]}\n', 1, "a role that is int"),
+        ('{"events": [["a", 3, ""]]}\n', 1, "a role of type int"),
         ('{"events": 3}\n', 1, 'no "events" list'),
         ("[]\n", 1, 'no "events" list'),
-        ('{"events": [\n', 1, "no JSON"),
+        ('{"events": [\n', 1, "invalid JSON"),
         ("", None, "an empty file"),
     ],
 )

@@ -34,9 +34,9 @@ def test_items_keep_their_parts_and_lines(tmp_path: Path) -> None:
     ("text", "found"),
     [
         ("HOLDOUT_SEP\na|b|c\nNEG_SEP\nd|e|f\nDOC_SEP\n", "line 5: found an item without context"),
-        ("a|b|c\nHOLDOUT_SEP\nNEG_SEP\nd|e|f\nDOC_SEP\n", "an item with 0 events held out"),
-        ("a|b|c\nHOLDOUT_SEP\na|b|c\nx|y|z\nNEG_SEP\nd|e|f\nDOC_SEP\n", "an item with 2 events held out"),
-        ("a|b|c\nHOLDOUT_SEP\nx|y|z\nNEG_SEP\nDOC_SEP\n", "line 5: found an item of one choice"),
+        ("a|b|c\nHOLDOUT_SEP\nNEG_SEP\nd|e|f\nDOC_SEP\n", "an item with 0 held-out events"),
+        ("a|b|c\nHOLDOUT_SEP\na|b|c\nx|y|z\nNEG_SEP\nd|e|f\nDOC_SEP\n", "an item with 2 held-out events"),
+        ("a|b|c\nHOLDOUT_SEP\nx|y|z\nNEG_SEP\nDOC_SEP\n", "line 5: found an item with one choice"),
     ],
 )
 def test_items_that_cannot_be_asked_are_refused(tmp_path: Path, text: str, found: str) -> None:

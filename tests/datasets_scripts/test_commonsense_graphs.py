@@ -88,7 +88,9 @@ def test_the_report_and_the_card_tell_every_split(raw: Path, tmp_path: Path) -> 
 
 def test_a_split_without_rows_is_told(raw: Path) -> None:
     (raw / "CN-82K" / "valid.txt").write_text("IsA\tfox\t\n", encoding="utf-8")
-    with pytest.raises(EventformersError, match=r"split validation: no row .* valid\.txt \(skipped: 1 empty"):
+    with pytest.raises(
+        EventformersError, match=r"split validation: no rows .* valid\.txt \(skipped: 1 empty"
+    ):
         load_built(raw, "conceptnet")
 
 

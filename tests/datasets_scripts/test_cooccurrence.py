@@ -181,5 +181,5 @@ def test_weights_refuse_what_they_cannot_mean(arguments: tuple[object, ...], mes
 
 def test_sizes_are_read_as_duckdb_writes_them() -> None:
     assert [bytes_of(size) for size in ("2GB", "512 MiB", "1.5kb", "7")] == [2e9, 512 * 2**20, 1500, 7]
-    with pytest.raises(ValueError, match="as in 2GB"):
+    with pytest.raises(ValueError, match="such as 2GB"):
         bytes_of("much")

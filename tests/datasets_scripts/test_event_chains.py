@@ -116,7 +116,7 @@ def test_several_folders_and_single_files(raw: Path, tmp_path: Path) -> None:
         ({"drop_pronoun_only": "yes"}, "accepted: true or false"),
         (
             {"exclude_source": ["wikinews", "brown", "mcnc_dev"]},
-            "no row is left of events.jsonl, mcnc_dev.txt",
+            "no rows left from events.jsonl, mcnc_dev.txt",
         ),
     ],
 )

@@ -150,7 +150,7 @@ def test_the_multilingual_and_the_crosslingual_task(published: Path) -> None:
     assert report["skipped"] == {"event_text_of_other_language": 4}
     assert report["statistics"]["events_without_text_in_a_kept_language"] == 1
     # A mention in any language is linked to an event with an English text.
-    with pytest.raises(EventformersError, match="split test: no row is left") as caught:
+    with pytest.raises(EventformersError, match="split test: no rows left") as caught:
         load(published, task="crosslingual")
     assert "1 mention_of_event_without_text_in_its_language" in str(caught.value)
 
@@ -176,9 +176,7 @@ def test_edges_lie_in_the_splits_of_their_events(published: Path) -> None:
 
 def test_without_any_edge_between_events_no_edges_are_built(published: Path) -> None:
     write(published / "wd_item_props.jsonl", *properties()[-2:])
-    with pytest.raises(
-        EventformersError, match=r"split train: no row is left .*1 hierarchy_edge_to_no_event"
-    ):
+    with pytest.raises(EventformersError, match=r"split train: no rows left .*1 hierarchy_edge_to_no_event"):
         load(published, "hierarchy")
     with pytest.warns(UserWarning, match="left out: event_hierarchies, config hierarchy"):
         folder = build_dataset("event_hierarchies", data_dir=published)
@@ -287,7 +285,7 @@ def test_an_empty_knowledge_base_is_told(published: Path) -> None:
             EventformersError, match=r"knowledge base has no event: no title in label_dict\.jsonl"
         ):
             load(published, config)
-    with pytest.raises(EventformersError, match="split train: no row is left"):
+    with pytest.raises(EventformersError, match="split train: no rows left"):
         load(published, "events")
     (published / "label_dict.jsonl").write_text("", encoding="utf-8")
     with pytest.raises(DataFormatError, match="an empty file"):
@@ -376,7 +374,7 @@ def test_components_that_the_raw_files_part_are_counted(published: Path) -> None
     statistics = report_of(published, "hierarchy")["statistics"]
     assert statistics["components_in_several_splits"] == 1
     assert statistics["edges_between_splits"] == 1
-    with pytest.raises(EventformersError, match=r"split train: no row is left .*2 edge_of_a_split_left_out"):
+    with pytest.raises(EventformersError, match=r"split train: no rows left .*2 edge_of_a_split_left_out"):
         load(published, "hierarchy", test_share=0)
 
 
@@ -503,7 +501,7 @@ def test_kinds_of_files(published: Path, tmp_path: Path) -> None:
     (tmp_path / "broken.train.jsonl").write_text("{\n", encoding="utf-8")
     assert file_kind(notes) is None
     # Its name tells what it is meant for, so that its fault is told.
-    with pytest.raises(DataFormatError, match=r"broken\.train\.jsonl, line 1: found no JSON"):
+    with pytest.raises(DataFormatError, match=r"broken\.train\.jsonl, line 1: found invalid JSON"):
         load(tmp_path)
     with pytest.raises(DataFormatError, match=r"notes\.jsonl, line 1: found the key 'note'"):
         load(notes)
@@ -534,7 +532,7 @@ def test_settings_that_cannot_be(published: Path) -> None:
         EventformersError, match="setting hierarchies_only: found 'no'; accepted: true or false"
     ):
         load(published, hierarchies_only="no")
-    with pytest.raises(EventformersError, match="accepted: 1 together at most"):
+    with pytest.raises(EventformersError, match="accepted: a sum of at most 1"):
         load(published, validation_share=0.6, test_share=0.6)
     with pytest.raises(EventformersError, match="setting split_seed: found -1"):
         load(published, split_seed=-1)
@@ -663,7 +661,7 @@ def test_malformed_parts_are_left_out_of_every_pass_and_counted_once(published: 
     clean = {config: _report(published, config, tmp_path / f"clean-{config}") for config in _FILES_READ}
     for path in published.glob("*.jsonl"):
         path.write_text(path.read_text(encoding="utf-8") + "{\n", encoding="utf-8")
-    with pytest.raises(DataFormatError, match="found no JSON"):
+    with pytest.raises(DataFormatError, match="found invalid JSON"):
         _report(published, "events", tmp_path / "strict")
     for config in _FILES_READ:
         with pytest.warns(UserWarning, match="malformed part"):

@@ -92,11 +92,11 @@ def test_right_to_left_and_combining_characters_stay_as_they_are(tmp_path: Path)
 @pytest.mark.parametrize(
     ("row", "found"),
     [
-        ([], "JSON that is list"),
+        ([], "JSON of type list"),
         ({"context_lang": "en"}, 'a line without "mention"'),
         ({**MENTION, "context_lang": ""}, 'a mention without "context_lang"'),
-        ({**MENTION, "mention": ["fall"]}, '"mention" that is list'),
-        ({**MENTION, "gold_label_ids": "7"}, '"gold_label_ids" that is str'),
+        ({**MENTION, "mention": ["fall"]}, '"mention" of type list'),
+        ({**MENTION, "gold_label_ids": "7"}, '"gold_label_ids" of type str'),
         ({**MENTION, "gold_label_ids": [""]}, "'' in \"gold_label_ids\""),
         ({**MENTION, "mention": "\ud800"}, "half of a surrogate pair"),
     ],
@@ -130,7 +130,7 @@ def test_a_description_that_is_not_a_number_is_none(tmp_path: Path) -> None:
     [
         ({"label_title": "Fall", "label_lang": "en"}, "an event without an id"),
         ({"label_id": "1", "label_title": "Fall"}, "an event without a language"),
-        ("Fall", "JSON that is str"),
+        ("Fall", "JSON of type str"),
     ],
 )
 def test_faults_of_dictionaries(tmp_path: Path, row: object, found: str) -> None:
@@ -153,7 +153,7 @@ def test_hierarchies_by_name_and_by_property(tmp_path: Path) -> None:
     ("row", "found"),
     [
         ({"part_of": ["1"]}, "a line without the id of an event"),
-        ({"label_id": "1", "part_of": "2"}, '"part_of" that is str'),
+        ({"label_id": "1", "part_of": "2"}, '"part_of" of type str'),
         ({"label_id": "1", "part_of": [{"count": 2}]}, "{'count': 2} in \"part_of\""),
         ({"label_id": "1", "split": "exam"}, "the split 'exam'"),
     ],
@@ -186,9 +186,9 @@ def test_edges_of_csv_files(tmp_path: Path, text: str, statement: tuple[str, str
         ("child_id,relation,parent_id\n1,part_of,2\n1,near,2\n", "line 3: found the relation 'near'"),
         ("child_id,parent_id\n1,\n", "line 2: found an edge without one of its events"),
         ("head_qid,property,tail_qid\nQ1\n", "line 2: found 1 field; accepted: as many as the header has: 3"),
-        ('child_id,parent_id\n1,2\n2,"3\n4,5\n', "line 3: found no CSV (unexpected end of data)"),
-        ('child_id,parent_id\n1,"2"3\n', "line 2: found no CSV ("),
-        (f"child_id,parent_id\n1,{'2' * 200_000}\n", "line 2: found no CSV (field larger than"),
+        ('child_id,parent_id\n1,2\n2,"3\n4,5\n', "line 3: found invalid CSV (unexpected end of data)"),
+        ('child_id,parent_id\n1,"2"3\n', "line 2: found invalid CSV ("),
+        (f"child_id,parent_id\n1,{'2' * 200_000}\n", "line 2: found invalid CSV (field larger than"),
     ],
 )
 def test_faults_of_csv_files(tmp_path: Path, text: str, found: str) -> None:
@@ -204,7 +204,7 @@ def test_edges_of_json_lines(tmp_path: Path) -> None:
     rows = [{"child_id": "1", "parent_id": 2}, {"event_id": "Q1", "next_event_id": "3", "source": "own"}]
     statements = [entry.statements for entry in read_edges(write(path, *rows), SkippedRows())]
     assert statements == [[Statement("1", "part_of", "2")], [Statement("1", "followed_by", "3")]]
-    with pytest.raises(DataFormatError, match="line 1: found JSON that is list"):
+    with pytest.raises(DataFormatError, match="line 1: found JSON of type list"):
         list(read_edges(write(path, []), SkippedRows()))
 
 
@@ -302,7 +302,7 @@ def test_a_quote_that_is_never_closed_costs_its_own_edge(tmp_path: Path) -> None
     [
         ("child_id,parent_id,Relation", "the column 'Relation' (did you mean 'relation'?)"),
         ("child_id,parent_id,child_id", "a column twice"),
-        ("", "blank lines alone"),
+        ("", "only blank lines"),
     ],
 )
 def test_headers_of_edges_are_errors_also_where_rows_may_be_left_out(

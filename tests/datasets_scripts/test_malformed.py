@@ -57,7 +57,7 @@ def test_a_second_pass_has_the_policy_and_no_counts() -> None:
         ('{"a": 1, "a": 2}', "the key 'a' twice"),
         (r'{"a": ["\ud800"]}', "half of a surrogate pair"),
         ("1" * 10_000, "cannot be read"),
-        ("{", "no JSON"),
+        ("{", "invalid JSON"),
     ],
 )
 def test_json_that_would_lose_or_break_something(text: str, found: str) -> None:

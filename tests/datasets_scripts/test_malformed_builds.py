@@ -54,7 +54,7 @@ def test_parts_left_out_stand_in_report_card_and_warning(tmp_path: Path) -> None
     assert report["skipped"]["malformed_line"] == report["malformed"]["count"] == 1_200
     assert len(report["malformed"]["parts"]) == 1_000
     first = report["malformed"]["parts"][0]
-    assert first.pop("found").startswith("no JSON")
+    assert first.pop("found").startswith("invalid JSON")
     assert first == {"file": "corpus.jsonl", "line": 2, "whole": "line"}
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert "malformed parts left out: 1,200" in card

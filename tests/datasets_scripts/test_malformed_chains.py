@@ -31,11 +31,11 @@ def write_rows(path: Path, *rows: object) -> Path:
         ({"events": [{"subj": "dog", "predicate": "bites"}]}, "the role 'subj' (did you mean 'subject'?)"),
         ({"events": [{"prеdicate": "bites", "subject": "dog"}]}, "(did you mean 'predicate'?)"),
         *(
-            ({"events": [event]}, f"a role that is {type(value).__name__}")
+            ({"events": [event]}, f"a role of type {type(value).__name__}")
             for value in (0, False, [], {}, 1.5)
             for event in ({"subject": value, "predicate": "bites"}, ["dog", "bites", value])
         ),
-        ({"events": [[*EXTRACTED[:5], 0, 0, 0]]}, "a role that is int"),
+        ({"events": [[*EXTRACTED[:5], 0, 0, 0]]}, "a role of type int"),
         ({"events": [["0", *EXTRACTED[1:]]]}, "the places ['0', 8]"),
         ({"events": [[0, -1, *EXTRACTED[2:]]]}, "the places [0, -1]"),
         ({"events": [[*EXTRACTED[:7], "0"]]}, "the marks [0, '0']"),
@@ -43,7 +43,7 @@ def write_rows(path: Path, *rows: object) -> Path:
         ({"events": [["\ud800", "bites", "man"]]}, "half of a surrogate pair"),
         ({"events": [["x" * 1000]]}, "an event of 1 fields"),
         ({"events": ["x" * 1000]}, "… (1,002 characters)"),
-        ({**GOOD, "chain_id": ["a"]}, '"chain_id" that is list'),
+        ({**GOOD, "chain_id": ["a"]}, '"chain_id" of type list'),
         ([GOOD], 'no "events" list'),
     ],
 )

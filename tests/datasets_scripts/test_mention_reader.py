@@ -123,11 +123,11 @@ def test_the_nearest_place() -> None:
 @pytest.mark.parametrize(
     ("row", "found"),
     [
-        ([1], "JSON that is list"),
+        ([1], "JSON of type list"),
         ({"trigger": "a"}, "no sentence in the mention own/2"),
         ({"id": "m", "text": " "}, "no sentence in the mention m"),
-        ({"id": "m", "sentence": 3}, '"sentence" that is int in the mention m'),
-        ({"text": "a", "id": [1]}, '"id" that is list'),
+        ({"id": "m", "sentence": 3}, '"sentence" of type int in the mention m'),
+        ({"text": "a", "id": [1]}, '"id" of type list'),
         ({"id": "m", "text": "It rained.", "trigger": "snowed"}, "the trigger 'snowed' of the mention m"),
         (
             {"id": "m", "text": "It rained.", "trigger": {"text": "snowed", "start_char": 3, "end_char": 9}},
@@ -145,7 +145,7 @@ def test_the_nearest_place() -> None:
             {"id": "m", "text": "a", "trigger": {"text": "a", "start_char": -3}},
             "the offset -3 in the mention m",
         ),
-        ({"id": "m", "text": "a", "trigger": ["a"]}, "a trigger that is list in the mention m"),
+        ({"id": "m", "text": "a", "trigger": ["a"]}, "a trigger of type list in the mention m"),
         ({"text": "a", "frames": "Death"}, "the frames 'Death'"),
         ({"text": "a \ud83d b"}, "half of a surrogate pair"),
         ({"text": "a", "event_typ": "Die"}, "the key 'event_typ' (did you mean 'event_type'?)"),
@@ -158,7 +158,7 @@ def test_the_nearest_place() -> None:
             "a trigger with one offset in the mention m",
         ),
         ({"id": "m", "text": "a", "trigger": "a", "trigger_end": 1}, "a trigger with one offset"),
-        ({"text": "a", "event_type": False}, '"event_type" that is bool'),
+        ({"text": "a", "event_type": False}, '"event_type" of type bool'),
         ({"text": "a", "frames": {}}, "the frames {}"),
         ({"id": "m" * 1000, "text": "a", "trigger": "b"}, "… (1,002 characters), which"),
     ],

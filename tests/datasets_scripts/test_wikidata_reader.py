@@ -113,7 +113,10 @@ def test_events_have_a_time_and_a_place(properties: str, is_event: bool) -> None
 
 @pytest.mark.parametrize(
     ("line", "found"),
-    [('{"id": "Q1", "P361"', "no JSON"), ('{"id": "Q1", "P361": 1}', 'an entity without "id" or "claims"')],
+    [
+        ('{"id": "Q1", "P361"', "invalid JSON"),
+        ('{"id": "Q1", "P361": 1}', 'an entity without "id" or "claims"'),
+    ],
 )
 def test_faults_of_a_dump(tmp_path: Path, line: str, found: str) -> None:
     path = tmp_path / "dump.json"
@@ -161,9 +164,9 @@ def test_item_descriptions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "found"),
     [
-        ({"labels": "Fall"}, '"labels" that is str'),
+        ({"labels": "Fall"}, '"labels" of type str'),
         ({"labels": {"en": {"value": 5}}}, "{'value': 5} in \"labels\""),
-        ({"claims": {"P361": {}}}, "P361 that is dict"),
+        ({"claims": {"P361": {}}}, "P361 of type dict"),
         ({"id": "Q\u0661"}, "the item 'Q\u0661'"),
         ({"labels": {"en": {"value": "\ud800"}}}, "half of a surrogate pair"),
     ],

@@ -49,9 +49,9 @@ def test_order_and_repetition_mean_nothing():
         ([], [], "at least one"),
         ([["a"]], [["a"], ["b"]], "1 mentions and references 2"),
         ([["a"], ["b"]], [["a"], []], "references of mention 1 are empty"),
-        ([["a", None]], [["b"]], "predictions of mention 0 holds None"),
-        ([["a"]], [[""]], "references of mention 0 holds ''"),
-        ([["a"]], ["a"], "references of mention 0 is the text 'a'; accepted: a list"),
+        ([["a", None]], [["b"]], "predictions of mention 0 has None"),
+        ([["a"]], [[""]], "references of mention 0 has ''"),
+        ([["a"]], ["a"], "references of mention 0 is the string 'a'; accepted: a list"),
     ],
 )
 def test_what_cannot_be_scored_is_refused(predictions, references, message):

@@ -30,9 +30,9 @@ def test_scores_by_hand(similar, dissimilar, expected):
         (
             [0.1, float("nan")],
             [0.1, 0.2],
-            "similar holds 1 .* NaN or infinite, the first at index 1",
+            "similar has 1 .* NaN or infinite, the first at index 1",
         ),
-        ([0.1, 0.2], [float("inf"), 0.2], "dissimilar holds 1 .* index 0"),
+        ([0.1, 0.2], [float("inf"), 0.2], "dissimilar has 1 .* index 0"),
         ([0.1, 0.2], [0.1], "2 values and dissimilar 1"),
         ([[0.1], [0.2]], [0.1, 0.2], r"shape \(2, 1\)"),
     ],

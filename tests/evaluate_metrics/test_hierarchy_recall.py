@@ -62,11 +62,11 @@ def test_it_is_the_loop_over_mentions_and_depths():
         ([], [], "at least one"),
         ([["a"]], [["a"], ["b"]], "1 mentions and references 2"),
         ([["a"], ["b"]], [["a"], []], "references of mention 1 are empty"),
-        ([["a", "b", "a"]], [["b"]], "predictions of mention 0 holds 'a' twice"),
-        ([["a"]], [["b", "b"]], "references of mention 0 holds 'b' twice"),
-        ([["a", 3]], [["a"]], "predictions of mention 0 holds 3; accepted: ids, which are texts"),
-        ([[""]], [["a"]], "holds ''"),
-        (["ab"], [["a"]], "is the text 'ab'; accepted: a list"),
+        ([["a", "b", "a"]], [["b"]], "predictions of mention 0 has 'a' twice"),
+        ([["a"]], [["b", "b"]], "references of mention 0 has 'b' twice"),
+        ([["a", 3]], [["a"]], "predictions of mention 0 has 3; accepted: ids, which are strings"),
+        ([[""]], [["a"]], "has ''"),
+        (["ab"], [["a"]], "is the string 'ab'; accepted: a list"),
     ],
 )
 def test_what_cannot_be_scored_is_refused(predictions, references, message):

@@ -48,8 +48,8 @@ def test_a_constant_has_no_rank_correlation(predictions, references, recwarn):
     [
         ([], [], "at least one number"),
         ([0.1], [1.0], "two or more"),
-        ([0.1, float("nan")], [1.0, 2.0], "predictions holds 1 .* index 1"),
-        ([0.1, 0.2], [1.0, float("inf")], "references holds 1 .* index 1"),
+        ([0.1, float("nan")], [1.0, 2.0], "predictions has 1 .* index 1"),
+        ([0.1, 0.2], [1.0, float("inf")], "references has 1 .* index 1"),
         ([0.1, 0.2, 0.3], [1.0, 2.0], "3 values and references 2"),
     ],
 )

@@ -114,7 +114,7 @@ def test_coreferee_chains(doc: Doc) -> None:
 @pytest.mark.usefixtures("_extensions")
 def test_a_resolver_that_did_not_run(doc: Doc) -> None:
     assert coreference_clusters(doc) is None
-    with pytest.raises(EventformersError, match="left no clusters of fastcoref"):
+    with pytest.raises(EventformersError, match="wrote no clusters of fastcoref"):
         chains_of(doc, "fastcoref")
     # A text in which the resolver found nothing is no mistake.
     doc._.coref_clusters = []
@@ -172,5 +172,5 @@ def test_resolver_by_name() -> None:
     for wrong in ("no.such.module:function", "os.path:no_such", ":"):
         with pytest.raises(EventformersError, match="no coreference function"):
             resolver_of(wrong)
-    with pytest.raises(EventformersError, match="is no function"):
+    with pytest.raises(EventformersError, match="is not a function"):
         resolver_of("os:sep")

@@ -166,13 +166,13 @@ def test_processes_and_resuming_change_nothing(
     assert not (tmp_path / "stopped" / "report.json").exists()
     with pytest.raises(EventformersError, match="unfinished extraction; --resume continues it"):
         run("stopped")
-    with pytest.raises(EventformersError, match="extracted with other min_chain_length; take the same"):
+    with pytest.raises(EventformersError, match="extracted with other min_chain_length; use the same"):
         run("stopped", resume=True, min_chain_length=2)
     assert run("stopped", resume=True) == whole
     assert done == [0, 1, 2, 2, 3, 4], "finished parts are not run again"
     assert run("stopped", resume=True) == whole
     assert len(done) == 6, "a finished extraction is not run again"
-    with pytest.raises(EventformersError, match="holds an extraction; --overwrite replaces it"):
+    with pytest.raises(EventformersError, match="has an extraction; pass --overwrite to replace it"):
         run("stopped")
     (texts / "story-0.txt").write_text(STORY.replace("Anna", "Maria"), encoding="utf-8")
     with pytest.raises(EventformersError, match="extracted with other texts"):
@@ -238,7 +238,7 @@ def test_texts_without_events(tiny_parser: Path, tmp_path: Path, messages: pytes
     reasons = ("document_in_another_language", "document_without_text", "empty_file")
     assert [skipped[reason] for reason in reasons] == [1, 1, 1]
     assert skipped["document_without_events"] + skipped["document_without_kept_events"] == 1
-    assert "3 of 4 documents gave no event" in messages.text
+    assert "3 of 4 documents have no kept event" in messages.text
     assert "language of the pipeline (en)" in messages.text
 
     (folder / "story.txt").unlink()
@@ -314,13 +314,13 @@ def test_public_documents_are_english(shared_data: Path) -> None:
 COMMANDS = {
     "no pipeline": ((), "no spaCy pipeline is named; get one with `python -m spacy download en_core_web_sm`"),
     "unknown": (("--pipeline", "no_such"), "no spaCy pipeline 'no_such'; get one with"),
-    "no parser": (("--pipeline", "blank"), "gives no dependencies; accepted: a pipeline with a parser"),
+    "no parser": (("--pipeline", "blank"), "provides no dependencies; accepted: a pipeline with a parser"),
     "no pipeline folder": (("--pipeline", "stories"), "no spaCy pipeline 'stories': "),
     "arguments": (("--pipeline", "x", "--arguments", "span"), "Did you mean 'spans'"),
     "coreference": (("--pipeline", "x", "--coreference", "spac"), "Did you mean 'spacy'"),
     "resolver that is absent": (
         ("--pipeline", "PARSER", "--coreference", "coreferee"),
-        "left no clusters of coreferee",
+        "wrote no clusters of coreferee",
     ),
     "processes": (("--pipeline", "x", "--processes", "0"), "processes: found 0; accepted: 1 or more"),
     "length": (("--pipeline", "x", "--min-chain-length", "0"), "min_chain_length: found 0"),

@@ -144,11 +144,11 @@ def test_json_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("{", "no JSON"),
+        ("{", "invalid JSON"),
         ("[]", 'no "text"'),
         ('{"text": 1}', 'no "text"'),
-        ('{"text": "a", "id": []}', '"id" that'),
-        ('{"text": "a", "id": false}', '"id" that is bool'),
+        ('{"text": "a", "id": []}', '"id" of type'),
+        ('{"text": "a", "id": false}', '"id" of type bool'),
         ('{"text": "a", "id": "b", "document_id": "c"}', '"id" and "document_id" that differ'),
         ('{"Text": "a"}', "(did you mean 'text'?)"),
         ('{"text": "a", "licens": "MIT"}', "(did you mean 'license'?)"),

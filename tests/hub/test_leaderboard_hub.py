@@ -89,7 +89,7 @@ def test_a_collection_gives_its_models(api, tmp_path):
 
 def test_what_cannot_be_had_is_told_in_one_line(api, hub, tmp_path, no_waiting):
     push(api, tmp_path, "storms/good", 70.0)
-    with pytest.raises(EventformersError, match="storms/missing: there is no such repository"):
+    with pytest.raises(EventformersError, match="storms/missing: the repository does not exist"):
         read_repository("storms/missing", api)
     with pytest.raises(EventformersError, match="a/b/c: Repo id must be"):
         read_repository("a/b/c", api)

@@ -93,7 +93,9 @@ def test_weights_that_were_changed_since_they_were_scored(model: Path) -> None:
     weights.write_bytes(bytes(content))
     # It still loads, so nothing else would notice.
     assert _told(asked(model))["error"] is None
-    with pytest.raises(EventformersError, match=r"are not those that were scored .* somebody changed them"):
+    with pytest.raises(
+        EventformersError, match=r"differ from those that were scored .* changed after scoring"
+    ):
         read_folder(model)
     score(model)
     read_folder(model)
@@ -140,10 +142,10 @@ def test_a_model_of_every_method_shows_its_output(method: str, tiny_encoder: Pat
 @pytest.mark.parametrize(
     ("missing", "message"),
     [
-        ("README.md", "holds no README.md: a card"),
-        ("model.safetensors", "holds no weights"),
-        ("modeling_swcc.py", "holds no modeling_swcc.py: the code that its config.json names"),
-        ("config.json", "holds nothing that can be pushed; accepted: the folder of a run"),
+        ("README.md", "has no README.md: a card"),
+        ("model.safetensors", "has no weights"),
+        ("modeling_swcc.py", "has no modeling_swcc.py: the code that its config.json names"),
+        ("config.json", "has nothing that can be pushed; accepted: the folder of a run"),
     ],
 )
 def test_a_model_that_is_not_whole(model: Path, missing: str, message: str) -> None:
@@ -168,7 +170,7 @@ def test_a_release_is_found_at_any_depth(saved_model: Path, built_dataset: Path,
     found = [(each.kind, each.name) for each in find_release(tmp_path)]
     assert found == [("dataset", "similarity"), ("model", "one"), *(("metric", name) for name in METRICS)]
     shutil.copytree(saved_model, tmp_path / "other" / "One")
-    with pytest.raises(EventformersError, match="have one name; rename one of them"):
+    with pytest.raises(EventformersError, match="have the same name; rename one of them"):
         find_release(tmp_path)
 
 
@@ -178,7 +180,7 @@ def test_a_dataset_without_its_rows(built_dataset: Path, tmp_path: Path) -> None
     readme = folder / "README.md"
     text = readme.read_text(encoding="utf-8")
     readme.write_text(text.replace("  default: true\n", ""), encoding="utf-8")
-    with pytest.raises(EventformersError, match=r"found default configs \[\]; accepted: the first one, hard"):
+    with pytest.raises(EventformersError, match=r"found default configs \[\]; accepted: only the first one"):
         read_folder(folder)
     readme.write_text(text, encoding="utf-8")
     next((folder / "hard").glob("*.parquet")).unlink()
@@ -233,5 +235,5 @@ def test_a_metric_that_computes_something_else_is_noticed(tmp_path: Path) -> Non
 
 def test_a_process_that_ends_early_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", shutil.which("false"))
-    with pytest.raises(EventformersError, match="ended early: it said nothing"):
+    with pytest.raises(EventformersError, match="ended early: it printed nothing"):
         probe([asked(tmp_path)], endpoint="http://127.0.0.1:9", token=None, online=False)

@@ -101,7 +101,7 @@ def test_embed_file_writes_vectors_in_order(
         ("a.txt", b"police arrested\ncaf\xe9 closed\n", 2, "byte 0xe9"),
         ("a.txt", b"police arrested\n \n", 2, "without any word"),
         ("a.jsonl", b'{"text": "a"}\n{"predicate": ""}\n', 2, "without any word"),
-        ("a.jsonl", b'{"text": "a"}\n{"text"\n', 2, "no JSON"),
+        ("a.jsonl", b'{"text": "a"}\n{"text"\n', 2, "invalid JSON"),
         ("a.jsonl", b'["police"]\n', 1, "a list of 1"),
         ("a.jsonl", b'{"title": "a"}\n', 1, "the keys title"),
         ("a.jsonl", b'{"text": 3}\n', 1, "the text 3"),
@@ -192,7 +192,7 @@ def test_malformed_rows_can_be_left_out(tmp_path: Path, encoder: EventEncoder) -
     ):
         path = tmp_path / name
         path.write_bytes(content)
-        with pytest.raises(DataFormatError, match=f"or leave out each such {whole} by --malformed skip"):
+        with pytest.raises(DataFormatError, match=f"or skip each such {whole} with --malformed skip"):
             embed_file(encoder, path, target)
         with pytest.warns(UserWarning, match=rf"1 malformed part left out: {name}, line [23] \({whole}\)"):
             report = embed_file(encoder, path, target, malformed="skip")

@@ -110,7 +110,7 @@ def test_rows_of_a_built_dataset_are_read(tmp_path: Path) -> None:
         ({"mention": "\u200b \u200d\u202e\x01"}, "line 2: found a mention without text"),
         ({"context_left": "a"}, "line 2: found the fields context_left; accepted"),
         ([], "line 2: found JSON that is list; accepted: one JSON object a line with"),
-        ({"mention": ["a"]}, 'line 2: found "mention" that is list'),
+        ({"mention": ["a"]}, 'line 2: found "mention" of type list'),
         ({"text": TEXT}, "line 2: found a mention from None to None"),
         ({"text": TEXT, "start_char": 0, "end_char": 99}, "mention from 0 to 99 in a text of 41 characters"),
         ({"text": TEXT, "start_char": -2, "end_char": 3}, "mention from -2 to 3"),
@@ -181,9 +181,7 @@ def test_malformed_mentions_can_be_left_out(tmp_path: Path) -> None:
     text = tmp_path / "mine.txt"
     text.write_text("a [[fire]]\n[[\na [[war]]\n", encoding="utf-8")
     for path, whole in ((lines, "row"), (text, "line")):
-        with pytest.raises(
-            DataFormatError, match=f"line 2: .*leave out each such {whole} by --malformed skip"
-        ):
+        with pytest.raises(DataFormatError, match=f"line 2: .*skip each such {whole} with --malformed skip"):
             load_text_mentions(path)
         with malformed_parts("skip"), pytest.warns(UserWarning, match="1 malformed part left out"):
             found, counts = load_text_mentions(path)

@@ -138,30 +138,30 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "torch_dtype": (configure(torch_dtype=7), r"config\.json: found .*torch_dtype 7; accepted: one of"),
     "size 0": (configure(hidden_size=0), r"config\.json: found .*hidden_size 0; accepted: a positive"),
     "heads 0": (configure(num_attention_heads=0), r"found .*num_attention_heads 0; accepted: a positive"),
-    "fewer layers": (configure(num_hidden_layers=1), r"model\.safetensors: holds .*encoder\.layer\.1\."),
+    "fewer layers": (configure(num_hidden_layers=1), r"model\.safetensors: has .*encoder\.layer\.1\."),
     "no layers": (configure(num_hidden_layers=-1), r"found .*num_hidden_layers -1; accepted: a positive"),
     "many layers": (
         configure(num_hidden_layers=10**6),
         r"num_hidden_layers 1000000; accepted: at most \d",
     ),
     "width": (configure(projection_dim=10**12), r"projection_dim 1000000000000; accepted: at most"),
-    "activation": (configure(hidden_act="x"), r"cannot load .*config\.json and weights make no model"),
+    "activation": (configure(hidden_act="x"), r"cannot load .*config\.json and weights do not fit"),
     "no subconfig": (
         configuration('{"model_type": "swcc", "text_config": 5}'),
         r"config\.json: found text_config 5; accepted: an object",
     ),
     "NaN": (fill(float("nan")), r"2 numbers in .*word_embeddings\.weight are NaN or infinite"),
     "infinity": (fill(float("inf")), r"2 numbers in .*word_embeddings\.weight are NaN or infinite"),
-    "integers": (recast(torch.int32), r"model\.safetensors: .*word_embeddings\.weight is of the dtype I32"),
-    "booleans": (recast(torch.bool), r"model\.safetensors: .*word_embeddings\.weight is of the dtype BOOL"),
-    "complex": (recast(torch.complex64), r"safetensors: .*word_embeddings\.weight is of the dtype C64"),
+    "integers": (recast(torch.int32), r"model\.safetensors: .*word_embeddings\.weight has the dtype I32"),
+    "booleans": (recast(torch.bool), r"model\.safetensors: .*word_embeddings\.weight has the dtype BOOL"),
+    "complex": (recast(torch.complex64), r"safetensors: .*word_embeddings\.weight has the dtype C64"),
     "folder": (replace_by("folder", "model.safetensors"), r"model\.safetensors: found a folder; accepted: a"),
     "fifo": (replace_by("fifo", "tokenizer.json"), r"tokenizer\.json: found a device; accepted: a regular"),
     "link": (replace_by("link", "model.safetensors"), r"model\.safetensors: found a link to nothing"),
     "escape": (shard("../outside.safetensors"), r"index\.json: found the file '\.\./outside\.safetensors'"),
     "no shard": (
         lambda folder: (shard("a.safetensors")(folder), (folder / "a.safetensors").unlink()),
-        r"index\.json: names 'a\.safetensors', which is not there",
+        r"index\.json: names 'a\.safetensors', which does not exist",
     ),
     "no vocabulary": (
         lambda folder: (folder / "tokenizer.json").unlink(),
@@ -211,7 +211,7 @@ def test_a_model_in_several_files_loads(encoder: Path) -> None:
 
 def test_weights_of_a_tower_without_place_are_refused(trained: Path) -> None:
     reweigh(lambda weights: weights.update({"swcc.other.weight": torch.zeros(2, 2)}))(trained)
-    with pytest.raises(EventformersError, match=r"holds swcc\.other\.weight and 0 more weights for which"):
+    with pytest.raises(EventformersError, match=r"has swcc\.other\.weight and 0 more weights for which"):
         load_encoder(trained, device="cpu")
 
 

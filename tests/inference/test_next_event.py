@@ -115,9 +115,9 @@ def test_files_of_events_are_read(tmp_path, name, content):
         ("a.txt", '{"predicate": "a", "subject": "\\ud800"}\n', "line 1: found half of a surrogate pair"),
         ("a.txt", '{"predicate": ' + "[" * 100_000, "line 1: found JSON that is nested too deeply"),
         ("a.csv", "subj,predicate,object\na,b,c\n", "line 1: found the column 'subj' .*'subject'"),
-        ("a.txt", '{"subject": \n', "line 1: found no JSON"),
+        ("a.txt", '{"subject": \n', "line 1: found invalid JSON"),
         ("a.json", "[3]", "a.json, event 1: found int"),
-        ("a.json", "[", "found no JSON"),
+        ("a.json", "[", "found invalid JSON"),
     ],
 )
 def test_a_file_that_holds_no_events_is_refused(tmp_path, name, content, message):

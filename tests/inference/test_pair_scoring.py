@@ -107,7 +107,7 @@ def test_lower_precision_gives_full_logits(folder: Path, cross_encoder: CrossEnc
 def test_what_is_no_cross_encoder_is_refused(folder: Path, tiny_encoder: Path, tmp_path: Path) -> None:
     with pytest.raises(EventformersError, match="the type bert, which does not score pairs"):
         load_cross_encoder(tiny_encoder)
-    with pytest.raises(EventformersError, match="no model folder"):
+    with pytest.raises(EventformersError, match="not a model folder"):
         load_cross_encoder(tmp_path)
     with pytest.raises(UnknownNameError, match="float32"):
         load_cross_encoder(folder, dtype="float")

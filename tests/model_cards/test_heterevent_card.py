@@ -78,7 +78,7 @@ def test_what_is_beyond_the_paper_is_told():
     told = places(event_skip=True, gate_bias=-2.0, word_weight=0.5)["Beyond the paper"]
     assert "added to its state" in told
     assert "`-2`" in told
-    assert "words weigh `0.5`" in told
+    assert "words have weight `0.5`" in told
     assert places(composition_anchor="rest")["Eq. 5, anchor"].startswith("the rest of the chain")
 
 

@@ -8,10 +8,14 @@ from eventformers.models.configuration_mico import MicoConfig
 
 OPTIONS = {
     "learnable_temperature": (True, "the temperature is learned", "Temperature learned, from `0.07`"),
-    "additive_margin": (0.02, "a margin on the positive", "`0.02` is subtracted"),
-    "frequency_correction": (True, "how common an alternative is", "logarithm of how often"),
-    "self_negatives": (True, "own entity as a negative", "what a premise is about is a negative"),
-    "pre_batch_negatives": (392, "negatives of earlier batches", "`392` alternatives of earlier batches"),
+    "additive_margin": (0.02, "the cosine of the positive has a margin", "`0.02` is subtracted"),
+    "frequency_correction": (True, "corrected for the frequency", "logarithm of an alternative"),
+    "self_negatives": (True, "own entity is a negative", "the entity of a premise is one of its negatives"),
+    "pre_batch_negatives": (
+        392,
+        "alternatives of earlier batches are negatives",
+        "`392` alternatives of earlier batches",
+    ),
 }
 
 
@@ -34,7 +38,7 @@ def test_every_reading_follows_the_configuration():
     paper = places()
     assert paper["Eq. 6, own other alternatives"].startswith("excluded")
     assert paper["Eq. 6, alternatives of other rows"] == "as in the paper"
-    assert paper["Eq. 5, positive"].startswith("the alternative of the least similarity")
+    assert paper["Eq. 5, positive"].startswith("the alternative with the lowest similarity")
     assert paper["Section 4.4, early stopping"] == "no early stopping"
     assert not {"Released code, dropout of the vectors", "Beyond the paper"} & set(paper)
     ours = places(
@@ -62,5 +66,5 @@ def test_what_goes_beyond_the_paper_is_told_where_it_is_in_use(option):
 
 
 def test_the_objective_names_the_positive():
-    assert "the least similar of k" in METHOD_CARD.objective(MicoConfig().to_dict())
-    assert "a random one of k" in METHOD_CARD.objective(MicoConfig(positive="random").to_dict())
+    assert "its least similar alternative of k" in METHOD_CARD.objective(MicoConfig().to_dict())
+    assert "a random one of its k" in METHOD_CARD.objective(MicoConfig(positive="random").to_dict())

@@ -38,7 +38,7 @@ def test_only_readings_of_terms_in_use_are_told():
 def test_a_second_positive_is_told_where_it_is_in_use():
     config = {**SwccConfig(shared_word_weight=2.0).to_dict(), "shared_word_co_event_weight": 0.0}
     assert "second positive" not in METHOD_CARD.objective(config)
-    assert "second positive, with the weight `0.5`" in METHOD_CARD.objective(
+    assert "second positive, with weight `0.5`" in METHOD_CARD.objective(
         {**config, "shared_word_co_event_weight": 0.5}
     )
 

@@ -19,7 +19,7 @@ from eventformers.trainers.stages import plan_stages
 
 @pytest.mark.parametrize("device", ["meta", "cpu:99", "nonsense", "hpu", "xla"])
 def test_a_device_that_cannot_compute_is_refused(device: str) -> None:
-    with pytest.raises(EventformersError, match=f"device '{device}' is not there; accepted: cpu"):
+    with pytest.raises(EventformersError, match=f"device '{device}' does not exist; accepted: cpu"):
         find_device(device)
 
 

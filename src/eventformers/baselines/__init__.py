@@ -1,6 +1,6 @@
-"""Baselines that stand beside our models in the tables, by name.
+"""Baselines for the tasks, by name.
 
-Each is called with a task and its data and gives a `TaskResult`, like `eventformers.evaluate`:
+Each is a function of a task and its data that returns a `TaskResult`, like `eventformers.evaluate`:
 
 >>> from eventformers.baselines import get_baseline
 >>> result = get_baseline("rotate")("conceptnet_completion", "ckg", split="validation")  # doctest: +SKIP
@@ -9,7 +9,7 @@ Each is called with a task and its data and gives a `TaskResult`, like `eventfor
 >>> result = get_baseline("ppmi")("mcnc", "chains")  # doctest: +SKIP
 >>> result = get_baseline("bm25")("event_retrieval", "hierarchies")  # doctest: +SKIP
 
-`conve`, `rotate` and `complex` need PyKEEN, `word2vec` and the networks of events need gensim: both come with
+`conve`, `rotate` and `complex` need PyKEEN, `word2vec` and the event networks need gensim: install both with
 `pip install eventformers[baselines]`.
 """
 
@@ -31,7 +31,7 @@ from eventformers.evaluation.results import TaskResult
 __all__ = ["BASELINES", "Baseline", "EmbeddingSettings", "get_baseline"]
 
 Baseline: TypeAlias = Callable[..., TaskResult]
-"""A task and its data, and by name what the baseline takes besides, to a result."""
+"""Function of a task, its data and the baseline's own arguments, which returns a result."""
 
 BASELINES: dict[str, Baseline] = {
     **{name: partial(evaluate_embeddings, name) for name in METHODS},
@@ -42,17 +42,17 @@ BASELINES: dict[str, Baseline] = {
 }
 """The baselines by name.
 
-All take `split`, `device`, `output`, `overwrite` and `show_progress`; graph embeddings and those on chains
-take `settings` and `seed`, too, and the latter `training_data`; `masked_lm` takes `model`, which must be
-given, `dtype` and `batch_size`; `bm25` takes `settings` and `grounding`.
+All accept `split`, `device`, `output`, `overwrite` and `show_progress`. Graph embeddings and baselines on
+chains also accept `settings` and `seed`, and the latter `training_data`; `masked_lm` requires `model` and
+accepts `dtype` and `batch_size`; `bm25` accepts `settings` and `grounding`.
 """
 
 
 def get_baseline(name: str) -> Baseline:
-    """The baseline of that name.
+    """Look up a baseline by its name.
 
     Raises:
-        UnknownNameError: there is no such baseline.
+        UnknownNameError: the baseline is unknown.
     """
     if name not in BASELINES:
         raise UnknownNameError("baseline", name, BASELINES)

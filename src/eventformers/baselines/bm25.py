@@ -1,8 +1,8 @@
-"""Candidate events by BM25: words that the text of a mention shares with title and description of an event.
+"""Retrieval of candidate events by BM25, from the words that a mention shares with an event's title and
+description.
 
-Okapi BM25 (Robertson and Zaragoza, 2009) with the inverse document frequency that Lucene takes, which is
-never negative. A text in any language is cut into words; where a script writes no blanks between them, into
-pairs of characters.
+Okapi BM25 (Robertson and Zaragoza, 2009) with Lucene's inverse document frequency, which is never negative. A
+text in any language is split into words; in scripts without blanks between words, into pairs of characters.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _UNSPACED = re.compile(
 @strict_settings
 @dataclass(frozen=True)
 class Bm25Settings(StrictSettings):
-    """How words are weighted.
+    """Weighting of words.
 
     Attributes:
-        saturation: k1, how much more a word counts that stands several times in an event's text; 0 is not at
-            all.
-        length_share: b, in [0, 1], how far the weight of a word sinks with the length of the event's text.
+        saturation: k1, how much repetitions of a word in an event's text add to its weight; 0 ignores them.
+        length_share: b, in [0, 1], how much the weight of a word decreases with the length of the event's
+            text.
     """
 
     saturation: float = setting(1.2, lambda value: 0 <= value < math.inf, "0 or more")
@@ -49,15 +49,14 @@ class Bm25Index(PooledIndex):
     """Texts of events, in pools by language.
 
     Args:
-        event_ids: the event of each text, `(n,)`; an event has one text in each pool at most.
-        texts: what each event is found by, such as its title and description.
-        languages: the language of each text; None puts all into one pool, which serves mentions in any
-            language.
-        settings: how words are weighted; None takes the defaults.
+        event_ids: the event of each text, `(n,)`; an event has at most one text in each pool.
+        texts: the searchable text of each event, such as its title and description.
+        languages: the language of each text; None puts all into one pool, for mentions in any language.
+        settings: weighting of words; None uses the defaults.
 
     Raises:
-        EventformersError: there is no event, not one text and language for each, or an event stands twice in
-            a pool.
+        EventformersError: there are no events, the numbers of events, texts and languages differ, or an event
+            is in a pool twice.
     """
 
     def __init__(
@@ -77,14 +76,13 @@ class Bm25Index(PooledIndex):
     def search(
         self, mentions: Sequence[str], number: int = 8, *, languages: Sequence[str] | None = None
     ) -> Candidates:
-        """The events whose texts share the weightiest words with the text of each mention.
+        """Find the events whose texts score highest for the text of each mention.
 
-        An event without a shared word is no candidate. Of equal scores the event that was indexed first
-        stands first.
+        An event without a shared word is not a candidate. Ties are ordered by the position in the index.
 
         Args:
             mentions: the text of each mention, such as the mention in its context.
-            number: candidates of a mention, where so many events share a word with it.
+            number: maximum number of candidates of a mention.
             languages: see `PooledIndex.search`.
 
         Raises:
@@ -94,7 +92,7 @@ class Bm25Index(PooledIndex):
 
 
 class _WordPool:
-    """The texts of a pool's events, as bm25s weights their words."""
+    """The texts of a pool's events, with bm25s weights of their words."""
 
     def __init__(self, texts: list[str], settings: Bm25Settings) -> None:
         corpus = [words(text) for text in texts]
@@ -104,7 +102,7 @@ class _WordPool:
             self._index.index(corpus, show_progress=False)
 
     def search(self, mentions: np.ndarray, number: int) -> tuple[Found, None]:
-        """The events with the highest scores above 0; of equal scores the one indexed first."""
+        """Find the events with the highest scores above 0; ties are ordered by the position in the index."""
         found = Found(
             np.full((len(mentions), number), -np.inf, dtype=np.float32),
             np.full((len(mentions), number), -1, dtype=np.int64),
@@ -124,7 +122,7 @@ class _WordPool:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in any script, in one case and Unicode form.
+    """Split a text in any script into words, in one case and Unicode form.
 
     >>> words("The Siege of Ürümqi, 2009")
     ['the', 'siege', 'of', 'ürümqi', '2009']
@@ -144,13 +142,13 @@ def words(text: str) -> list[str]:
 
 @functools.cache
 def _word_pattern() -> re.Pattern[str]:
-    """Letters, digits and the marks that combine with them: without these a vowel sign would end a word."""
+    """Letters, digits and the marks that combine with them; otherwise a vowel sign would end a word."""
     marks = (chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code))[0] == "M")
     return re.compile(f"(?:[^\\W_]|[{''.join(marks)}])+")
 
 
 def _array(texts: Sequence[str]) -> np.ndarray:
-    """Texts as an array of objects, which rows can be taken of."""
+    """Convert texts to an array of objects, which supports indexing by rows."""
     array = np.empty(len(texts), dtype=object)
     array[:] = texts
     return array

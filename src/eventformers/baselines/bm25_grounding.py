@@ -1,4 +1,4 @@
-"""Event grounding by words that a mention with its context shares with title and description of an event."""
+"""Event grounding by BM25, from the words that a mention with its context shares with an event."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ NAME = "bm25"
 
 
 def bm25_model(settings: Bm25Settings | None = None) -> GroundingModel:
-    """What a protocol of event grounding asks, by BM25.
+    """Build the functions that a protocol of event grounding needs, with BM25.
 
     Args:
-        settings: how words are weighted; None takes the defaults.
+        settings: weighting of words; None uses the defaults.
     """
 
     def index(events: Sequence[EventText], ids: Sequence[str], languages: Sequence[str] | None) -> Bm25Index:
@@ -50,24 +50,25 @@ def evaluate_bm25(
 
     Args:
         task: such as `event_retrieval`.
-        data: folder of raw files, built folder or Hub id of `EventHierarchies`; None takes the bundled
-            samples, which are no benchmark.
-        split: the split to score; None takes the test split where the data has one.
-        settings: how words are weighted; None takes the defaults.
-        grounding: which mentions are read and how they are linked; None takes the default.
-        device: taken by all baselines; nothing is computed on one here.
+        data: folder of raw files, built folder or Hub id of `EventHierarchies`; None uses the bundled
+            samples, which are not a benchmark.
+        split: the split to score; None uses the test split if there is one.
+        settings: weighting of words; None uses the defaults.
+        grounding: settings of the mentions and of linking; None uses the defaults.
+        device: accepted by all baselines; ignored here.
         output: folder under whose `results/` the result is written; None writes nothing.
         overwrite: replace a result on other rows.
-        show_progress: taken by all baselines; not used here.
+        show_progress: accepted by all baselines; ignored here.
 
     Raises:
-        UnknownNameError: there is no such task.
-        EventformersError: the task links no mentions, a re-ranker is asked for, or the data cannot be loaded.
+        UnknownNameError: the task is unknown.
+        EventformersError: the task does not link mentions, a re-ranker is requested, or the data cannot be
+            loaded.
     """
     chosen = get_task(task)
     if not isinstance(chosen.kind, Grounding):
         accepted = ", ".join(names_of_kind(Grounding))
-        raise EventformersError(f"{task} links no mentions to events; accepted: {accepted}")
+        raise EventformersError(f"{task} does not link mentions to events; accepted: {accepted}")
     if grounding is not None:
         if grounding.reranker is not None:
             raise EventformersError(f"{NAME} with a re-ranker; accepted: no reranker")

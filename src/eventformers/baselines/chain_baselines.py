@@ -1,4 +1,4 @@
-"""Baselines on narrative chains: trained on the training chains, scored on the chain tasks."""
+"""Baselines on narrative chains, trained on the training chains and scored on the chain tasks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CONFIGS_WITH_CHAINS = ("mcnc", "multistep")
 
 
 class EventVectors(TypingProtocol):
-    """A scorer that goes by vectors of events."""
+    """A scorer that uses vectors of events."""
 
     def embed(self, events: Sequence[Event]) -> Vectors:
         """Events to vectors, (N, d)."""
@@ -42,17 +42,17 @@ class EventVectors(TypingProtocol):
 
 BaselineSettings: TypeAlias = CountSettings | WordVectorSettings | NetworkSettings
 Train: TypeAlias = "Callable[[TrainingChains, BaselineSettings, int, bool], ChainScorer]"
-"""Chains, settings, seed and whether to show progress, to a scorer."""
+"""Function of chains, settings, seed and a switch for the progress bar, which returns a scorer."""
 
 
 @dataclass(frozen=True)
 class TrainingChains:
-    """The chains that a baseline learns from.
+    """The training chains of a baseline.
 
     Attributes:
-        events: the events of each chain, in their order.
+        events: the events of each chain, in order.
         protagonists: the protagonist of each chain.
-        documents: the documents that they are from.
+        documents: the documents of the chains.
         fingerprint: SHA-256 of their rows.
     """
 
@@ -64,13 +64,13 @@ class TrainingChains:
 
 @dataclass(frozen=True)
 class ChainBaseline:
-    """A baseline on chains and how it is trained.
+    """A baseline on chains, with its default settings and its training function.
 
     Attributes:
         title: its name in results.
-        settings: how it is trained where nothing else is said.
-        train: trains it.
-        needs_gensim: whether it starts from word vectors, and then has vectors of events, too.
+        settings: its default settings.
+        train: function that trains it.
+        needs_gensim: True if it starts from word vectors; it then also has vectors of events.
     """
 
     title: str
@@ -81,15 +81,15 @@ class ChainBaseline:
 
 @dataclass(frozen=True)
 class TrainedChainBaseline:
-    """A baseline that is trained, for several tasks.
+    """A trained baseline, which can score several tasks.
 
     Attributes:
         name: a key of `CHAIN_BASELINES`.
-        scorer: what scores the tasks.
-        settings: how it was trained.
+        scorer: the scorer of the tasks.
+        settings: its settings.
         seed: the seed of its training.
-        seconds: how long it took.
-        chains: what it learned from.
+        seconds: training time.
+        chains: its training chains.
     """
 
     name: str
@@ -101,7 +101,7 @@ class TrainedChainBaseline:
 
     @property
     def record(self) -> dict[str, JsonValue]:
-        """The settings as a result holds them."""
+        """The settings in the form of a result."""
         return {
             "method": self.name,
             **asdict(self.settings),
@@ -151,8 +151,8 @@ CHAIN_BASELINES: dict[str, ChainBaseline] = {
         )
     },
 }
-"""The baselines on chains by name. The settings were chosen by the validation split of the cloze that is
-built from `chains`; none was chosen by a test split or by the cloze of Weber et al."""
+"""The baselines on chains by name. The settings were tuned on the validation split of the cloze that is built
+from `chains`, none on a test split or on the cloze of Weber et al."""
 
 
 def train_chain_baseline(
@@ -167,15 +167,15 @@ def train_chain_baseline(
 
     Args:
         name: a key of `CHAIN_BASELINES`.
-        data: folder of raw files, built folder or Hub id of `event_chains`; None takes the bundled samples.
-        settings: how to train; None takes the baseline's own.
-        seed: decides the training.
+        data: folder of raw files, built folder or Hub id of `event_chains`; None uses the bundled samples.
+        settings: training settings; None uses the baseline's own.
+        seed: seed of the training.
         show_progress: draw a progress bar on standard error.
 
     Raises:
-        UnknownNameError: there is no such baseline.
-        EventformersError: gensim is not installed, the settings are another baseline's, or the data cannot be
-            loaded or has no training chains.
+        UnknownNameError: the baseline is unknown.
+        EventformersError: gensim is not installed, the settings belong to another baseline, or the data
+            cannot be loaded or has no training chains.
     """
     if name not in CHAIN_BASELINES:
         raise UnknownNameError("baseline on chains", name, CHAIN_BASELINES)
@@ -194,10 +194,10 @@ def train_chain_baseline(
 
 
 def load_training_chains(data: str | Path | None) -> TrainingChains:
-    """The training split of `chains`.
+    """Load the training split of `chains`.
 
     Args:
-        data: folder of raw files, built folder or Hub id of `event_chains`; None takes the bundled samples.
+        data: folder of raw files, built folder or Hub id of `event_chains`; None uses the bundled samples.
 
     Raises:
         EventformersError: the data cannot be loaded or has no training chains.
@@ -236,27 +236,27 @@ def evaluate_chain_baseline(
 
     Args:
         name: a key of `CHAIN_BASELINES`.
-        task: a task on chains, such as `mcnc`; for a baseline with vectors of events a similarity task, too.
-        data: folder of raw files, built folder or Hub id of the task's dataset; None takes the bundled
-            samples, which are no benchmark.
-        training_data: where the training chains are; None takes `data`, for the tasks whose questions are
-            built from chains. The cloze of Weber et al. and the similarity tasks have none of their own.
-        trained: the baseline as `train_chain_baseline` gives it, for several tasks; None trains it.
-        settings: how to train; None takes the baseline's own.
-        split: the split to score; None takes the test split where the data has one.
-        device: taken by all baselines; these run on the processor.
-        seed: decides the training.
+        task: a task on chains, such as `mcnc`; for a baseline with vectors of events also a similarity task.
+        data: folder of raw files, built folder or Hub id of the task's dataset; None uses the bundled
+            samples, which are not a benchmark.
+        training_data: source of the training chains; None uses `data`, for tasks whose questions are built
+            from chains. The cloze of Weber et al. and the similarity tasks have no training chains.
+        trained: output of `train_chain_baseline`, to score several tasks; None trains the baseline.
+        settings: training settings; None uses the baseline's own.
+        split: the split to score; None uses the test split if there is one.
+        device: accepted by all baselines; these run on the CPU.
+        seed: seed of the training.
         output: folder under whose `results/` the result is written; None writes nothing.
         overwrite: replace a result on other rows.
         show_progress: draw a progress bar of the training on standard error.
 
     Returns:
-        The result, with one prediction per row. The time to load is that of training.
+        The result, with one prediction per row. Its load time is the training time.
 
     Raises:
-        UnknownNameError: there is no such baseline or task.
-        EventformersError: the baseline cannot do the task, gensim is not installed, there are no training
-            chains, or a document that is scored is among theirs.
+        UnknownNameError: the baseline or the task is unknown.
+        EventformersError: the baseline does not support the task, gensim is not installed, there are no
+            training chains, or a scored document is among them.
     """
     if name not in CHAIN_BASELINES:
         raise UnknownNameError("baseline on chains", name, CHAIN_BASELINES)
@@ -265,16 +265,17 @@ def evaluate_chain_baseline(
     if CHAIN_BASELINES[name].needs_gensim:
         able += names_of_kind(Pairs)
     if task not in able:
-        raise EventformersError(f"{name} cannot do the task {shown(task)}; accepted: {', '.join(able)}")
+        raise EventformersError(
+            f"{name} does not support the task {shown(task)}; accepted: {', '.join(able)}"
+        )
     if trained is not None and (trained.name != name or settings is not None):
         raise EventformersError(
-            f"{name}: found {trained.name} trained already; accepted: the same baseline, without settings"
+            f"{name}: found {trained.name} already trained; accepted: the same baseline, without settings"
         )
     own_chains = data is None or chosen.config in _CONFIGS_WITH_CHAINS
     if trained is None and training_data is None and not own_chains:
         raise EventformersError(
-            f"{task} has no training chains of its own; accepted: training_data, a folder or Hub id of "
-            "event_chains"
+            f"{task} has no training chains; accepted: training_data, a folder or Hub id of event_chains"
         )
     opened = open_task(chosen, data, split)
     baseline = trained or train_chain_baseline(
@@ -293,7 +294,7 @@ def evaluate_chain_baseline(
     revision = settings_revision(baseline.record, str(baseline.seed))
     opened.check_place(output, title, revision, overwrite=overwrite)
     started = time.perf_counter()
-    # The similarity tasks ask for vectors of events alone.
+    # The similarity tasks only need vectors of events.
     is_scorer = isinstance(chosen.kind, Chains)
     asked = baseline.scorer if is_scorer else cast(EventVectors, baseline.scorer).embed
     protocol_output = chosen.kind.run(asked, opened.scored_data.task_rows(chosen))

@@ -1,9 +1,9 @@
 """Narrative cloze by counting: PPMI and bigrams of the events of chains.
 
-Narrative chains are counted by predicate with dependency, not by whole events, of which nearly every one is
-new (Chambers and Jurafsky, ACL 2008; Jans et al., EACL 2012): what counts is that someone who was *arrested*
-(as object) later *pleads* (as subject). The dependency is the role of the argument that two events share,
-which in a training chain is the protagonist. Two events that share none are compared by their predicates.
+The counts are of predicates with dependency, because nearly every whole event is new (Chambers and Jurafsky,
+ACL 2008; Jans et al., EACL 2012): someone who was *arrested* (as object) later *pleads* (as subject). The
+dependency is the role of the argument that two events share, which in a training chain is the protagonist.
+Two events without a shared argument are compared by their predicates.
 """
 
 from __future__ import annotations
@@ -32,17 +32,16 @@ _ARGUMENTS: tuple[Literal["subject", "object"], ...] = ("subject", "object")
 @strict_settings
 @dataclass(frozen=True)
 class CountSettings(StrictSettings):
-    """How pairs of events are counted and smoothed.
+    """Counting and smoothing of pairs of events.
 
     Attributes:
-        window: the largest distance of two events of a chain that are counted as a pair, in events. It keeps
-            the protagonist of a book from outweighing all short chains.
+        window: maximum distance, in events, of two events of a chain that are counted as a pair. It keeps the
+            protagonist of a book from outweighing all short chains.
         back_off: PPMI: factor for each step from predicate with dependency to predicate and to the first word
-            of the predicate, where the finer pair was never seen; one constant, after Brants et al., EMNLP
-            2007.
-        unshared: factor for a pair of events that shares no argument. No pair of a training chain is such a
-            one, so it cannot be counted.
-        history_weight: how many observations a coarser history is worth beside a finer one, in bigrams.
+            of the predicate, if the finer pair was never seen; a constant, after Brants et al., EMNLP 2007.
+        unshared: factor for a pair of events without a shared argument. Pairs of training chains always share
+            one, so this factor cannot be estimated.
+        history_weight: in bigrams, the weight of a coarser history, in observations of the finer one.
     """
 
     window: int = count(8)
@@ -80,9 +79,9 @@ class ChainCounts:
     """Counts of the pairs of events of chains.
 
     Attributes:
-        same: by the same kind of key on both sides: predicate with dependency, predicate, its first word.
-        to_dependency: of the second event's predicate with dependency after each kind of key of the first.
-        to_predicate: of the second event's predicate after each of the first's two coarser keys.
+        same: with the same kind of key on both sides: predicate with dependency, predicate, its first word.
+        to_dependency: the second event's predicate with dependency, after each kind of key of the first.
+        to_predicate: the second event's predicate, after each of the first's two coarser keys.
     """
 
     same: tuple[PairCounts, ...] = field(default_factory=lambda: tuple(PairCounts() for _ in range(3)))
@@ -94,7 +93,7 @@ class ChainCounts:
     )
 
     def add(self, before: Sequence[Key], after: Sequence[Key]) -> None:
-        """Count a pair of events by their keys from fine to coarse."""
+        """Count a pair of events by their keys, from fine to coarse."""
         for counts, one, other in zip(self.same, before, after, strict=True):
             counts.add(one, other)
         for counts, one in zip(self.to_dependency, before, strict=True):
@@ -104,11 +103,11 @@ class ChainCounts:
 
 
 def event_keys(event: Event, role: Role) -> tuple[Key, Key, Key]:
-    """What an event is counted by, from fine to coarse.
+    """Compute the keys under which an event is counted, from fine to coarse.
 
     Args:
         event: the event.
-        role: the role of the argument that is followed; empty where it has none.
+        role: the role of the shared argument; empty if there is none.
 
     Returns:
         Predicate with dependency, predicate, first word of the predicate (without its preposition).
@@ -118,7 +117,7 @@ def event_keys(event: Event, role: Role) -> tuple[Key, Key, Key]:
 
 
 def protagonist_role(event: Event, protagonist: str) -> Role:
-    """The role of the protagonist in an event; empty where it stands there under another name."""
+    """Find the role of the protagonist in an event; empty if the event uses another name."""
     wanted = protagonist.lower()
     for role in _ARGUMENTS:
         if event[role].lower() == wanted:
@@ -127,7 +126,7 @@ def protagonist_role(event: Event, protagonist: str) -> Role:
 
 
 def shared_roles(one: Event, other: Event) -> list[tuple[Role, Role]]:
-    """The roles in which two events have the same argument; a pronoun is none."""
+    """Find the roles in which two events have the same argument; pronouns do not count."""
     return [
         roles
         for roles in product(_ARGUMENTS, _ARGUMENTS)
@@ -145,9 +144,9 @@ def count_chains(
     """Count the pairs of events of chains.
 
     Args:
-        chains: the events of each chain, in their order.
+        chains: the events of each chain, in order.
         protagonists: the protagonist of each chain.
-        settings: how far apart the events of a pair may be; None takes the defaults.
+        settings: the counting settings; None uses the defaults.
 
     Raises:
         EventformersError: no chain has two events.
@@ -168,14 +167,14 @@ def count_chains(
 class PpmiScorer:
     """Positive pointwise mutual information of pairs of events (Chambers and Jurafsky, ACL 2008).
 
-    PMI(a, b) = log(P(a, b) / (P(a) P(b))) without regard to the order, times the discount for rare pairs
-    c / (c + 1) · m / (m + 1), where c is the pair's count and m the smaller count of its two keys (Pantel and
-    Ravichandran, NAACL 2004); negative values are 0. Where a pair was never seen, the next coarser keys are
-    tried. The score of a choice is its sum over the context.
+    PMI(a, b) = log(P(a, b) / (P(a) P(b))), ignoring the order, times the discount for rare pairs c / (c + 1)
+    · m / (m + 1), where c is the pair's count and m the smaller count of its two keys (Pantel and
+    Ravichandran, NAACL 2004); negative values become 0. For an unseen pair, the next coarser keys are used.
+    The score of a choice is the sum over the context.
 
     Attributes:
         counts: the counts of the training chains.
-        settings: how they are smoothed.
+        settings: the smoothing settings.
     """
 
     counts: ChainCounts
@@ -193,12 +192,13 @@ class PpmiScorer:
     ) -> list[Scores]:
         """1 + PPMI of every pair, `(sources, targets)` for each question.
 
-        Most pairs were never seen; without the 1, a path of several steps would go by the few that were.
+        Most pairs were never seen; without the 1, only the few seen pairs would determine a path of several
+        steps.
         """
         return [1 + matrix for matrix in _matrices(self.pair, sources, targets)]
 
     def pair(self, before: Event, after: Event) -> float:
-        """PPMI of two events; the best one where they share several arguments."""
+        """PPMI of two events; the maximum if they share several arguments."""
         shared = shared_roles(before, after)
         if not shared:
             return self.settings.unshared * self._backed_off(event_keys(before, ""), event_keys(after, ""), 1)
@@ -217,7 +217,7 @@ class PpmiScorer:
 
 
 def _discounted_ppmi(counts: PairCounts, one: Key, other: Key, seen: int) -> float:
-    """PPMI with its discount, of the counts in both orders taken together."""
+    """PPMI with its discount, from the counts of both orders together."""
     of_one = counts.first[one] + counts.second[one]
     of_other = counts.first[other] + counts.second[other]
     smaller = min(of_one, of_other)
@@ -227,17 +227,16 @@ def _discounted_ppmi(counts: PairCounts, one: Key, other: Key, seen: int) -> flo
 
 @dataclass
 class BigramScorer:
-    """Probability that one event follows another, any number of events of the window apart (Jans et al.,
-    EACL 2012).
+    """Probability that one event follows another within the window (Jans et al., EACL 2012).
 
     P(b | a) = (c(a, b) + w P(b | a')) / (c(a) + w), where a' is the coarser key of a and w the history
-    weight; at the end stands P(b) with one count added for every event and for the unseen. For two events
-    that share no argument, b is the predicate alone, and the probability is multiplied by the back-off. The
-    score of a choice is the sum of log P(choice | event) over the context.
+    weight. The last step is P(b), with one count added for every event and for unseen ones. For two events
+    without a shared argument, b is only the predicate, and the probability is multiplied by the factor
+    `unshared`. The score of a choice is the sum of log P(choice | event) over the context.
 
     Attributes:
         counts: the counts of the training chains.
-        settings: how they are smoothed.
+        settings: the smoothing settings.
     """
 
     counts: ChainCounts
@@ -247,7 +246,7 @@ class BigramScorer:
     def score_choices(
         self, contexts: Sequence[Sequence[Event]], choices: Sequence[Sequence[Event]]
     ) -> list[Scores]:
-        """Sum of log-probabilities of each choice after each context event, `(choices,)` for each
+        """Sum of the log-probabilities of each choice after each context event, `(choices,)` for each
         question."""
         return [np.log(matrix).sum(axis=0) for matrix in self.similarities(contexts, choices)]
 
@@ -258,7 +257,7 @@ class BigramScorer:
         return _matrices(self.pair, sources, targets)
 
     def pair(self, before: Event, after: Event) -> float:
-        """Probability of an event after another; the best one where they share several arguments."""
+        """Probability of an event after another; the maximum if they share several arguments."""
         shared = shared_roles(before, after)
         if not shared:
             histories, outcome = event_keys(before, "")[1:], event_keys(after, "")[1]

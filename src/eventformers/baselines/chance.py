@@ -1,4 +1,4 @@
-"""Multiple choice by chance: what choosing at random is right in, on average."""
+"""Expected accuracy of choosing at random in multiple-choice tasks."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ def evaluate_chance(
     overwrite: bool = False,
     show_progress: bool = False,
 ) -> TaskResult:
-    """The accuracy to expect of choosing at random. Nothing is drawn.
+    """Compute the expected accuracy of choosing at random, without drawing.
 
     Args:
         task: a multiple-choice task, such as `copa` or `mcns_v`.
-        data: folder of raw files, built folder or Hub id of the task's dataset; None takes the bundled
-            samples, which are no benchmark.
-        split: the split to score; None takes the test split where the data has one.
-        device: taken by all baselines; nothing is computed on one here.
+        data: folder of raw files, built folder or Hub id of the task's dataset; None uses the bundled
+            samples, which are not a benchmark.
+        split: the split to score; None uses the test split if there is one.
+        device: accepted by all baselines; ignored here.
         output: folder under whose `results/` the result is written; None writes nothing.
         overwrite: replace a result on other rows.
-        show_progress: taken by all baselines; there is nothing to wait for here.
+        show_progress: accepted by all baselines; ignored here.
 
     Returns:
-        The result, with the chance of each row, and of each scored step of a chain.
+        The result, with the probability of the correct choice for each row, or each scored step of a chain.
 
     Raises:
-        UnknownNameError: there is no such task.
-        EventformersError: the task is no multiple choice, or the data cannot be loaded.
+        UnknownNameError: the task is unknown.
+        EventformersError: the task is not multiple choice, or the data cannot be loaded.
     """
     chosen = get_task(task)
     if chosen.metric not in _METRICS:
         accepted = ", ".join(other.name for other in TASKS.values() if other.metric in _METRICS)
-        raise EventformersError(f"{task} is no multiple choice; accepted: {accepted}")
+        raise EventformersError(f"{task} is not multiple choice; accepted: {accepted}")
     opened = open_task(chosen, data, split)
     started = time.perf_counter()
     counts = [_choice_counts(chosen, row, number) for number, row in enumerate(opened.scored_data.rows)]
@@ -84,7 +84,7 @@ def evaluate_chance(
 
 
 def _choice_counts(task: Task, row: Row, number: int) -> list[int]:
-    """The number of choices of each decision of a row that is scored."""
+    """The number of choices of each scored decision of a row."""
     if not isinstance(task.kind, Chains):
         return [len(read_question(row, number)[0]) - 1]
     if task.metric == "mcnc":

@@ -1,4 +1,4 @@
-"""Training networks of events on chains, and scoring chains with them."""
+"""Training of event networks on chains, and scoring of chains with them."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ _PAIRS_PER_BLOCK = 2**16
 @strict_settings
 @dataclass(frozen=True)
 class NetworkSettings(StrictSettings):
-    """How a network of events is trained.
+    """Training of an event network.
 
     Attributes:
         dimension: size of an event vector.
         word_dimension: size of a word vector.
         epochs: passes over the chains.
-        chains_per_step: chains of a step.
-        learning_rate: of Adam.
+        chains_per_step: number of chains in a step.
+        learning_rate: learning rate of Adam.
         weight_decay: L2 penalty, decoupled.
-        window: the largest distance of the two events of a pair, in events of their chain.
-        corrupted: events drawn in the place of each event of a chain.
-        chain_argument: share of these in which an argument of the chain takes the place of one of their own,
-            as in the wrong choices of the narrative cloze.
-        margin: of the max-margin loss of the tensors.
-        dropout: share of the numbers of the roles' vectors that are dropped.
+        window: maximum distance of the two events of a pair, in events of their chain.
+        corrupted: number of corruptions of each event of a chain.
+        chain_argument: share of the corruptions in which an argument of the chain replaces one of theirs, as
+            in the wrong choices of the narrative cloze.
+        margin: margin of the max-margin loss of the tensors.
+        dropout: dropout of the roles' vectors.
     """
 
     dimension: int = count(64)
@@ -77,12 +77,12 @@ class NetworkSettings(StrictSettings):
 
 @dataclass(frozen=True)
 class TrainedNetwork:
-    """A network of events with its vocabulary.
+    """An event network with its vocabulary.
 
     Attributes:
         name: a key of `NETWORKS`.
         network: the network, in evaluation mode.
-        index: the row of each word behind row 0.
+        index: the row of each word; row 0 is for unknown words.
         losses: mean loss of each epoch.
     """
 
@@ -106,20 +106,20 @@ class TrainedNetwork:
 
 @dataclass(frozen=True)
 class CoherenceScorer:
-    """Chains by the coherence of pairs of events (Granroth-Wilding and Clark, AAAI 2016).
+    """Scores chains by the coherence of pairs of events (Granroth-Wilding and Clark, AAAI 2016).
 
     The score of a choice is the mean of its coherence, a probability, with the events of the context.
 
     Attributes:
         trained: a trained Event-comp.
-        name: what results call it.
+        name: its name in results.
     """
 
     trained: TrainedNetwork
     name: str = "event_comp"
 
     def embed(self, events: Sequence[Event]) -> NDArray[np.float32]:
-        """Event vectors, `(events, D)`, which the coherence is computed of."""
+        """Event vectors, `(events, D)`, from which the coherence is computed."""
         return self.trained.embed(events)
 
     def score_choices(
@@ -168,7 +168,7 @@ class CoherenceScorer:
 
 
 def word_table(events: Sequence[Event], index: dict[str, int]) -> torch.Tensor:
-    """Words of the roles of events, `(events, 3, L)` with -1 = padding; an unknown word is 0."""
+    """Words of the roles of events, `(events, 3, L)`, padded with -1; an unknown word is 0."""
     rows = [[[index.get(word, 0) for word in words] for words in role_words(event)] for event in events]
     longest = max((len(words) for row in rows for words in row), default=0)
     table = np.full((len(rows), 3, max(1, longest)), -1, dtype=np.int64)
@@ -180,13 +180,13 @@ def word_table(events: Sequence[Event], index: dict[str, int]) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class ChainTable:
-    """The events of all chains behind each other.
+    """The events of all chains, concatenated.
 
     Attributes:
         words: words of the roles, `(N, 3, L)`.
         chain: the chain of each event, `(N,)`.
         starts: the first event of each chain, and the end, `(chains + 1,)`.
-        arguments: (event, slot) of every argument that is there, `(A, 2)`.
+        arguments: (event, slot) of every present argument, `(A, 2)`.
         argument_starts: the first argument of each chain, and the end, `(chains + 1,)`.
     """
 
@@ -215,12 +215,12 @@ class ChainTable:
     def corrupt(
         self, rows: torch.Tensor, settings: NetworkSettings, generator: torch.Generator
     ) -> torch.Tensor:
-        """Words of events that stand in the place of others.
+        """Draw corruptions of events and return their words.
 
         Args:
-            rows: the events whose place they take, `(R,)`.
-            settings: how many there are for each, and how many get an argument of its chain.
-            generator: draws them.
+            rows: the events to corrupt, `(R,)`.
+            settings: the number of corruptions, and the share that get an argument of the chain.
+            generator: source of the draws.
 
         Returns:
             `(R, corrupted, 3, L)`: events of any chain, drawn by their frequency.
@@ -239,8 +239,8 @@ class ChainTable:
         return words
 
     def pairs(self, chains: torch.Tensor, window: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The events of some chains, and the positions in them of an earlier and a later event of a chain,
-        for all pairs that are no further apart than the window."""
+        """The events of some chains, and the positions of the earlier and the later event of every pair
+        within the window."""
         starts, ends = self.starts[chains].tolist(), self.starts[chains + 1].tolist()
         rows = torch.cat([torch.arange(start, end) for start, end in zip(starts, ends, strict=True)])
         chain = self.chain[rows]
@@ -262,21 +262,21 @@ def train_network(
     seed: int = 42,
     show_progress: bool = False,
 ) -> TrainedNetwork:
-    """Train a network of events on the CPU; the same seed with the same number of threads gives the same
-    weights.
+    """Train an event network on the CPU; the result depends only on seed and number of threads.
 
-    Every pair of events of a chain within the window is told from the earlier event beside corrupted ones.
+    For every pair of events of a chain within the window, the network learns to distinguish the later event
+    from corrupted ones, given the earlier event.
 
     Args:
         name: a key of `NETWORKS`.
-        chains: the events of each chain, in their order.
-        vectors: what the word vectors start from.
-        settings: how to train; None takes the method's own (`DEFAULTS`).
-        seed: decides the initial weights, the order of the chains, the dropout and the corrupted events.
+        chains: the events of each chain, in order.
+        vectors: initial word vectors.
+        settings: training settings; None uses the method's own (`DEFAULTS`).
+        seed: seed of the initial weights, the order of the chains, the dropout and the corruptions.
         show_progress: draw a progress bar on standard error.
 
     Raises:
-        UnknownNameError: there is no such network.
+        UnknownNameError: the network is unknown.
         EventformersError: no chain has two events, or the loss became infinite.
     """
     if name not in NETWORKS:
@@ -303,7 +303,7 @@ def _train(
     generator: torch.Generator,
     show_progress: bool,
 ) -> list[float]:
-    """The mean loss of each epoch."""
+    """Train and return the mean loss of each epoch."""
     optimizer = torch.optim.AdamW(
         network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
     )
@@ -344,5 +344,5 @@ DEFAULTS: dict[str, NetworkSettings] = {
     "role_factor_tensor": NetworkSettings(),
     "predicate_tensor": NetworkSettings(),
 }
-"""How each network is trained where nothing else is said: by accuracy on validation questions, in about a
-minute on one processor for 10,000 chains."""
+"""Default settings of each network, tuned on validation questions for about a minute of training on one CPU
+core with 10,000 chains."""

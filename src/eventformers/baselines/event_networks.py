@@ -1,7 +1,7 @@
 """Networks that compose an event from the word vectors of its roles: Event-comp, and the role-factor and
 predicate tensors.
 
-Shapes: E events, L words of a role at most, d size of a word vector, D size of an event vector.
+Shapes: E events, at most L words in a role, d size of a word vector, D size of an event vector.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COMPOSITION_HIDDEN = 300
 class RoleVectors(nn.Module):
     """Mean word vector of each role.
 
-    An absent role has a learned vector of its own. Row 0 of the table stands for unknown words.
+    An absent role has its own learned vector. Row 0 of the table represents unknown words.
 
     Args:
         table: initial word vectors, `(words + 1, d)`.
@@ -32,7 +32,7 @@ class RoleVectors(nn.Module):
         self.absent = nn.Parameter(torch.randn(3, table.shape[1]) * table[1:].std())
 
     def forward(self, words: torch.Tensor) -> torch.Tensor:
-        """Words of the roles, `(E, 3, L)`, -1 = padding, to their vectors, `(E, 3, d)`."""
+        """Words of the roles, `(E, 3, L)`, padded with -1, to their vectors, `(E, 3, d)`."""
         is_word = (words >= 0).unsqueeze(-1)
         summed = (self.words(words.clamp(min=0)) * is_word).sum(dim=2)
         counts = is_word.sum(dim=2)
@@ -40,11 +40,11 @@ class RoleVectors(nn.Module):
 
 
 class EventNetwork(nn.Module, ABC):
-    """An event from its roles, and the loss of pairs of events against corrupted ones.
+    """Composition of an event from its roles, with a loss of pairs of events against corrupted ones.
 
     Args:
         table: initial word vectors, `(words + 1, d)`.
-        dropout: share of the numbers of the roles' vectors that are dropped in training.
+        dropout: dropout of the roles' vectors in training.
     """
 
     def __init__(self, table: torch.Tensor, dropout: float) -> None:
@@ -53,7 +53,7 @@ class EventNetwork(nn.Module, ABC):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, words: torch.Tensor) -> torch.Tensor:
-        """Words of the roles, `(E, 3, L)`, -1 = padding, to event vectors, `(E, D)`."""
+        """Words of the roles, `(E, 3, L)`, padded with -1, to event vectors, `(E, D)`."""
         return self.compose(self.dropout(self.roles(words)))
 
     @abstractmethod
@@ -64,13 +64,13 @@ class EventNetwork(nn.Module, ABC):
     def loss(
         self, context: torch.Tensor, event: torch.Tensor, corrupted: torch.Tensor, margin: float
     ) -> torch.Tensor:
-        """How badly events of a chain are told from corrupted ones beside another event of it.
+        """Loss of distinguishing events of a chain from corrupted ones, given another event of the chain.
 
         Args:
             context: the earlier event of each pair, `(P, D)`.
             event: the later event, `(P, D)`.
-            corrupted: what stands in its place, `(P, N, D)`.
-            margin: of a max-margin loss.
+            corrupted: its corruptions, `(P, N, D)`.
+            margin: margin of a max-margin loss.
 
         Returns:
             The mean over pairs.
@@ -78,13 +78,13 @@ class EventNetwork(nn.Module, ABC):
 
 
 class EventComp(EventNetwork):
-    """Event-comp (Granroth-Wilding and Clark, AAAI 2016): an argument composition network, and a network for
-    the coherence of a pair of events, trained together by cross-entropy.
+    """Event-comp (Granroth-Wilding and Clark, AAAI 2016): an argument composition network and a coherence
+    network for pairs of events, trained together by cross-entropy.
 
     Args:
         table: initial word vectors, `(words + 1, d)`.
         dimension: D.
-        dropout: share of the numbers of the roles' vectors that are dropped in training.
+        dropout: dropout of the roles' vectors in training.
     """
 
     def __init__(self, table: torch.Tensor, dimension: int, dropout: float) -> None:
@@ -105,14 +105,14 @@ class EventComp(EventNetwork):
         return self.composition(roles.flatten(1))
 
     def coherence_logits(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
-        """How well the second events go with the first, as logits; `(…)` from parts `(…, hidden)` by
-        `first_of_pair` and `second_of_pair`, which together are the layer over both vectors."""
+        """Coherence of pairs as logits, `(…)`, from the parts `(…, hidden)` of `first_of_pair` and
+        `second_of_pair`, whose sum is the layer over both vectors."""
         return self.coherence(first + second).squeeze(-1)
 
     def loss(
         self, context: torch.Tensor, event: torch.Tensor, corrupted: torch.Tensor, margin: float
     ) -> torch.Tensor:
-        """Cross-entropy of right pairs and corrupted ones, both weighing the same; see `EventNetwork`."""
+        """Cross-entropy of correct and corrupted pairs, with equal total weights; see `EventNetwork`."""
         first = self.first_of_pair(context)
         right = self.coherence_logits(first, self.second_of_pair(event))
         wrong = self.coherence_logits(first.unsqueeze(1), self.second_of_pair(corrupted))
@@ -120,7 +120,7 @@ class EventComp(EventNetwork):
 
 
 class _CosineNetwork(EventNetwork):
-    """An event composition that is trained by a max-margin loss on cosines (Weber et al., AAAI 2018)."""
+    """An event composition trained by a max-margin loss on cosines (Weber et al., AAAI 2018)."""
 
     def loss(
         self, context: torch.Tensor, event: torch.Tensor, corrupted: torch.Tensor, margin: float
@@ -132,8 +132,8 @@ class _CosineNetwork(EventNetwork):
 
 
 class RoleFactorTensor(_CosineNetwork):
-    """Role-factor tensor (Weber et al., AAAI 2018): e = W_s T(s, p) + W_o T(o, p), with
-    T(a, p)_i = Σ_jk T_ijk a_j p_k. Arguments as for `EventComp`."""
+    """Role-factor tensor (Weber et al., AAAI 2018): e = W_s T(s, p) + W_o T(o, p), with T(a, p)_i = Σ_jk
+    T_ijk a_j p_k. Arguments: see `EventComp`."""
 
     def __init__(self, table: torch.Tensor, dimension: int, dropout: float) -> None:
         super().__init__(table, dropout)
@@ -152,8 +152,8 @@ class RoleFactorTensor(_CosineNetwork):
 
 
 class PredicateTensor(_CosineNetwork):
-    """Predicate tensor (Weber et al., AAAI 2018): the predicate makes the tensor that composes its arguments,
-    e_i = Σ_jk P_ijk s_j o_k with P_ijk = W_ijk Σ_a p_a U_ajk. Arguments as for `EventComp`."""
+    """Predicate tensor (Weber et al., AAAI 2018): the predicate computes the tensor that composes its
+    arguments, e_i = Σ_jk P_ijk s_j o_k with P_ijk = W_ijk Σ_a p_a U_ajk. Arguments: see `EventComp`."""
 
     def __init__(self, table: torch.Tensor, dimension: int, dropout: float) -> None:
         super().__init__(table, dropout)

@@ -1,8 +1,8 @@
-"""Graph completion by entities: the filtered ranks of knowledge graph embeddings under the common protocol.
+"""Graph completion by entities: filtered ranks of knowledge graph embeddings under the common protocol.
 
 The protocol ranks texts: candidates are the distinct alternatives of all splits, and the known answers of a
-premise are those of its text (`eventformers.inference.search.ranking`). An embedding knows entities. So each
-query is brought back to its entity and relation, and each candidate to the entities that it stands for.
+premise are those of its text (`eventformers.inference.search.ranking`). An embedding ranks entities. So this
+module maps each query to its entity and relation, and each candidate to its entities.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def number_graph(splits: Mapping[str, Dataset]) -> NumberedGraph:
         splits: triples by split, with the columns `head`, `relation` and `tail`.
 
     Raises:
-        EventformersError: there is no training split, or it has no row.
+        EventformersError: there is no training split, or it has no rows.
     """
     if TRAINING_SPLIT not in splits or not len(splits[TRAINING_SPLIT]):
         raise EventformersError(
@@ -101,15 +101,15 @@ class EntityQueries:
     """The rows of a split as queries for entities.
 
     Attributes:
-        queries: what is ranked; its premises are distinct by text, entity, relation and direction, because
-            two of them may have one text, as the two directions of a symmetric template do.
+        queries: the queries; their premises are distinct by text, entity, relation and direction, because two
+            of them may have the same text, for example the two directions of a symmetric template.
         entity: the known entity of each premise, (P,).
         relation: the relation of each premise, (P,).
-        is_forward: whether the tail is asked for, (P,).
-        candidate: with `member` the distinct pairs of a candidate and an entity that it stands for, in the
-            order of the candidates.
+        is_forward: True if the query asks for the tail, (P,).
+        candidate: with `member`, the distinct pairs of a candidate and one of its entities, in the order of
+            the candidates.
         member: the entities of these pairs.
-        answer: the entity that is the right answer of each row, (N,).
+        answer: the entity that is the correct answer of each row, (N,).
     """
 
     queries: RankingQueries
@@ -122,7 +122,7 @@ class EntityQueries:
 
 
 def entity_queries(graph: NumberedGraph, pairs: Mapping[str, Dataset], split: str) -> EntityQueries:
-    """Bring the pairs of a split back to entities.
+    """Map the pairs of a split to entities.
 
     Args:
         graph: the numbered triples.
@@ -130,7 +130,7 @@ def entity_queries(graph: NumberedGraph, pairs: Mapping[str, Dataset], split: st
         split: the split to rank.
 
     Raises:
-        EventformersError: the pairs are not those of the triples.
+        EventformersError: the pairs do not belong to the triples.
     """
     texts = {name: (rows["premise"], rows["alternative"]) for name, rows in pairs.items()}
     for name, rows in pairs.items():
@@ -184,30 +184,30 @@ def evaluate_embeddings(
     overwrite: bool = False,
     show_progress: bool = False,
 ) -> TaskResult:
-    """Train a knowledge graph embedding on a graph's training triples and rank a split by it.
+    """Train a knowledge graph embedding on a graph's training triples and rank a split with it.
 
     Args:
         name: `conve`, `rotate` or `complex`.
         task: a task that ranks in a graph, such as `conceptnet_completion`.
         data: folder of raw files, built folder with triples and pairs, or Hub id of the task's dataset; None
-            takes the bundled samples, which are no benchmark.
-        split: the split to rank; None takes the test split where the data has one.
-        settings: how to train; None takes the method's own (`knowledge_graph_embeddings.METHODS`).
-        device: a torch device; None takes an accelerator where there is one.
-        seed: decides the training. Its default is that of MICO's experiments.
+            uses the bundled samples, which are not a benchmark.
+        split: the split to rank; None uses the test split if there is one.
+        settings: training settings; None uses the method's own (`knowledge_graph_embeddings.METHODS`).
+        device: a torch device; None uses an accelerator if there is one.
+        seed: seed of the training. The default is that of MICO's experiments.
         output: folder under whose `results/` the result is written; None writes nothing.
         overwrite: replace a result on other rows.
         show_progress: draw a progress bar of the epochs on standard error.
 
     Returns:
-        The result, with one rank per row. Its parts tell the rows apart whose two entities training has seen,
-        those whose known entity it has not (`unseen_query`), and those whose answer it has not
-        (`unseen_answer`). The time to load is that of training.
+        The result, with one rank per row. Its parts are the rows whose two entities are in the training
+        split, those whose known entity is not (`unseen_query`), and those whose answer is not
+        (`unseen_answer`). Its load time is the training time.
 
     Raises:
-        UnknownNameError: there is no such method or task.
-        EventformersError: PyKEEN is not installed, the task ranks in no graph, the data cannot be loaded or
-            has no training triples, or the loss became infinite.
+        UnknownNameError: the method or the task is unknown.
+        EventformersError: PyKEEN is not installed, the task does not rank in a graph, the data cannot be
+            loaded or has no training triples, or the loss became infinite.
     """
     if name not in METHODS:
         raise UnknownNameError("knowledge graph embedding", name, METHODS)
@@ -272,7 +272,7 @@ def _with_unseen(
     asked: EntityQueries,
     losses: list[float],
 ) -> ProtocolOutput:
-    """The output with its ranks also by whether training saw the two entities of a row."""
+    """Add the ranks of the rows by whether training saw their two entities."""
     unseen_query = asked.entity[asked.queries.premise] >= graph.seen_entities
     unseen_answer = asked.answer >= graph.seen_entities
     groups = {
@@ -298,7 +298,7 @@ def _with_unseen(
 
 
 def rank_by_embeddings(embeddings: GraphEmbeddings, asked: EntityQueries) -> FilteredRanks:
-    """Filtered ranks by a knowledge graph embedding.
+    """Compute the filtered ranks of a knowledge graph embedding.
 
     Args:
         embeddings: the trained embedding.
@@ -313,7 +313,7 @@ def rank_by_embeddings(embeddings: GraphEmbeddings, asked: EntityQueries) -> Fil
 
 def _scorer(embeddings: GraphEmbeddings, asked: EntityQueries) -> Scorer:
     device = embeddings.model.device
-    # How many entities of its candidate stand before an entity: the first ones are gathered, the others
+    # Rank of an entity among those of its candidate: the first entities are gathered, the others
     # compared with them round by round.
     order = np.arange(len(asked.candidate)) - np.searchsorted(asked.candidate, asked.candidate)
     rounds = [
@@ -341,7 +341,7 @@ def _scorer(embeddings: GraphEmbeddings, asked: EntityQueries) -> Scorer:
 
 
 def _split_premises(queries: RankingQueries, asked: Ids) -> tuple[RankingQueries, Ids]:
-    """One premise for each text and each row of numbers that asks it, `(N, 3)`; with these numbers."""
+    """Split premises by text and by the row of numbers in `(N, 3)`; return these numbers, too."""
     keys, premise = np.unique(
         np.concatenate([queries.premise[:, None], asked], axis=1), axis=0, return_inverse=True
     )

@@ -1,7 +1,7 @@
 """ConvE, RotatE and ComplEx on a commonsense graph, trained with PyKEEN (extra `baselines`).
 
-These methods know an entity by the triples that it stands in, not by its words. So they show what is left of
-graph completion without a language model, above all for entities that training never saw.
+These methods represent an entity by its triples, not by its words. So they show how much of graph completion
+works without a language model, especially for entities that training never saw.
 """
 
 from __future__ import annotations
@@ -26,25 +26,24 @@ if TYPE_CHECKING:
 Ids = npt.NDArray[np.int64]
 
 _BLOCK_FLOATS = 2**26
-"""Numbers in a block of scores: 256 MB of float32."""
+"""Number of scores in a block: 256 MB in float32."""
 
 
 @strict_settings
 @dataclass(frozen=True)
 class EmbeddingSettings(StrictSettings):
-    """How a knowledge graph embedding is trained.
+    """Training of a knowledge graph embedding.
 
     Attributes:
-        dimension: size of an entity's vector; RotatE's and ComplEx's are complex, so they hold twice as many
-            numbers.
+        dimension: size of an entity's vector; RotatE's and ComplEx's are complex, with twice as many numbers.
         epochs: passes over the training triples.
-        batch_size: triples of a step; ConvE counts each triple once in each direction.
-        negatives: corrupted triples drawn for each triple, uniformly.
-        learning_rate: of the optimizer.
+        batch_size: number of triples in a step; ConvE counts each triple once in each direction.
+        negatives: number of corrupted triples for each triple, drawn uniformly.
+        learning_rate: learning rate of the optimizer.
         label_smoothing: share of the target that is spread over both labels.
-        unseen: what is known of the entities outside of the training triples while training. `initial`:
-            nothing, they get the vectors that training starts from; `negative`: that they exist, so they are
-            drawn in corrupted triples like all others, as where a graph's vocabulary is fixed beforehand.
+        unseen: treatment of entities outside the training triples. `initial` keeps their initial vectors;
+            `negative` also draws them in corrupted triples, as if the vocabulary of the graph were fixed
+            beforehand.
     """
 
     dimension: int = count(200)
@@ -58,16 +57,16 @@ class EmbeddingSettings(StrictSettings):
 
 @dataclass(frozen=True)
 class EmbeddingMethod:
-    """A knowledge graph embedding and how its authors train it.
+    """A knowledge graph embedding with its authors' training.
 
     Attributes:
         name: its name in `METHODS`.
         model: the class in `pykeen.models`.
-        loss: the loss, as PyKEEN calls it.
+        loss: the loss, as PyKEEN names it.
         loss_settings: arguments of the loss.
-        optimizer: the optimizer, as PyKEEN calls it.
-        has_inverse_relations: whether heads are asked for by a relation of their own.
-        corrupts: which ends of a triple are replaced for a negative.
+        optimizer: the optimizer, as PyKEEN names it.
+        has_inverse_relations: True if queries for heads use separate relations.
+        corrupts: the ends of a triple that are replaced for a negative.
         defaults: the settings.
     """
 
@@ -116,10 +115,10 @@ ConvE (Dettmers et al., AAAI 2018): dimension 200, batches of 128, learning rate
 the dropouts (PyKEEN's defaults) and the inverse relations are its authors'. They score a head and a relation
 against all entities at once; PyKEEN holds batch x entities x dimension numbers for that, 1.7 billion on
 CN-82K, so negatives are drawn instead. RotatE (Sun et al., ICLR 2019): the self-adversarial loss with margin
-9 and temperature 1, 256 negatives and batches of 1024 are its authors' for FB15k-237; their dimension is
-1000 and their learning rate 0.00005, over 100,000 steps. ComplEx (Trouillon et al., ICML 2016): softplus,
-AdaGrad from 0.5, 10 negatives and dimension 200 are among its authors' values; the penalty is PyKEEN's. What
-is not named here is ours: the papers do not know these graphs.
+9 and temperature 1, 256 negatives and batches of 1024 are its authors' for FB15k-237; their dimension is 1000
+and their learning rate 0.00005, over 100,000 steps. ComplEx (Trouillon et al., ICML 2016): softplus, AdaGrad
+from 0.5, 10 negatives and dimension 200 are among its authors' values; the penalty is PyKEEN's. All other
+values are ours, because the papers do not use these graphs.
 """
 
 
@@ -127,9 +126,9 @@ is not named here is ours: the papers do not know these graphs.
 class GraphEmbeddings:
     """A trained knowledge graph embedding, with scores as dot products.
 
-    PyKEEN scores a query against all entities by arrays of queries x entities x dimension. All three scores
-    are dot products of a query's vector with an entity's, or grow with one for any given query, so
-    that one matrix product takes their place: the order of the entities is the same.
+    PyKEEN scores a query against all entities with arrays of queries x entities x dimension. All three scores
+    are dot products of a query's vector with an entity's, or increase with one for any given query, so one
+    matrix product replaces them: the order of the entities is the same.
 
     Attributes:
         method: the method.
@@ -145,12 +144,13 @@ class GraphEmbeddings:
         """Score every entity as the answer to queries of one direction.
 
         Args:
-            entities: the heads (`forward`) or the tails (`reverse`) that are known, `(queries,)`.
+            entities: the known heads (`forward`) or tails (`reverse`), `(queries,)`.
             relations: the relation of each, `(queries,)`.
             direction: `forward` asks for the tail, `reverse` for the head.
 
         Returns:
-            `(queries, entities)`; higher is better. Scores of different queries or methods do not compare.
+            `(queries, entities)`; higher is better. Scores of different queries or methods are not
+            comparable.
         """
         with torch.inference_mode():
             device = self.model.device
@@ -160,14 +160,14 @@ class GraphEmbeddings:
             return queries @ self._candidates().T
 
     def block_queries(self) -> int:
-        """How many queries to score at a time, so that their scores take bounded memory."""
+        """Number of queries to score at a time, so that their scores take bounded memory."""
         return max(1, _BLOCK_FLOATS // self.model.num_entities)
 
     def _queries(self, entities: torch.Tensor, relations: torch.Tensor, direction: Direction) -> torch.Tensor:
         if self.method.has_inverse_relations:
             return self._convolved(entities, self._relation_ids(relations, direction))
         relation = self.model.relation_representations[0](relations)
-        # The conjugate undoes a rotation, and it moves ComplEx's relation to the other side.
+        # The conjugate inverts a rotation, and it moves ComplEx's relation to the other side.
         turned = self.model.entity_representations[0](entities) * (
             relation if direction == "forward" else relation.conj()
         )
@@ -178,7 +178,7 @@ class GraphEmbeddings:
 
     def _convolved(self, entities: torch.Tensor, relations: torch.Tensor) -> torch.Tensor:
         known = self.model.entity_representations[0](entities)
-        # The score is the product with the answer's vector, so the unit vectors read out the other factor.
+        # The score is the product with the answer's vector, so unit vectors give the other factor.
         units = torch.eye(known.shape[1], device=known.device)[None]
         vectors = self.model.interaction(
             h=known[:, None],
@@ -188,7 +188,7 @@ class GraphEmbeddings:
         return torch.cat([vectors, torch.ones_like(vectors[:, :1])], dim=1)
 
     def _relation_ids(self, relations: torch.Tensor, direction: Direction) -> torch.Tensor:
-        """Where PyKEEN keeps a relation and its inverse."""
+        """The ids under which PyKEEN stores a relation and its inverse."""
         inverter = self.model.relation_inverter
         return inverter.map(relations[:, None], index=0, invert=direction == "reverse")[:, 0]
 
@@ -201,7 +201,7 @@ class GraphEmbeddings:
         vectors = torch.view_as_real(vectors).flatten(1)
         if self.method.name == "complex":
             return vectors
-        # -|q - t|^2 / 2 but for what is the same for every t: the order of RotatE's distances.
+        # -|q - t|^2 / 2 up to terms that are the same for every t: the order of RotatE's distances.
         return torch.cat([vectors, -0.5 * vectors.square().sum(1, keepdim=True)], dim=1)
 
 
@@ -220,19 +220,19 @@ def train_embeddings(
 
     Args:
         name: a key of `METHODS`.
-        triples: ids of head, relation and tail, `(triples, 3)`; the entities in them are numbered from 0
-            without a gap.
-        entities: number of entities, those of other splits behind those of the triples.
+        triples: ids of head, relation and tail, `(triples, 3)`; their entities are numbered from 0 without
+            gaps.
+        entities: number of entities; those of other splits come after those of the triples.
         relations: number of relations. One without a triple keeps its initial vector.
-        settings: how to train; None takes the method's own.
+        settings: training settings; None uses the method's own.
         device: torch device.
-        seed: decides the initial vectors, the order of the triples and the negatives. The global random
-            states of torch, numpy and Python are set by PyKEEN.
+        seed: seed of the initial vectors, the order of the triples and the negatives. PyKEEN sets the global
+            random states of torch, numpy and Python.
         show_progress: draw a progress bar on standard error.
 
     Raises:
-        UnknownNameError: there is no such method.
-        EventformersError: PyKEEN is not installed, there is no triple, memory ran out, or the loss became
+        UnknownNameError: the method is unknown.
+        EventformersError: PyKEEN is not installed, there are no triples, memory ran out, or the loss became
             infinite.
     """
     if name not in METHODS:
@@ -256,7 +256,7 @@ def train_embeddings(
 
 
 def require_pykeen() -> None:
-    """Say how to get PyKEEN where it is missing.
+    """Raise an error that says how to install PyKEEN if it is missing.
 
     Raises:
         EventformersError: PyKEEN is not installed.
@@ -308,7 +308,7 @@ def _train(
     settings: EmbeddingSettings,
     show_progress: bool,
 ) -> list[float]:
-    """The mean loss of each epoch."""
+    """Train and return the mean loss of each epoch."""
     from pykeen.training import SLCWATrainingLoop
     from pykeen.training.training_loop import NonFiniteLossError
 
@@ -317,7 +317,7 @@ def _train(
         triples_factory=factory,
         optimizer=method.optimizer,
         optimizer_kwargs={"lr": settings.learning_rate},
-        # It would try batches out before training, although their size is given.
+        # PyKEEN would try out batch sizes before training, although the size is given.
         automatic_memory_optimization=False,
         negative_sampler="basic",
         negative_sampler_kwargs={
@@ -351,7 +351,7 @@ def _train(
 
 
 def _copy_trained(source: ERModel, target: ERModel) -> None:
-    """Copy every weight; where the target has more entities, the first ones are overwritten."""
+    """Copy all weights; if the target has more entities, only its first ones are overwritten."""
     trained = source.state_dict()
     for name, weights in target.state_dict().items():
         if weights.ndim:

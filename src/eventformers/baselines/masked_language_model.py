@@ -1,12 +1,12 @@
-"""Zero-shot multiple choice by a masked language model: how likely it finds each alternative.
+"""Zero-shot multiple choice with a masked language model, by the likelihood of each alternative.
 
 The score of an alternative is its pseudo-log-likelihood (Salazar et al., ACL 2020) given the premise: every
-token of the alternative is masked in turn, and the log-probabilities of the tokens that stood there are
-averaged. It is the row "RoBERTa-L LM" of MICO's table of question answering.
+token of the alternative is masked in turn, and the log-probabilities of the original tokens are averaged.
+This is the row "RoBERTa-L LM" in MICO's table of question answering.
 
-Graph completion is not scored this way: a query would take one pass for each token of each candidate, some
-200,000 passes for the 72,000 of CN-82K, where an encoder takes one for the query and none for a candidate
-whose vector it has.
+Graph completion is not scored this way: a query would need one pass for each token of each candidate, about
+200,000 passes for the 72,000 candidates of CN-82K. An encoder needs one pass for the query and none for a
+candidate whose vector it has.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from eventformers.models.event_tokens import longest_input
 
 _METRIC = "mcnc"
 _LOGIT_BYTES = 2**28
-"""Memory for the logits of a batch: every token of every row gets one for each word of the vocabulary."""
+"""Memory for the logits of a batch: one number per token of every row and word of the vocabulary."""
 
 
 @dataclass
@@ -54,13 +54,14 @@ class MaskedLanguageModel:
     """A masked language model with its tokenizer.
 
     Attributes:
-        model: in evaluation mode, on its device.
+        model: the model, in evaluation mode, on its device.
         tokenizer: its tokenizer.
         name: Hub id, or the folder's name.
-        revision: commit on the Hub, or digest of a folder's configuration and weights; None where unknown.
-        max_length: tokens at most, special tokens included. Of what is longer the premise is cut at its
-            start, then the alternative at its end.
-        truncated: number of alternatives that the latest call of `score` cut, or whose premise it cut.
+        revision: commit on the Hub, or digest of a folder's configuration and weights; None if unknown.
+        max_length: maximum number of tokens, special tokens included. Longer inputs lose the start of the
+            premise first, then the end of the alternative.
+        truncated: number of alternatives in the latest call of `score` that were truncated, or whose premise
+            was.
     """
 
     model: PreTrainedModel
@@ -73,15 +74,15 @@ class MaskedLanguageModel:
     def score(
         self, pairs: Sequence[tuple[str, str]], *, batch_size: int | None = None, show_progress: bool = False
     ) -> list[float]:
-        """The pseudo-log-likelihood of each alternative after its premise, a mean over its tokens.
+        """Compute the pseudo-log-likelihood of each alternative after its premise, a mean over its tokens.
 
         Args:
             pairs: premise and alternative; a blank goes between them.
-            batch_size: masked rows of a batch at most; None lets memory alone decide.
+            batch_size: maximum number of masked rows in a batch; with None only memory limits it.
             show_progress: draw a progress bar on standard error.
 
         Raises:
-            EventformersError: an alternative has no token, or the batch size is no positive integer.
+            EventformersError: an alternative has no token, or the batch size is not a positive integer.
         """
         if batch_size is not None and batch_size < 1:
             raise EventformersError(f"batch_size is {shown(batch_size)}; accepted: a positive integer")
@@ -105,7 +106,7 @@ class MaskedLanguageModel:
         return (np.bincount(owners, weights=values, minlength=len(encoded)) / counts).tolist()
 
     def _encode(self, premise: str, alternative: str) -> tuple[list[int], list[int]]:
-        """Token ids of both texts, and the places of the alternative's tokens."""
+        """Token ids of both texts, and the positions of the alternative's tokens."""
         text = f"{premise} {alternative}"
         encoded = self.tokenizer(
             text, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False
@@ -113,7 +114,7 @@ class MaskedLanguageModel:
         ids = cast("list[int]", encoded["input_ids"])
         is_special = cast("list[int]", encoded["special_tokens_mask"])
         ends = [end for _, end in cast("list[tuple[int, int]]", encoded["offset_mapping"])]
-        # A token may begin with the blank before its word, so that its end tells on which side it is.
+        # A token may begin with the blank before its word, so its end shows which side it belongs to.
         boundary = len(premise) + 1
         places = [place for place, end in enumerate(ends) if not is_special[place] and end > boundary]
         if not places:
@@ -126,7 +127,7 @@ class MaskedLanguageModel:
         self.truncated += 1
         chosen = set(places)
         before = [place for place, special in enumerate(is_special) if not special and place not in chosen]
-        # One token of the alternative always stays.
+        # At least one token of the alternative is kept.
         dropped = set([*before, *places[:0:-1]][:excess])
         kept = [place for place in range(len(ids)) if place not in dropped]
         return [ids[place] for place in kept], [
@@ -134,7 +135,7 @@ class MaskedLanguageModel:
         ]
 
     def _log_probabilities(self, rows: Sequence[list[int]], places: Sequence[int]) -> np.ndarray:
-        """Log-probability of the token at one place of each row, which is masked there."""
+        """Log-probability of the token at one position of each row, which is masked there."""
         device = self.model.device
         ids = torch.tensor(rows, device=device)
         at = torch.arange(len(rows), device=device), torch.tensor(places, device=device)
@@ -155,16 +156,16 @@ class MaskedLanguageModel:
 def load_masked_language_model(
     name_or_path: str | Path, *, device: str | None = None, dtype: str | None = None
 ) -> MaskedLanguageModel:
-    """Load a masked language model; safetensors alone.
+    """Load a masked language model, only from safetensors.
 
     Args:
         name_or_path: folder or Hub id of any model with a masked-language-model head.
-        device: a torch device; None takes an accelerator where there is one.
-        dtype: `float32`, `bfloat16` or `float16`; None takes the one of the saved weights.
+        device: a torch device; None uses an accelerator if there is one.
+        dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
 
     Raises:
-        EventformersError: there is no such model, it has no trained head, or its tokenizer has no mask or
-            cannot tell which token comes from which letters.
+        EventformersError: the model does not exist or has no trained head, or its tokenizer has no mask token
+            or no character offsets.
         UnknownNameError: an unknown dtype.
     """
     chosen_dtype, chosen_device = find_dtype(dtype), find_device(device)
@@ -206,16 +207,16 @@ def choose_by_likelihood(
 
     Args:
         model: the model.
-        rows: with the texts `premise` and `alternatives`, and `label`, the index of the right one.
-        batch_size: masked rows of a batch at most; None lets memory alone decide.
+        rows: with the texts `premise` and `alternatives`, and `label`, the index of the correct one.
+        batch_size: maximum number of masked rows in a batch; with None only memory limits it.
         show_progress: draw a progress bar on standard error.
 
     Returns:
         Inputs `predictions` (scores per choice) and `references` (labels) of the metric `mcnc`.
 
     Raises:
-        EventformersError: no rows, a row without two alternatives or with a label that none has, or an
-            alternative without a token.
+        EventformersError: there are no rows, a row has fewer than two alternatives or a label out of range,
+            or an alternative has no token.
     """
     questions = [read_question(row, number) for number, row in enumerate(rows)]
     if not questions:
@@ -243,14 +244,13 @@ def evaluate_masked_language_model(
 
     Args:
         task: a multiple-choice task, such as `copa`.
-        data: folder of raw files, built folder or Hub id of the task's dataset; None takes the bundled
-            samples, which are no benchmark.
-        model: folder or Hub id of a masked language model, or one that is loaded.
-        split: the split to score; None takes the test split where the data has one.
-        device: a torch device for a model that is named; None takes an accelerator where there is one.
-        dtype: `float32`, `bfloat16` or `float16` for a model that is named; None takes the one of the
-            weights.
-        batch_size: masked rows of a batch at most; None lets memory alone decide.
+        data: folder of raw files, built folder or Hub id of the task's dataset; None uses the bundled
+            samples, which are not a benchmark.
+        model: folder or Hub id of a masked language model, or a loaded one.
+        split: the split to score; None uses the test split if there is one.
+        device: a torch device for a model given by name; None uses an accelerator if there is one.
+        dtype: `float32`, `bfloat16` or `float16` for a model given by name; None uses that of the weights.
+        batch_size: maximum number of masked rows in a batch; with None only memory limits it.
         output: folder under whose `results/` the result is written; None writes nothing.
         overwrite: replace a result on other rows.
         show_progress: draw a progress bar on standard error.
@@ -259,9 +259,9 @@ def evaluate_masked_language_model(
         The result, with the scores of the alternatives per row.
 
     Raises:
-        UnknownNameError: there is no such task or dtype.
-        EventformersError: the task is no multiple choice, the data cannot be loaded, the model has no trained
-            head or no revision to write its result under.
+        UnknownNameError: the task or the dtype is unknown.
+        EventformersError: the task is not multiple choice, the data cannot be loaded, or the model has no
+            trained head or no revision for its result.
     """
     chosen = get_task(task)
     able = names_of_kind(Questions)
@@ -279,7 +279,7 @@ def evaluate_masked_language_model(
     )
     if output is not None and loaded.revision is None:
         raise EventformersError(
-            f"the model {shown(loaded.name)} has no revision, so its result has no place; accepted: a "
+            f"the model {shown(loaded.name)} has no revision, so its result cannot be stored; accepted: a "
             "model that load_masked_language_model loaded, or no output folder"
         )
     name, revision = f"{loaded.name}, masked LM", loaded.revision or "unknown"

@@ -1,4 +1,4 @@
-"""What all baselines do around their scores: load a task's data, and make and write the result."""
+"""Shared steps of all baselines: loading a task's data, and building and writing the result."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from eventformers.evaluation.tasks.protocols import JsonValue, ProtocolOutput
 
 @dataclass(frozen=True)
 class BaselineTask:
-    """A task that a baseline is about to be scored on.
+    """A task with the data that a baseline will be scored on.
 
     Attributes:
         task: the task.
-        data: where its data is; None for the samples.
-        scored_data: its splits, and the one that is scored.
+        data: source of its data; None for the samples.
+        scored_data: its splits, and the scored split.
         record: the record of the scored rows.
-        variant: the split's name where it is not the data's usual one, and the task's chosen settings.
+        variant: the split's name if it is not the data's usual one, and the task's changed settings.
     """
 
     task: Task
@@ -40,10 +40,10 @@ class BaselineTask:
     variant: str
 
     def check_place(self, output: str | Path | None, model: str, revision: str, *, overwrite: bool) -> None:
-        """Refuse an output folder that holds a result on other rows; before the work, not after it.
+        """Reject an output folder with a result on other rows before the work starts.
 
         Raises:
-            EventformersError: it holds one.
+            EventformersError: the folder has such a result.
         """
         if output is not None and not overwrite:
             path = result_path(output, model, revision, self.task.name, self.variant)
@@ -63,22 +63,22 @@ class BaselineTask:
         output: str | Path | None = None,
         overwrite: bool = False,
     ) -> TaskResult:
-        """Apply the metric, make the result, and write it where a folder is given.
+        """Apply the metric, build the result, and write it if a folder is given.
 
         Args:
             protocol_output: the metric's inputs and the predictions.
             model: the baseline's name in results.
-            revision: what tells it from one with other weights or settings.
-            settings: what it ran under.
+            revision: distinguishes it from the baseline with other weights or settings.
+            settings: its settings.
             seconds: time to score the rows.
             load_seconds: time to load or train the model.
-            truncated: texts that were cut.
+            truncated: number of truncated texts.
             seed: the seed of its training.
             output: folder under whose `results/` the result is written; None writes nothing.
             overwrite: replace a result on other rows.
 
         Raises:
-            EventformersError: the metric refuses the values, or the place holds a result on other rows.
+            EventformersError: the metric rejects the values, or the folder has a result on other rows.
         """
         result = make_result(
             self.task,
@@ -103,8 +103,8 @@ def open_task(task: Task, data: str | Path | None, split: str | None) -> Baselin
 
     Args:
         task: the task.
-        data: folder of raw files, built folder or Hub id of the task's dataset; None takes the samples.
-        split: the split to score; None takes the data's usual one.
+        data: folder of raw files, built folder or Hub id of the task's dataset; None uses the samples.
+        split: the split to score; None uses the data's usual one.
 
     Raises:
         DataFormatError: a raw file cannot be read.
@@ -123,6 +123,6 @@ def open_task(task: Task, data: str | Path | None, split: str | None) -> Baselin
 
 
 def settings_revision(settings: dict[str, JsonValue], *others: str) -> str:
-    """SHA-256 of settings and more: the revision of a model that has no weights to keep."""
+    """SHA-256 of settings and other facts: the revision of a model without stored weights."""
     content = json.dumps([settings, *others], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()

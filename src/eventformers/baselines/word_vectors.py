@@ -1,8 +1,8 @@
 """Word2Vec on narrative chains, with gensim (extra `baselines`).
 
-A chain is read as one text, the words of its events in their order, so that a word is near the words of the
-events around it. The vector of an event is the sum of those of its words (Granroth-Wilding and Clark, AAAI
-2016; Gao et al., ACL 2022).
+A chain is one text with the words of its events in order, so that a word is near the words of neighbouring
+events. The vector of an event is the sum of the vectors of its words (Granroth-Wilding and Clark, AAAI 2016;
+Gao et al., ACL 2022).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ ROLES = ("subject", "predicate", "object")
 @strict_settings
 @dataclass(frozen=True)
 class WordVectorSettings(StrictSettings):
-    """How word vectors are trained: skip-gram with negative sampling.
+    """Training of word vectors: skip-gram with negative sampling.
 
     Attributes:
         dimension: size of a vector.
-        window: words on either side that a word is to predict.
+        window: number of words on either side that a word predicts.
         epochs: passes over the chains.
-        negatives: words drawn for each that is predicted.
-        min_count: occurrences below which a word is left out.
+        negatives: number of negative samples for each predicted word.
+        min_count: minimum number of occurrences of a word.
     """
 
     dimension: int = count(100)
@@ -57,7 +57,7 @@ class WordVectors:
     def embed(self, events: Sequence[Event]) -> NDArray[np.float32]:
         """Sum of the vectors of each event's words, `(events, dimension)`.
 
-        An event of unknown words alone gets the mean vector of all words, which is near to none of them.
+        An event with only unknown words gets the mean vector of all words, which is near none of them.
         """
         unknown = self.vectors.mean(axis=0)
         rows = [[self.index[word] for word in event_words(event) if word in self.index] for event in events]
@@ -79,7 +79,7 @@ def event_words(event: Event) -> list[str]:
 
 
 def require_gensim() -> None:
-    """Say how to get gensim where it is missing.
+    """Raise an error that says how to install gensim if it is missing.
 
     Raises:
         EventformersError: gensim is not installed.
@@ -96,9 +96,9 @@ def train_word_vectors(
     """Train Word2Vec on chains; the same seed gives the same vectors.
 
     Args:
-        chains: the events of each chain, in their order.
-        settings: how to train; None takes the defaults.
-        seed: decides the initial vectors and the words drawn.
+        chains: the events of each chain, in order.
+        settings: training settings; None uses the defaults.
+        seed: seed of the initial vectors and of the negative samples.
 
     Raises:
         EventformersError: gensim is not installed, or no word occurs often enough.
@@ -116,7 +116,7 @@ def train_word_vectors(
         sg=1,
         epochs=settings.epochs,
         seed=seed,
-        # Several threads finish in any order, and each order gives other vectors.
+        # Several threads finish in varying order, and each order gives other vectors.
         workers=1,
     )
     model.build_vocab(texts)

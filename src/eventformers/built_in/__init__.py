@@ -1,4 +1,4 @@
-"""The methods of this package: what each brings, as data; below their classes, for type checkers."""
+"""The methods of this package as data; below, their classes for type checkers."""
 
 from typing import TYPE_CHECKING
 

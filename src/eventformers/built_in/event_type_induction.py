@@ -6,7 +6,7 @@ from eventformers.methods import Method
 
 
 def reads_sentences_alone(config: Mapping[str, object]) -> bool:
-    """Whether a model of this configuration needs no trigger beside the sentence."""
+    """True if a model with this configuration needs only the sentence, without a trigger."""
     return config.get("trigger_input") in ("none", "found")
 
 

@@ -1,1 +1,1 @@
-"""From raw text to events and chains of one protagonist."""
+"""Extraction of events and protagonist chains from raw text."""

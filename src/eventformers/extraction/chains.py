@@ -1,4 +1,4 @@
-"""Chains: the events of one protagonist in the order of the text."""
+"""Chains: the events of one protagonist, in the order of the text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ExtractedChain:
-    """A protagonist, in lower case, and the numbers of its events among those of the text, in order."""
+    """A protagonist, in lower case, and the indexes of its events in the text, in order."""
 
     protagonist: str
     events: list[int]
@@ -30,20 +30,20 @@ def find_chains(
     coreference: str | Resolver = "auto",
     arguments: str = "heads",
 ) -> tuple[list[ExtractedEvent], list[ExtractedChain]]:
-    """The chains of a text, whatever their length.
+    """Find the chains of a text, of any length.
 
-    With clusters of mentions a chain holds the events with an argument that is, by its head, a mention of
-    one cluster; its protagonist is the first mention that is no pronoun. A pronoun of such a cluster is
-    replaced by the protagonist in the events, so that these can be read alone. Without clusters a chain
-    holds the events with an argument of the same head word, pronouns excepted. An event about two
-    protagonists is in both chains, and one whose subject and object are the same protagonist is in its chain
-    once.
+    With clusters of mentions, a chain has the events with an argument whose head belongs to a mention of one
+    cluster; its protagonist is the first mention that is not a pronoun. In the events, the protagonist
+    replaces pronouns of its cluster, so that each event can be read on its own. Without clusters, a chain has
+    the events with an argument of the same head word, except pronouns. An event with two protagonists is in
+    both chains; an event whose subject and object are the same protagonist is in its chain once.
 
     Args:
         doc: the parsed text.
         events: its events (`extract_events`).
-        coreference: as `coreference_clusters` takes it.
-        arguments: `heads` or `spans`, as the events were extracted; decides how a protagonist is written.
+        coreference: see `coreference_clusters`.
+        arguments: `heads` or `spans`, as in the extraction of the events; determines the form of the
+            protagonist.
 
     Returns:
         The events, with pronouns replaced, and the chains in the order of their first events.
@@ -83,7 +83,7 @@ def _chains_of_heads(doc: Doc, events: Sequence[ExtractedEvent]) -> list[Extract
 
 
 def _clusters_by_head(clusters: Sequence[Sequence[Span]]) -> dict[int, int]:
-    """The cluster of each token that is the head of a mention; of two mentions the shorter one decides."""
+    """The cluster of each token that is the head of a mention; of two mentions the shorter one applies."""
     heads: dict[int, tuple[int, int]] = {}
     for number, cluster in enumerate(clusters):
         for span in cluster:
@@ -100,7 +100,7 @@ def _protagonist(cluster: Sequence[Span], arguments: str) -> str:
 
 
 def chain_ids(document_id: str, chains: Sequence[ExtractedChain]) -> list[str]:
-    """An id for each chain: that of the document and the protagonist; a namesake gets a number behind."""
+    """Build the id of each chain from document and protagonist; a number distinguishes equal names."""
     seen: Counter[str] = Counter()
     identifiers = []
     for chain in chains:

@@ -1,4 +1,4 @@
-"""Clusters of mentions that name the same, from whatever resolver a parsed text went through."""
+"""Clusters of co-referring mentions, from the resolver that parsed the text."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
 
 Resolver = Callable[["Doc"], Iterable[Iterable["Span | tuple[int, int]"]]]
-"""Gives the clusters of a parsed text; a mention is a span, or the number of its first token and of the one
-behind its last."""
+"""Returns the clusters of a parsed text; a mention is a span, or the index of its first token and the index
+after its last token."""
 
 COREFERENCE_SOURCES = ("auto", "heads", "spacy", "fastcoref", "coreferee")
 _SPACY_PREFIX = "coref_clusters_"
 
 
 def resolver_of(coreference: str | Resolver) -> str | Resolver:
-    """A name of `COREFERENCE_SOURCES` or a callable as it is; `module:function` becomes that function.
+    """Resolve `module:function` to the function; return a name of `COREFERENCE_SOURCES` or a callable
+    unchanged.
 
     Raises:
         UnknownNameError: the name is unknown.
-        EventformersError: there is no such function.
+        EventformersError: the function does not exist.
     """
     if not isinstance(coreference, str) or coreference in COREFERENCE_SOURCES:
         return coreference
@@ -38,25 +39,27 @@ def resolver_of(coreference: str | Resolver) -> str | Resolver:
     except (ImportError, AttributeError, ValueError) as error:
         raise EventformersError(f"no coreference function {shown(coreference)}: {error}") from error
     if not callable(found):
-        raise EventformersError(f"{shown(coreference)} is no function; accepted: one that takes a spaCy Doc")
+        raise EventformersError(
+            f"{shown(coreference)} is not a function; accepted: one that takes a spaCy Doc"
+        )
     return found
 
 
 def coreference_clusters(doc: Doc, coreference: str | Resolver = "auto") -> list[list[Span]] | None:
-    """The clusters of mentions that a text carries.
+    """Read the clusters of mentions in a parsed text.
 
     Args:
         doc: a parsed text.
         coreference: `spacy` for span groups `coref_clusters_*`, `fastcoref` for `doc._.coref_clusters`,
-            `coreferee` for `doc._.coref_chains`, `auto` for the first of these that is there, `heads` for
-            none; or a callable.
+            `coreferee` for `doc._.coref_chains`, `auto` for the first of these that exists, `heads` for none;
+            or a callable.
 
     Returns:
-        The clusters in the order in which they are first mentioned, or None where the text carries none and
-        equal head words have to do.
+        The clusters in the order of their first mentions, or None if the text has none and chains use equal
+        head words instead.
 
     Raises:
-        EventformersError: the named resolver left nothing in the text, or a callable gave no clusters.
+        EventformersError: the text has no clusters of the named resolver, or a callable returned no clusters.
     """
     if not isinstance(coreference, str):
         clusters: Iterable[Iterable[Span]] = _of_callable(doc, coreference)
@@ -68,10 +71,11 @@ def coreference_clusters(doc: Doc, coreference: str | Resolver = "auto") -> list
             return None
         clusters = _READERS[name](doc)
     else:
-        # The resolver of spaCy leaves nothing in a text without clusters, so nothing is no mistake there.
+        # spaCy's resolver writes nothing to a text without clusters, so missing clusters are not an error
+        # there.
         if coreference != "spacy" and not _carries(doc, coreference):
             raise EventformersError(
-                f"the spaCy pipeline left no clusters of {coreference}; accepted: a pipeline with that"
+                f"the spaCy pipeline wrote no clusters of {coreference}; accepted: a pipeline with that"
                 " component, or coreference by heads"
             )
         clusters = _READERS[coreference](doc)
@@ -82,7 +86,7 @@ def coreference_clusters(doc: Doc, coreference: str | Resolver = "auto") -> list
 def _carries(doc: Doc, name: str) -> bool:
     if name == "spacy":
         return any(group.startswith(_SPACY_PREFIX) for group in doc.spans)
-    # An extension exists for every text of the process once a resolver was imported; only its value tells.
+    # After the import of a resolver its extension exists for every text of the process; only the value shows.
     extension = _EXTENSIONS[name]
     return doc.has_extension(extension) and doc._.get(extension) is not None
 
@@ -113,8 +117,8 @@ def _of_callable(doc: Doc, resolver: Resolver) -> Iterator[list[Span]]:
                 start, end = mention
                 if not (isinstance(start, int) and isinstance(end, int) and 0 <= start < end <= len(doc)):
                     raise EventformersError(
-                        f"the coreference function gave the mention {shown(mention)} in a text of {len(doc)}"
-                        " tokens; accepted: a Span, or (first token, token behind the last)"
+                        f"the coreference function returned the mention {shown(mention)} in a text of "
+                        f"{len(doc)} tokens; accepted: a Span, or (first token, token after the last)"
                     )
                 spans.append(doc[start:end])
             else:

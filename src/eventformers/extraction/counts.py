@@ -1,4 +1,4 @@
-"""What an extraction read, left out and wrote, by name."""
+"""Counts of what an extraction read, skipped and wrote."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class ExtractionCounts:
     """Counts of an extraction or of a part of it.
 
     Args:
-        read: what was read.
-        skipped: what was left out, by reason.
-        written: what was kept.
+        read: items read.
+        skipped: items skipped, by reason.
+        written: items written.
     """
 
     read: Counter[str] = field(default_factory=Counter)
@@ -31,8 +31,8 @@ class ExtractionCounts:
         self.written.update(other.written)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Plain dictionaries in the order of names, without what occurred not once; `malformed` lists the
-        malformed documents, where there are any."""
+        """Convert to plain dictionaries sorted by name, without zeros; `malformed` lists the malformed
+        documents, if there are any."""
         parts = {"read": self.read, "skipped": self.skipped, "written": self.written}
         malformed = {"malformed": self.skipped.to_dict()} if self.skipped.num_malformed else {}
         counted = {
@@ -43,7 +43,7 @@ class ExtractionCounts:
 
     @classmethod
     def from_dict(cls, parts: Mapping[str, Mapping[str, Any]]) -> ExtractionCounts:
-        """The counts that `to_dict` gave."""
+        """Convert from the output of `to_dict`."""
         counts = cls()
         for part in ("read", "skipped", "written"):
             getattr(counts, part).update(parts[part])

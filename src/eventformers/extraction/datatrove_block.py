@@ -1,6 +1,6 @@
 """Extraction as steps of a datatrove pipeline, for one machine, Slurm or Ray.
 
-A task of datatrove is a shard: each reads its share of the files, and a finished one is not run again.
+A task of datatrove is a shard: each task reads its share of the files, and a finished task is not run again.
 `docs/extract.md` has a worked example.
 """
 
@@ -37,14 +37,14 @@ _EVENTS, _CHAINS = "event_row", "chain_rows"
 class ReadTexts(PipelineStep):
     """Reads SGML, JSON lines and plain text; each task reads every `world_size`-th file.
 
-    Ids are made distinct within a task. Across tasks they are as distinct as the files have them.
+    Ids are made distinct within a task. Across tasks they are only as distinct as in the files.
 
     Args:
-        texts: files and folders, which every task must find.
-        document_types: types of SGML documents that are read; empty reads all.
-        source: the source of texts that state none.
-        license_name: the licence of texts that state none.
-        malformed: `error` raises for the first malformed document; `skip` leaves them out and counts them.
+        texts: files and folders, which every task must be able to read.
+        document_types: types of SGML documents to read; empty reads all.
+        source: source of texts without one.
+        license_name: licence of texts without one.
+        malformed: `error` raises an error for the first malformed document; `skip` skips and counts them.
     """
 
     name = "events: texts"
@@ -67,7 +67,7 @@ class ReadTexts(PipelineStep):
     def run(
         self, data: Iterable[Document] | None = None, rank: int = 0, world_size: int = 1
     ) -> Iterator[Document]:
-        """The documents of earlier steps, then those of this task's files."""
+        """Yield the documents of earlier steps, then those of this task's files."""
         yield from data or ()
         read: Counter[str] = Counter()
         skipped = SkippedRows(self.malformed)
@@ -81,21 +81,21 @@ class ReadTexts(PipelineStep):
 
 
 class ExtractEvents(PipelineStep):
-    """Gives each document its events and chains in `metadata`; one without events goes.
+    """Adds events and chains to the `metadata` of each document and drops documents without events.
 
     `metadata["event_row"]` and `metadata["chain_rows"]` are the rows that `eventformers.extract` writes. The
-    source and licence are those of `metadata`, where it has `source` and `license` (or `licence`).
+    source and licence come from the keys `source` and `license` (or `licence`) of `metadata`, if present.
 
     Args:
-        pipeline: name or folder of a spaCy pipeline, which every task must find.
+        pipeline: name or folder of a spaCy pipeline, which every task must be able to load.
         arguments: `heads` or `spans`.
-        coreference: as in `eventformers.extract`.
-        exclude_predicates: events left out by predicate.
-        drop_pronoun_only: whether events go whose arguments are all pronouns.
-        min_chain_length: chains of fewer distinct events are left out.
+        coreference: see `eventformers.extract`.
+        exclude_predicates: predicates of events to leave out.
+        drop_pronoun_only: leave out events whose arguments are all pronouns.
+        min_chain_length: leave out chains of fewer distinct events.
 
     Raises:
-        EventformersError: a value is not accepted.
+        EventformersError: a value is invalid.
     """
 
     name = "events: extraction"
@@ -116,8 +116,8 @@ class ExtractEvents(PipelineStep):
         )
 
     def run(self, data: Iterable[Document], rank: int = 0, world_size: int = 1) -> Iterator[Document]:
-        """The documents with events, in their order."""
-        # Built in the task: steps are copied and sent to processes before they run.
+        """Yield the documents with events, in order."""
+        # Created in the task, because steps are copied and sent to processes before they run.
         extractor = EventExtractor(self.settings)
         counts = ExtractionCounts()
         waiting: deque[tuple[TextDocument, Document]] = deque()
@@ -129,7 +129,7 @@ class ExtractEvents(PipelineStep):
 
         for extracted in extractor.extract(texts(), counts):
             text, document = waiting.popleft()
-            # Those before it gave no events.
+            # The documents before it had no events.
             while text is not extracted.document:
                 text, document = waiting.popleft()
             document.metadata[_EVENTS] = extracted.event_row
@@ -141,10 +141,10 @@ class ExtractEvents(PipelineStep):
 class WriteEvents(PipelineStep):
     """Writes `RANK.events.jsonl.gz` and `RANK.chains.jsonl.gz`; the dataset `event_chains` reads the folder.
 
-    A file has its name when it is whole, and one without a line is not written.
+    A file gets its name when it is complete; a file without lines is not written.
 
     Args:
-        output_folder: a folder, or whatever datatrove can write to.
+        output_folder: a folder, or any location that datatrove can write to.
     """
 
     name = "events: rows"
@@ -155,7 +155,7 @@ class WriteEvents(PipelineStep):
         self.output_folder = get_datafolder(output_folder)
 
     def run(self, data: Iterable[Document], rank: int = 0, world_size: int = 1) -> Iterator[Document]:
-        """The documents as they come."""
+        """Yield the documents unchanged."""
         folder = self.output_folder
         names = {part: f"{rank:05d}.{part}.jsonl.gz" for part in ("events", "chains")}
         files: dict[str, IO[str]] = {}

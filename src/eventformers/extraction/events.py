@@ -1,7 +1,7 @@
-"""Events of a parsed text: who did what to whom, with the place where it stands.
+"""Events of a parsed text: who did what to whom, and their place in the text.
 
-Reads the dependency labels of spaCy's English pipelines (ClearNLP) and those of Universal Dependencies, which
-its pipelines of most other languages have.
+The extractor reads the dependency labels of spaCy's English pipelines (ClearNLP) and those of Universal
+Dependencies, which spaCy's pipelines of most other languages use.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ _OUTSIDE_SPANS = _HELPERS | _SUBJECTS | _RELATIVE_CLAUSES | {
 
 @dataclass(frozen=True, slots=True)
 class ExtractedEvent:
-    """An event, in lower case, and where it stands.
+    """An event, in lower case, with its place in the text.
 
     Args:
-        sentence: number of the sentence in its text, from 0.
-        offset: character in the text at which the verb begins.
-        subject: who does it; "" where nobody is named.
-        predicate: the verb as it stands, its particles, its open complements, a predicative adjective, and
-            the preposition of an object that has one.
-        object: whom or what it is done to.
+        sentence: index of the sentence in the text, from 0.
+        offset: character offset of the verb in the text.
+        subject: the agent; "" if it is not named.
+        predicate: the verb as written, with its particles, its open complements, a predicative adjective, and
+            the preposition of a prepositional object.
+        object: the patient.
         lemma: lemma of the verb.
-        passive: whether the verb stands in the passive; the roles are exchanged already.
-        negated: whether the text denies the event.
-        subject_index: token of the subject's head in the text; None without a subject.
-        object_index: token of the object's head; None without an object.
+        passive: True if the verb is passive; subject and object are already exchanged.
+        negated: True if the text negates the event.
+        subject_index: token index of the subject's head in the text; None without a subject.
+        object_index: token index of the object's head; None without an object.
     """
 
     sentence: int
@@ -68,7 +68,7 @@ class ExtractedEvent:
     object_index: int | None = None
 
     def fields(self) -> list[int | str]:
-        """The eight fields of a row of extracted events, as `EventChains` reads them."""
+        """The eight fields of a row of extracted events, in the format of `EventChains`."""
         return [
             self.sentence,
             self.offset,
@@ -82,28 +82,29 @@ class ExtractedEvent:
 
 
 def extract_events(doc: Doc, arguments: str = "heads") -> list[ExtractedEvent]:
-    """The events of a parsed text, in the order of their verbs.
+    """Extract the events of a parsed text, in the order of their verbs.
 
     - Passive: the agent becomes the subject and the grammatical subject the object; without an agent the
       subject is absent.
-    - A verb without a subject of its own takes that of the verb it is joined to or depends on; a participle
-      behind a noun takes the noun; a relative pronoun stands for the noun before its clause.
-    - An open complement ("wants to buy cars") joins the predicate: `wants buy` in heads, `wants to buy` in
-      spans. Behind an object ("asked him to leave") or a passive it is an event of its own, and the object or
-      the grammatical subject is its subject.
-    - Without a direct object the object is an indirect one, else the noun of a copula, else that of the first
-      preposition behind the verb, which then ends the predicate (`sat on`). An adjective behind a copula
-      belongs to the predicate (`was angry at`).
+    - A verb without a subject takes that of the verb that it is joined to or depends on; a participle after a
+      noun takes the noun; the antecedent replaces a relative pronoun.
+    - An open complement ("wants to buy cars") becomes part of the predicate: `wants buy` in heads,
+      `wants to buy` in spans. After an object ("asked him to leave") or a passive it is a separate event,
+      whose subject is the object or the grammatical subject.
+    - Without a direct object, the object is an indirect one, else the noun of a copula, else that of the
+      first preposition after the verb, which then ends the predicate (`sat on`). An adjective after a copula
+      is part of the predicate (`was angry at`).
 
     Args:
         doc: a text with dependencies, sentences, and parts of speech or English (Penn Treebank) tags.
-        arguments: `heads` for head words; `spans` for whole mentions without the clauses they carry.
+        arguments: `heads` for head words; `spans` for full noun phrases without their relative clauses and
+            appositions.
 
     Returns:
-        The events; those with neither subject nor object included.
+        The events, including those with neither subject nor object.
 
     Raises:
-        UnknownNameError: `arguments` is neither.
+        UnknownNameError: `arguments` is unknown.
         EventformersError: the text is not parsed or not tagged.
     """
     if arguments not in ARGUMENT_FORMS:
@@ -113,7 +114,7 @@ def extract_events(doc: Doc, arguments: str = "heads") -> list[ExtractedEvent]:
 
 
 def check_annotation(doc: Doc) -> None:
-    """Refuse a text without what events are read from; a text of white space alone passes.
+    """Reject a text without the annotations that extraction needs; a text of only white space passes.
 
     Raises:
         EventformersError: the text is not parsed or not tagged.
@@ -122,18 +123,18 @@ def check_annotation(doc: Doc) -> None:
         return
     if not doc.has_annotation("DEP"):
         raise EventformersError(
-            "the spaCy pipeline gives no dependencies; accepted: a pipeline with a parser, such as"
+            "the spaCy pipeline provides no dependencies; accepted: a pipeline with a parser, such as"
             " en_core_web_sm"
         )
     if not (doc.has_annotation("POS") or doc.has_annotation("TAG")):
         raise EventformersError(
-            "the spaCy pipeline gives no parts of speech; accepted: a pipeline with a tagger or a"
+            "the spaCy pipeline provides no parts of speech; accepted: a pipeline with a tagger or a"
             " morphologizer, such as en_core_web_sm"
         )
 
 
 class _Clauses:
-    """The clauses of one text; what several questions about a verb need is found once."""
+    """The clauses of one text, with cached answers to repeated questions about a verb."""
 
     def __init__(self, doc: Doc, spans: bool) -> None:
         self.doc, self.spans = doc, spans
@@ -141,7 +142,7 @@ class _Clauses:
         self._passive: dict[int, bool] = {}
 
     def events(self) -> Iterator[ExtractedEvent]:
-        """One event for each clause."""
+        """Yield one event for each clause."""
         for number, sentence in enumerate(self.doc.sents):
             for token in sentence:
                 if token.dep_ == "cop" and not is_clause_head(token.head):
@@ -173,7 +174,8 @@ class _Clauses:
         return self._made(sentence, verb, subject, words, target, passive, negated)
 
     def _copula(self, sentence: int, copula: Token) -> ExtractedEvent:
-        """The event of a copula that depends on what it links, as in Universal Dependencies."""
+        """The event of a copula that depends on the predicate noun or adjective, as in Universal
+        Dependencies."""
         linked = copula.head
         words, target = [copula.lower_], None
         if linked.pos_ in ("ADJ", "ADV", "VERB"):
@@ -235,7 +237,7 @@ class _Clauses:
         return None
 
     def _antecedent(self, argument: Token, verb: Token) -> Token:
-        """The noun that a relative pronoun stands for; any other argument is itself."""
+        """The antecedent of a relative pronoun; any other argument unchanged."""
         if argument.lower_ in _RELATIVE_PRONOUNS:
             clause = verb
             while clause.dep_ in ("conj", "xcomp") and clause.head.i != clause.i:
@@ -260,7 +262,7 @@ class _Clauses:
         return verb.dep_ in ("acl", "advcl")
 
     def _joins_its_head(self, verb: Token) -> bool:
-        """Whether a verb is an open complement that belongs to the predicate of its head."""
+        """True if a verb is an open complement that belongs to the predicate of its head."""
         return verb.dep_ == "xcomp" and is_clause_head(verb.head) and self._takes_complements(verb.head)
 
     def _joined_complement(self, verb: Token) -> Token | None:
@@ -273,7 +275,7 @@ class _Clauses:
         return _child(verb, _DIRECT_OBJECTS) is None and not self._is_passive(verb)
 
     def _object(self, verb: Token, words: list[str]) -> Token | None:
-        """The object of an active verb; what goes with it into the predicate is added to `words`."""
+        """Find the object of an active verb; add words that belong to the predicate to `words`."""
         for labels in (_DIRECT_OBJECTS, _INDIRECT_OBJECTS):
             found = _child(verb, labels)
             if found is not None and found.pos_ != "ADP" and found.tag_ not in ("IN", "TO"):
@@ -289,14 +291,14 @@ class _Clauses:
 
 
 def is_clause_head(token: Token) -> bool:
-    """Whether a token is a verb that is the head of a clause, copulas included."""
+    """True if a token is a verb that heads a clause, including copulas."""
     if token.dep_ in _NO_CLAUSES:
         return False
     return token.pos_ in ("VERB", "AUX") if token.pos else token.tag_.startswith("VB")
 
 
 def mention_text(head: Token) -> str:
-    """The words of a mention by its head, in lower case, without the clauses and appositions it carries."""
+    """The words of a mention by its head, in lower case, without its relative clauses and appositions."""
     start, end = head.i, head.i + 1
     for child in sorted(head.lefts, key=lambda child: -child.i):
         if child.dep_ in _OUTSIDE_SPANS and child.dep_ != "punct":
@@ -348,7 +350,7 @@ def _is_adjective(token: Token) -> bool:
 
 
 def _agent(verb: Token) -> tuple[str, Token] | None:
-    """The preposition and the noun that name who does what a passive tells."""
+    """The preposition and the noun of the agent of a passive."""
     agent = _child(verb, {"agent"})
     if agent is not None:
         noun = _child(agent, {"pobj"})
@@ -362,7 +364,7 @@ def _agent(verb: Token) -> tuple[str, Token] | None:
 
 
 def _prepositional(governor: Token, words: list[str]) -> Token | None:
-    """The noun of the first preposition behind a verb or adjective; the prepositions join `words`."""
+    """Find the noun of the first preposition after a verb or adjective; add the prepositions to `words`."""
     for child in governor.rights:
         if child.dep_ in ("obl", "obl:arg", "nmod"):
             cases = [inner.lower_ for inner in child.lefts if inner.dep_ == "case"]

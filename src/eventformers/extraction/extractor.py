@@ -1,4 +1,4 @@
-"""Texts in, events and chains out: what one process does, on one machine or on many."""
+"""Extraction of events and chains from texts in one process."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 GET_A_PIPELINE = (
-    "get one with `python -m spacy download en_core_web_sm` and give its name, or give the folder of one"
+    "get one with `python -m spacy download en_core_web_sm` and pass its name, or pass the folder of one"
 )
 GET_SPACY = "extracting events needs spaCy; install it with `pip install 'eventformers[extract]'`"
 _PROBE = "A man opened the door."
-# Bounds the memory of a parser: short texts go through it together, and a book by itself.
+# Bounds the memory of a parser: short texts are parsed in batches, a book on its own.
 _CHARACTERS_AT_ONCE = 200_000
-# What spaCy itself brings and events do not need. A component of somebody else may need any of them.
+# Components of spaCy that events do not need. Any of them may still be needed by a third-party component.
 _NOT_NEEDED = frozenset(
     {"ner", "entity_linker", "entity_ruler", "span_ruler", "spancat", "textcat", "textcat_multilabel"}
 )
@@ -47,21 +47,22 @@ _SPACY_COREFERENCE = "experimental_coref"
 
 @dataclass(frozen=True)
 class ExtractionSettings:
-    """How events and chains are extracted.
+    """Settings of the extraction of events and chains.
 
     Args:
         pipeline: name or folder of a spaCy pipeline with a tagger and a parser.
-        arguments: `heads` for head words; `spans` for whole mentions.
-        coreference: `auto` takes the clusters that the pipeline leaves in a text, and equal head words where
-            it leaves none; `heads` takes head words; `spacy`, `fastcoref` and `coreferee` insist on that
-            resolver's; `module:function`, or a function, gives them for a spaCy Doc.
-        exclude_predicates: events left out by their predicate, its first word or its lemma. The word
+        arguments: `heads` for head words; `spans` for full noun phrases without their relative clauses and
+            appositions.
+        coreference: `auto` uses the clusters that the pipeline wrote to a text, and equal head words if there
+            are none; `heads` uses head words; `spacy`, `fastcoref` and `coreferee` require that resolver;
+            `module:function`, or a function, returns the clusters for a spaCy Doc.
+        exclude_predicates: leave out events by their predicate, its first word or its lemma. The word
             `reporting` stands for `REPORTING_PREDICATES`.
-        drop_pronoun_only: whether events go whose arguments are all pronouns, after coreference.
-        min_chain_length: chains of fewer distinct events are left out.
+        drop_pronoun_only: leave out events whose arguments are all pronouns, after co-reference resolution.
+        min_chain_length: leave out chains of fewer distinct events.
 
     Raises:
-        EventformersError: a value is not accepted.
+        EventformersError: a value is invalid.
     """
 
     pipeline: str
@@ -89,7 +90,7 @@ class ExtractionSettings:
 
 @dataclass(frozen=True)
 class ExtractedDocument:
-    """What was kept of a text: a row of events, and the chains that are long enough.
+    """The kept parts of a text: a row of events, and the chains that are long enough.
 
     Args:
         document: the text.
@@ -104,14 +105,14 @@ class ExtractedDocument:
 
 
 class EventExtractor:
-    """A spaCy pipeline and what is made of its parses.
+    """A spaCy pipeline, and the extraction from its parses.
 
     Args:
-        settings: how events and chains are extracted.
+        settings: settings of the extraction.
 
     Raises:
         EventformersError: spaCy or the pipeline is absent, or the pipeline lacks a parser, a tagger or the
-            coreference resolver that is asked for.
+            requested co-reference resolver.
     """
 
     def __init__(self, settings: ExtractionSettings) -> None:
@@ -121,27 +122,27 @@ class EventExtractor:
         self._resolver = resolver_of(settings.coreference)
         factories = self.pipeline.pipe_factories
         if self._resolver == "auto" and _SPACY_COREFERENCE in factories.values():
-            # In a text without clusters it leaves nothing that a text by itself could tell it from.
+            # Without clusters the resolver writes nothing, so a text alone does not show whether it ran.
             self._resolver = "spacy"
         if isinstance(self._resolver, str) and _SPACY_FACTORIES.issuperset(factories.values()):
             for name, factory in factories.items():
                 if factory in _NOT_NEEDED:
                     self.pipeline.disable_pipe(name)
         if isinstance(self._resolver, str):
-            # A resolver that is asked for and absent is told before any text is read.
+            # A missing resolver is reported before any text is read.
             coreference_clusters(self.pipeline(_PROBE), self._resolver)
 
     def extract(
         self, documents: Iterable[TextDocument], counts: ExtractionCounts
     ) -> Iterator[ExtractedDocument]:
-        """The events and chains of texts, in their order.
+        """Extract the events and chains of texts, in order.
 
-        A text that gives no event has no row and is counted, and so are one in another language than the
-        pipeline's and one that is longer than the pipeline takes.
+        A text without events, a text in another language than the pipeline's, and a text that is longer than
+        the pipeline accepts have no row and are counted.
 
         Args:
             documents: the texts.
-            counts: what was left out and written; added to.
+            counts: counts of what is skipped and written; added to.
         """
         for batch in _batches(self._accepted(documents, counts)):
             pairs = [(document.text, document) for document in batch]
@@ -153,7 +154,7 @@ class EventExtractor:
     def extract_parsed(
         self, doc: Doc, document: TextDocument, counts: ExtractionCounts
     ) -> ExtractedDocument | None:
-        """The events and chains of a parsed text; None where none of its events is kept."""
+        """Extract the events and chains of a parsed text; None if no event is kept."""
         found = extract_events(doc, self.settings.arguments)
         if not found:
             counts.skipped["document_without_events"] += 1
@@ -197,7 +198,7 @@ class EventExtractor:
     def _long_enough(
         self, chain: ExtractedChain, kept: dict[int, Event], counts: ExtractionCounts
     ) -> list[Event]:
-        """The distinct events of a chain that are kept; none of a chain that is too short."""
+        """The distinct kept events of a chain; empty if the chain is too short."""
         events = [kept[number] for number in chain.events if number in kept]
         distinct = distinct_events(events)
         if len(distinct) < self.settings.min_chain_length:
@@ -234,13 +235,13 @@ def _batches(documents: Iterable[TextDocument]) -> Iterator[list[TextDocument]]:
 
 
 def plain_event(event: ExtractedEvent) -> Event:
-    """The three roles of an event; a negated one has the predicate `not …`, as `EventChains` reads it."""
+    """The three roles of an event; a negated event has the predicate `not …`, as in `EventChains`."""
     predicate = f"not {event.predicate}" if event.negated else event.predicate
     return {"subject": event.subject, "predicate": predicate, "object": event.object}
 
 
 def load_pipeline(name: str | Path) -> Language:
-    """A spaCy pipeline by the name of its package or by its folder.
+    """Load a spaCy pipeline by the name of its package or by its folder.
 
     Raises:
         EventformersError: spaCy or the pipeline is absent, or it has no parser or no tagger.
@@ -257,6 +258,6 @@ def load_pipeline(name: str | Path) -> Language:
         reason = " ".join(str(error).split())
         known = f": {reason}" if Path(name).exists() else ""
         raise EventformersError(f"no spaCy pipeline {shown(str(name))}{known}; {GET_A_PIPELINE}") from error
-    # The components tell less than a parse: a tokenizer may tag and parse by itself.
+    # Tested by a parse: the components do not show whether a tokenizer tags and parses itself.
     check_annotation(pipeline(_PROBE))
     return pipeline

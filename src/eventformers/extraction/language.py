@@ -1,27 +1,26 @@
-"""Whether a text is in the language of a pipeline, told by the words that every text of a language has."""
+"""Detection of texts in another language than the pipeline's, by stop words."""
 
 from __future__ import annotations
 
 import importlib
 from functools import lru_cache
 
-# Without French, whose import takes seconds; Spanish, Italian and Portuguese tell it from English.
+# Without French, whose import takes seconds; Spanish, Italian and Portuguese distinguish it from English.
 _LANGUAGES = ("da", "de", "en", "es", "fi", "it", "nl", "pl", "pt", "sv")
 _FEWEST_WORDS = 50
 _MOST_WORDS = 1000
 _SMALLEST_SHARE = 0.03
-"""Of an English text, two words in five are stop words; of a list of names or of another script, none."""
+"""In an English text, two of five words are stop words; in a list of names or another script, none."""
 
 
 def is_in_another_language(text: str, language: str) -> bool:
-    """Whether another language's stop words are more frequent in a text, or its own hardly occur.
+    """Return True if another language's stop words are more frequent in a text, or its own hardly occur.
 
-    A text of fewer than 50 words is never told to be in another language, and neither is one where spaCy has
-    no stop words for `language`. Nearby languages are told apart only where both have a list among the ten
-    that are looked at.
+    The result is False for a text of fewer than 50 words, and if spaCy has no stop words for `language`.
+    Similar languages are distinguished only if both are among the ten languages whose lists are used.
 
     Args:
-        text: the text; its first 1,000 words are looked at.
+        text: the text; the first 1,000 words are used.
         language: the pipeline's language, as spaCy names it.
     """
     words = text.lower().split(maxsplit=_MOST_WORDS)[:_MOST_WORDS]

@@ -1,4 +1,4 @@
-"""From files of raw text to a folder of events and chains, in several processes, resumed where it stopped."""
+"""Extraction from files of raw text to a folder of events and chains, in several processes, with resume."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Extraction:
 
     Args:
         folder: its folder.
-        counts: what was read, left out and written.
+        counts: what was read, skipped and written.
     """
 
     folder: Path
@@ -46,7 +46,7 @@ class Extraction:
 
     @property
     def files(self) -> list[Path]:
-        """The files that were written: events and chains, where there are any, and the report."""
+        """The written files: events and chains, if there are any, and the report."""
         names = (EVENTS_FILE, CHAINS_FILE, EXTRACTION_REPORT)
         return [self.folder / name for name in names if (self.folder / name).exists()]
 
@@ -127,7 +127,7 @@ def extract(
         }
         if malformed_policy() != MALFORMED_POLICIES[0]:
             reading["malformed"] = malformed_policy()
-        # The pipeline of an earlier call may lie in the same folder and be another one.
+        # A cached pipeline of an earlier call may have had the same folder with other content.
         _extractor.cache_clear()
         extractor = _extractor(settings)
         made_of = _made_of(settings, reading, extractor, files)
@@ -140,7 +140,7 @@ def extract(
             try:
                 number = write_texts(shown, work / "texts")
             except BaseException:
-                # Texts that are read in part are read again: they are nothing to resume.
+                # Partly read texts are read again, so there is nothing to resume.
                 remove_folder(work)
                 raise
             read = {"made_of": made_of, "shards": number, "counts": counts.to_dict()}
@@ -150,7 +150,7 @@ def extract(
         if not read["shards"]:
             remove_folder(work)
             raise EventformersError(
-                f"no document with text among {counts.read['files']} files; accepted: files that hold text"
+                f"no document with text among {counts.read['files']} files; accepted: files with text"
             )
         _extract_shards(settings, work, read["shards"], processes)
         of_extraction = (EVENTS_FILE, CHAINS_FILE)
@@ -169,14 +169,14 @@ def extract(
 
 def _check_free(folder: Path, resume: bool, overwrite: bool) -> None:
     if resume and overwrite:
-        raise EventformersError("--resume and --overwrite exclude each other")
+        raise EventformersError("--resume and --overwrite exclude each other; pass one of them")
     if resume or overwrite:
         return
     if (folder / EXTRACTION_REPORT).exists():
-        raise EventformersError(f"{folder} holds an extraction; --overwrite replaces it")
+        raise EventformersError(f"{folder} has an extraction; pass --overwrite to replace it")
     if (folder / _WORK_FOLDER).exists():
         raise EventformersError(
-            f"{folder} holds an unfinished extraction; --resume continues it, --overwrite starts again"
+            f"{folder} has an unfinished extraction; --resume continues it, --overwrite starts again"
         )
 
 
@@ -186,7 +186,7 @@ def _made_of(
     extractor: EventExtractor,
     files: Sequence[TextFile],
 ) -> dict[str, Any]:
-    """What decides on the result, so that parts of another one are never taken for it."""
+    """Everything that affects the result, so that parts of another extraction are never reused."""
     import spacy
 
     chosen = dataclasses.asdict(settings)
@@ -216,7 +216,7 @@ def _finished(folder: Path, made_of: Mapping[str, Any]) -> Extraction | None:
 
 
 def _is_of(work: Path, made_of: Mapping[str, Any]) -> bool:
-    """Whether the texts of an unfinished extraction are all read, from the same files for the same end."""
+    """True if all texts of an unfinished extraction are read, from the same files with the same settings."""
     path = work / "read.json"
     if not path.exists():
         return False
@@ -228,7 +228,7 @@ def _refuse_other(folder: Path, there: Mapping[str, Any], wanted: Mapping[str, A
     differing = [name for name in {**there, **wanted} if there.get(name) != wanted.get(name)]
     if differing:
         raise EventformersError(
-            f"{folder} was extracted with other {', '.join(differing)}; take the same, or --overwrite"
+            f"{folder} was extracted with other {', '.join(differing)}; use the same, or pass --overwrite"
         )
 
 
@@ -251,8 +251,8 @@ def _extract_shards(settings: ExtractionSettings, work: Path, shards: int, proce
         if "abruptly died" not in str(error):
             raise
         raise EventformersError(
-            "a process was ended from outside, as for want of memory; run again with --resume and fewer"
-            " --processes"
+            "a process was killed from outside, possibly for lack of memory; run again with --resume and "
+            "fewer --processes"
         ) from error
 
 
@@ -263,7 +263,7 @@ def _extract_row(row: dict[str, int], settings: ExtractionSettings, work: str) -
 
 @lru_cache(maxsize=1)
 def _extractor(settings: ExtractionSettings) -> EventExtractor:
-    """One pipeline a process; a process that is forked has that of its parent."""
+    """One pipeline for each process; a forked process has that of its parent."""
     return EventExtractor(settings)
 
 
@@ -271,8 +271,8 @@ def _tell_of_empty_documents(counts: ExtractionCounts, extractor: EventExtractor
     documents = counts.read["documents"]
     if 2 * counts.written["documents"] < documents:
         _logger.warning(
-            "%d of %d documents gave no event that is kept; is the text in the language of the pipeline"
-            " (%s), and running text?",
+            "%d of %d documents have no kept event; check that the text is running text in the language of "
+            "the pipeline (%s)",
             documents - counts.written["documents"],
             documents,
             extractor.pipeline.lang,

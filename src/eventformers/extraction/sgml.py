@@ -1,7 +1,7 @@
-"""Newswire in SGML: documents one after the other, with or without a root.
+"""Reader of newswire in SGML: consecutive documents, with or without a root.
 
-The markup is scanned, not parsed as XML: such files have no root and no declared entities. Nothing outside a
-file is ever opened for it, and a file that declares entities of its own is refused.
+The markup is scanned, not parsed as XML: such files have no root and no declared entities. The reader never
+opens anything outside the file, and rejects a file that declares entities.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from eventformers.errors import DataFormatError, shown
 
 ACCEPTED_SGML = '<DOC id="…" type="…"> … <TEXT> <P> … </P> </TEXT> </DOC>, one document after the other'
 
-# Possessive where what follows may match the same characters: a long word without an end would be tried
-# at each of its lengths.
+# Possessive, because the pattern after it may match the same characters: otherwise a long unfinished
+# word would be tried at each of its lengths.
 _TAG = re.compile(r"<(?P<end>/?)(?P<name>[A-Za-z][\w.:-]*+)(?P<rest>[^<>]*+)>")
 _DECLARATION = re.compile(r"<[!?][^<>]*>")
 _OPEN_TAG = re.compile(r"</?(DOC|TEXT|P|DOCNO|DOCID)\b[^<>]*$", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"""(?<![\w:-])([\w:-]++)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
 _ENTITY = re.compile(r"&(#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]*);")
-# Signs for typesetters: quotation marks, dashes and places in a line.
+# Typesetting marks: quotation marks, dashes and line positions.
 _TYPESETTING = {"LR": "", "UR": "", "QL": "", "QR": "", "QC": "", "MD": "--"}
 _IDENTIFIERS = ("docno", "docid")
 
@@ -35,9 +35,9 @@ class SgmlDocument:
     """A document of a file, its paragraphs separated by a blank line.
 
     Args:
-        line: where it begins, from 1.
-        document_id: its attribute `id`, else what stands in DOCNO or DOCID; "" without any.
-        kind: its attribute `type`; "" without one.
+        line: its first line, from 1.
+        document_id: its attribute `id`, else the content of DOCNO or DOCID; "" if there is none.
+        kind: its attribute `type`; "" if there is none.
         paragraphs: its paragraphs, each on one line.
     """
 
@@ -53,19 +53,19 @@ class SgmlDocument:
 
 
 def read_sgml(path: Path, skipped: SkippedRows) -> Iterator[SgmlDocument]:
-    """The documents of an SGML file, plain or gzip, with bounded memory.
+    """Read the documents of an SGML file, plain or gzip, in bounded memory.
 
-    Only what stands in TEXT is text. Tags in it are taken off, and paragraphs end with P or a blank line.
-    Character references and the names of HTML are decoded, others stay as they stand.
+    Only the content of TEXT is text. Tags inside it are removed, and paragraphs end with P or a blank line.
+    Character references and the entity names of HTML are decoded; others stay unchanged.
 
     Args:
         path: the file.
-        skipped: decides on malformed documents; what stands outside of a document counts as one. The next
-            one begins with `<DOC>`, or behind `</DOC>`.
+        skipped: policy for malformed documents; content outside a document counts as one. The next one begins
+            with `<DOC>`, or after `</DOC>`.
 
     Raises:
-        DataFormatError: a document or its text does not end, begins within another, a tag is cut by the end
-            of its line, text stands outside of a document, or the file declares entities.
+        DataFormatError: a document or its text does not end, begins within another, a tag continues after the
+            end of its line, text is outside a document, or the file declares entities.
     """
     scanner = _Scanner(path, skipped)
     held = HeldFaults()
@@ -86,7 +86,7 @@ class _Scanner:
         self.words: list[str] = []
 
     def leave_out(self, fault: DataFormatError | None) -> None:
-        """Leave out the document that a fault stands in, once; or raise."""
+        """Skip the document with the fault, counted once, or raise an error."""
         if fault is None:
             return
         if not self.is_left_out:
@@ -95,7 +95,7 @@ class _Scanner:
         self.document, self.in_text, self.identifier, self.words = None, False, None, []
 
     def documents(self, line: int, text: str) -> Iterator[SgmlDocument]:
-        """The documents that end on this line."""
+        """Yield the documents that end on this line."""
         if "<!ENTITY" in text.upper():
             self._refuse(line, "a declaration of entities")
         text = _DECLARATION.sub("", text)
@@ -126,12 +126,12 @@ class _Scanner:
         self._add(line, text[place:])
 
     def finish(self) -> None:
-        """Refuse a file that ends within a document."""
+        """Reject a file that ends within a document."""
         if self.document is not None:
             self._refuse(self.document.line, "a <DOC> without its </DOC>")
 
     def _leave_document(self, line: int) -> None:
-        """Refuse a document that goes on where the next one begins."""
+        """Reject a document that has not ended when the next one begins."""
         if self.document is not None:
             self._refuse(line, f"<DOC> within the document that begins on line {self.document.line}")
         self.is_left_out = False
@@ -190,7 +190,7 @@ class _Scanner:
 
 
 def decoded(text: str) -> str:
-    """Text with its references to characters decoded; an unknown one stays."""
+    """Decode the character references in a text; unknown ones are unchanged."""
     return _ENTITY.sub(_character, text) if "&" in text else text
 
 

@@ -1,4 +1,4 @@
-"""Parts of an extraction on disk: texts that wait, results that are whole, and how both become one."""
+"""Shards of an extraction on disk: waiting texts, complete results, and the merge of results."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from eventformers.extraction.texts import TextDocument
 from eventformers.files import replaced_file, write_text
 
 SHARD_CHARACTERS = 1_000_000
-"""Of text in a shard: some twenty seconds of work for a small pipeline."""
+"""Characters of text in a shard: about twenty seconds of work for a small pipeline."""
 
 
 def write_texts(documents: Iterable[TextDocument], folder: Path) -> int:
-    """Write texts as shards of about `SHARD_CHARACTERS`, in their order.
+    """Write texts as shards of about `SHARD_CHARACTERS`, in order.
 
     Returns:
         The number of shards.
@@ -41,12 +41,12 @@ def write_texts(documents: Iterable[TextDocument], folder: Path) -> int:
 
 
 def is_extracted(folder: Path, shard: int) -> bool:
-    """Whether a shard's results are whole: its counts are written last."""
+    """True if a shard's results are complete: its counts are written last."""
     return _counts_path(folder, shard).exists()
 
 
 def extract_shard(extractor: EventExtractor, texts: Path, results: Path, shard: int) -> None:
-    """Extract the texts of a shard and write what was found, its counts last."""
+    """Extract the texts of a shard and write the results, the counts last."""
     counts = ExtractionCounts()
     extracted = list(extractor.extract(_read_texts(_texts_path(texts, shard)), counts))
     _write_gzip(_events_path(results, shard), event_lines(extracted))
@@ -66,7 +66,7 @@ def merge_shards(results: Path, shards: int, events: Path, chains: Path) -> Extr
     if counts.written["documents"]:
         with open(events, "wb") as merged:
             for shard in range(shards):
-                # Parts that are gzip files make a gzip file when they stand one after the other.
+                # Concatenated gzip files are a valid gzip file.
                 with open(_events_path(results, shard), "rb") as part:
                     shutil.copyfileobj(part, merged)
     if counts.written["chains"]:
@@ -78,12 +78,12 @@ def merge_shards(results: Path, shards: int, events: Path, chains: Path) -> Extr
 
 
 def event_lines(extracted: Iterable[ExtractedDocument]) -> list[str]:
-    """The rows of events as JSON, one a line."""
+    """The rows of events as JSON lines."""
     return [json.dumps(document.event_row, ensure_ascii=False) for document in extracted]
 
 
 def chain_lines(extracted: Iterable[ExtractedDocument]) -> list[str]:
-    """The rows of chains as JSON, one a line."""
+    """The rows of chains as JSON lines."""
     rows: Iterator[dict[str, Any]] = (row for document in extracted for row in document.chain_rows)
     return [json.dumps(row, ensure_ascii=False) for row in rows]
 

@@ -22,7 +22,7 @@ from eventformers.datasets_scripts.raw_files import (
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.extraction.sgml import read_sgml
 
-ACCEPTED_LINE = 'one JSON object a line with "text", and "id", "source", "license" where they are known'
+ACCEPTED_LINE = 'one JSON object a line with "text", and optionally "id", "source" and "license"'
 _KEYS = frozenset({"text", "id", "document_id", "source", "license", "licence"})
 _UNUSED_KEYS = frozenset(
     {
@@ -30,7 +30,7 @@ _UNUSED_KEYS = frozenset(
         *("timestamp", "title", "token_count", "url", "version"),
     }
 )
-"""What published corpora of web pages and datatrove write beside a text."""
+"""Further keys in published web corpora and in datatrove's output."""
 
 ACCEPTED_FILES = "SGML, .jsonl or .txt files, plain or .gz, and folders of them"
 
@@ -45,9 +45,9 @@ class TextDocument:
     """A text to extract events from.
 
     Args:
-        document_id: its name, distinct among all texts that are read together.
+        document_id: its id, distinct among all texts that are read together.
         text: the text.
-        source: the corpus that it is from.
+        source: its corpus.
         license: its terms of use.
     """
 
@@ -63,8 +63,8 @@ class TextFile:
 
     Args:
         path: the file.
-        name: its name among the files that were given, without endings: the id of a plain text.
-        source: the name of the folder or file that was given: the source of a text that states none.
+        name: its relative name without suffixes: the id of a plain text.
+        source: the name of the given folder or file: the source of a text without one.
     """
 
     path: Path
@@ -73,13 +73,14 @@ class TextFile:
 
 
 def find_text_files(texts: DataDir, skipped: SkippedRows) -> list[TextFile]:
-    """The files that paths name, in their order; those of a folder, and of the folders in it, by name.
+    """Find the files under paths, in the given order; files in a folder, and in its subfolders, are sorted by
+    name.
 
-    A file that is given by itself is read whatever its ending. In folders, files with an ending that is not
-    known are left out and counted; hidden ones are no data.
+    A file that is given directly is read whatever its suffix. In folders, files with an unknown suffix are
+    skipped and counted; hidden files are ignored.
 
     Raises:
-        EventformersError: a path does not exist, or nothing is there to be read.
+        EventformersError: a path does not exist, or there is no file to read.
     """
     found: dict[Path, TextFile] = {}
     for given in raw_paths(texts):
@@ -108,25 +109,25 @@ def read_texts(
     source: str | None = None,
     license_name: str | None = None,
 ) -> Iterator[TextDocument]:
-    """The documents of the files, in their order, each with an id of its own.
+    """Read the documents of the files, in order, each with a distinct id.
 
-    A second document with the id and the text of an earlier one is left out; one with the id of an earlier
-    one and another text gets a number behind its id. Both are counted, like empty files and documents
-    without text.
+    A second document with the id and the text of an earlier one is skipped; one with the id of an earlier one
+    and another text gets a number after its id. Both are counted, like empty files and documents without
+    text.
 
-    A line of JSON has `"text"`, and `"id"` or `"document_id"`, `"source"` and `"license"` or `"licence"`.
-    `url`, `title`, `date`, `timestamp`, `created`, `added`, `version`, `dump`, `file_path`, `language`,
-    `language_score`, `token_count`, `metadata` and `media`, as published corpora have them, are not used.
-    Other keys are refused. A half of a surrogate pair becomes "?", and its document is counted in `read`.
+    A line of JSON has `"text"`, and `"id"` or `"document_id"`, `"source"` and `"license"` or `"licence"`. The
+    keys `url`, `title`, `date`, `timestamp`, `created`, `added`, `version`, `dump`, `file_path`, `language`,
+    `language_score`, `token_count`, `metadata` and `media` of published corpora are ignored. Other keys are
+    an error. Half of a surrogate pair becomes "?", and its document is counted in `read`.
 
     Args:
-        files: what `find_text_files` found.
-        read: counts of what was read; added to.
-        skipped: counts of what was left out, by reason; added to; decides on malformed documents.
-        document_types: the types of SGML documents that are read, in lower case; those without a type are
-            read too. Empty reads all.
-        source: the source of texts that state none, instead of the name of their file or folder.
-        license_name: the licence of texts that state none, instead of the known licence of their source.
+        files: output of `find_text_files`.
+        read: counts of what is read; added to.
+        skipped: counts of skipped items, by reason, added to, and policy for malformed documents.
+        document_types: types of SGML documents to read, in lower case; documents without a type are read,
+            too. Empty reads all.
+        source: source of texts without one, instead of the name of their file or folder.
+        license_name: licence of texts without one, instead of the known licence of their source.
 
     Raises:
         DataFormatError: a file cannot be read.
@@ -154,14 +155,14 @@ def read_texts(
 
 
 class _Identifiers:
-    """Gives every text an id of its own; the texts themselves are not kept."""
+    """Assigns distinct ids to texts, without storing the texts."""
 
     def __init__(self) -> None:
         self._texts: set[bytes] = set()
         self._numbers: dict[str, int] = {}
 
     def of(self, document: TextDocument) -> str | None:
-        """The id of a document; None where its id and text came before."""
+        """The id of a document; None if an earlier document has the same id and text."""
         identifier = document.document_id
         digest = blake2b(f"{identifier}\0{document.text}".encode(), digest_size=12).digest()
         if digest in self._texts:
@@ -181,7 +182,7 @@ class _Identifiers:
 def _documents(
     file: TextFile, read: Counter[str], skipped: SkippedRows, document_types: Sequence[str]
 ) -> Iterator[TextDocument]:
-    """The documents of a file as they stand in it; source and licence are "" where it states none."""
+    """Read the documents of a file without normalisation; source and licence are "" if it states none."""
     kind = _kind(file.path)
     if kind == "json":
         values = read_json_values(file.path, skipped, ACCEPTED_LINE, whole_characters=False)
@@ -214,12 +215,12 @@ def _json_document(line: int, record: object, file: TextFile, read: Counter[str]
         given = [record[name] for name in names if record.get(name) is not None]
         for value in given:
             if not isinstance(value, (str, int)) or isinstance(value, bool):
-                raise DataFormatError(path, line, f'"{names[0]}" that is {type(value).__name__}', "a text")
+                raise DataFormatError(path, line, f'"{names[0]}" of type {type(value).__name__}', "a text")
         if len(set(given)) > 1:
             found = " and ".join(f'"{name}"' for name in names)
             raise DataFormatError(path, line, f"{found} that differ", "one of them")
         values.append(str(given[0]) if given else "")
-    # JSON can name halves of surrogate pairs, and UTF-8 cannot hold them.
+    # JSON can represent halves of surrogate pairs, UTF-8 cannot.
     text, identifier, source, license_name = (
         value.encode("utf-8", "replace").decode("utf-8") for value in values
     )

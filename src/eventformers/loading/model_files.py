@@ -1,8 +1,8 @@
 """Checks of a model's files before and after a library reads them.
 
-Transformers loads a damaged folder as far as it can: integers become weights, an index of weights may name a
-file outside its folder, a missing vocabulary reads every word as unknown. What this suite loads passes these
-checks first, in one place for all commands.
+Transformers loads damaged folders without an error where it can: integers become weights, an index of weights
+may name a file outside its folder, a missing vocabulary makes every word unknown. Everything that this suite
+loads passes these checks first.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _READ_BY_LIBRARIES = (".json", ".txt", ".model", ".safetensors", ".jinja")
 _POSITIVE = ("hidden_size", "num_hidden_layers", "num_attention_heads")
 _SIZE = re.compile(r"(?:^|_)(?:size|dim|layers|heads|embeddings|rank|positions|prototypes)$")
 _SIZE_LIMIT = 100
-"""Times the largest dimension of the weights that a size in a configuration may be: far beyond what any model
-has, and far below what fills the memory."""
+"""Maximum ratio of a size in a configuration to the largest dimension of the weights: far above that of any
+model, and far below what would exhaust memory."""
 _OLDER_NAMES = ("gamma", "beta")
-"""What checkpoints of older releases call the weight and the bias of a normalisation."""
+"""Names in checkpoints of older releases for the weight and the bias of a normalisation."""
 
 
 @dataclass(frozen=True)
 class WeightFiles:
-    """The tensors of a model's weights, as the headers of its files describe them.
+    """The tensors of a model's weights, from the headers of its files.
 
     Attributes:
-        file: the file of weights, or their index, by which errors name them.
+        file: the file of weights, or their index, as named in errors.
         shapes: shape of each tensor.
         dtypes: dtype of each tensor, as safetensors names it.
     """
@@ -53,15 +53,15 @@ class WeightFiles:
 
 
 def check_folder(source: str) -> None:
-    """Refuse a folder with an entry that a library would read and that is no readable file.
+    """Reject a folder with an entry that a library would read but that is not a readable file.
 
-    A folder or a FIFO that has the name of a file would end in a traceback or be read for ever.
+    A folder or a FIFO under the name of a file would end in a traceback or block forever.
 
     Args:
-        source: folder or Hub id; nothing is checked for the latter.
+        source: folder or Hub id; Hub ids are not checked.
 
     Raises:
-        EventformersError: names the entry.
+        EventformersError: an entry is not a readable file; names the entry.
     """
     folder = Path(source)
     if not folder.is_dir():
@@ -82,15 +82,15 @@ def check_folder(source: str) -> None:
 
 
 def read_object(source: str, file: str, revision: str | None = None) -> dict[str, Any]:
-    """Read a JSON object beside a model; empty if there is no such file.
+    """Read a JSON object beside a model; empty if the file does not exist.
 
     Args:
         source: folder or Hub id.
         file: name of the file.
-        revision: commit of a Hub id; None takes the newest.
+        revision: commit of a Hub id; None uses the latest.
 
     Raises:
-        EventformersError: the file is no JSON object.
+        EventformersError: the file is not a JSON object.
     """
     path = find_file(source, file, revision)
     if path is None:
@@ -106,14 +106,14 @@ def read_object(source: str, file: str, revision: str | None = None) -> dict[str
 
 
 def check_config(source: str, revision: str | None = None) -> None:
-    """Refuse a configuration with an entry of a wrong type that a library would stumble over, or ignore.
+    """Reject a configuration with an entry of a wrong type, which a library would ignore or fail on.
 
     Args:
         source: folder or Hub id.
-        revision: commit of a Hub id; None takes the newest.
+        revision: commit of a Hub id; None uses the latest.
 
     Raises:
-        EventformersError: names the entry, what it holds and what is accepted.
+        EventformersError: an entry has a wrong type; names the entry, its value and the accepted values.
     """
     content = read_object(source, CONFIG_FILE, revision)
     for place, settings in (("", content), ("text_config.", content.get("text_config"))):
@@ -139,25 +139,23 @@ def check_config(source: str, revision: str | None = None) -> None:
 
 
 def read_weight_files(source: str, revision: str | None = None) -> WeightFiles | None:
-    """Read which tensors a model's files of weights hold, by their headers alone.
+    """Read the list of tensors in a model's weight files, from their headers only.
 
     Args:
         source: folder or Hub id.
-        revision: commit of a Hub id; None takes the newest.
+        revision: commit of a Hub id; None uses the latest.
 
     Returns:
         The tensors; None for a Hub id without safetensors.
 
     Raises:
-        EventformersError: a file is missing, truncated, no safetensors or outside the folder, or a size in
-            the configuration is out of all proportion to the tensors.
+        EventformersError: a file is missing, truncated, not in safetensors or outside the folder, or a size
+            in the configuration is far too large for the tensors.
     """
     paths = list(_weight_paths(source, revision))
     if not paths:
         if Path(source).is_dir():
-            raise EventformersError(
-                f"{source}: holds no weights; accepted: a folder with {SAFE_WEIGHTS_NAME}"
-            )
+            raise EventformersError(f"{source}: has no weights; accepted: a folder with {SAFE_WEIGHTS_NAME}")
         return None
     shapes: dict[str, tuple[int, ...]] = {}
     dtypes: dict[str, str] = {}
@@ -169,27 +167,27 @@ def read_weight_files(source: str, revision: str | None = None) -> WeightFiles |
                     shapes[name], dtypes[name] = tuple(tensor.get_shape()), tensor.get_dtype()
         except (SafetensorError, OSError, ValueError) as error:
             raise EventformersError(
-                f"cannot load {source}: {path.name} is cut or damaged ({first_line(error)}); accepted: the "
-                "file as it was saved; copy or download it again"
+                f"cannot load {source}: {path.name} is truncated or damaged ({first_line(error)}); accepted: "
+                "the file as it was saved; copy or download it again"
             ) from error
     if not shapes:
-        raise EventformersError(f"{paths[0]}: holds no weights; accepted: the file as it was saved")
+        raise EventformersError(f"{paths[0]}: has no weights; accepted: the file as it was saved")
     files = WeightFiles(str(paths[0]), shapes, dtypes)
     _check_sizes(source, read_object(source, CONFIG_FILE, revision), files)
     return files
 
 
 def check_weights(model: nn.Module, files: WeightFiles | None, source: str, *, is_whole: bool = True) -> None:
-    """Refuse weights that are no numbers or not finite, or that the configuration has no place for.
+    """Reject weights that are not numeric or not finite, or that the configuration has no place for.
 
     Args:
         model: the loaded model.
-        files: the tensors of its files; None checks the loaded weights alone.
-        source: folder or Hub id, by which errors name it.
-        is_whole: False if the model takes only the encoder from the files.
+        files: the tensors of its files; None checks only the loaded weights.
+        source: folder or Hub id, as named in errors.
+        is_whole: False if the model uses only the encoder of the files.
 
     Raises:
-        EventformersError: names a weight.
+        EventformersError: a weight fails a check; names the weight.
     """
     state = model.state_dict()
     if files is not None:
@@ -197,12 +195,12 @@ def check_weights(model: nn.Module, files: WeightFiles | None, source: str, *, i
         for name, dtype in files.dtypes.items():
             if dtype not in _ACCEPTED_DTYPES and name.rpartition(".")[2] in kinds:
                 raise EventformersError(
-                    f"{files.file}: {name} is of the dtype {dtype}; accepted: weights of one of "
+                    f"{files.file}: {name} has the dtype {dtype}; accepted: weights of one of "
                     f"{', '.join(_ACCEPTED_DTYPES)}"
                 )
         if surplus := _weights_without_place(model, files, state, is_whole):
             raise EventformersError(
-                f"{files.file}: holds {surplus[0]} and {len(surplus) - 1} more weights for which the "
+                f"{files.file}: has {surplus[0]} and {len(surplus) - 1} more weights for which the "
                 f"{CONFIG_FILE} has no place; accepted: both as they were saved together"
             )
     try:
@@ -214,12 +212,12 @@ def check_weights(model: nn.Module, files: WeightFiles | None, source: str, *, i
 def _weights_without_place(
     model: nn.Module, files: WeightFiles, state: Mapping[str, Any], is_whole: bool
 ) -> list[str]:
-    """The weights that belong to the loaded part of a model, and that it has not taken.
+    """The weights that belong to the loaded part of a model but were not loaded.
 
-    Heads that a class leaves out are none of them: of a model of this suite those are the weights beside its
-    base model, of any other whatever is no layer of a number.
+    This excludes heads that the class leaves out: for a model of this suite the weights outside its base
+    model, for any other model all weights outside numbered layers.
     """
-    # Portable code of a repository is no subclass of the installed one.
+    # A class from a repository's code is not a subclass of the installed one.
     prefix = f"{getattr(model, 'base_model_prefix', '')}."
     if is_whole and hasattr(model, "text_encoders") and any(name.startswith(prefix) for name in files.shapes):
         own = {name.removeprefix(prefix) for name in state}
@@ -243,14 +241,14 @@ def _layerless(name: str) -> str:
 
 
 def _endings(name: str) -> Iterator[str]:
-    """A name without its first parts, up to the part before a number: heads and towers prefix it."""
+    """Suffixes of a name, up to the part before a number: heads and towers add prefixes."""
     parts = name.split(".")
     last = next((place for place, part in enumerate(parts) if part.isdigit()), 1)
     return (".".join(parts[place:]) for place in range(max(last, 1)))
 
 
 def _check_sizes(source: str, config: Mapping[str, Any], files: WeightFiles) -> None:
-    """Refuse sizes for which a model would be built that fills memory or takes for ever."""
+    """Reject sizes of a model that would exhaust memory or take far too long to build."""
     limit = _SIZE_LIMIT * max((*(size for shape in files.shapes.values() for size in shape), 1))
     for place, settings in (("", config), ("text_config.", config.get("text_config"))):
         for name, value in settings.items() if isinstance(settings, dict) else ():
@@ -263,7 +261,7 @@ def _check_sizes(source: str, config: Mapping[str, Any], files: WeightFiles) -> 
 
 
 def _weight_paths(source: str, revision: str | None) -> Iterator[Path]:
-    """The files of weights that transformers reads: one, or those that an index names."""
+    """The weight files that transformers reads: a single one, or those in an index."""
     single = find_file(source, SAFE_WEIGHTS_NAME, revision)
     if single is not None:
         yield single
@@ -286,12 +284,14 @@ def _weight_paths(source: str, revision: str | None) -> Iterator[Path]:
             )
         path = find_file(source, name, revision)
         if path is None:
-            raise EventformersError(f"{where}: names {shown(name)}, which is not there; accepted: all files")
+            raise EventformersError(
+                f"{where}: names {shown(name)}, which does not exist; accepted: all files"
+            )
         yield path
 
 
 def find_file(source: str, file: str, revision: str | None) -> Path | None:
-    """The path of a file beside a model; None if there is none."""
+    """The path of a file beside a model; None if it does not exist."""
     if Path(source).is_dir():
         path = Path(source) / file
         return path if path.is_file() else None

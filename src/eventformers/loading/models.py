@@ -48,7 +48,7 @@ from eventformers.models.pooling import POOLINGS
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 LONGEST_REASON = 400
-"""Characters of a library's message that are told at most: some list all that there is."""
+"""Maximum number of characters to show of a library's message: some list everything that exists."""
 
 WRITTEN_BY_LIBRARIES = {
     "auto_map",
@@ -59,19 +59,19 @@ WRITTEN_BY_LIBRARIES = {
     "pad_token_id",
     "use_cache",
 }
-"""Entries of a saved configuration beside its fields."""
+"""Entries of a saved configuration besides its fields."""
 
 
 @dataclass(frozen=True)
 class LoadedEncoder:
-    """What a folder or a Hub repository holds.
+    """A loaded encoder with its tokenizer and its identity.
 
     Attributes:
-        model: in evaluation mode, on its device.
+        model: the model, in evaluation mode, on its device.
         tokenizer: its tokenizer.
         name: Hub id, or the folder's name.
         revision: commit on the Hub, or digest of the folder's configuration and weights.
-        max_length: tokens of a text at most.
+        max_length: maximum number of tokens of a text.
     """
 
     model: PreTrainedModel
@@ -124,13 +124,13 @@ def load_model_and_tokenizer(
 
 @contextmanager
 def faults_told(source: str) -> Iterator[None]:
-    """Tell in one line what is wrong with a model that is loaded: that it is not there, not whole or refused.
+    """Convert errors of loading a model to one line: it does not exist, is incomplete, or is rejected.
 
     Args:
         source: its folder or Hub id.
 
     Raises:
-        EventformersError: it cannot be loaded.
+        EventformersError: the model cannot be loaded.
     """
     limit_requests()
     try:
@@ -139,35 +139,35 @@ def faults_told(source: str) -> Iterator[None]:
         raise
     except SafetensorError as error:
         raise EventformersError(
-            f"cannot load {source}: a file of weights is cut or damaged ({first_sentence(error)}); accepted: "
-            "the file as it was saved; copy or download it again"
+            f"cannot load {source}: a weight file is truncated or damaged ({first_sentence(error)}); "
+            "accepted: the file as it was saved; copy or download it again"
         ) from error
     except (OSError, ValueError, HfHubHTTPError, StrictDataclassError) as error:
         raise EventformersError(f"cannot load {source}: {first_sentence(error)}") from error
     except Exception as error:
         if isinstance(error, RuntimeError) and "ignore_mismatched_sizes" in str(error):
             raise EventformersError(
-                f"cannot load {source}: its weights are of other sizes than its config.json says; accepted: "
+                f"cannot load {source}: its weights have other sizes than its config.json says; accepted: "
                 "both as they were saved together"
             ) from error
-        # A library that builds a model of damaged files ends in errors of every kind.
+        # With damaged files, libraries raise errors of every kind.
         raise EventformersError(
-            f"cannot load {source}: its {CONFIG_FILE} and weights make no model ({type(error).__name__}: "
+            f"cannot load {source}: its {CONFIG_FILE} and weights do not fit ({type(error).__name__}: "
             f"{first_sentence(error)}); accepted: both as they were saved together"
         ) from error
 
 
 def load_config(source: str, revision: str | None = None) -> PreTrainedConfig:
-    """A model's configuration, of which this release knows all; no code of a repository is run.
+    """Load a model's configuration, if this release knows all of it; no code of a repository is run.
 
     Args:
         source: folder or Hub id.
-        revision: commit of a Hub id; None takes the newest.
+        revision: commit of a Hub id; None uses the latest.
 
     Raises:
-        EventformersError: it is of a type, or one of ours has a field, that this release does not know.
-        OSError: there is none.
-        ValueError: it is no configuration.
+        EventformersError: this release does not know its type or, for one of our types, a field.
+        OSError: it does not exist.
+        ValueError: it is not a configuration.
     """
     refuse_unfinished(Path(source))
     newer = "if a newer release of eventformers wrote it, update eventformers"
@@ -189,13 +189,13 @@ def load_config(source: str, revision: str | None = None) -> PreTrainedConfig:
         if unread:
             raise EventformersError(
                 f"cannot load {source}: its config.json has {', '.join(unread)}, which this release does not "
-                f"know and would not heed; {newer}"
+                f"know and would ignore; {newer}"
             )
     return config
 
 
 def model_revision(source: str) -> str | None:
-    """The commit that a Hub id stands for, or the digest of a folder; None where the Hub does not tell."""
+    """The commit of a Hub id, or the digest of a folder; None if the Hub does not report it."""
     if Path(source).is_dir():
         return folder_revision(Path(source))
     found = resolve_revision(source)
@@ -203,7 +203,7 @@ def model_revision(source: str) -> str | None:
 
 
 def folder_revision(folder: Path) -> str:
-    """SHA-256 over the configuration and the weights of a model folder: equal models, equal revisions."""
+    """SHA-256 over the configuration and the weights of a model folder: equal models have equal revisions."""
     digest = hashlib.sha256()
     for path in [folder / "config.json", *sorted(folder.glob("*.safetensors"))]:
         with path.open("rb") as file:
@@ -213,7 +213,7 @@ def folder_revision(folder: Path) -> str:
 
 @dataclass(frozen=True)
 class _SentenceTransformersSettings:
-    """What files of sentence-transformers beside an encoder say of its use; None where they say nothing."""
+    """Settings in files of sentence-transformers beside an encoder; None for those that are absent."""
 
     pooling: str | None = None
     max_length: int | None = None
@@ -228,7 +228,7 @@ class _SentenceTransformersSettings:
 def _pooling_of(settings: dict[str, object]) -> str | None:
     if not settings:
         return None
-    # Older files have one switch a mode, newer ones the mode's name.
+    # Older files have one switch for each mode, newer ones the mode's name.
     older = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
     switched = [
         name for name, value in settings.items() if name.startswith("pooling_mode_") and value is True
@@ -242,8 +242,8 @@ def _pooling_of(settings: dict[str, object]) -> str | None:
     if len(modes) == 1 and modes[0] in POOLINGS:
         return modes[0]
     warnings.warn(
-        f"the encoder's own pooling is {' and '.join(modes) or 'not said'}, which this suite does not have; "
-        "mean is taken",
+        f"the encoder's own pooling is {' and '.join(modes) or 'not stated'}, which this suite does not "
+        "have; using mean",
         stacklevel=2,
     )
     return None
@@ -252,16 +252,16 @@ def _pooling_of(settings: dict[str, object]) -> str | None:
 def load_whole(
     model_class: Any, source: str, *, revision: str | None = None, **settings: Any
 ) -> PreTrainedModel:
-    """Load a model with all of its weights, which are finite numbers.
+    """Load a model and check that it has all of its weights and that they are finite.
 
     Args:
         model_class: its class, or an Auto class.
         source: folder or Hub id.
-        revision: commit of a Hub id; None takes the newest.
-        **settings: passed on to `from_pretrained`.
+        revision: commit of a Hub id; None uses the latest.
+        **settings: passed to `from_pretrained`.
 
     Raises:
-        EventformersError: a file of weights is damaged, or a weight is unusable or has no place.
+        EventformersError: a weight file is damaged, or a weight is unusable or has no place.
         ValueError: a weight is missing.
     """
     check_folder(source)
@@ -281,7 +281,7 @@ def load_whole(
 
 
 def start_from_encoder(model_class: Any, source: str, **fields: Any) -> Any:
-    """Build a model of this suite over a pretrained encoder, whose weights are checked as those of any other.
+    """Build a model of this suite over a pretrained encoder, with the same checks of its weights.
 
     Args:
         model_class: the model's class.
@@ -289,9 +289,9 @@ def start_from_encoder(model_class: Any, source: str, **fields: Any) -> Any:
         **fields: fields of the model's configuration.
 
     Raises:
-        EventformersError: a file of weights is damaged, or a weight is unusable or has no place.
-        OSError: there is no such encoder.
-        ValueError: a weight is missing, or a field is refused.
+        EventformersError: a weight file is damaged, or a weight is unusable or has no place.
+        OSError: the encoder does not exist.
+        ValueError: a weight is missing, or a field is invalid.
     """
     files = read_weight_files(source)
     model = model_class.from_encoder(source, **fields)
@@ -312,10 +312,10 @@ def _load_ours(source: str, fields: dict[str, str]) -> PreTrainedModel:
 
 
 def find_dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
-    """The dtype of that name; None stays None.
+    """Convert a name to a dtype; None stays None.
 
     Raises:
-        UnknownNameError: it is none of `DTYPES`.
+        UnknownNameError: it is not in `DTYPES`.
     """
     if dtype is None or isinstance(dtype, torch.dtype):
         return dtype
@@ -326,36 +326,35 @@ def find_dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
 
 
 def find_device(device: str | torch.device | None) -> torch.device:
-    """The device of that name; None takes an accelerator where there is one.
+    """Convert a name to a device; None uses an accelerator if there is one.
 
     Raises:
-        EventformersError: this machine does not have it.
+        EventformersError: this machine does not have the device.
     """
     if device is None:
         found = torch.accelerator.current_accelerator(check_available=True)
         return found or torch.device("cpu")
     try:
         chosen = torch.device(device)
-        # Some devices, such as meta, hold tensors that have no values.
+        # Tensors on some devices, such as meta, have no values.
         torch.zeros(1, device=chosen).item()
         if chosen.type == "cpu" and chosen.index:
-            raise RuntimeError("torch takes any number of a processor, and there is one")
+            raise RuntimeError("torch accepts any index of a CPU, but there is only one")
     except (RuntimeError, AssertionError, ImportError) as error:
         raise EventformersError(
-            f"device {shown(str(device))} is not there; accepted: cpu, or an accelerator of this machine "
+            f"device {shown(str(device))} does not exist; accepted: cpu, or an accelerator of this machine "
             "such as cuda:0"
         ) from error
     return chosen
 
 
 def folder_name(folder: Path, given: str | Path | None) -> str:
-    """What records call a model folder; the packaged encoder by its own name."""
+    """Name of a model folder in records; the packaged encoder has its own name."""
     return "all-MiniLM-L6-v2" if given is None else folder.absolute().name
 
 
 def first_sentence(error: BaseException) -> str:
-    """The first line of a library's message, which may run over many; of a configuration's the reason why it
-    refuses a field."""
+    """The first line of a library's message; for a configuration error, the reason why a field is invalid."""
     if isinstance(error, StrictDataclassError) and error.__cause__ is not None:
         error = error.__cause__
     line = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

@@ -1,4 +1,4 @@
-"""Loading the tokenizer of a model, and checking that it is the model's."""
+"""Loading of a model's tokenizer, with a check that it fits the model."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def load_tokenizer(
     Args:
         source: folder or Hub id.
         config: the model's configuration, whose `vocab_size` is the number of its token embeddings.
-        revision: commit of a Hub id; None takes the newest.
+        revision: commit of a Hub id; None uses the latest.
 
     Raises:
-        EventformersError: its files cannot be read, it has no vocabulary, or it is not the model's.
+        EventformersError: its files cannot be read, it has no vocabulary, or it does not fit the model.
     """
-    # None would read a branch of that name.
+    # None would be read as the name of a branch.
     where = {} if revision is None else {"revision": revision}
     tokenizer: PreTrainedTokenizerBase | None = None
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, **where)
         check_tokenizer(tokenizer, getattr(config.get_text_config(), "vocab_size", None))
     except Exception as error:
-        # Damaged files end in errors of every kind, plain `Exception` among them.
+        # With damaged files, libraries raise errors of every kind, plain `Exception` included.
         kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
         told = f"cannot load the tokenizer of {source}: {_missing_files(source, tokenizer)}{kind}"
         accepted = "" if "; accepted: " in str(error) else "; accepted: its files as they were saved"
@@ -40,7 +40,7 @@ def load_tokenizer(
 
 
 def _missing_files(source: str, tokenizer: PreTrainedTokenizerBase | None) -> str:
-    """The files that hold a vocabulary, if a folder has none of them; else empty."""
+    """Name the vocabulary files if a folder has none of them; else empty."""
     names = {"tokenizer.json", *(getattr(tokenizer, "vocab_files_names", None) or {}).values()}
     if not Path(source).is_dir() or any(find_file(source, name, None) for name in names):
         return ""

@@ -1,1 +1,1 @@
-"""Pictures of models, training runs and results."""
+"""Figures of models, training runs and results."""

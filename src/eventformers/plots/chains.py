@@ -1,4 +1,4 @@
-"""Pictures of models that read chains: scores by hops, accuracy by node degree, and the training log."""
+"""Figures of models that read chains: scores by hops, accuracy by node degree, and the training log."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from eventformers.plots.figures import check_suffix, one_picture, write_figure
 from eventformers.trainers.stages import read_log
 
 Degrees = Mapping[str, Mapping[str, Sequence[DegreeBin]]]
-"""The bins of each model, by the title of what was scored and the model's name."""
+"""The bins of each model, by the title of the task and the model's name."""
 Hops = Mapping[str, Mapping[str, Mapping[int, float]]]
-"""The score of each model by its number of layers, by the title of what was scored and the model's name."""
+"""The score of each model by its number of layers, by the title of the task and the model's name."""
 
 _MARKERS = "os^D"
 _PANEL = (3.4, 2.8)
-"""Inches of a panel."""
+"""Size of a panel in inches."""
 _TERM = "_loss"
 
 
@@ -47,22 +47,22 @@ _TERM = "_loss"
 def plot_chain_training(
     run: str | Path, output: str | Path, *, data: str | Path | None = None, malformed: str | None = None
 ) -> None:
-    """Draw how a training of several stages went, and how accurate its model is by average node degree.
+    """Draw the log of a training run with several stages, and the model's accuracy by average node degree.
 
-    The curves are the loss terms of each stage and, where it was validated, its accuracy. Accuracies by
-    degree are those of the run's own results, on questions that chains answer.
+    The curves are the loss terms of each stage and, for validated stages, the accuracy. Accuracies by degree
+    come from the run's own results on questions that chains answer.
 
     Args:
         run: folder of a run.
-        output: the picture, `.png` or `.svg`; the numbers go beside it with the suffix `.md`.
-        data: what the run was scored on; None takes the bundled samples. A result on other rows is left out
-            and told in the table.
-        malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
-            the first one; None takes the policy in force, `error` where nothing else was set.
+        output: the figure, `.png` or `.svg`; the numbers go to a file beside it with the suffix `.md`.
+        data: the data of the run's results; None uses the bundled samples. Results on other rows are left out
+            and listed in the table.
+        malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises an error for
+            the first one; None uses the active policy, by default `error`.
 
     Raises:
-        EventformersError: the suffix is unknown, the folder holds no run that tells of its training, the data
-            cannot be loaded, or a file cannot be written.
+        EventformersError: the suffix is unknown, the folder is not a run with a training log, the data cannot
+            be loaded, or a file cannot be written.
     """
     run, output = Path(run), Path(output)
     check_suffix(output)
@@ -78,7 +78,7 @@ def _plot(run: Path, output: Path, data: str | Path | None) -> None:
     if degrees:
         sections += ["## Accuracy by average node degree", degree_table(degrees)]
     if left_out:
-        sections.append(f"Not drawn, measured on other rows than these: {', '.join(left_out)}.")
+        sections.append(f"Not drawn, because measured on other rows: {', '.join(left_out)}.")
     try:
         write_figure(figure, output)
         write_text(output.with_suffix(".md"), "\n\n".join(sections) + "\n")
@@ -87,7 +87,7 @@ def _plot(run: Path, output: Path, data: str | Path | None) -> None:
 
 
 def reads_chains(run: str | Path) -> bool:
-    """Whether a folder holds a model that reads chains, by its configuration."""
+    """True if a folder has a model that reads chains, by its configuration."""
     try:
         content = json.loads((Path(run) / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -96,10 +96,11 @@ def reads_chains(run: str | Path) -> bool:
 
 
 def degrees_of_questions(task: Task, data: str | Path | None, result: TaskResult) -> list[DegreeBin] | None:
-    """A result's accuracy by the average node degree of its questions; None for a result on other rows.
+    """Compute a result's accuracy by the average node degree of its questions; None for a result on other
+    rows.
 
     Raises:
-        EventformersError: the data cannot be loaded, or the task asks no questions about chains.
+        EventformersError: the data cannot be loaded, or the task has no questions about chains.
     """
     loaded = load_data(task, data, result.dataset.split)
     if loaded.held.fingerprint(task, loaded.split) != result.dataset.fingerprint:
@@ -108,7 +109,7 @@ def degrees_of_questions(task: Task, data: str | Path | None, result: TaskResult
 
 
 def draw_hops(scores: Hops) -> Figure:
-    """Scores by the number of graph layers, one panel for each of what was scored."""
+    """Draw scores by the number of graph layers, with one panel for each task."""
     figure, panels = _panels(list(scores))
     for axes, by_model in zip(panels, scores.values(), strict=True):
         for place, (name, by_hops) in enumerate(by_model.items()):
@@ -120,7 +121,7 @@ def draw_hops(scores: Hops) -> Figure:
 
 
 def draw_degrees(degrees: Degrees) -> Figure:
-    """Accuracy by average node degree, one panel for each of what was scored; bars count the questions."""
+    """Draw accuracy by average node degree, with one panel for each task; bars count the questions."""
     figure, panels = _panels(list(degrees))
     for axes, by_model in zip(panels, degrees.values(), strict=True):
         _draw_degrees(axes, by_model)
@@ -131,12 +132,12 @@ def draw_degrees(degrees: Degrees) -> Figure:
 def draw_training(
     histories: Mapping[str, Sequence[Mapping[str, float]]], degrees: Degrees, title: str = ""
 ) -> Figure:
-    """The loss terms of each stage, the accuracies of those that were validated, and accuracies by degree.
+    """Draw the loss terms of each stage, the accuracies of validated stages, and accuracies by degree.
 
     Args:
         histories: the log lines of each stage.
         degrees: the bins of the model.
-        title: what stands above all.
+        title: title of the figure.
     """
     validated = {name: _curves(history, "_accuracy") for name, history in histories.items()}
     validated = {name: curves for name, curves in validated.items() if curves}
@@ -154,7 +155,7 @@ def draw_training(
 
 
 def degree_table(degrees: Degrees) -> str:
-    """The bins as Markdown."""
+    """Format the bins as Markdown."""
     lines = [
         [cell(title), cell(name), one.name, f"{one.questions:,}", f"{one.accuracy:.1f}"]
         for title, by_model in degrees.items()
@@ -192,12 +193,12 @@ def _history_table(histories: Mapping[str, Sequence[Mapping[str, float]]]) -> st
 
 
 def _curves(history: Sequence[Mapping[str, float]], ending: str) -> dict[str, list[tuple[int, float]]]:
-    """Steps and values of what a log has under names with that ending, and of the loss itself."""
+    """Steps and values of the entries of a log with that ending, and of the loss itself."""
     curves: dict[str, list[tuple[int, float]]] = {}
     has_steps = any("loss" in line for line in history)
     for line in history:
         for name, value in line.items():
-            # The mean of the whole stage tells nothing more than its steps.
+            # The mean of the whole stage adds no information to its steps.
             if name == "train_loss" and has_steps:
                 continue
             if name.endswith(ending) or (name == "loss" and ending == _TERM):
@@ -206,7 +207,7 @@ def _curves(history: Sequence[Mapping[str, float]], ending: str) -> dict[str, li
 
 
 def _curve_name(logged: str) -> str:
-    """What a logged value is called."""
+    """Label of a logged value."""
     if logged == "train_loss":
         return "mean of all steps"
     validated = logged.startswith("eval_")
@@ -215,7 +216,7 @@ def _curve_name(logged: str) -> str:
 
 
 def _panels(titles: Sequence[str]) -> tuple[Figure, list[Axes]]:
-    """A figure with a panel for each title, in a grid of at most four columns."""
+    """Create a figure with a panel for each title, in a grid of at most four columns."""
     columns = min(4, len(titles)) if len(titles) != 5 else 3
     rows = math.ceil(len(titles) / columns)
     figure = Figure(figsize=(_PANEL[0] * columns, _PANEL[1] * rows + 0.4), layout="constrained")
@@ -248,7 +249,7 @@ def _draw_degrees(axes: Axes, by_model: Mapping[str, Sequence[DegreeBin]]) -> No
     counts.yaxis.set_major_locator(MaxNLocator(integer=True))
     counts.tick_params(colors="0.5")
     counts.spines[["top", "right"]].set_visible(False)
-    # The bars lie behind the lines, whose axes they would cover.
+    # The bars are drawn behind the lines, whose axes they would cover.
     axes.set_zorder(counts.get_zorder() + 1)
     axes.patch.set_visible(False)
     for place, (name, bins) in enumerate(by_model.items()):
@@ -264,7 +265,7 @@ def _draw_curves(axes: Axes, curves: Mapping[str, Sequence[tuple[int, float]]], 
     for place, (name, curve) in enumerate(curves.items()):
         colours = matplotlib.color_sequences["petroff10"]
         steps, values = zip(*curve, strict=True)
-        # A single point makes no line.
+        # A single point draws no line.
         marker = "o" if len(curve) == 1 else None
         axes.plot(steps, values, label=name, color=colours[place % len(colours)], marker=marker)
     axes.set_xlabel("step")
@@ -275,7 +276,7 @@ def _draw_curves(axes: Axes, curves: Mapping[str, Sequence[tuple[int, float]]], 
 
 
 def _draw_legend(figure: Figure, panels: Sequence[Axes]) -> None:
-    """One legend for all panels, which show the same models."""
+    """Draw one legend for all panels, which show the same models."""
     handles = {
         label: handle
         for axes in panels

@@ -1,4 +1,4 @@
-"""Writing pictures: which kinds there are, and the same bytes for the same picture."""
+"""Writing of figures: accepted formats, and reproducible bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SUFFIXES = (".png", ".svg")
 
 
 def check_suffix(output: Path) -> None:
-    """Refuse a picture of a kind that we do not write.
+    """Reject the suffix of an unsupported image format.
 
     Raises:
         EventformersError: the suffix is unknown.
@@ -30,10 +30,10 @@ def check_suffix(output: Path) -> None:
 
 @contextmanager
 def one_picture(output: Path) -> Iterator[None]:
-    """Be the one writer of a picture and of the table beside it, `output` with the suffix `.md`.
+    """Hold the lock of a figure and of the table beside it, `output` with the suffix `.md`.
 
     Raises:
-        EventformersError: another process writes it, or one of the two is no regular file.
+        EventformersError: another process writes it, or one of the two is not a regular file.
     """
     output_file(output)
     output_file(output.with_suffix(".md"))
@@ -42,7 +42,7 @@ def one_picture(output: Path) -> Iterator[None]:
 
 
 def write_figure(figure: Figure, output: Path) -> None:
-    """Write a figure whole or not at all, equal figures as equal bytes."""
+    """Write a figure atomically; equal figures give equal bytes."""
     kind = output.suffix.lower().removeprefix(".")
     metadata = {"Date": None} if kind == "svg" else {"Software": None}
     with replaced_file(output) as temporary, matplotlib.rc_context({"svg.hashsalt": "eventformers"}):

@@ -1,4 +1,4 @@
-"""The picture of event grounding: recall by the number of candidates."""
+"""Figure of event grounding: recall by the number of candidates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 _MARKERS = "os^DvP"
 _SIZE = (6.4, 4.2)
-"""Inches of the picture."""
+"""Size of the figure in inches."""
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class RecallCurves:
     """The recall of a model by the number of candidates, in percent.
 
     Attributes:
-        whole: mentions all of whose gold events are among the candidates.
-        atomic: mentions whose atomic event is; never less.
+        whole: mentions with all of their gold events among the candidates.
+        atomic: mentions with their atomic event among the candidates; never lower than `whole`.
     """
 
     whole: Mapping[int, float]
@@ -27,7 +27,7 @@ class RecallCurves:
 
 
 def draw_recall(curves: Mapping[str, RecallCurves]) -> Figure:
-    """Recall by the number of candidates, one line for each model; that of the atomic event alone is dotted.
+    """Draw recall by the number of candidates, one line for each model; dotted for only the atomic event.
 
     Args:
         curves: the curves of each model by its name.
@@ -47,7 +47,7 @@ def draw_recall(curves: Mapping[str, RecallCurves]) -> Figure:
     axes.set_xscale("log", base=2)
     depths = sorted({depth for one in curves.values() for depth in (*one.whole, *one.atomic)})
     axes.set_xticks(depths, [str(depth) for depth in depths])
-    axes.set_xlabel("candidates (dotted: the atomic event alone)")
+    axes.set_xlabel("candidates (dotted: only the atomic event)")
     axes.set_ylabel("recall (%)")
     figure.legend(loc="outside right center", frameon=False, fontsize="small")
     return figure

@@ -1,4 +1,4 @@
-"""A model's events in two dimensions, coloured by prototype, and the nearest events of each prototype."""
+"""Figure of a model's events in two dimensions by prototype, with each prototype's nearest events."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from eventformers.model_cards.markdown import cell, table
 from eventformers.plots.figures import check_suffix, one_picture, write_figure
 
 NEAREST = 5
-"""Events listed for each prototype, as many as the paper lists."""
+"""Number of events to list for each prototype, as in the paper."""
 
 _MARKERS = "os^DvP"
 _BLOCK_DOCUMENTS = 1_000
@@ -40,11 +40,11 @@ Array = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Prototype:
-    """A prototype of a model and the events that belong to it.
+    """A prototype of a model and its events.
 
     Attributes:
-        index: its row in the model's prototypes, counted from 0.
-        size: how many of the events drawn belong to it.
+        index: its row in the model's prototypes, from 0.
+        size: number of drawn events that belong to it.
         nearest: texts of the nearest of these events, nearest first.
     """
 
@@ -64,29 +64,28 @@ def plot_prototypes(
     seed: int = 0,
     malformed: str | None = None,
 ) -> list[Prototype]:
-    """Draw a model's events coloured by prototype, and list each prototype's nearest events beside it.
+    """Draw a model's events coloured by prototype, and list each prototype's nearest events in a table.
 
-    Each event belongs to the prototype of the highest cosine. The picture is a principal component analysis
-    of the vectors scaled to length 1, in which the cosine is what sets two of them apart; stars are the
-    prototypes in the same plane. After Figure 4, Table 4 and Table 8 of SWCC (Gao et al., ACL 2022), which
-    draw 3,000 events.
+    Each event belongs to the prototype with the highest cosine. The figure is a principal component analysis
+    of the vectors scaled to length 1, where distances depend only on cosines; stars are the prototypes in the
+    same plane. After Figure 4, Table 4 and Table 8 of SWCC (Gao et al., ACL 2022), which draw 3,000 events.
 
     Args:
         run: folder or Hub id of a model with prototypes.
-        output: the picture, `.png` or `.svg`; the table goes beside it with the suffix `.md`.
-        data: folder of raw files, built dataset or Hub id of event chains; None takes the bundled samples.
-        num_events: distinct events to draw at random; all of them where there are fewer.
-        device: a torch device; None takes an accelerator where there is one.
+        output: the figure, `.png` or `.svg`; the table goes to a file beside it with the suffix `.md`.
+        data: folder of raw files, built dataset or Hub id of event chains; None uses the bundled samples.
+        num_events: number of distinct events to draw at random; all if there are fewer.
+        device: a torch device; None uses an accelerator if there is one.
         seed: seed of the choice of events.
-        malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
-            the first one; None takes the policy in force, `error` where nothing else was set.
+        malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises an error for
+            the first one; None uses the active policy, by default `error`.
 
     Returns:
         Every prototype, in the order of the model.
 
     Raises:
-        EventformersError: the suffix is unknown, the folder holds no model or one without prototypes, the
-            data cannot be loaded or have fewer than three distinct events, or a file cannot be written.
+        EventformersError: the suffix is unknown, the folder has no model or one without prototypes, the data
+            cannot be loaded or has fewer than three distinct events, or a file cannot be written.
     """
     output = Path(output)
     check_suffix(output)
@@ -118,15 +117,15 @@ def plot_prototypes(
 
 
 def sample_events(documents: Dataset, number: int, seed: int) -> tuple[list[Event], int]:
-    """Draw distinct events, each with the same chance however often it occurs, in memory for `number` events.
+    """Sample distinct events uniformly, whatever their frequency, in memory for `number` events.
 
-    Every event gets a pseudo-random number from its text and the seed, and the smallest numbers win, so that
-    repetitions and the order of documents change nothing. The number of distinct events is exact where it is
-    at most `number`, and beyond that an estimate from the largest of the winning numbers.
+    A hash of text and seed gives every event a pseudo-random number, and the smallest numbers win. So
+    repetitions and the order of documents have no effect. The number of distinct events is exact up to
+    `number`, and beyond that an estimate from the largest of the winning numbers.
 
     Args:
         documents: rows with a column `events`.
-        number: events to draw.
+        number: number of events to draw.
         seed: seed of the draw.
 
     Returns:
@@ -158,13 +157,13 @@ def sample_events(documents: Dataset, number: int, seed: int) -> tuple[list[Even
 def describe_prototypes(
     cosines: Array, members: npt.NDArray[np.int64], texts: list[str], nearest: int = NEAREST
 ) -> list[Prototype]:
-    """The size and the nearest events of each prototype.
+    """Compute the size and the nearest events of each prototype.
 
     Args:
-        cosines: of events with prototypes, `(N, M)`.
+        cosines: cosines of events with prototypes, `(N, M)`.
         members: the prototype of each event, `(N,)`.
         texts: the events' texts.
-        nearest: texts to list for each prototype.
+        nearest: number of texts to list for each prototype.
     """
     described = []
     for index in range(cosines.shape[1]):
@@ -181,7 +180,7 @@ def _events(documents: Dataset) -> Iterable[Event]:
 
 
 def _load_prototypes(run: str) -> Array:
-    """The model's prototypes, scaled to length 1, `(M, d)`."""
+    """Load the model's prototypes, scaled to length 1, `(M, d)`."""
     with faults_told(run):
         try:
             head = load_whole(AutoModelForPreTraining, run)
@@ -197,7 +196,7 @@ def _load_prototypes(run: str) -> Array:
 
 def _without_prototypes(run: str) -> str:
     return (
-        f"{run}: the model has no prototypes, by which events are drawn; accepted: a model of a method that "
+        f"{run}: the model has no prototypes; accepted: a model of a method that "
         "has them, with its training head, as `eventformers train` writes it"
     )
 
@@ -218,7 +217,7 @@ def _draw(vectors: Array, prototypes: Array, members: npt.NDArray[np.int64], tit
     figure = Figure(figsize=(9, 6.5), layout="constrained")
     axes = figure.add_subplot()
     size = float(np.clip(30_000 / len(points), 5, 40))
-    # The largest group lies lowest, so that the small ones stay in sight.
+    # The largest group is drawn first, so that the small ones stay visible.
     for index in np.argsort(-np.bincount(members, minlength=len(prototypes)), kind="stable"):
         own = points[members == index]
         axes.scatter(
@@ -241,7 +240,7 @@ def _draw(vectors: Array, prototypes: Array, members: npt.NDArray[np.int64], tit
         axis.set_label_text(f"{name} principal component ({ratio:.1%} of the variance)")
     axes.set_title(f"{title}: {len(points):,} events by prototype")
     axes.spines[["top", "right"]].set_visible(False)
-    # Distances mean the same along both components.
+    # Distances have the same meaning along both components.
     axes.set_aspect("equal", adjustable="datalim")
     return figure
 
@@ -257,7 +256,7 @@ def _draw_star(axes: Axes, x: float, y: float, index: int, colour: tuple[float, 
 def _draw_legend(
     figure: Figure, axes: Axes, shares: npt.NDArray[np.float64], colours: list[tuple[float, float, float]]
 ) -> None:
-    # Empty plots give the legend opaque marks of its own size.
+    # Empty plots give the legend opaque marks of a fixed size.
     handles = [
         axes.plot(
             [],
@@ -282,7 +281,7 @@ def _draw_legend(
 
 
 def _marker(index: int, colours: int) -> str:
-    """Colours repeat beyond their number, and the shape then tells them apart."""
+    """Marker of a prototype: colours repeat, so the shape distinguishes those with equal colours."""
     return _MARKERS[index // colours % len(_MARKERS)]
 
 
@@ -299,7 +298,7 @@ def _nearest_table(prototypes: list[Prototype], name: str, drawn: int, distinct:
     of = f"all {drawn:,}" if drawn == distinct else f"{drawn:,} of about {distinct:,}"
     return (
         f"# Events by prototype: {cell(name)}\n\n"
-        f"Each event belongs to the prototype of the highest cosine; {of} distinct events were drawn, and "
-        f"the {NEAREST} nearest of each prototype are listed, nearest first.\n\n"
+        f"Each event belongs to the prototype with the highest cosine. The figure shows {of} distinct "
+        f"events; the table lists the {NEAREST} nearest of each prototype, nearest first.\n\n"
         f"{table(['prototype', 'events', 'share', 'nearest events'], rows)}\n"
     )

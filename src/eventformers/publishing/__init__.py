@@ -1,1 +1,1 @@
-"""Publishing on the Hub: the plan of a push, its files, and loading back. `eventformers.hub` is the API."""
+"""Publishing on the Hub: the plan of a push, its files, and verification. `eventformers.hub` is the API."""

@@ -1,4 +1,4 @@
-"""Building datasets, with the file by which the Hub knows one as a benchmark."""
+"""Dataset building with the file that marks a benchmark on the Hub."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eventformers.evaluation.tasks import TASKS, Task
 
 BENCHMARK_FILE = "eval.yaml"
 FRAMEWORK = "eventformers"
-"""What the Hub calls the program that scores the tasks."""
+"""The Hub's name for the program that scores the tasks."""
 
 
 def build_dataset(
@@ -28,36 +28,36 @@ def build_dataset(
 
     Args:
         name: a name of `eventformers data list`.
-        config: one config; None builds every config that the raw files can feed. Of these, one that has a
-            split without rows is left out with a warning.
-        data_dir: folder or file with the raw data, several of them, or a text that joins several by the
-            path separator of the system; None takes the bundled samples.
-        output: the folder to write; None takes one in the cache of `datasets`, which gets no `eval.yaml`.
-        **settings: settings of the builder, such as `window=20`; of every builder, `malformed="skip"`, which
-            leaves out malformed parts of the raw files, counts them and lists them in the report.
+        config: one config; None builds every config that has raw files and skips one with an empty split,
+            with a warning.
+        data_dir: folder or file with the raw data, or several, as a list or as one text joined with the path
+            separator of the system; None uses the bundled samples.
+        output: the folder to write; None uses one in the cache of `datasets`, which gets no `eval.yaml`.
+        **settings: settings of the builder, such as `window=20`; for all builders, `malformed="skip"`, which
+            skips malformed parts of the raw files, counts them and lists them in the report.
 
     Returns:
         The folder.
 
     Raises:
         UnknownNameError: an unknown builder, config or setting.
-        DataFormatError: a raw file cannot be read, with file and line.
-        EventformersError: no raw file is there, or the folder cannot be written.
+        DataFormatError: a raw file cannot be read; names file and line.
+        EventformersError: there is no raw file, or the folder cannot be written.
     """
     more = None if output is None else benchmark_file
     return building.build_dataset(name, config, data_dir, output, more_files=more, **settings)
 
 
 def benchmark_file(reports: building.Reports) -> dict[str, str]:
-    """Return `eval.yaml`, which names the tasks that score the rows of a built dataset, as the Hub has it.
+    """Build `eval.yaml`, the Hub's file that names the tasks that score the rows of a built dataset.
 
-    The bundled samples are no benchmark and get none.
+    The bundled samples are not a benchmark and get none.
 
     Args:
         reports: the build reports of the dataset by config.
 
     Returns:
-        The text by the name of the file; empty where no task scores the rows.
+        The text by the name of the file; empty if no task scores the rows.
     """
     measured = {config: report for config, report in reports.items() if not report["sample"]}
     entries = [entry for task in TASKS.values() if (entry := _entry(task, measured)) is not None]
@@ -74,7 +74,7 @@ def benchmark_file(reports: building.Reports) -> dict[str, str]:
 
 
 def _entry(task: Task, reports: Mapping[str, Mapping[str, JsonValue]]) -> dict[str, str] | None:
-    """A task with the config and the split that it scores; None where the dataset lacks one of them."""
+    """A task with the config and the split that it scores; None if the dataset lacks one of them."""
     configs = [
         config
         for config in (task.config, *task.other_configs)

@@ -1,4 +1,4 @@
-"""Faults of the Hub and of the way there, each as one line that says what to do."""
+"""Errors of the Hub and of the network, each as one line that says what to do."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from huggingface_hub.errors import (
 from eventformers.datasets_scripts.hub_timeout import TIMEOUT_VARIABLE, hub_timeout, limit_requests
 from eventformers.errors import EventformersError, causes
 
-LOG_IN = "log in with `hf auth login`, or set HF_TOKEN to a token that may write"
-RERUN = "run the command again: what is there is not sent again"
+LOG_IN = "log in with `hf auth login`, or set HF_TOKEN to a token with write permission"
+RERUN = "run the command again: files that are already there are not sent again"
 
 
 @contextmanager
 def hub_faults(place: str) -> Iterator[None]:
-    """Tell what the Hub or the network does wrong in a line of ours.
+    """Convert errors of the Hub or the network to one line.
 
     Args:
-        place: what is spoken of, such as the id of a repository.
+        place: the affected item, such as the id of a repository.
 
     Raises:
-        EventformersError: in the place of an error of the client.
+        EventformersError: replaces an error of the client.
     """
     limit_requests()
     try:
@@ -39,15 +39,15 @@ def hub_faults(place: str) -> Iterator[None]:
     except HFValidationError as error:
         raise EventformersError(f"{place}: {_told(error)}") from error
     except LocalTokenNotFoundError as error:
-        raise EventformersError(f"{place}: nobody is logged in; {LOG_IN}") from error
+        raise EventformersError(f"{place}: not logged in; {LOG_IN}") from error
     except OfflineModeIsEnabled as error:
         raise EventformersError(
-            f"{place}: HF_HUB_OFFLINE is set, and the Hub is out of reach; unset it and run the command again"
+            f"{place}: HF_HUB_OFFLINE is set, so the Hub is not reachable; unset it and run the command again"
         ) from error
     except HfHubHTTPError as error:
         raise EventformersError(f"{place}: {_refusal(error)}") from error
     except Exception as error:
-        # The library that sends large files has no errors of its own.
+        # The library that sends large files has no error classes of its own.
         if not _is_of_network(error) and not isinstance(error, RuntimeError):
             raise
         if _is_timeout(error):
@@ -61,23 +61,23 @@ def hub_faults(place: str) -> Iterator[None]:
 
 
 def _refusal(error: HfHubHTTPError) -> str:
-    """What a refusal means, and what to do about it."""
+    """Explain an error response, and what to do about it."""
     status = error.response.status_code
     said = _told(error)
     if isinstance(error, RevisionNotFoundError):
-        return f"there is no such branch or commit ({said})"
+        return f"the branch or commit does not exist ({said})"
     if isinstance(error, RepositoryNotFoundError):
-        return f"there is no such repository, or this token may not see it; {LOG_IN}"
+        return f"the repository does not exist, or this token has no access to it; {LOG_IN}"
     if status == 401:
         return f"the Hub does not accept the token; {LOG_IN}"
     if status == 403:
-        return f"this token has no right to write there ({said}); {LOG_IN}, or choose another name"
+        return f"this token has no write permission there ({said}); {LOG_IN}, or choose another name"
     if status == 409:
         return f"the Hub refused because of a conflict ({said}); when nobody else writes there, {RERUN}"
     if status == 412:
-        return "somebody else committed there at the same time, and nothing of this push is in it; run again"
+        return "another commit was made there at the same time, and nothing was pushed; run the command again"
     if status == 413:
-        return f"the Hub does not take as much ({said})"
+        return f"the Hub does not accept that amount of data ({said})"
     if status == 429:
         return f"the Hub asks for fewer requests; wait, then {RERUN}"
     if status >= 500:
@@ -86,7 +86,7 @@ def _refusal(error: HfHubHTTPError) -> str:
 
 
 def _told(error: BaseException) -> str:
-    """The Hub's own words, or the first line of the error's."""
+    """The Hub's message, or the first line of the error's."""
     words = getattr(error, "server_message", None) or str(error).strip() or type(error).__name__
     return str(words).splitlines()[0].rstrip(".: ")
 
@@ -98,9 +98,9 @@ def _is_timeout(error: BaseException) -> bool:
 
 
 def _is_of_network(error: BaseException) -> bool:
-    """Whether an error, or one of its causes, comes from the connection.
+    """True if an error, or one of its causes, comes from the connection.
 
-    The client of the Hub changed its library of HTTP before, so the errors go by their module.
+    The errors are recognised by their module, because the Hub's client has changed its HTTP library before.
     """
     for cause in causes(error):
         module = type(cause).__module__.split(".")[0]

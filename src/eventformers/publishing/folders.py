@@ -1,4 +1,4 @@
-"""Folders that can be pushed: what each is, which of its files are sent, and the licences of its rows."""
+"""Folders that can be pushed: their kind, the files to send, and the licences of their rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER
 Kind = Literal["model", "dataset", "metric"]
 
 REPO_TYPES: dict[Kind, str] = {"model": "model", "dataset": "dataset", "metric": "space"}
-"""What the Hub calls a repository of each kind."""
+"""The Hub's name for a repository of each kind."""
 ACCEPTED = (
     "the folder of a run (`eventformers train`), of a built dataset (`eventformers data build`) or of a "
     "metric, or the name of a metric of ours"
@@ -42,9 +42,9 @@ _SENT: dict[Kind, frozenset[str]] = {
 }
 _KEPT_BACK = {
     "checkpoint-*": "a checkpoint",
-    STAGES_FOLDER: "a stage of the training",
+    STAGES_FOLDER: "a stage of the training run",
     "__pycache__": "a cache",
-    RUN_FILE: "names folders of this machine",
+    RUN_FILE: "names local folders",
     "optimizer.*": "the state of an optimizer",
     "scheduler.*": "the state of a scheduler",
     "scaler.*": "the state of a scaler",
@@ -55,16 +55,16 @@ _KEPT_BACK = {
 
 @dataclass(frozen=True)
 class LocalRepository:
-    """A folder as the repository that it becomes.
+    """A local folder that can become a repository.
 
     Attributes:
-        kind: what it holds.
+        kind: its content.
         name: the folder's name, or the metric's.
-        folder: where it lies.
+        folder: its path.
         files: the files to send, by their paths in the repository.
         left_out: the files that are never sent, with the reason.
-        closed_licenses: licences of its rows under which not everyone may publish.
-        licenses_known: whether the licences of all its rows are recorded.
+        closed_licenses: licences of its rows that do not allow everyone to publish.
+        licenses_known: True if the licences of all its rows are recorded.
         configs: the configs of a dataset, the default one first; empty for others.
         model_type: the `model_type` of a model; None for others.
     """
@@ -81,14 +81,14 @@ class LocalRepository:
 
     @property
     def repo_type(self) -> str:
-        """What the Hub calls such a repository."""
+        """The Hub's name for such a repository."""
         return REPO_TYPES[self.kind]
 
     def needs_acceptance(self) -> str | None:
-        """Why the user must accept the licences of the rows before they, or what learned from them, are
-        published; None where nobody needs to."""
+        """The reason why the user must accept licences before the rows, or models trained on them, are
+        published; None if acceptance is not needed."""
         if self.closed_licenses:
-            trained = "was trained on" if self.kind == "model" else "holds"
+            trained = "was trained on" if self.kind == "model" else "has"
             return f"{self.folder} {trained} rows under {', '.join(self.closed_licenses)}"
         if not self.licenses_known:
             return f"{self.folder} does not record the licences of its rows"
@@ -96,13 +96,13 @@ class LocalRepository:
 
 
 def read_folder(target: str | Path) -> LocalRepository:
-    """What a folder is, and what of it is sent.
+    """Determine the kind of a folder, and the files to send.
 
     Args:
         target: a folder, or the name of one of our metrics.
 
     Raises:
-        EventformersError: it is none of what can be pushed, or is not whole.
+        EventformersError: it cannot be pushed, or is incomplete.
     """
     folder = Path(target).expanduser()
     if not folder.exists():
@@ -114,15 +114,16 @@ def read_folder(target: str | Path) -> LocalRepository:
         raise EventformersError(f"{folder}: no such folder; accepted: {ACCEPTED}")
     found = _recognised(folder)
     if found is None:
-        raise EventformersError(f"{folder} holds nothing that can be pushed; accepted: {ACCEPTED}")
+        raise EventformersError(f"{folder} has nothing that can be pushed; accepted: {ACCEPTED}")
     return found
 
 
 def find_release(root: str | Path) -> list[LocalRepository]:
-    """Everything of a release: the models and datasets in the folders below `root`, and all our metrics.
+    """Find all repositories of a release: the models and datasets in the folders below `root`, and all our
+    metrics.
 
     Raises:
-        EventformersError: there is no model and no dataset, two have one name, or one is not whole.
+        EventformersError: there is no model and no dataset, two have the same name, or one is incomplete.
     """
     place = Path(root).expanduser()
     if not place.is_dir():
@@ -136,7 +137,7 @@ def find_release(root: str | Path) -> list[LocalRepository]:
     for each in found:
         other = names.setdefault((each.kind, each.name.lower()), each.folder)
         if other != each.folder:
-            raise EventformersError(f"{other} and {each.folder} have one name; rename one of them")
+            raise EventformersError(f"{other} and {each.folder} have the same name; rename one of them")
     return [*found, *map(_metric, metric_folders().values())]
 
 
@@ -166,7 +167,7 @@ def _recognised(folder: Path) -> LocalRepository | None:
 
 def metric_folders() -> dict[str, Path]:
     """The folder of each of our metrics by its name."""
-    # Importing `evaluate` takes seconds, and a model needs none of it.
+    # Importing `evaluate` takes seconds, and a model does not need it.
     from eventformers import evaluate_metrics
 
     place = Path(evaluate_metrics.__file__).parent
@@ -182,7 +183,7 @@ def _model(folder: Path) -> LocalRepository:
     _require(files, _CARD, folder, "a card, as `eventformers train` writes it (without --no-card)")
     weights = [path for path in files if "/" not in path and path.endswith(".safetensors")]
     if not weights:
-        raise EventformersError(f"{folder} holds no weights; accepted: a folder with model.safetensors")
+        raise EventformersError(f"{folder} has no weights; accepted: a folder with model.safetensors")
     for reference in config.get("auto_map", {}).values():
         code = f"{str(reference).split('.')[0]}.py"
         _require(files, code, folder, "the code that its config.json names; save the model again")
@@ -201,16 +202,18 @@ def _model(folder: Path) -> LocalRepository:
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
-    """The configuration of a model of ours that this release can load.
+    """Read the configuration of a model of ours that this release can load.
 
     Raises:
-        EventformersError: it is none, or a newer release wrote it.
+        EventformersError: it is not one of ours, or a newer release wrote it.
     """
     path = folder / "config.json"
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise DataFormatError(path, None, f"no JSON ({error})", "the configuration of a model") from error
+        raise DataFormatError(
+            path, None, f"invalid JSON ({error})", "the configuration of a model"
+        ) from error
     model_type = config.get("model_type") if isinstance(config, dict) else None
     if model_type not in all_methods():
         raise EventformersError(
@@ -221,10 +224,10 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 
 def _check_results(folder: Path) -> None:
-    """Refuse scores that are not of the model beside them.
+    """Reject scores that do not belong to the model beside them.
 
     Raises:
-        DataFormatError: a file is no result of this release.
+        DataFormatError: a file is not a result of this release.
         EventformersError: all scores are of other weights or another configuration.
     """
     results = [read_result(path) for path in sorted((folder / "results").rglob("*.json"))]
@@ -236,8 +239,8 @@ def _check_results(folder: Path) -> None:
     if found not in {result.model_revision for result in results}:
         scored = ", ".join(sorted({result.model_revision[:12] for result in results}))
         raise EventformersError(
-            f"{folder}: weights and configuration are not those that were scored (SHA-256 {found[:12]}, in "
-            f"results/ {scored}); somebody changed them. Train again, or score them with "
+            f"{folder}: weights and configuration differ from those that were scored (SHA-256 {found[:12]}, "
+            f"in results/ {scored}); they were changed after scoring. Train again, or score them with "
             f"`eventformers evaluate {folder} --task TASK -o {folder}`"
         )
 
@@ -255,7 +258,7 @@ def _dataset(folder: Path) -> LocalRepository:
     default = [name for name, entry in configs.items() if entry.get("default")]
     if default != [first]:
         raise EventformersError(
-            f"{folder}/README.md: found default configs {default}; accepted: the first one, {first}, alone"
+            f"{folder}/README.md: found default configs {default}; accepted: only the first one, {first}"
         )
     licenses = {str(name) for config in configs for name in _listed(reports.get(config, {}).get("licenses"))}
     return LocalRepository(
@@ -286,13 +289,13 @@ def _metric(folder: Path) -> LocalRepository:
 
 
 def _files(kind: Kind, folder: Path) -> tuple[dict[str, Path], dict[str, str]]:
-    """The files of a folder that are sent, and those that are not with the reason."""
+    """The files of a folder to send, and the others with the reason why they are not sent."""
     sent, left_out = {}, {}
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = path.relative_to(folder).as_posix()
         reason = next(filter(None, map(_reason_to_keep_back, name.split("/"))), None)
         if reason is None and path.suffix not in _SENT[kind]:
-            reason = f"{path.suffix or 'a file without a suffix'} is nothing that a {kind} is made of"
+            reason = f"{path.suffix or 'a file without a suffix'} is not part of a {kind}"
         if reason is None:
             sent[name] = path
         else:
@@ -301,7 +304,7 @@ def _files(kind: Kind, folder: Path) -> tuple[dict[str, Path], dict[str, str]]:
 
 
 def _reason_to_keep_back(part: str) -> str | None:
-    """Why no file with this name, or in a folder with this name, is ever sent; None where it may be."""
+    """Reason why a file with this name, or in a folder with this name, is never sent; else None."""
     if part.startswith(".") and part != _SHOWN_HIDDEN:
         return "hidden"
     return next((reason for pattern, reason in _KEPT_BACK.items() if fnmatch(part, pattern)), None)
@@ -309,4 +312,4 @@ def _reason_to_keep_back(part: str) -> str | None:
 
 def _require(files: dict[str, Path], name: str, folder: Path, what: str) -> None:
     if name not in files:
-        raise EventformersError(f"{folder} holds no {name}: {what}")
+        raise EventformersError(f"{folder} has no {name}: {what}")

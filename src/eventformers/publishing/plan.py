@@ -1,4 +1,4 @@
-"""What a push would change in a repository of the Hub, and whether it may."""
+"""The changes that a push would make to a repository of the Hub, and checks that they are allowed."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from eventformers.trainers.base import PUSH_SIGNATURE
 
 MAIN = "main"
 STAGING = "eventformers-staging"
-"""The branch that a push commits to first, and that is gone when the files load back from there."""
+"""The temporary branch to which a push commits first; it is deleted when the files load back from it."""
 
 _FIRST_COMMIT = "initial commit"
-# As the Hub decides for a new repository.
+# The Hub's rules for a new repository.
 _LARGE_FILE = 10_000_000
 _LARGE_SUFFIXES = (".safetensors", ".parquet", ".onnx", ".onnx_data", ".model", ".png")
 _SHOWN_NAMES = 5
@@ -38,11 +38,11 @@ class PlannedFile:
     """A file of a push.
 
     Attributes:
-        path: in the repository.
-        file: on this machine.
-        size: in bytes.
-        large: whether it is kept as a large file (LFS); for a new one as the Hub's own rules say.
-        state: whether it is new, changed, or there already.
+        path: path in the repository.
+        file: path on this machine.
+        size: size in bytes.
+        large: True if the Hub stores it as a large file (LFS); for a new file by the Hub's default rules.
+        state: new, changed, or already there.
     """
 
     path: str
@@ -54,18 +54,18 @@ class PlannedFile:
 
 @dataclass(frozen=True)
 class PushPlan:
-    """What a push would do to one repository.
+    """The changes of a push to one repository.
 
     Attributes:
         local: the folder.
         repo_id: `owner/name`.
         branch: the branch to change.
-        files: every file of the folder that belongs into the repository.
-        deleted: files of an earlier push that would be read beside the new ones, and go.
-        kept: other files of the repository, which stay.
-        head: the commit that the branch is at; None where there is no repository.
-        is_new_branch: whether the branch is made, off `main`.
-        private: whether the repository is private, or will be.
+        files: all files of the folder that belong in the repository.
+        deleted: files of an earlier push to delete, because they would be loaded together with the new ones.
+        kept: other files of the repository, which are kept.
+        head: the current commit of the branch; None if there is no repository.
+        is_new_branch: True if the branch is created from `main`.
+        private: True if the repository is private, or will be.
     """
 
     local: LocalRepository
@@ -80,7 +80,7 @@ class PushPlan:
 
     @property
     def to_send(self) -> tuple[PlannedFile, ...]:
-        """The files that are not there already."""
+        """The files that are not there yet."""
         return tuple(each for each in self.files if each.state != "there")
 
     @property
@@ -90,21 +90,21 @@ class PushPlan:
 
     @property
     def is_done(self) -> bool:
-        """Whether the branch holds all of it already."""
+        """True if the branch already has all files."""
         return not self.to_send and not self.deleted and self.head is not None and not self.is_new_branch
 
     @property
     def address(self) -> str:
-        """The repository as a page's address has it, such as `datasets/owner/name`."""
+        """The repository in the form of a page's address, such as `datasets/owner/name`."""
         prefix = "" if self.local.kind == "model" else f"{self.local.repo_type}s/"
         return f"{prefix}{self.repo_id}"
 
 
 def check_repo_id(repo_id: str, local: LocalRepository) -> None:
-    """Refuse an id that the Hub would not take, or under which the repository would not load.
+    """Reject an id that the Hub would not accept, or under which the repository would not load.
 
     Raises:
-        EventformersError: it is no `owner/name`, or a metric would have another name than its file.
+        EventformersError: it is not `owner/name`, or a metric would have another name than its file.
     """
     try:
         validate_repo_id(repo_id)
@@ -112,22 +112,22 @@ def check_repo_id(repo_id: str, local: LocalRepository) -> None:
         raise EventformersError(f"--repo-id: {error}") from error
     if repo_id.count("/") != 1:
         raise EventformersError(
-            f"--repo-id: received {shown(repo_id)}; accepted: ORG/NAME, your own name or an organization's "
-            "first"
+            f"--repo-id: received {shown(repo_id)}; accepted: ORG/NAME, where ORG is your user name or an "
+            "organization"
         )
     owner, _, name = repo_id.partition("/")
     if local.kind == "metric" and name != local.name:
         raise EventformersError(
-            f"--repo-id: received {shown(repo_id)}; accepted for this metric: {owner}/{local.name}, since "
-            "evaluate.load looks for a file of the repository's name"
+            f"--repo-id: received {shown(repo_id)}; accepted for this metric: {owner}/{local.name}, because "
+            "evaluate.load looks for a file with the repository's name"
         )
 
 
 def check_revision(name: str, option: str) -> None:
-    """Refuse what the Hub does not take as the name of a branch or a tag.
+    """Reject an invalid name of a branch or a tag.
 
     Raises:
-        EventformersError: the name is not accepted.
+        EventformersError: the Hub does not accept the name.
     """
     allowed = all(letter.isascii() and (letter.isalnum() or letter in "._-/+") for letter in name)
     if not name or not allowed or name.startswith(("-", "/", "refs/")) or ".." in name or name.endswith("/"):
@@ -135,7 +135,7 @@ def check_revision(name: str, option: str) -> None:
             f"{option}: received {shown(name)}; accepted: letters, digits and the signs . _ - + / within"
         )
     if name == STAGING:
-        raise EventformersError(f"{option}: {STAGING} is the branch that every push uses in between")
+        raise EventformersError(f"{option}: {STAGING} is the temporary branch of every push; choose another")
 
 
 def plan_push(
@@ -147,18 +147,19 @@ def plan_push(
     private: bool = False,
     overwrite: bool = False,
 ) -> PushPlan:
-    """Compare a folder with what the Hub holds. Nothing is sent.
+    """Compare a folder with the repository on the Hub, without sending anything.
 
     Args:
         api: the client.
         local: the folder.
         repo_id: `owner/name`.
         branch: the branch to change.
-        private: whether a new repository is private.
-        overwrite: whether files that others wrote may be replaced.
+        private: make a new repository private.
+        overwrite: allow replacing files that others wrote.
 
     Raises:
-        EventformersError: the Hub cannot be asked, or the repository holds what the push must not touch.
+        EventformersError: the Hub cannot be reached, or the repository has content that the push must not
+            change.
     """
     kind = {"repo_type": local.repo_type}
     with hub_faults(repo_id):
@@ -168,7 +169,7 @@ def plan_push(
             return _plan(local, repo_id, branch, private=private)
         if private and not there.private:
             raise EventformersError(
-                f"{repo_id} is public already; make it private in its settings, or push without --private"
+                f"{repo_id} is already public; make it private in its settings, or push without --private"
             )
         is_new_branch = False
         if branch != MAIN:
@@ -221,7 +222,7 @@ def _compared(path: str, file: Path, there: Any | None) -> PlannedFile:
 
 
 def _digest(file: Path, large: bool) -> str:
-    """The id by which the Hub knows a file: SHA-256 of a large one, otherwise git's."""
+    """The Hub's id of a file: SHA-256 of a large one, otherwise git's."""
     with file.open("rb") as stream:
         if large:
             return hashlib.file_digest(stream, "sha256").hexdigest()
@@ -230,36 +231,36 @@ def _digest(file: Path, large: bool) -> str:
 
 
 def _would_be_read(path: str, local: LocalRepository) -> bool:
-    """Whether a loader would take a file that the folder does not have for a part of what it has."""
+    """True if a loader would read a file that the folder does not have together with the folder's files."""
     if local.kind == "model":
         return "/" not in path and any(fnmatch(path, pattern) for pattern in WEIGHTS)
     folder, _, name = path.partition("/")
     return local.kind == "dataset" and folder in local.configs and name.endswith(".parquet")
 
 
-# What must not be touched.
+# Content that a push must not change.
 
 
 def _check_content(api: HfApi, plan: PushPlan) -> None:
-    """Refuse to replace what is no earlier state of the same thing.
+    """Reject replacing content that is not an earlier state of the same repository.
 
     Raises:
-        EventformersError: the repository holds another model, more configs, or files that others wrote.
+        EventformersError: the repository has another model, more configs, or files that others wrote.
     """
     changed = [each.path for each in plan.files if each.state == "changed"] + list(plan.deleted)
     if plan.local.kind == "model" and "config.json" in changed:
         held = _held(api, plan, "config.json").get("model_type")
         if held != plan.local.model_type:
             raise EventformersError(
-                f"{plan.repo_id} holds another model (model_type {shown(held)}, and not "
+                f"{plan.repo_id} has another model (model_type {shown(held)}, not "
                 f"{shown(plan.local.model_type)}); choose another name, or pass --overwrite"
             )
     if plan.local.kind == "dataset" and "README.md" in changed:
         missing = sorted(set(_held_configs(api, plan)) - set(plan.local.configs))
         if missing:
             raise EventformersError(
-                f"{plan.repo_id} has config {', '.join(missing)}, which {plan.local.folder} has not; nobody "
-                "could load it any more. Build it into the folder too, or pass --overwrite"
+                f"{plan.repo_id} has config {', '.join(missing)}, which {plan.local.folder} does not have; "
+                "the push would make it unloadable. Build it into the folder, too, or pass --overwrite"
             )
     if changed and (foreign := _written_by_others(api, plan, changed)):
         told = ", ".join(foreign[:_SHOWN_NAMES]) + (", …" if len(foreign) > _SHOWN_NAMES else "")
@@ -270,9 +271,9 @@ def _check_content(api: HfApi, plan: PushPlan) -> None:
 
 
 def _written_by_others(api: HfApi, plan: PushPlan, paths: list[str]) -> list[str]:
-    """Those of some files of a repository whose last commit is none of ours.
+    """Those of some files of a repository whose last commit is not ours.
 
-    Every push, a trainer's too, signs the description of its commit.
+    Every push, also one by a trainer, signs the description of its commit.
     """
     where: dict[str, Any] = {"repo_type": plan.local.repo_type, "revision": plan.head}
     ours = {
@@ -288,7 +289,7 @@ def _written_by_others(api: HfApi, plan: PushPlan, paths: list[str]) -> list[str
 
 
 def _held(api: HfApi, plan: PushPlan, name: str) -> dict[str, Any]:
-    """A JSON object in the repository; empty where it is none."""
+    """Read a JSON object in the repository; empty if it is not one."""
     try:
         content = json.loads(_download(api, plan, name).read_text(encoding="utf-8"))
     except ValueError:

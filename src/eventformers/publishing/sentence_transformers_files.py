@@ -1,8 +1,8 @@
-"""Files beside a saved model that let sentence-transformers load it, with the vectors that `encode` gives.
+"""Files beside a saved model that let sentence-transformers load it, with the same vectors as `encode`.
 
-A model of one text encoder loads as a whole, pooling and projection included. Of a model with two towers each
-is written as an encoder of its own, in a folder a side, since sentence-transformers asks a model for one
-vector of a text; the folder of the model routes queries to the mentions' side and documents to the events'.
+A model of one text encoder loads as a whole, with pooling and projection. A model with two towers is written
+as two encoders, each in its own folder, because sentence-transformers asks a model for one vector per text;
+the folder of the model routes queries to the mention tower and documents to the event tower.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DENSE = "sentence_transformers.base.modules.dense.Dense"
 _NORMALIZE = "sentence_transformers.base.modules.normalize.Normalize"
 
 _ROUTES = {"query": "mention", "document": "event"}
-"""The side of a model with two towers that each task of sentence-transformers asks for."""
+"""The tower for each task of sentence-transformers, for a model with two towers."""
 
 SENTENCE_TRANSFORMERS_FILES = (
     *(_MODULES_FILE, _SETTINGS_FILE, _TRANSFORMER_FILE, _ROUTER_FILE),
@@ -47,14 +47,14 @@ SENTENCE_TRANSFORMERS_FILES = (
 def write_sentence_transformers_files(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path
 ) -> None:
-    """Write what sentence-transformers reads; for a model that it cannot read, what refuses its texts.
+    """Write the files for sentence-transformers; for a model that it cannot use, files that reject its texts.
 
-    Without any files it would pool the model's token vectors, which are not the vectors of `encode`.
+    Without any files it would pool the model's token vectors, which differ from the vectors of `encode`.
 
     Args:
-        model: the model under any head.
+        model: the model without its head.
         tokenizer: its tokenizer.
-        folder: where the model is saved.
+        folder: the folder of the saved model.
     """
     limit = longest_input(tokenizer, model.config.encoder_config)
     if not load_method(model.config.model_type).is_sentence_transformer(model.config.to_dict()):
@@ -69,7 +69,7 @@ def write_sentence_transformers_files(
 
 
 def _write_towers(model: Any, tokenizer: PreTrainedTokenizerBase, limit: int, folder: Path) -> None:
-    # `encode` reads a mention to the encoder's limit, and an event is read within its budget wherever it is.
+    # `encode` reads a mention up to the encoder's limit, but an event only up to its own limit.
     limits = {"mention": limit, "event": min(limit, model.config.event_tokens)}
     modules = {
         side: _write_tower(model, side, tokenizer, limits[side], folder / side) for side in _ROUTES.values()
@@ -94,7 +94,8 @@ def _write_towers(model: Any, tokenizer: PreTrainedTokenizerBase, limit: int, fo
 def _write_tower(
     model: Any, side: str, tokenizer: PreTrainedTokenizerBase, limit: int, folder: Path
 ) -> dict[str, str]:
-    """Write one tower as a pretrained encoder with its pooling; the class of each module by its folder."""
+    """Write one tower as a pretrained encoder with its pooling; return the class of each module by its
+    folder."""
     tower: EventEncoderModel = model.tower(side)
     tower.encoder.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -165,7 +166,7 @@ def _write_transformer(
     model_settings: Mapping[str, bool] | None = None,
     method: str = "forward",
 ) -> None:
-    """Write which field of a method's output becomes which feature, and the tokens of a text at most."""
+    """Write the mapping from fields of a method's output to features, and the maximum number of tokens."""
     settings: dict[str, object] = {
         "transformer_task": "feature-extraction",
         "modality_config": {"text": {"method": method, "method_output_name": field}},
@@ -182,7 +183,7 @@ def _features() -> dict[str, str]:
 
 
 def _share(source: Path, target: Path) -> None:
-    """Let two equal files be one on disk, where the disk can."""
+    """Let two equal files share disk space, if the file system supports it."""
     target.unlink()
     try:
         os.link(source, target)

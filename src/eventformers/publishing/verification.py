@@ -1,6 +1,7 @@
-"""Loading what is pushed as a user would: in a fresh process, with an empty cache, from a folder or the Hub.
+"""Verification of a push by loading as a user would: in a fresh process with an empty cache, from folder or
+Hub.
 
-Run as a module with a request and an answer file, JSON lists of one entry for each repository; see `probe`.
+Run as a module with a request and an answer file, JSON lists with one entry for each repository; see `probe`.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from eventformers.errors import EventformersError
 PROBE_TEXT = "storm flooded city"
 """The text whose vector must be the same before and after a push."""
 PROBE_ROWS = 3
-"""Rows of each split that must be the same before and after a push."""
+"""Number of rows of each split that must be the same before and after a push."""
 TOLERANCE = 1e-4
 
-# Where the libraries look for files, beside HF_HOME.
+# Where the libraries look for files, besides HF_HOME.
 _CACHES = ("_CACHE", "_HOME", "_OFFLINE")
 _LIBRARIES = ("HF_", "HUGGINGFACE_", "TRANSFORMERS_", "DATASETS_", "EVALUATE_", "XDG_CACHE")
 
 
 class Asked(TypedDict):
-    """What to load: `source` is a folder or a Hub id, and `revision` a commit of the latter."""
+    """A repository to load: `source` is a folder or a Hub id, `revision` a commit of the latter."""
 
     kind: str
     source: str
@@ -38,7 +39,7 @@ class Asked(TypedDict):
 
 
 class Told(TypedDict):
-    """What loading gave: `shown` to be compared, or the `error` in one line."""
+    """Result of loading: `shown` for comparison, or the `error` in one line."""
 
     shown: Any
     error: str | None
@@ -48,23 +49,23 @@ def probe(asked: Sequence[Asked], *, endpoint: str, token: str | None, online: b
     """Load repositories in one fresh process with an empty cache.
 
     Args:
-        asked: what to load.
+        asked: the repositories to load.
         endpoint: the Hub.
-        token: who asks; it is handed on in the environment of the process alone.
-        online: whether the Hub may be asked.
+        token: the token; it is passed only in the environment of the process.
+        online: allow requests to the Hub.
 
     Returns:
-        For each, what it showed.
+        The result for each repository.
 
     Raises:
-        EventformersError: the process did not come to its end.
+        EventformersError: the process did not finish.
     """
     with tempfile.TemporaryDirectory(prefix="eventformers-hub-") as scratch:
         request, answer, home = (Path(scratch) / name for name in ("request.json", "answer.json", "home"))
         request.write_text(json.dumps(asked), encoding="utf-8")
         process = subprocess.run(  # noqa: S603 - this module, and files of ours
             [sys.executable, "-m", "eventformers.publishing.verification", str(request), str(answer)],
-            # Elsewhere a folder that is called as a repository would be loaded in its place.
+            # In another directory, a folder with the name of a repository would be loaded instead.
             cwd=scratch,
             env=_environment(home, endpoint, token, online),
             stdin=subprocess.DEVNULL,
@@ -73,14 +74,14 @@ def probe(asked: Sequence[Asked], *, endpoint: str, token: str | None, online: b
             check=False,
         )
         if process.returncode or not answer.is_file():
-            last = (process.stderr.strip().splitlines() or ["it said nothing"])[-1]
+            last = (process.stderr.strip().splitlines() or ["it printed nothing"])[-1]
             raise EventformersError(f"the process that loads what is pushed ended early: {last}")
         told: list[Told] = json.loads(answer.read_text(encoding="utf-8"))
         return told
 
 
 def same(first: Any, second: Any) -> bool:
-    """Whether two repositories showed the same; numbers may differ by what memory layout does to them."""
+    """True if two repositories gave the same result; numbers may differ by the effects of memory layout."""
     if isinstance(first, float) and isinstance(second, float):
         return math.isclose(first, second, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
     if isinstance(first, list) and isinstance(second, list):
@@ -107,12 +108,12 @@ def _environment(home: Path, endpoint: str, token: str | None, online: bool) -> 
         "HF_HUB_DISABLE_XET": "1" if constants.HF_HUB_DISABLE_XET else "0",
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         "TOKENIZERS_PARALLELISM": "false",
-        # A model that fits into memory is enough, and another process may hold the accelerator.
+        # A model that fits into memory does not need an accelerator, which another process may use.
         "CUDA_VISIBLE_DEVICES": "",
     }
 
 
-# In the fresh process.
+# Runs in the fresh process.
 
 
 def _show_model(asked: Asked) -> Any:
@@ -170,7 +171,7 @@ def _show_metric(asked: Asked) -> Any:
     wrong: list[str] = []
     failed = doctest.DocTestRunner(verbose=False).run(examples, out=wrong.append).failed
     if failed or not examples.examples:
-        raise ValueError(f"{failed} of its {len(examples.examples)} documented examples gave something else")
+        raise ValueError(f"{failed} of its {len(examples.examples)} documented examples gave another result")
     return {"name": metric.name, "inputs": str(metric.features)}
 
 
@@ -185,7 +186,7 @@ def _told(asked: Asked) -> Told:
 
 
 def _one_line(error: BaseException) -> str:
-    # What a configuration refuses stands in the cause.
+    # The reason why a configuration is invalid is in the cause.
     if "StrictDataclass" in type(error).__name__ and error.__cause__ is not None:
         error = error.__cause__
     lines = str(error).strip().splitlines() or [""]
