@@ -52,7 +52,7 @@ def pytest_unconfigure() -> None:
     gc.unfreeze()
     forked = sys.modules.get("forked")
     if forked is not None:
-        forked.stop_server()
+        forked.stop_servers()
 
 
 def _is_loopback(address: object) -> bool:

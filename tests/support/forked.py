@@ -2,7 +2,8 @@
 
 A fresh interpreter spends six of its eight seconds on libraries that no test is about. The server loads those
 and no other: what reads the environment when it is imported, and what registers classes, a fork imports by
-itself, so that it is as fresh as an interpreter. Where the system cannot fork, an interpreter is started.
+itself, so that it is as fresh as an interpreter. The processes of a group train, and no test asks of them how
+they import: they are forks of a second server, which has loaded this package too.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ import time
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, NoReturn
@@ -55,6 +55,8 @@ LOADED = (
 """What the server has loaded: neither the environment nor our package has a say in it."""
 NEVER_LOADED = ("accelerate", "datasets", "eventformers", "huggingface_hub", "peft", "torch_geometric")
 NEVER_LOADED += ("sentence_transformers", "transformers")
+LOADED_FOR_GROUPS = (*LOADED, "eventformers.training", "transformers.models.bert.modeling_bert")
+"""What the server of groups has loaded."""
 
 
 def run_python(
@@ -75,7 +77,8 @@ def run_python(
     Raises:
         subprocess.TimeoutExpired: the process took longer.
     """
-    return run_together([(arguments, os.environ if env is None else env)], cwd=cwd, timeout=timeout)[0]
+    calls = [(arguments, os.environ if env is None else env)]
+    return run_together(calls, cwd=cwd, timeout=timeout, loaded=LOADED)[0]
 
 
 def run_group(
@@ -95,16 +98,21 @@ def run_group(
     }
     ranks = [dict.fromkeys(("RANK", "LOCAL_RANK"), str(rank)) for rank in range(processes)]
     calls = [(arguments, {**os.environ, **meeting, **rank}) for rank in ranks]
-    done = run_together(calls, cwd=cwd, timeout=timeout)
+    done = run_together(calls, cwd=cwd, timeout=timeout, loaded=LOADED_FOR_GROUPS)
     # What was killed did not fail by itself.
     return min(done, key=lambda process: (process.returncode <= 0, process.returncode))
 
 
 def run_together(
-    calls: Sequence[tuple[Sequence[str], Mapping[str, str]]], *, cwd: Path | str, timeout: float
+    calls: Sequence[tuple[Sequence[str], Mapping[str, str]]],
+    *,
+    cwd: Path | str,
+    timeout: float,
+    loaded: tuple[str, ...],
 ) -> list[subprocess.CompletedProcess[str]]:
     """Run several processes at once, each with its environment; the rest is killed when one fails."""
-    started = [_Process(list(arguments), env, cwd) for arguments, env in calls]
+    server, _ = _server(loaded)
+    started = [_Process(list(arguments), env, cwd, server) for arguments, env in calls]
     ends = time.monotonic() + timeout
     try:
         while waiting := [process for process in started if process.returncode is None]:
@@ -153,7 +161,9 @@ _ASKING = threading.Lock()
 class _Process:
     """A process that was asked for."""
 
-    def __init__(self, arguments: list[str], env: Mapping[str, str], cwd: Path | str) -> None:
+    def __init__(
+        self, arguments: list[str], env: Mapping[str, str], cwd: Path | str, server: socket.socket
+    ) -> None:
         self.arguments, self.returncode, self.pid = arguments, None, 0
         self.output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - see close
         self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - see close
@@ -162,7 +172,6 @@ class _Process:
         content = json.dumps(request).encode()
         descriptors = [self.output.fileno(), self.errors.fileno(), answering]
         with _ASKING:
-            server, _ = _server()
             socket.send_fds(server, [len(content).to_bytes(4, "big")], descriptors)
             server.sendall(content)
         os.close(answering)
@@ -200,36 +209,42 @@ class _Process:
         self.errors.close()
 
 
-@cache
-def _server() -> tuple[socket.socket, subprocess.Popen[bytes]]:
-    """The connection to the server, and the server, which ends with this process."""
-    ours, theirs = socket.socketpair()
-    started = subprocess.Popen(
-        [sys.executable, __file__, str(theirs.fileno())],
-        pass_fds=[theirs.fileno()],
-        stdin=subprocess.DEVNULL,
-    )
-    theirs.close()
-    return ours, started
+_servers: dict[tuple[str, ...], tuple[socket.socket, subprocess.Popen[bytes]]] = {}
 
 
-def stop_server() -> None:
-    """End the server, if there is one."""
-    if _server.cache_info().currsize:
-        connection, process = _server()
+def _server(loaded: tuple[str, ...]) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    """The connection to the server that has loaded these modules, and the server, which ends with us."""
+    with _ASKING:
+        if loaded not in _servers:
+            ours, theirs = socket.socketpair()
+            started = subprocess.Popen(
+                [sys.executable, __file__, str(theirs.fileno()), *loaded],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+            )
+            theirs.close()
+            _servers[loaded] = ours, started
+        return _servers[loaded]
+
+
+def stop_servers() -> None:
+    """End the servers, if there are any."""
+    for connection, process in _servers.values():
         connection.close()
         process.wait()
-        _server.cache_clear()
+    _servers.clear()
 
 
 # In the server
 
 
-def _serve(connection: socket.socket) -> None:
-    for name in LOADED:
+def _serve(connection: socket.socket, loaded: Sequence[str]) -> None:
+    for name in loaded:
         with suppress(ImportError):
             importlib.import_module(name)
-    assert not set(NEVER_LOADED) & set(sys.modules)
+    assert tuple(loaded) != LOADED or not set(NEVER_LOADED) & set(sys.modules)
+    # A fork has no thread but the one that forks.
+    assert threading.active_count() == 1
     gc.collect()
     gc.freeze()
     # They are waited for whenever one ends, so that their processor time counts as the server's.
@@ -237,7 +252,8 @@ def _serve(connection: socket.socket) -> None:
     while True:
         head, descriptors, _, _ = socket.recv_fds(connection, 4, 3)
         if not head:
-            return
+            # Without the clean-up of the libraries: nothing was done with them.
+            os._exit(0)
         length, content = int.from_bytes(head, "big"), b""
         while len(content) < length:
             content += connection.recv(length - len(content))
@@ -321,4 +337,4 @@ def _execute(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    _serve(socket.socket(fileno=int(sys.argv[1])))
+    _serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])
