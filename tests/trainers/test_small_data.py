@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
+from forked import run_python
 from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import IterableDataset
 
@@ -189,10 +188,8 @@ def test_two_processes_share_few_rows(tiny_encoder: Path, tmp_path: Path) -> Non
     arguments = ["train", "swcc", "--recipe", "demo", "--data", data, "--encoder", tiny_encoder, "--no-card"]
     arguments += ["--device", "cpu", "--set", "shared_word_weight=0", "-o", tmp_path / "run"]
     arguments += [part for setting in (*QUICK, "validation_rows=1") for part in ("--set", setting)]
-    launcher = ["torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m", "eventformers.cli"]
-    finished = subprocess.run(
-        [sys.executable, "-m", *launcher, *map(str, arguments)], capture_output=True, text=True, check=False
-    )
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m"]
+    finished = run_python([*launcher, "eventformers.cli", *map(str, arguments)], cwd=tmp_path)
     assert finished.returncode == 0, finished.stderr[-3000:]
     assert "2 steps" in finished.stdout
     assert finished.stderr.count("the training data have 3 rows, and a batch 128; batches of 2") == 1
