@@ -19,8 +19,12 @@ from eventformers.training import FinishedRun
 every_method = pytest.mark.parametrize("method", main_methods())
 
 
+SMALL = {"heterevent": {"event_dim": 16, "chain_dim": 24}}
+
+
 def save_head(method: str, folder: Path, encoder: Path) -> None:
-    load_method(method).head_class.from_encoder(str(encoder)).save_pretrained(folder)
+    head = load_method(method).head_class.from_encoder(str(encoder), **SMALL.get(method, {}))
+    head.save_pretrained(folder)
     AutoTokenizer.from_pretrained(encoder).save_pretrained(folder)
 
 
