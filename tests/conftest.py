@@ -20,6 +20,9 @@ os.environ["HF_HOME"] = tempfile.mkdtemp(prefix="eventformers-tests-")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+# Dozens of processes import the package; compiling it takes as long as running it.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # The processes of pytest-xdist share the cores; a user's own number holds.
 if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -39,20 +42,23 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that start a process or train: the slow ones."""
+    """Mark the tests that start a process or train, the slow ones; put first what takes a minute."""
     from started_processes import starts_process
 
     for item in items:
         if starts_process(item):
             item.add_marker("process")
+    # With several workers, the last test to start is the one that the others wait for.
+    items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
 
 
 def pytest_unconfigure() -> None:
     gc.unfreeze()
     forked = sys.modules.get("forked")
     if forked is not None:
-        forked.stop_server()
+        forked.stop_servers()
 
 
 def _is_loopback(address: object) -> bool:
@@ -88,6 +94,13 @@ def _examples_of_cards_rest() -> Iterator[None]:
 
     with mock.patch.object(card, "run_snippet", lambda snippet, *_: snippet):
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _short_sleep_after_streams() -> None:
+    """After each stream, datasets sleeps for 5 seconds, so that Arrow's threads end before the process."""
+    if (config := sys.modules.get("datasets.config")) is not None:
+        config.SLEEP_TIME_ON_THREADS_SHUTDOWN = 0.1
 
 
 @pytest.fixture(autouse=True)

@@ -132,6 +132,7 @@ def test_a_wrong_command_is_found() -> None:
         check_command(["data", "biuld"])
 
 
+@pytest.mark.process
 @pytest.mark.timeout(900)
 def test_notebook_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its stored outputs are those of a run; timings and last digits differ between machines."""

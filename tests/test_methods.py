@@ -7,12 +7,11 @@ import dataclasses
 import logging
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from forked import run_python
 
 import eventformers
 from eventformers import methods
@@ -166,14 +165,8 @@ def test_a_method_whose_classes_are_broken_is_left_out(tmp_path: Path) -> None:
         "import eventformers, transformers\nfrom eventformers.methods import all_methods\n"
         "transformers.AutoModel\nprint(list(all_methods()))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=250,
-    )
+    done = run_python(["-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == str([method.name for method in methods.built_in_methods()])
     told = [line for line in done.stderr.splitlines() if "the method is left out" in line]
     assert len(told) == 2

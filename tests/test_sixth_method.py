@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+from forked import run_python
 
 REPOSITORY = Path(__file__).parents[1]
 EXAMPLE = REPOSITORY / "examples" / "sixth_method"
@@ -26,12 +25,10 @@ def test_the_example_passes_its_tests(tmp_path: Path) -> None:
     [(group, entries)] = project["entry-points"].items()
     lines = [f"{name} = {value}" for name, value in entries.items()]
     (info / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines, ""]))
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(EXAMPLE / "tests")],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(EXAMPLE)])},
-        capture_output=True,
-        text=True,
+    done = run_python(
+        ["-m", "pytest", "-q", "-p", "no:cacheprovider", str(EXAMPLE / "tests")],
         cwd=REPOSITORY,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(EXAMPLE)])},
         timeout=1400,
     )
     assert done.returncode == 0, done.stdout[-6000:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -14,15 +15,18 @@ TEXTS = ["Battle of the Somme", "Battle of Verdun . Battle on the Meuse", "Siege
 EVENTS = ["somme", "verdun", "paris", "treaty"]
 
 
+read = functools.cache(words)
+
+
 def slow_score(query: str, text: str, texts: list[str], saturation: float, length_share: float) -> float:
     """BM25 of a query and a text, word by word."""
-    mean = sum(len(words(one)) for one in texts) / len(texts)
+    mean = sum(len(read(one)) for one in texts) / len(texts)
     score = 0.0
-    for word in words(query):
-        having = sum(word in words(one) for one in texts)
-        count = words(text).count(word)
+    for word in read(query):
+        having = sum(word in read(one) for one in texts)
+        count = read(text).count(word)
         rarity = math.log(1 + (len(texts) - having + 0.5) / (having + 0.5))
-        long = 1 - length_share + length_share * len(words(text)) / mean
+        long = 1 - length_share + length_share * len(read(text)) / mean
         score += rarity * count / (count + saturation * long) if count else 0
     return score
 

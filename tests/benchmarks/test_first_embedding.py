@@ -21,7 +21,7 @@ def test_prints_ratios_and_requests(
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
     benchmark = load_benchmark("first_embedding")
     # What it times is another matter; here it must run.
-    monkeypatch.setattr(benchmark, "subprocess", forked.stand_in)
+    monkeypatch.setattr(benchmark, "subprocess", forked.stand_in("fresh"))
     benchmark.main(["--encoder", str(tiny_encoder), "--rounds=1", "--ways", "pipeline, ours as remote code"])
     plain, ours = capsys.readouterr().out.splitlines()[1:]
     assert plain.startswith("AutoModel, plain encoder")

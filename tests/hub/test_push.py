@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 from huggingface_hub import CommitOperationAdd, HfApi, constants
 from server import LoopbackHub
@@ -26,6 +27,7 @@ from eventformers.model_cards import TrainedOn
 from eventformers.model_cards.training_record import write_training_record
 from eventformers.models.modeling_swcc import SwccModel
 from eventformers.publishing import folders as hub_folders
+from eventformers.publishing import verification
 from eventformers.publishing.plan import STAGING
 from eventformers.publishing.verification import Told
 from eventformers.trainers.base import PUSH_SIGNATURE
@@ -110,6 +112,7 @@ def test_a_release_is_pushed_loaded_back_and_not_sent_twice(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
+    monkeypatch.setattr(verification, "subprocess", forked.stand_in("fresh"))
     # Folders that are called as the repositories must not be loaded in their place.
     for name in ("model", "similarity", "mcnc"):
         (tmp_path / "storms" / name).mkdir(parents=True)

@@ -51,11 +51,12 @@ class TestEventGroundingCross(MethodCase):
         ("null_threshold", float("nan")),
     )
 
-    @pytest.fixture
-    def head(self, tiny_encoder: Path) -> PreTrainedModel:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def built(cls, tiny_encoder: Path) -> PreTrainedModel:
         """With attention that is not flat: a loss without a small temperature would hardly reach it."""
         torch.manual_seed(0)
-        head = self.head_class.from_encoder(str(tiny_encoder), **self.variants["everything"].fields).eval()
+        head = cls.head_class.from_encoder(str(tiny_encoder), **cls.variants["everything"].fields).eval()
         sharpen_attention(head)
         return head
 

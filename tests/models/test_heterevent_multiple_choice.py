@@ -152,7 +152,7 @@ def test_as_remote_code(
         "requires": ["torch_geometric"],
         **{name: value.tolist() for name, value in questions.items()},
     }
-    answer = run_fresh("remote_code", [request], tmp_path / "fresh")["heterevent"]
+    answer = run_fresh("remote_code", [request], tmp_path / "fresh", "libraries")["heterevent"]
     found = answer["models"]["AutoModelForMultipleChoice"]
     assert found["class"].startswith("transformers_modules")
     torch.testing.assert_close(torch.tensor(found["logits"]), model(**questions).logits)

@@ -130,7 +130,7 @@ def test_a_trained_head_answers(
     )
 
 
-@pytest.mark.parametrize("scenario", ["package_first", "remote_code"])
+@pytest.mark.parametrize("scenario", ["package_last", "remote_code"])
 def test_choice_in_a_fresh_process(
     scenario: str,
     model: MicoForMultipleChoice,
@@ -161,7 +161,7 @@ def test_choice_in_a_fresh_process(
             }
         )
     home = "transformers_modules" if scenario == "remote_code" else "eventformers.models"
-    for answer in run_fresh(scenario, requests, tmp_path / "process").values():
+    for answer in run_fresh(scenario, requests, tmp_path / "process", "libraries").values():
         loaded = answer["models"]["AutoModelForMultipleChoice"]
         assert loaded["class"].startswith(home)
         assert loaded["class"].endswith("MicoForMultipleChoice")

@@ -16,6 +16,6 @@ def examples_run() -> Iterator[None]:
     """Run the usage examples of the cards that are written meanwhile, each in a process of its own."""
     with (
         mock.patch.object(card, "run_snippet", usage.run_snippet),
-        mock.patch.object(usage, "subprocess", forked.stand_in),
+        mock.patch.object(usage, "subprocess", forked.stand_in("libraries")),
     ):
         yield

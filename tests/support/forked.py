@@ -2,7 +2,9 @@
 
 A fresh interpreter spends six of its eight seconds on libraries that no test is about. The server loads those
 and no other: what reads the environment when it is imported, and what registers classes, a fork imports by
-itself, so that it is as fresh as an interpreter. Where the system cannot fork, an interpreter is started.
+itself, so that it is as fresh as an interpreter. Two further servers are forks of this one. One has loaded
+the Hugging Face libraries, for the usage examples of cards, whose environment is that of the tests; the other
+this package too, for the processes of a group, of which no test asks how they import.
 """
 
 from __future__ import annotations
@@ -24,10 +26,9 @@ import time
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import IO, NoReturn
+from typing import IO, Any, NoReturn
 
 LOADED = (
     "torch",
@@ -55,6 +56,18 @@ LOADED = (
 """What the server has loaded: neither the environment nor our package has a say in it."""
 NEVER_LOADED = ("accelerate", "datasets", "eventformers", "huggingface_hub", "peft", "torch_geometric")
 NEVER_LOADED += ("sentence_transformers", "transformers")
+LIBRARIES = (
+    "transformers.models.auto.modeling_auto",
+    "transformers.models.auto.tokenization_auto",
+    "transformers.models.bert.modeling_bert",
+    "transformers.trainer",
+    "peft",
+    "sentence_transformers",
+)
+SERVERS = {"fresh": LOADED, "libraries": LIBRARIES, "package": ("eventformers.training",)}
+"""What each server loads beside what the one before it has loaded."""
+CACHES = ("HF_DATASETS_CACHE", "HF_MODULES_CACHE")
+"""Constants of the libraries that a fork takes from its own environment."""
 
 
 def run_python(
@@ -63,6 +76,7 @@ def run_python(
     cwd: Path | str,
     env: Mapping[str, str] | None = None,
     timeout: float = 250,
+    server: str = "fresh",
 ) -> subprocess.CompletedProcess[str]:
     """Run `python ARGUMENTS`, as `subprocess.run` does with captured text and nothing to read.
 
@@ -71,11 +85,13 @@ def run_python(
         cwd: working directory.
         env: environment; that of this process where none is given.
         timeout: seconds after which the process is killed.
+        server: a key of `SERVERS`; what the process has loaded before it starts.
 
     Raises:
         subprocess.TimeoutExpired: the process took longer.
     """
-    return run_together([(arguments, os.environ if env is None else env)], cwd=cwd, timeout=timeout)[0]
+    calls = [(arguments, os.environ if env is None else env)]
+    return run_together(calls, cwd=cwd, timeout=timeout, server=server)[0]
 
 
 def run_group(
@@ -95,16 +111,20 @@ def run_group(
     }
     ranks = [dict.fromkeys(("RANK", "LOCAL_RANK"), str(rank)) for rank in range(processes)]
     calls = [(arguments, {**os.environ, **meeting, **rank}) for rank in ranks]
-    done = run_together(calls, cwd=cwd, timeout=timeout)
+    done = run_together(calls, cwd=cwd, timeout=timeout, server="package")
     # What was killed did not fail by itself.
     return min(done, key=lambda process: (process.returncode <= 0, process.returncode))
 
 
 def run_together(
-    calls: Sequence[tuple[Sequence[str], Mapping[str, str]]], *, cwd: Path | str, timeout: float
+    calls: Sequence[tuple[Sequence[str], Mapping[str, str]]],
+    *,
+    cwd: Path | str,
+    timeout: float,
+    server: str,
 ) -> list[subprocess.CompletedProcess[str]]:
     """Run several processes at once, each with its environment; the rest is killed when one fails."""
-    started = [_Process(list(arguments), env, cwd) for arguments, env in calls]
+    started = [_Process(list(arguments), env, cwd, server) for arguments, env in calls]
     ends = time.monotonic() + timeout
     try:
         while waiting := [process for process in started if process.returncode is None]:
@@ -121,17 +141,17 @@ def run_together(
             process.close()
 
 
-def run(command: Sequence[str], **options: object) -> subprocess.CompletedProcess[str]:
-    """Stand in for `subprocess.run` where that starts this interpreter; others start as ever."""
-    if command[0] != sys.executable:
-        return subprocess.run(command, **options)  # type: ignore[call-overload]
-    return run_python(
-        command[1:], cwd=options.get("cwd", "."), env=options["env"], timeout=options.get("timeout") or 250
-    )  # type: ignore[arg-type]
+def stand_in(server: str) -> SimpleNamespace:
+    """Stand in for the module `subprocess` where a module of ours starts interpreters."""
 
+    def run(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        if command[0] != sys.executable:
+            return subprocess.run(command, **options)
+        seconds = options.get("timeout") or 250
+        calls = [(command[1:], options["env"])]
+        return run_together(calls, cwd=options.get("cwd", "."), timeout=seconds, server=server)[0]
 
-stand_in = SimpleNamespace(run=run, TimeoutExpired=subprocess.TimeoutExpired, DEVNULL=subprocess.DEVNULL)
-"""Stands in for the module `subprocess` where a module of ours starts interpreters."""
+    return SimpleNamespace(run=run, TimeoutExpired=subprocess.TimeoutExpired, DEVNULL=subprocess.DEVNULL)
 
 
 def _wait(processes: Sequence[_Process], seconds: float) -> list[_Process]:
@@ -146,25 +166,20 @@ def _wait(processes: Sequence[_Process], seconds: float) -> list[_Process]:
     return []
 
 
-_ASKING = threading.Lock()
+_ASKING = threading.RLock()
 """The examples of a card are run by threads."""
 
 
 class _Process:
     """A process that was asked for."""
 
-    def __init__(self, arguments: list[str], env: Mapping[str, str], cwd: Path | str) -> None:
+    def __init__(self, arguments: list[str], env: Mapping[str, str], cwd: Path | str, server: str) -> None:
         self.arguments, self.returncode, self.pid = arguments, None, 0
         self.output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - see close
         self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - see close
         self.answers, answering = os.pipe()
         request = {"arguments": arguments, "env": dict(env), "cwd": str(cwd)}
-        content = json.dumps(request).encode()
-        descriptors = [self.output.fileno(), self.errors.fileno(), answering]
-        with _ASKING:
-            server, _ = _server()
-            socket.send_fds(server, [len(content).to_bytes(4, "big")], descriptors)
-            server.sendall(content)
+        _ask(server, request, [self.output.fileno(), self.errors.fileno(), answering])
         os.close(answering)
 
     def read_answer(self) -> None:
@@ -200,36 +215,47 @@ class _Process:
         self.errors.close()
 
 
-@cache
-def _server() -> tuple[socket.socket, subprocess.Popen[bytes]]:
-    """The connection to the server, and the server, which ends with this process."""
-    ours, theirs = socket.socketpair()
-    started = subprocess.Popen(
-        [sys.executable, __file__, str(theirs.fileno())],
-        pass_fds=[theirs.fileno()],
-        stdin=subprocess.DEVNULL,
-    )
-    theirs.close()
-    return ours, started
+_connections: dict[str, socket.socket] = {}
+_processes: list[subprocess.Popen[bytes]] = []
 
 
-def stop_server() -> None:
-    """End the server, if there is one."""
-    if _server.cache_info().currsize:
-        connection, process = _server()
-        connection.close()
-        process.wait()
-        _server.cache_clear()
+def _ask(server: str, request: Mapping[str, object], descriptors: Sequence[int]) -> None:
+    """Send a request to a server, which is started by the first; it ends with this process."""
+    with _ASKING:
+        if server not in _connections:
+            ours, theirs = socket.socketpair()
+            names = list(SERVERS)
+            if server == names[0]:
+                command = [sys.executable, __file__, str(theirs.fileno())]
+                process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+                _processes.append(process)
+            else:
+                _ask(names[names.index(server) - 1], {"serve": SERVERS[server]}, [theirs.fileno()])
+            theirs.close()
+            _connections[server] = ours
+        content = json.dumps(request).encode()
+        socket.send_fds(_connections[server], [len(content).to_bytes(4, "big")], descriptors)
+        _connections[server].sendall(content)
+
+
+def stop_servers() -> None:
+    """End the servers, if there are any."""
+    while _connections:
+        _connections.popitem()[1].close()
+    while _processes:
+        _processes.pop().wait()
 
 
 # In the server
 
 
-def _serve(connection: socket.socket) -> None:
-    for name in LOADED:
+def _serve(connection: socket.socket, loaded: Sequence[str]) -> NoReturn:
+    for name in loaded:
         with suppress(ImportError):
             importlib.import_module(name)
-    assert not set(NEVER_LOADED) & set(sys.modules)
+    assert loaded is not LOADED or not set(NEVER_LOADED) & set(sys.modules)
+    # A fork has no thread but the one that forks.
+    assert threading.active_count() == 1
     gc.collect()
     gc.freeze()
     # They are waited for whenever one ends, so that their processor time counts as the server's.
@@ -237,13 +263,17 @@ def _serve(connection: socket.socket) -> None:
     while True:
         head, descriptors, _, _ = socket.recv_fds(connection, 4, 3)
         if not head:
-            return
+            # Without the clean-up of the libraries: nothing was done with them.
+            os._exit(0)
         length, content = int.from_bytes(head, "big"), b""
         while len(content) < length:
             content += connection.recv(length - len(content))
         if os.fork() == 0:
             connection.close()
-            _watch(json.loads(content), *descriptors)
+            request = json.loads(content)
+            if "serve" in request:
+                _serve(socket.socket(fileno=descriptors[0]), request["serve"])
+            _watch(request, *descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -278,6 +308,10 @@ def _become(request: dict[str, object], output: int, errors: int) -> NoReturn:
     os.environ.clear()
     os.environ.update(request["env"])  # type: ignore[arg-type]
     os.chdir(request["cwd"])  # type: ignore[arg-type]
+    for name in CACHES:
+        for module in list(sys.modules.values()):
+            if name in os.environ and name in getattr(module, "__dict__", ()):
+                setattr(module, name, type(getattr(module, name))(os.environ[name]))
     sys.path[0] = ""
     sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     del sys.modules["__main__"]
@@ -321,4 +355,4 @@ def _execute(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    _serve(socket.socket(fileno=int(sys.argv[1])))
+    _serve(socket.socket(fileno=int(sys.argv[1])), LOADED)

@@ -122,13 +122,16 @@ def remote_code(model: Mapping[str, Any]) -> dict[str, Any]:
     return first
 
 
-def run_fresh(scenario: str, models: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, dict[str, Any]]:
+def run_fresh(
+    scenario: str, models: Sequence[Mapping[str, Any]], folder: Path, server: str = "fresh"
+) -> dict[str, dict[str, Any]]:
     """Run a scenario on models in a fresh process, without a terminal and with an empty cache.
 
     Args:
         scenario: name of one of the functions above.
         models: the models.
         folder: an empty folder for the process.
+        server: a key of `forked.SERVERS`; `libraries` where the order of imports is not what is tested.
 
     Returns:
         What the scenario returns, by the model's name.
@@ -137,7 +140,8 @@ def run_fresh(scenario: str, models: Sequence[Mapping[str, Any]], folder: Path) 
     home.mkdir(parents=True)
     request.write_text(json.dumps({"scenario": scenario, "models": list(models)}), encoding="utf-8")
     environment = {**os.environ, "HF_HOME": str(home), "HF_HUB_OFFLINE": "1"}
-    process = run_python([__file__, str(request), str(result)], cwd=home, env=environment)
+    environment["HF_MODULES_CACHE"] = str(home / "modules")
+    process = run_python([__file__, str(request), str(result)], cwd=home, env=environment, server=server)
     assert process.returncode == 0, f"{scenario}:\n{process.stderr[-4000:]}"
     return json.loads(result.read_text(encoding="utf-8"))
 

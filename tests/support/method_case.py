@@ -10,6 +10,7 @@ import json
 import math
 import shutil
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -110,11 +111,17 @@ class MethodCase:
                 "invalid_field", self.invalid_fields, ids=lambda pair: f"{pair[0]}={pair[1]}"
             )
 
-    @pytest.fixture
-    def head(self, tiny_encoder: Path) -> PreTrainedModel:
-        """The head with every loss term on, in evaluation mode."""
+    @pytest.fixture(scope="class")
+    @classmethod
+    def built(cls, tiny_encoder: Path) -> PreTrainedModel:
+        """What `head` gives copies of, which is faster than loading."""
         torch.manual_seed(0)
-        return self.head_class.from_encoder(str(tiny_encoder), **self.variants["everything"].fields).eval()
+        return cls.head_class.from_encoder(str(tiny_encoder), **cls.variants["everything"].fields).eval()
+
+    @pytest.fixture
+    def head(self, built: PreTrainedModel) -> PreTrainedModel:
+        """The head with every loss term on, in evaluation mode."""
+        return deepcopy(built)
 
     @pytest.fixture
     def texts(self, head: PreTrainedModel) -> dict[str, torch.Tensor]:

@@ -6,6 +6,7 @@ A method's test file subclasses `MethodTrainingCase`, names the method and write
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
 
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.methods import load_method
-from eventformers.trainers.checkpoints import RUN_FILE
+from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER
 from eventformers.trainers.gradient_cache import backward_in_chunks
 from eventformers.trainers.lora import ADAPTER_FOLDER, add_lora, modules_beside_encoders
 from eventformers.trainers.recipes import list_recipes, load_recipe
@@ -112,18 +113,39 @@ class MethodTrainingCase:
             device="cpu",
         )
 
+    @pytest.fixture(scope="class")
+    @classmethod
+    def adapted(cls, raw: Path, tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
+        """The same run with adapters, and without a card."""
+        return train(
+            cls.method,
+            tmp_path_factory.mktemp("runs") / "model",
+            recipe=cls.recipe,
+            data=raw,
+            evaluation_data="samples",
+            encoder=str(tiny_encoder),
+            lora=True,
+            device="cpu",
+            create_model_card=False,
+        )
+
     def run(
-        self, encoder: Path, raw: Path, output: Path, settings: Sequence[str] = (), **options: Any
+        self,
+        encoder: Path,
+        raw: Path,
+        output: Path,
+        settings: Sequence[str] = (),
+        seed: int = 5,
+        **options: Any,
     ) -> TrainingRun:
         """Train for a few steps."""
-        recipe = resolve_recipe(load_method(self.method), self.recipe, list(settings), 5)
+        recipe = resolve_recipe(load_method(self.method), self.recipe, list(settings), seed)
         return train_head(
             recipe,
             encoder=str(encoder),
-            encoder_name="tiny",
             output=output,
             data=str(raw),
-            **{"device": "cpu", **options},
+            **{"device": "cpu", "encoder_name": "tiny", **options},
         )
 
     def needs_chunks(self) -> None:
@@ -225,31 +247,50 @@ class MethodTrainingCase:
 
     # Resuming
 
-    @pytest.mark.parametrize(
-        ("settings", "lora"),
-        [((), False), ((), True), (("gradient_cache_chunk_size=2",), False), (("max_steps=40",), False)],
-        ids=["plain", "lora", "gradient_cache", "several_epochs"],
-    )
-    def test_resumed_run_equals_the_uninterrupted(
-        self, tiny_encoder: Path, raw: Path, tmp_path: Path, settings: Sequence[str], lora: bool
-    ) -> None:
-        if "gradient_cache_chunk_size=2" in settings:
-            self.needs_chunks()
-        if "max_steps=40" in settings:
-            settings = (*settings, "save_steps=25")
-        whole = self.run(tiny_encoder, raw, tmp_path / "whole", settings, lora=lora)
-        killed = tmp_path / "killed"
+    def assert_resumed(
+        self, whole: TrainingRun, folder: Path, encoder: Path, killed: Path, raw: Path, **options: Any
+    ) -> TrainingRun:
+        """Go on from the first checkpoint of a run, as after a kill in its last stage; both must be equal."""
         killed.mkdir()
-        shutil.copy(tmp_path / "whole" / RUN_FILE, killed)
-        first = min((tmp_path / "whole").glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
+        shutil.copy(folder / RUN_FILE, killed)
+        first = min(folder.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
         shutil.copytree(first, killed / first.name)
-        resumed = self.run(tiny_encoder, raw, killed, settings, lora=lora, resume=True)
+        if (folder / STAGES_FOLDER).exists():
+            shutil.copytree(folder / STAGES_FOLDER, killed / STAGES_FOLDER)
+        resumed = self.run(encoder, raw, killed, resume=True, **options)
         assert resumed.steps == whole.steps
-        started = AutoModel.from_pretrained(tiny_encoder).state_dict()
+        started = AutoModel.from_pretrained(encoder).state_dict()
         for name, value in whole.model.state_dict().items():
             assert torch.equal(resumed.model.state_dict()[name], value), name
         trained = whole.model.base_model.encoder.state_dict()
         assert any(not torch.equal(value, started[name]) for name, value in trained.items())
+        return resumed
+
+    @pytest.mark.parametrize("lora", [False, True], ids=["plain", "lora"])
+    def test_resumed_run_equals_the_uninterrupted(
+        self, request: pytest.FixtureRequest, tiny_encoder: Path, raw: Path, tmp_path: Path, lora: bool
+    ) -> None:
+        whole: FinishedRun = request.getfixturevalue("adapted" if lora else "finished")
+        options = {"lora": lora, "seed": whole.run.seed, "encoder_name": str(tiny_encoder)}
+        self.assert_resumed(whole.run, whole.folder, tiny_encoder, tmp_path / "killed", raw, **options)
+
+    def test_resumed_after_an_epoch(
+        self, finished: FinishedRun, tiny_encoder: Path, raw: Path, tmp_path: Path
+    ) -> None:
+        """Killed in the second epoch of three; in chunks where the head has them."""
+        last = finished.run.stages[-1]
+        logged = next(line for line in last.history if line.get("step") == 4)
+        # Batches twice as large as the recipe's.
+        epoch = math.ceil(4 / logged["epoch"] / 2)
+        settings = [f"max_steps={2 * epoch + 2}", f"save_steps={epoch + 1}", "per_device_train_batch_size=8"]
+        if hasattr(load_method(self.method).head_class, "encode_views"):
+            settings.append("gradient_cache_chunk_size=2")
+        if last.name:
+            settings.append(f"stages=[{last.name}]")
+        whole = self.run(tiny_encoder, raw, tmp_path / "whole", settings)
+        options = {"settings": settings}
+        self.assert_resumed(whole, tmp_path / "whole", tiny_encoder, tmp_path / "killed", raw, **options)
+        assert whole.history[-1]["epoch"] > 2
 
     def test_nothing_to_resume(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
         with pytest.raises(EventformersError, match="no checkpoint"):
@@ -268,23 +309,12 @@ class MethodTrainingCase:
         )
         assert loss_after_training(head, self.head_inputs(head), tmp_path) < FITTED
 
-    def test_lora(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
-        finished = train(
-            self.method,
-            tmp_path / "model",
-            recipe=self.recipe,
-            data=raw,
-            evaluation_data="samples",
-            encoder=str(tiny_encoder),
-            lora=True,
-            device="cpu",
-            create_model_card=False,
-        )
-        assert not (finished.folder / "README.md").exists()
-        merged = load_file(finished.folder / "model.safetensors")
+    def test_lora(self, adapted: FinishedRun, tiny_encoder: Path) -> None:
+        assert not (adapted.folder / "README.md").exists()
+        merged = load_file(adapted.folder / "model.safetensors")
         assert not [name for name in merged if "lora" in name or "modules_to_save" in name]
         encoder = AutoModel.from_pretrained(tiny_encoder).state_dict()
-        prefix = f"{finished.run.model.base_model_prefix}.encoder."
+        prefix = f"{adapted.run.model.base_model_prefix}.encoder."
         changed = {
             name
             for name, value in merged.items()
@@ -292,8 +322,8 @@ class MethodTrainingCase:
         }
         assert changed
         assert all("attention" in name for name in changed)
-        self.saved_model_is_the_trained_one(finished)
-        self.adapters_give_the_model(finished, tiny_encoder)
+        self.saved_model_is_the_trained_one(adapted)
+        self.adapters_give_the_model(adapted, tiny_encoder)
 
     def adapters_give_the_model(self, finished: FinishedRun, encoder: Path) -> None:
         found = adapted_model(finished.folder, encoder, encoder.name).merge_and_unload().state_dict()
@@ -396,15 +426,6 @@ class MethodTrainingCase:
         batches = [line["loss"] for line in alone.history if "loss" in line]
         assert losses[0] == pytest.approx(sum(batches) / 2, rel=1e-4)
 
-    def test_bfloat16(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
-        run = self.run(tiny_encoder, raw, tmp_path, ("max_steps=1",), dtype="bfloat16")
-        assert {value.dtype for value in run.model.parameters()} == {torch.float32}
-        assert all(torch.isfinite(value).all() for value in run.model.parameters())
-        texts = run.tokenizer(["police arrested thief", "storm hit"], padding=True, return_tensors="pt")
-        inputs = (texts["input_ids"], texts["attention_mask"])
-        # The precision of training ends with it.
-        assert torch.equal(run.model(*inputs).embeddings, run.model.base_model(*inputs).embeddings)
-
     def test_two_processes_equal_one_with_the_whole_batch(
         self, tiny_encoder_without_dropout: Path, raw: Path, tmp_path: Path
     ) -> None:
@@ -468,6 +489,7 @@ class MethodTrainingCase:
     def test_modules_have_their_own_learning_rates(
         self, tiny_encoder: Path, raw: Path, tmp_path: Path
     ) -> None:
+        """In mixed precision, which leaves the weights in float32."""
         head = load_method(self.method).head_class.from_encoder(str(tiny_encoder), **self.head_fields)
         module = modules_beside_encoders(head)[0].rpartition(".")[2]
         run = self.run(
@@ -475,7 +497,14 @@ class MethodTrainingCase:
             raw,
             tmp_path,
             ("max_steps=1", "learning_rate=0.0", f"module_learning_rates={{{module}: 0.1}}"),
+            dtype="bfloat16",
         )
+        assert {value.dtype for value in run.model.parameters()} == {torch.float32}
+        assert all(torch.isfinite(value).all() for value in run.model.parameters())
+        texts = run.tokenizer(["police arrested thief", "storm hit"], padding=True, return_tensors="pt")
+        inputs = (texts["input_ids"], texts["attention_mask"])
+        # The precision of training ends with it.
+        assert torch.equal(run.model(*inputs).embeddings, run.model.base_model(*inputs).embeddings)
         start = AutoModel.from_pretrained(tiny_encoder).state_dict()
         for name, value in run.model.base_model.encoder.state_dict().items():
             assert started_as(value, start[name]), name

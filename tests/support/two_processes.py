@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import torch
+from datasets import config as datasets_config
 from group_threads import group_threads
 from safetensors.torch import load_file, save_file
 from torch import distributed
@@ -23,6 +24,7 @@ from eventformers.training import train
 def main(folder: Path) -> None:
     """Write `plain.safetensors`, `chunks.safetensors` and `run/`."""
     torch.set_num_threads(1)
+    datasets_config.SLEEP_TIME_ON_THREADS_SHUTDOWN = 0.1
     request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
     distributed.init_process_group("gloo")
     rank, processes = distributed.get_rank(), distributed.get_world_size()

@@ -100,7 +100,10 @@ class TestHeterEventTraining(MethodTrainingCase):
             tiny_encoder,
             raw,
             tmp_path,
-            ("stages=[graph]", "learning_rate_decay=0.5", "num_train_epochs=2", "max_steps=-1"),
+            (
+                *("stages=[graph]", "learning_rate_decay=0.5", "num_train_epochs=2", "max_steps=-1"),
+                "per_device_train_batch_size=16",
+            ),
         )
         rates = [line["learning_rate"] for line in run.history if "learning_rate" in line]
         ratios = np.array(rates[1:]) / np.array(rates[:-1])

@@ -135,7 +135,7 @@ def test_they_learn_and_survive_in_a_fresh_process(
     }
     expected = head.base_model(inputs["input_ids"], inputs["attention_mask"]).embeddings
     for scenario in ("package_last", "remote_code"):
-        answer = run_fresh(scenario, [request], tmp_path / scenario)["marked"]
+        answer = run_fresh(scenario, [request], tmp_path / scenario, "libraries")["marked"]
         length = int(inputs["attention_mask"][0].sum())
         assert answer["tokens"] == inputs["input_ids"][0, :length].tolist()
         for loaded in answer["models"].values():

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
+from forked import run_python
 from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import IterableDataset
 
@@ -183,16 +182,30 @@ def test_a_text_longer_than_the_encoder_reads_is_refused(tiny_encoder: Path, tmp
         )
 
 
+LAUNCH = """
+import sys
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+from eventformers.cli import main
+
+def run():
+    try:
+        main(sys.argv[1:])
+    except SystemExit as ended:
+        assert not ended.code
+
+settings = {"rdzv_backend": "c10d", "rdzv_endpoint": "127.0.0.1:0", "start_method": "fork"}
+elastic_launch(LaunchConfig(1, 1, 2, monitor_interval=0.1, **settings), run)()
+"""
+"""What `torchrun --standalone --nproc-per-node 2 -m eventformers.cli` does, with processes that are forks."""
+
+
 def test_two_processes_share_few_rows(tiny_encoder: Path, tmp_path: Path) -> None:
     """Three rows are one for each process and batch."""
     data = _texts(tmp_path / "data", 2)
     arguments = ["train", "swcc", "--recipe", "demo", "--data", data, "--encoder", tiny_encoder, "--no-card"]
     arguments += ["--device", "cpu", "--set", "shared_word_weight=0", "-o", tmp_path / "run"]
     arguments += [part for setting in (*QUICK, "validation_rows=1") for part in ("--set", setting)]
-    launcher = ["torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m", "eventformers.cli"]
-    finished = subprocess.run(
-        [sys.executable, "-m", *launcher, *map(str, arguments)], capture_output=True, text=True, check=False
-    )
+    finished = run_python(["-c", LAUNCH, *map(str, arguments)], cwd=tmp_path, server="package")
     assert finished.returncode == 0, finished.stderr[-3000:]
     assert "2 steps" in finished.stdout
     assert finished.stderr.count("the training data have 3 rows, and a batch 128; batches of 2") == 1

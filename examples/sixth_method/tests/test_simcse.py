@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from forked import run_python, stand_in
 from method_case import MethodCase, Variant, random_texts
 from scripts import USERS, put_client_online
 from server import LoopbackHub
@@ -19,6 +18,7 @@ from transformers import AutoConfig, PreTrainedModel
 
 from eventformers import hub as publishing
 from eventformers.cli import main
+from eventformers.publishing import verification
 from eventformers.reference.tables import table
 from simcse_events.configuration_simcse import SimCseConfig
 from simcse_events.modeling_simcse import SimCseForPreTraining, SimCseModel
@@ -79,8 +79,8 @@ class TestSimCse(MethodCase):
     def test_a_saved_model_needs_neither_package(self, head: PreTrainedModel, tmp_path: Path) -> None:
         first, second = tmp_path / "first", tmp_path / "second"
         head.save_pretrained(first)
-        command = [sys.executable, "-c", LOAD_WITHOUT_THE_PACKAGES, str(first), str(second)]
-        subprocess.run(command, check=True, timeout=250)
+        done = run_python(["-c", LOAD_WITHOUT_THE_PACKAGES, str(first), str(second)], cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
         files = {path.name: path.read_text(encoding="utf-8") for path in first.glob("*.py")}
         assert {"modeling_simcse.py", "modeling_base.py", "pipeline_next_event.py"} <= set(files)
         imports = [line for text in files.values() for line in text.splitlines() if " import " in line]
@@ -140,24 +140,23 @@ def asked(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> list[
 
 @pytest.fixture(scope="module")
 def run(asked: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run."""
+    """A finished run with adapters."""
     folder = tmp_path_factory.mktemp("runs") / "model"
-    command("train", *asked, "-o", str(folder))
+    command("train", *asked, "--lora", "-o", str(folder))
     return folder
 
 
-def test_train(run: Path, asked: list[str], tmp_path: Path) -> None:
+def test_train(run: Path) -> None:
     card = (run / "README.md").read_text(encoding="utf-8")
     assert "SimCSE: Simple Contrastive Learning of Sentence Embeddings" in card
     assert (run / "modules.json").is_file()
     assert type(AutoConfig.from_pretrained(run)) is SimCseConfig
-    command("train", *asked, "--lora", "-o", str(tmp_path / "lora"))
-    assert (tmp_path / "lora" / "adapter" / "adapter_model.safetensors").is_file()
+    assert (run / "adapter" / "adapter_model.safetensors").is_file()
 
 
 def test_resume(run: Path, asked: list[str]) -> None:
     before = (run / "model.safetensors").read_bytes()
-    command("train", *asked, "-o", str(run), "--resume")
+    command("train", *asked, "--lora", "-o", str(run), "--resume")
     assert (run / "model.safetensors").read_bytes() == before
 
 
@@ -176,6 +175,7 @@ def test_demo(tiny_encoder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_push(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_client_online(monkeypatch)
+    monkeypatch.setattr(verification, "subprocess", stand_in("fresh"))
     with LoopbackHub(USERS) as server:
         token = server.token_of("alice")
         pushed = publishing.push(run, "storms/simcse", endpoint=server.endpoint, token=token)
