@@ -16,12 +16,12 @@ from eventformers.errors import EventformersError
 from eventformers.files import staged_folder, write_text
 from eventformers.methods import Method, load_method
 from eventformers.models.modeling_base import EventPreTrainedModel
+from eventformers.strict import check_types
 from eventformers.trainers.arguments import TRAINING_TYPES, EventTrainingArguments
 from eventformers.trainers.base import write_arguments
 from eventformers.trainers.checkpoints import RUN_FILE, STAGE_FILE, remove_earlier_run
 from eventformers.trainers.lora import ADAPTER_FOLDER, Adapter
-from eventformers.trainers.recipes import SECTIONS, Recipe, apply_settings, check_keys, load_recipe
-from eventformers.trainers.setting_types import check_types
+from eventformers.trainers.recipes import Recipe, apply_settings, check_keys, load_recipe
 from eventformers.trainers.stage_training import StageOptions, StageRun, check_settings, train_stage
 from eventformers.trainers.stages import (
     FinishedStage,
@@ -93,15 +93,17 @@ class TrainingRun:
         return continuous_history(self.stages)
 
 
-def accepted_keys(method: Method) -> dict[str, set[str]]:
-    """The keys of each section of a method's recipes."""
+def accepted_keys(method: Method) -> dict[str, Mapping[str, Any]]:
+    """The keys of each section of a method's recipes, with their types.
+
+    What a configuration or a builder reads has the type `object`: it is checked where it is read.
+    """
+    inherited = {"text_config", *(entry.name for entry in fields(PreTrainedConfig))}
     return {
-        "model": {entry.name for entry in fields(method.config_class)}
-        - {entry.name for entry in fields(PreTrainedConfig)}
-        - {"text_config"},
-        "data": set(method.training.data_keys),
-        "views": set(method.training.view_keys),
-        "training": {entry.name for entry in fields(EventTrainingArguments)} - _OURS,
+        "model": {entry.name: object for entry in fields(method.config_class) if entry.name not in inherited},
+        "data": method.training.data_types,
+        "views": method.training.view_types,
+        "training": {name: kind for name, kind in TRAINING_TYPES.items() if name not in _OURS},
     }
 
 
@@ -134,9 +136,8 @@ def resolve_recipe(
         check_keys(part, accepted)
     resolved = apply_settings(resolved, settings, accepted)
     for part in stage_recipes(resolved):
-        for section in SECTIONS:
-            # What a method or a builder reads has further checks where it is read.
-            check_types(getattr(part, section), TRAINING_TYPES if section == "training" else {})
+        for section, types in accepted.items():
+            check_types(getattr(part, section), types)
     if seed is not None:
         resolved.seed = seed
     if resolved.seed is None:
