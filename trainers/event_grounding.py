@@ -185,17 +185,22 @@ def _prepare(
         collator.num_gold = rows.num_gold
         skipped |= rows.skipped
         told["pairs_of_mention_and_event"] = len(rows)
-        told["mentions_cut_themselves"] = mentions_too_long(rows, tokeniser)
+
+    def find_negatives() -> None:
+        linking = cast(LinkingPairs, rows)
+        found = {"mentions_cut_themselves": mentions_too_long(linking, tokeniser)}
         if views["hard_negatives"]:
             lent: GroundingTools = METHOD.tools
             name = views.get("retriever")
             retriever = (
                 lent.load_retriever(name) if name else lent.as_retriever(head.event_grounding, tokenizer)
             )
-            retrieved = retrieve_candidates(retriever, rows, events, views["candidates"])
-            collator.wrong = WrongCandidates(rows, events, retrieved)
+            retrieved = retrieve_candidates(retriever, linking, events, views["candidates"])
+            collator.wrong = WrongCandidates(linking, events, retrieved)
             collator.hard_negatives = views["hard_negatives"]
-            told["pairs_without_wrong_candidate"] = collator.wrong.without
+            found["pairs_without_wrong_candidate"] = collator.wrong.without
+        if description:
+            description["statistics"].update({name: number or None for name, number in found.items()})
 
     def calibrate(trained: EventGroundingForPreTraining) -> Calibration:
         held_out = ValidationMentions.load(data, builder, settings, events, seed)
@@ -203,7 +208,7 @@ def _prepare(
 
     description = describe_data(data, names, builder, settings, skipped=skipped, told=told)
     # Negatives of a mention are the events of other rows, where none come with it.
-    least_rows = 2 if "mentions" in loaded and collator.wrong is None else 1
+    least_rows = 2 if "mentions" in loaded and not views["hard_negatives"] else 1
     return TrainingData(
         rows,
         None,
@@ -211,6 +216,7 @@ def _prepare(
         description,
         calibrate=calibrate if "mentions" in loaded else None,
         least_rows=least_rows,
+        on_start=find_negatives if "mentions" in loaded else None,
     )
 
 

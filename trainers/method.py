@@ -48,6 +48,8 @@ class TrainingData:
         calibrate: what is chosen for the trained head once a run ends, written to its configuration; None
             where a method chooses nothing.
         least_rows: rows of a batch at least, over all processes, for the loss to tell a row from others.
+        on_start: what takes long or needs the head of the stage before, such as a search for hard negatives;
+            called when the stage starts. None for nothing.
     """
 
     train: TorchDataset | IterableDataset
@@ -57,6 +59,7 @@ class TrainingData:
     unseen: UnseenMentions | None = None
     calibrate: Callable[[Any], Calibration] | None = None
     least_rows: int = 2
+    on_start: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True)

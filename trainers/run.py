@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,13 @@ from eventformers.trainers.base import write_arguments
 from eventformers.trainers.checkpoints import RUN_FILE, STAGE_FILE, remove_earlier_run
 from eventformers.trainers.lora import ADAPTER_FOLDER, Adapter
 from eventformers.trainers.recipes import Recipe, apply_settings, check_keys, load_recipe
-from eventformers.trainers.stage_training import StageOptions, StageRun, check_settings, train_stage
+from eventformers.trainers.stage_training import (
+    StageOptions,
+    StageRun,
+    check_settings,
+    check_stage,
+    train_stage,
+)
 from eventformers.trainers.stages import (
     FinishedStage,
     Stage,
@@ -157,6 +163,7 @@ def train_head(
     resume: bool = False,
     device: str | None = None,
     dtype: str | None = None,
+    on_ready: Callable[[], object] | None = None,
 ) -> TrainingRun:
     """Train a method's head as a recipe says.
 
@@ -170,6 +177,8 @@ def train_head(
         resume: go on from the last checkpoint in `output`, or after its last finished stage.
         device: `cpu` or `cuda`; None takes an accelerator where there is one.
         dtype: `bfloat16` or `float16` computes in mixed precision; None in float32.
+        on_ready: called once, when the settings and the data of all stages are accepted and nothing is
+            written yet.
 
     Returns:
         The run, with the trained model in evaluation mode.
@@ -192,15 +201,20 @@ def train_head(
     stages = plan_stages(recipe, output)
     if resume:
         check_resume(record, output, stages)
-    for stage in stages[1:]:
-        # What is not accepted must not cost the time of the stages before.
-        check_settings(method, stage, options)
+    # What is not accepted must not cost the time of the stages before.
+    for check in (check_settings,) if resume else (check_settings, check_stage):
+        for stage in stages[1:]:
+            check(method, stage, options)
 
     is_noted = False
 
     def note_run() -> None:
         nonlocal is_noted
-        if not is_noted and PartialState().is_main_process:
+        if is_noted:
+            return
+        if on_ready is not None:
+            on_ready()
+        if PartialState().is_main_process:
             if not resume:
                 remove_earlier_run(output)
             _write_record(record, output)

@@ -22,7 +22,7 @@ from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER
 from eventformers.trainers.event_grounding import METHOD, EventGroundingCollator
 from eventformers.trainers.grounding_rows import LinkingPairs
 from eventformers.trainers.method import TrainingData
-from eventformers.trainers.recipes import load_recipe
+from eventformers.trainers.recipes import Recipe, load_recipe
 from eventformers.trainers.run import resolve_recipe
 
 STAGES = """\
@@ -328,15 +328,15 @@ class TestHardNegatives:
         head = METHOD.head_class.from_encoder(str(tiny_encoder), **recipe.model)
         tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
         head.train()
-        alone = METHOD.training.prepare(recipe, str(data), tokenizer, head, 5)
+        alone = _started(recipe, data, tokenizer, head)
         assert all(module.training for module in (head, head.event_grounding, head.event_grounding.encoder))
         with monkeypatch.context() as patched:
             patched.setattr(retrieved_candidates, "_retrieve", _refuse)
-            METHOD.training.prepare(recipe, str(data), tokenizer, head, 5)
+            _started(recipe, data, tokenizer, head)
         head.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         recipe.views["retriever"] = str(folder)
-        by_folder = METHOD.training.prepare(recipe, str(data), tokenizer, head, 5)
+        by_folder = _started(recipe, data, tokenizer, head)
         rows = [alone.train[place] for place in range(len(alone.train))]  # type: ignore[arg-type]
         drawn = [prepared.collator(rows)["event_ids"] for prepared in (alone, by_folder)]
         assert torch.equal(*drawn)
@@ -345,7 +345,7 @@ class TestHardNegatives:
         with torch.no_grad():
             next(head.event_grounding.encoder.parameters()).mul_(-1)
         with pytest.raises(AssertionError, match="asked anew"):
-            METHOD.training.prepare(recipe, str(data), tokenizer, head, 5)
+            _started(recipe, data, tokenizer, head)
 
     def test_they_are_in_the_language_of_the_mention(self, tiny_encoder: Path, tmp_path: Path) -> None:
         settings = (*self.SETTINGS, f"retriever={tiny_encoder}")
@@ -376,7 +376,14 @@ def _refuse(*arguments: Any) -> Any:
 def _prepare(encoder: Path, data: Path, settings: Sequence[str] = (), seed: int = 5) -> TrainingData:
     recipe = resolve_recipe(METHOD, TestEventGroundingTraining.recipe, list(settings), seed)
     head = METHOD.head_class.from_encoder(str(encoder), **recipe.model)
-    return METHOD.training.prepare(recipe, str(data), AutoTokenizer.from_pretrained(encoder), head, seed)
+    return _started(recipe, data, AutoTokenizer.from_pretrained(encoder), head, seed)
+
+
+def _started(recipe: Recipe, data: Path, tokenizer: Any, head: Any, seed: int = 5) -> TrainingData:
+    prepared = METHOD.training.prepare(recipe, str(data), tokenizer, head, seed)
+    if prepared.on_start is not None:
+        prepared.on_start()
+    return prepared
 
 
 def _rows(prepared: TrainingData) -> list[tuple[MentionText, int]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from grounding_files import grounding_mentions, write_grounding
 from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import IterableDataset
 
@@ -21,6 +22,7 @@ from eventformers.trainers.base import EventTrainer
 from eventformers.trainers.method import TrainingData
 from eventformers.trainers.run import resolve_recipe, train_head
 from eventformers.trainers.small_data import check_steps, fit_batch_size
+from eventformers.training import train
 
 WORDS = ["police", "storm", "bank", "doctor", "court", "jury", "team", "player", "goal", "market"]
 VERBS = ["hit", "saved", "fired", "hired", "sold", "built", "closed", "opened"]
@@ -173,6 +175,35 @@ def test_a_stream_of_few_rows_trains(tiny_encoder: Path, tmp_path: Path) -> None
     endless = resolve_recipe(method, "demo", [*settings, "max_steps=-1"], 1)
     with pytest.raises(EventformersError, match=r"streaming=true knows no end .* max_steps of 1 or more"):
         train_head(endless, output=tmp_path / "endless", **options)
+
+
+def test_a_later_stage_with_too_few_rows_costs_no_training(tiny_encoder: Path, tmp_path: Path) -> None:
+    """One edge trains the hierarchy; one mention is too few to link."""
+    (tmp_path / "data").mkdir()
+    data = write_grounding(tmp_path / "data", grounding_mentions()[:1])
+    recipe = tmp_path / "two.yaml"
+    recipe.write_text("extends: demo\nstages: [{name: hierarchy}, {name: linking}]\n", encoding="utf-8")
+    with pytest.raises(EventformersError, match="found 1 row to train on; accepted: 2 or more"):
+        train(
+            "event_grounding",
+            tmp_path / "run",
+            recipe=str(recipe),
+            settings=["max_steps=1", "mention_tokens=20", "event_tokens=12"],
+            data=data,
+            encoder=str(tiny_encoder),
+            device="cpu",
+        )
+    assert not (tmp_path / "run").exists()
+
+
+def test_of_unreadable_training_data_one_line_tells(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """That there is nothing to score, either, is no news then."""
+    empty = tmp_path / "empty.jsonl"
+    empty.touch()
+    with pytest.raises(EventformersError, match="found an empty file"):
+        train("swcc", tmp_path / "run", recipe="demo", data=empty, device="cpu")
+    assert not caplog.messages
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_text_longer_than_the_encoder_reads_is_refused(tiny_encoder: Path, tmp_path: Path) -> None:
