@@ -1,6 +1,6 @@
 """The metric as a Hugging Face Space: one box of JSON for each input, the scores as JSON.
 
-The file is the same in the folder of every metric.
+The Space of every metric runs this file: publishing a metric puts it beside the metric's own files.
 """
 
 from __future__ import annotations
