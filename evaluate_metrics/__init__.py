@@ -1,8 +1,8 @@
 """Metrics for `evaluate`, one folder each.
 
-A folder contains `<name>.py` (the `evaluate` module), `<name>_impl.py` (its arithmetic, without imports from
-this package), `README.md` (the card) and `app.py` with `requirements.txt` (the Space). `evaluate.load` on a
-folder works without eventformers.
+A folder holds `<name>.py` (the `evaluate` module), `<name>_impl.py` (its arithmetic, which needs nothing of
+this package), `README.md` (the card) and `requirements.txt`. `evaluate.load` on a folder works without
+eventformers. The Space of a metric also has `SPACE_PAGE`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ METRICS: tuple[str, ...] = tuple(
     sorted(file.parent.name for file in Path(__file__).parent.glob("*/*.py") if file.stem == file.parent.name)
 )
 """The names that `load_metric` accepts."""
+
+SPACE_PAGE = Path(__file__).parent / "space" / "app.py"
+"""The page that the Space of every metric runs, as `app.py` beside the metric's own files."""
 
 
 def load_metric(

@@ -10,6 +10,7 @@ import pytest
 from leaderboard_inputs import make_result, write_seeds
 
 from eventformers import cli
+from eventformers.commands.options import console
 from eventformers.evaluation.results import write_result
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -19,7 +20,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 def _surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A working directory with results of three seeds, and a terminal that breaks no line."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli.console, "width", 300)
+    monkeypatch.setattr(console, "width", 300)
     write_seeds(tmp_path / "runs", "hard_similarity", [80.0, 81.0, 85.0])
 
 

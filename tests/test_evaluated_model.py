@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from eventformers import SwccModel, cli, training
+from eventformers import SwccModel, training
+from eventformers.commands import evaluation as evaluation_commands
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
 from eventformers.evaluation import session as sessions
@@ -213,8 +214,8 @@ def test_a_remembered_vector_cannot_be_changed(tiny_encoder):
 
 
 def test_the_command_shares_among_its_tasks(heterevent, tmp_path, passes, loads, monkeypatch):
-    monkeypatch.setattr(cli.console, "print", lambda *_, **__: None)
-    cli.evaluate(str(heterevent), TASKS_OF_CHAINS, output=tmp_path / "out", device="cpu")
+    monkeypatch.setattr(evaluation_commands.console, "print", lambda *_, **__: None)
+    evaluation_commands.evaluate(str(heterevent), TASKS_OF_CHAINS, output=tmp_path / "out", device="cpu")
     assert Counter(name for name, _ in passes) == {"heterevent": 2, "encoder": 2}
     assert sorted(loads) == ["encoder", "heterevent"]
     assert [result.task for result in load_results(tmp_path / "out")] == sorted(TASKS_OF_CHAINS)

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from eventformers import cli
+from eventformers.commands.evaluation import evaluate
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluate_metrics import METRICS
 from eventformers.evaluation.tasks import TASKS, get_task, with_settings
@@ -121,7 +121,7 @@ def test_settings_are_refused_by_other_tasks(name, settings, message):
 
 
 def test_the_help_lists_every_setting():
-    told = inspect.getsource(cli.evaluate)
+    told = inspect.getsource(evaluate)
     for task in TASKS.values():
         for field in fields(task.kind.Settings):
             assert field.name in told

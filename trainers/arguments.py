@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from transformers import TrainingArguments
 
-from eventformers.trainers.setting_types import (
+from eventformers.strict import (
     Count,
     NotNegative,
     Number,

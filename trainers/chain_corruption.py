@@ -16,9 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from eventformers.strict import Count, Share
+
 Codes = npt.NDArray[np.int64]
 Uniforms = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 
 LEAST_EVENTS = 3
 """Events from which a chain has every kind of corruption: its segments of two are shorter than itself."""
@@ -166,11 +167,11 @@ class CorruptionSettings:
         segment_order_share: share of a segment's corruptions by another order; the others substitute.
     """
 
-    num_corrupted: int = 24
-    num_segments: int = 8
-    corruption_probability: float = 0.2
-    min_segment_length: int = 2
-    segment_order_share: float = 0.5
+    num_corrupted: Count = 24
+    num_segments: Count = 8
+    corruption_probability: Share = 0.2
+    min_segment_length: Count = 2
+    segment_order_share: Share = 0.5
 
 
 @dataclass(frozen=True)

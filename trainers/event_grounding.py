@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from eventformers.datasets_scripts.hierarchy_settings import EventHierarchiesCon
 from eventformers.errors import EventformersError
 from eventformers.models.grounding_tokens import EventText, TokenisedTexts
 from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining
+from eventformers.strict import Count, Number
 from eventformers.trainers.codes import padded
 from eventformers.trainers.grounding_data import (
     DRAW_SETTING_TYPES,
@@ -40,16 +41,7 @@ from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.method import Calibration, MethodTraining, TrainingData
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.retrieved_candidates import GroundingTools, retrieve_candidates
-from eventformers.trainers.setting_types import Count, Number, check_types
 
-# What the builder reads, the builder checks.
-_SETTING_TYPES = {
-    "hierarchy_pairs": Count,
-    "hard_negatives": Number,
-    "retriever": str | None,
-    "candidates": Count,
-    **DRAW_SETTING_TYPES,
-}
 _STAGE_DATA = {
     "linking": ("mentions", "events"),
     "hierarchy": ("hierarchy", "events"),
@@ -164,7 +156,11 @@ def _prepare(
 ) -> TrainingData:
     """Load mentions, events and hierarchy as far as the head's stage reads them, and make its collator."""
     views = {"hierarchy_pairs": 2, "hard_negatives": 0, "candidates": 8, **recipe.views}
-    _check_views(views)
+    if views["hard_negatives"] > views["candidates"]:
+        raise EventformersError(
+            f"setting hard_negatives: found {views['hard_negatives']}; accepted: {views['candidates']} or "
+            "less, which is candidates"
+        )
     builder, _, settings = METHOD.training_dataset(recipe)
     names = _STAGE_DATA[head.config.stage]
     loaded = load_training_splits(data, names, builder, settings)
@@ -218,22 +214,14 @@ def _prepare(
     )
 
 
-def _check_views(views: Mapping[str, Any]) -> None:
-    """Refuse settings of the collator that are not accepted.
-
-    Raises:
-        EventformersError: says which.
-    """
-    check_types(views, _SETTING_TYPES)
-    if views["hard_negatives"] > views["candidates"]:
-        raise EventformersError(
-            f"setting hard_negatives: found {views['hard_negatives']}; accepted: {views['candidates']} or "
-            "less, which is candidates"
-        )
-
-
 TRAINING = MethodTraining(
     prepare=_prepare,
-    data_keys=frozenset(setting_names(EventHierarchiesConfig)),
-    view_keys=frozenset(_SETTING_TYPES),
+    data_types=dict.fromkeys(setting_names(EventHierarchiesConfig), object),
+    view_types={
+        "hierarchy_pairs": Count,
+        "hard_negatives": Number,
+        "retriever": str | None,
+        "candidates": Count,
+        **DRAW_SETTING_TYPES,
+    },
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, get_args
+from typing import Annotated
 
 import torch
 from transformers import PreTrainedTokenizerBase
@@ -12,9 +12,10 @@ from transformers import PreTrainedTokenizerBase
 from eventformers.built_in.event_grounding import CROSS_ENCODER as METHOD
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.hierarchy_settings import EventHierarchiesConfig
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError
 from eventformers.models.grounding_tokens import TokenRow, pair_row
 from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification
+from eventformers.strict import Range
 from eventformers.trainers.grounding_data import (
     DRAW_SETTING_TYPES,
     ValidationMentions,
@@ -31,15 +32,7 @@ from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.method import Calibration, MethodTraining, TrainingData
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.retrieved_candidates import GroundingTools, retrieve_candidates
-from eventformers.trainers.setting_types import Range, check_types
 
-# What the builder reads, the builder checks.
-_SETTING_TYPES = {
-    "retriever": str | None,
-    "candidates": Annotated[int, Range(least=2)],
-    "missed_gold": str,
-    **DRAW_SETTING_TYPES,
-}
 _DATA = ("mentions", "events")
 
 
@@ -89,9 +82,6 @@ def _prepare(
 ) -> TrainingData:
     """Load mentions and events, retrieve the candidates, and make the collator."""
     views = {"candidates": 8, "missed_gold": "add", **recipe.views}
-    check_types(views, _SETTING_TYPES)
-    if views["missed_gold"] not in get_args(MissedGold):
-        raise UnknownNameError("setting missed_gold", views["missed_gold"], get_args(MissedGold))
     builder, _, settings = METHOD.training_dataset(recipe)
     loaded = load_training_splits(data, _DATA, builder, settings)
     tokeniser = make_tokeniser(tokenizer, head, reads_pairs=True)
@@ -126,6 +116,11 @@ def _prepare(
 
 TRAINING = MethodTraining(
     prepare=_prepare,
-    data_keys=frozenset(setting_names(EventHierarchiesConfig)),
-    view_keys=frozenset(_SETTING_TYPES),
+    data_types=dict.fromkeys(setting_names(EventHierarchiesConfig), object),
+    view_types={
+        "retriever": str | None,
+        "candidates": Annotated[int, Range(least=2)],
+        "missed_gold": MissedGold,
+        **DRAW_SETTING_TYPES,
+    },
 )

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -19,33 +19,20 @@ from eventformers.built_in.event_type_induction import METHOD
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.datasets_scripts.event_types import EventTypesConfig
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError
 from eventformers.models.event_tokens import longest_input
 from eventformers.models.mention_tokens import TRIGGER_MARKERS, Mention
 from eventformers.models.modeling_event_type_induction import EventTypeInductionForPreTraining
 from eventformers.models.type_losses import UNSEEN
+from eventformers.strict import ShareBelowOne, TextLength
 from eventformers.trainers.marker_tokens import add_marker_tokens
 from eventformers.trainers.mention_augmentation import BackTranslations, WordNoise, back_translate
 from eventformers.trainers.mention_tokenising import TokenisedMentions, tokenise_mentions
 from eventformers.trainers.method import MethodTraining, TrainingData
 from eventformers.trainers.recipes import Recipe
-from eventformers.trainers.setting_types import ShareBelowOne, TextLength, check_types
 from eventformers.trainers.silhouette_stopping import UnseenMentions
 from eventformers.trainers.tokenising import tokenise
 
-AUGMENTATIONS = ("noise", "back_translation")
-
-# What the builder reads, the builder checks.
-_SETTING_TYPES = {
-    "config": str,
-    "max_seq_length": TextLength,
-    "augmentation": str,
-    "word_dropout": ShareBelowOne,
-    "word_mask": ShareBelowOne,
-    "translation_models": dict,
-    "translation_cache": str | None,
-    "frames": str | None,
-}
 _MAX_LABEL_TOKENS = 256
 _BATCH_SIZE = 64
 
@@ -196,13 +183,8 @@ def _prepare(
 ) -> TrainingData:
     """Load mentions and make the collator that draws their views."""
     views = {"augmentation": "noise", "max_seq_length": 128, **recipe.views}
-    check_types({**recipe.data, **views}, _SETTING_TYPES)
-    if views["augmentation"] not in AUGMENTATIONS:
-        raise UnknownNameError("augmentation", views["augmentation"], AUGMENTATIONS)
     config = head.config
     builder, name, settings = METHOD.training_dataset(recipe)
-    if name not in ("mentions", "ace2005"):
-        raise UnknownNameError("config of mentions", name, ("mentions", "ace2005"))
     loaded = load_built(data, name, builder=builder, **settings)["train"]
     report = built_report(data, name, builder=builder, **settings)
     rows = MentionRows(loaded, reads_trigger=config.marks_trigger or config.pools_trigger)
@@ -326,11 +308,17 @@ def _definitions(mentions: Dataset, seen_types: Sequence[str], data: str | None)
 
 TRAINING = MethodTraining(
     prepare=_prepare,
-    data_keys=frozenset({"config", *setting_names(EventTypesConfig)}),
-    view_keys=frozenset(
-        {
-            *("max_seq_length", "augmentation", "word_dropout", "word_mask"),
-            *("translation_models", "translation_cache", "frames"),
-        }
-    ),
+    data_types={
+        "config": Literal["mentions", "ace2005"],
+        **dict.fromkeys(setting_names(EventTypesConfig), object),
+    },
+    view_types={
+        "max_seq_length": TextLength,
+        "augmentation": Literal["noise", "back_translation"],
+        "word_dropout": ShareBelowOne,
+        "word_mask": ShareBelowOne,
+        "translation_models": dict,
+        "translation_cache": str | None,
+        "frames": str | None,
+    },
 )

@@ -16,11 +16,11 @@ from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.errors import EventformersError
 from eventformers.models.grounding_tokens import TAGS, MentionText
 from eventformers.models.modeling_base import EventPreTrainedModel
+from eventformers.strict import Count
 from eventformers.trainers.codes import Codes, codes_of, text_column
 from eventformers.trainers.grounding_rows import EventTexts, LinkingPairs
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.marker_tokens import add_marker_tokens
-from eventformers.trainers.setting_types import Count, check_types
 
 DRAW_SETTING_TYPES = {"mentions_per_event": Count | None, "max_mentions": Count | None}
 """The settings of `draw_mentions`."""
@@ -106,11 +106,7 @@ def draw_mentions(mentions: Dataset, views: Mapping[str, Any], seed: int) -> tup
 
     Returns:
         The mentions, and their number as `mentions_drawn`; 0 where all are taken.
-
-    Raises:
-        EventformersError: fewer than one is asked for.
     """
-    check_types({name: views.get(name) for name in DRAW_SETTING_TYPES}, DRAW_SETTING_TYPES)
     generator = np.random.default_rng(seed)
     drawn = np.arange(len(mentions))
     if (per_event := views.get("mentions_per_event")) is not None:

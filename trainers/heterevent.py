@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, TypedDict, cast
+from typing import Annotated, Any, Literal, TypedDict, cast, get_type_hints
 
 import numpy as np
 import torch
@@ -22,6 +22,13 @@ from eventformers.datasets_scripts.protagonist_chains import event_key
 from eventformers.errors import EventformersError
 from eventformers.models.configuration_heterevent import HeterEventConfig
 from eventformers.models.modeling_heterevent import HeterEventForPreTraining
+from eventformers.strict import (
+    Count,
+    Number,
+    Range,
+    ShareBelowOne,
+    TextLength,
+)
 from eventformers.trainers.chain_corruption import (
     LEAST_EVENTS,
     CorruptionSettings,
@@ -34,32 +41,7 @@ from eventformers.trainers.document_windows import load_training_documents, with
 from eventformers.trainers.event_tokenising import event_keys, tokenise_events
 from eventformers.trainers.method import IndexedRows, MethodTraining, TrainingData
 from eventformers.trainers.recipes import Recipe
-from eventformers.trainers.setting_types import (
-    Count,
-    Number,
-    Range,
-    Share,
-    ShareBelowOne,
-    TextLength,
-    check_types,
-)
 
-_SETTING_TYPES = {
-    "validation_rows": Number | None,
-    "max_seq_length": TextLength,
-    "max_chain_length": Annotated[int, Range(least=LEAST_EVENTS)],
-    "all_windows": bool,
-    "num_corrupted": Count,
-    "num_segments": Count,
-    "corruption_probability": Share,
-    "min_segment_length": Count,
-    "segment_order_share": Share,
-    "num_incoming_events": Count,
-    "num_views": Annotated[int, Range(least=2)],
-    "target": Literal["random", "last"],
-    "num_distractors": Number,
-    "document_share": ShareBelowOne,
-}
 _BLOCK_EVENTS = 100_000
 
 Batch = dict[str, torch.Tensor]
@@ -280,7 +262,6 @@ def _prepare(
     seed: int,
 ) -> TrainingData:
     """Load chains and make the collator of the head's stage."""
-    check_types({**recipe.data, **recipe.views}, _SETTING_TYPES)
     config = head.config
     views = dict(recipe.views)
     builder, name, settings = METHOD.training_dataset(recipe)
@@ -360,6 +341,16 @@ def _questions(
 
 TRAINING = MethodTraining(
     prepare=_prepare,
-    data_keys=frozenset({"validation_rows", *setting_names(EventChainsConfig)}),
-    view_keys=frozenset(set(_SETTING_TYPES) - {"validation_rows"}),
+    data_types={"validation_rows": Number | None, **dict.fromkeys(setting_names(EventChainsConfig), object)},
+    view_types={
+        "max_seq_length": TextLength,
+        "max_chain_length": Annotated[int, Range(least=LEAST_EVENTS)],
+        "all_windows": bool,
+        **get_type_hints(CorruptionSettings, include_extras=True),
+        "num_incoming_events": Count,
+        "num_views": Annotated[int, Range(least=2)],
+        "target": Literal["random", "last"],
+        "num_distractors": Number,
+        "document_share": ShareBelowOne,
+    },
 )

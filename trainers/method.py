@@ -66,14 +66,15 @@ class MethodTraining:
     Args:
         prepare: makes the training data from a recipe, the raw or built data, the tokenizer, the head before
             training and a seed.
-        data_keys: settings that `prepare` reads from a recipe's `data` section.
-        view_keys: settings that it reads from the `views` section.
+        data_types: the settings of a recipe's `data` section, each with its type, as `eventformers.strict`
+            checks them; those of the builder, which checks them itself, as `object`.
+        view_types: the settings of the `views` section, each with its type.
         choose_tasks: the tasks that a recipe's run is scored on; None takes all tasks of the method.
     """
 
     prepare: Callable[[Recipe, str | None, PreTrainedTokenizerBase, Any, int], TrainingData]
-    data_keys: frozenset[str]
-    view_keys: frozenset[str]
+    data_types: Mapping[str, Any]
+    view_types: Mapping[str, Any]
     choose_tasks: Callable[[Recipe], tuple[str, ...]] | None = None
 
 

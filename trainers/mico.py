@@ -21,19 +21,11 @@ from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphsCo
 from eventformers.datasets_scripts.known_pairs import grouped
 from eventformers.errors import EventformersError, shown
 from eventformers.models.modeling_mico import MicoForPreTraining
+from eventformers.strict import Count, Number, TextLength
 from eventformers.trainers.codes import Codes, codes_of, padded, text_column
 from eventformers.trainers.method import MethodTraining, TrainingData
 from eventformers.trainers.recipes import Recipe
-from eventformers.trainers.setting_types import Count, Number, TextLength, check_types
 from eventformers.trainers.tokenising import tokenise
-
-_SETTING_TYPES = {
-    "config": str,
-    "validation_rows": Number | None,
-    "num_alternatives": Count,
-    "max_seq_length": TextLength,
-    "both_directions": bool,
-}
 
 
 class PremiseRows(TorchDataset):
@@ -196,7 +188,6 @@ def _prepare(
     seed: int,
 ) -> TrainingData:
     """Load the pairs of a graph and make the collator that draws their alternatives."""
-    check_types({**recipe.data, **recipe.views}, _SETTING_TYPES)
     config = head.config
     builder, name, settings = METHOD.training_dataset(recipe)
     if not name.endswith("_pairs"):
@@ -261,7 +252,11 @@ def _choose_tasks(recipe: Recipe) -> tuple[str, ...]:
 
 TRAINING = MethodTraining(
     prepare=_prepare,
-    data_keys=frozenset({"config", "validation_rows", *setting_names(CommonsenseGraphsConfig)}),
-    view_keys=frozenset({"max_seq_length", "num_alternatives", "both_directions"}),
+    data_types={
+        "config": str,
+        "validation_rows": Number | None,
+        **dict.fromkeys(setting_names(CommonsenseGraphsConfig), object),
+    },
+    view_types={"max_seq_length": TextLength, "num_alternatives": Count, "both_directions": bool},
     choose_tasks=_choose_tasks,
 )

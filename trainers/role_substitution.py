@@ -25,7 +25,7 @@ from eventformers.errors import EventformersError
 from eventformers.models.event_tokens import longest_input
 from eventformers.models.modeling_base import EventEncoderModel
 from eventformers.models.pooling import mean_pool
-from eventformers.trainers.setting_types import Cosine, Count, Number, Positive
+from eventformers.strict import Cosine, Count, Number, Positive
 from eventformers.trainers.tokenising import tokenise
 
 Role = Literal["subject", "predicate", "object"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,18 @@ from eventformers.errors import EventformersError
 from eventformers.files import staged_folder, write_text
 from eventformers.methods import Method, load_method
 from eventformers.models.modeling_base import EventPreTrainedModel
+from eventformers.strict import check_types
 from eventformers.trainers.arguments import TRAINING_TYPES, EventTrainingArguments
 from eventformers.trainers.base import write_arguments
 from eventformers.trainers.checkpoints import RUN_FILE, STAGE_FILE, remove_earlier_run
 from eventformers.trainers.lora import ADAPTER_FOLDER, Adapter
-from eventformers.trainers.recipes import SECTIONS, Recipe, apply_settings, check_keys, load_recipe
-from eventformers.trainers.setting_types import check_types
-from eventformers.trainers.stage_training import StageOptions, StageRun, check_settings, train_stage
+from eventformers.trainers.recipes import Recipe, apply_settings, check_keys, load_recipe
+from eventformers.trainers.stage_training import (
+    StageOptions,
+    StageRun,
+    check_settings,
+    train_stage,
+)
 from eventformers.trainers.stages import (
     FinishedStage,
     Stage,
@@ -93,15 +98,17 @@ class TrainingRun:
         return continuous_history(self.stages)
 
 
-def accepted_keys(method: Method) -> dict[str, set[str]]:
-    """The keys of each section of a method's recipes."""
+def accepted_keys(method: Method) -> dict[str, Mapping[str, Any]]:
+    """The keys of each section of a method's recipes, with their types.
+
+    What a configuration or a builder reads has the type `object`: it is checked where it is read.
+    """
+    inherited = {"text_config", *(entry.name for entry in fields(PreTrainedConfig))}
     return {
-        "model": {entry.name for entry in fields(method.config_class)}
-        - {entry.name for entry in fields(PreTrainedConfig)}
-        - {"text_config"},
-        "data": set(method.training.data_keys),
-        "views": set(method.training.view_keys),
-        "training": {entry.name for entry in fields(EventTrainingArguments)} - _OURS,
+        "model": {entry.name: object for entry in fields(method.config_class) if entry.name not in inherited},
+        "data": method.training.data_types,
+        "views": method.training.view_types,
+        "training": {name: kind for name, kind in TRAINING_TYPES.items() if name not in _OURS},
     }
 
 
@@ -134,9 +141,8 @@ def resolve_recipe(
         check_keys(part, accepted)
     resolved = apply_settings(resolved, settings, accepted)
     for part in stage_recipes(resolved):
-        for section in SECTIONS:
-            # What a method or a builder reads has further checks where it is read.
-            check_types(getattr(part, section), TRAINING_TYPES if section == "training" else {})
+        for section, types in accepted.items():
+            check_types(getattr(part, section), types)
     if seed is not None:
         resolved.seed = seed
     if resolved.seed is None:
@@ -156,6 +162,7 @@ def train_head(
     resume: bool = False,
     device: str | None = None,
     dtype: str | None = None,
+    on_ready: Callable[[], object] | None = None,
 ) -> TrainingRun:
     """Train a method's head as a recipe says.
 
@@ -169,6 +176,8 @@ def train_head(
         resume: go on from the last checkpoint in `output`, or after its last finished stage.
         device: `cpu` or `cuda`; None takes an accelerator where there is one.
         dtype: `bfloat16` or `float16` computes in mixed precision; None in float32.
+        on_ready: called once, when the settings of all stages and the data of the first are accepted and nothing is
+            written yet.
 
     Returns:
         The run, with the trained model in evaluation mode.
@@ -200,7 +209,11 @@ def train_head(
 
     def note_run() -> None:
         nonlocal is_noted
-        if not is_noted and PartialState().is_main_process:
+        if is_noted:
+            return
+        if on_ready is not None:
+            on_ready()
+        if PartialState().is_main_process:
             if not resume:
                 remove_earlier_run(output)
             _write_record(record, output)

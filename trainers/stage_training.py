@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
@@ -103,6 +103,22 @@ class StageRun:
     calibrate: Callable[[Any], Calibration] | None
 
 
+class PreparedStage(NamedTuple):
+    """What is ready before a stage trains.
+
+    Attributes:
+        model: the head.
+        tokenizer: the encoder's tokenizer.
+        data: what the method prepared.
+        arguments: the training arguments.
+    """
+
+    model: EventPreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    data: TrainingData
+    arguments: EventTrainingArguments
+
+
 def check_settings(method: Method, stage: Stage, options: StageOptions) -> None:
     """Refuse a stage whose configuration or training arguments are not accepted.
 
@@ -130,7 +146,7 @@ def train_stage(
         stage: the stage.
         options: what the run is asked for.
         earlier: folder of the stage before, from whose head this one starts; None starts from the encoder.
-        on_ready: called when all is ready to train.
+        on_ready: called when the settings and the data are accepted.
 
     Returns:
         The stage, with the trained model in evaluation mode.
@@ -140,22 +156,9 @@ def train_stage(
     """
     recipe = stage.recipe
     checkpoint = last_whole_checkpoint(stage.folder) if options.resume else None
-    set_seed(options.seed)
-    if earlier is None:
-        model = _build_head(method, options.encoder, recipe)
-    else:
-        model = _continue_head(method, earlier, recipe)
-    # Before the data, which may take minutes: a share that is not accepted is told at once.
-    if (dropout := recipe.training.get("encoder_dropout")) is not None:
-        set_dropout(model.text_encoders(), dropout)
-    with faults_told(options.encoder):
-        tokenizer = load_tokenizer(options.encoder, load_config(options.encoder))
-    prepared = method.training.prepare(recipe, options.data, tokenizer, model, options.seed)
-    has_validation = prepared.validation is not None
-    arguments = _make_arguments(recipe, stage.folder, options, has_validation)
-    _check_text_length(model, prepared)
+    model, tokenizer, prepared, arguments = _prepare_stage(method, stage, options, earlier)
     fit_batch_size(arguments, prepared)
-    _check_together(method, model, arguments, prepared, options)
+    on_ready()
     by_silhouette = silhouette_callback(arguments, prepared.unseen)
     trained, start = _make_trainable(model, arguments, options)
     trainer = EventTrainer(
@@ -166,7 +169,7 @@ def train_stage(
         data_collator=prepared.collator,
         processing_class=tokenizer,
         callbacks=[
-            *stopping_callbacks(arguments, has_validation),
+            *stopping_callbacks(arguments, prepared.validation is not None),
             *([] if by_silhouette is None else [by_silhouette]),
         ],
         data_report=prepared.description,
@@ -178,7 +181,6 @@ def train_stage(
             "views": recipe.views,
         },
     )
-    on_ready()
     started = time.monotonic()
     _run_steps(trainer, checkpoint)
     if by_silhouette is not None:
@@ -203,6 +205,27 @@ def train_stage(
         is_main_process=trainer.is_world_process_zero(),
         calibrate=prepared.calibrate,
     )
+
+
+def _prepare_stage(
+    method: Method, stage: Stage, options: StageOptions, earlier: Path | None
+) -> PreparedStage:
+    recipe = stage.recipe
+    set_seed(options.seed)
+    if earlier is None:
+        model = _build_head(method, options.encoder, recipe)
+    else:
+        model = _continue_head(method, earlier, recipe)
+    # Before the data, which may take minutes: a share that is not accepted is told at once.
+    if (dropout := recipe.training.get("encoder_dropout")) is not None:
+        set_dropout(model.text_encoders(), dropout)
+    with faults_told(options.encoder):
+        tokenizer = load_tokenizer(options.encoder, load_config(options.encoder))
+    data = method.training.prepare(recipe, options.data, tokenizer, model, options.seed)
+    arguments = _make_arguments(recipe, stage.folder, options, data.validation is not None)
+    _check_text_length(model, data)
+    _check_together(method, model, arguments, data, options)
+    return PreparedStage(model, tokenizer, data, arguments)
 
 
 def _check_together(

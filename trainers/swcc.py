@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, cast, get_type_hints
 
 import numpy as np
@@ -21,6 +21,7 @@ from eventformers.datasets_scripts.event_chains import EventChainsConfig
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.errors import EventformersError
 from eventformers.models.modeling_swcc import SwccForPreTraining
+from eventformers.strict import Number, TextLength
 from eventformers.trainers.method import IndexedRows, MethodTraining, TrainingData, indexed_stream
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.role_substitution import (
@@ -29,18 +30,9 @@ from eventformers.trainers.role_substitution import (
     SubstitutionSettings,
     word_stem,
 )
-from eventformers.trainers.setting_types import Number, TextLength, check_types
 from eventformers.trainers.tokenising import tokenise
 
-# What the builder reads, the builder checks.
-_SETTING_TYPES = {
-    "streaming": bool,
-    "validation_rows": Number,
-    "max_seq_length": TextLength,
-    "co_events_without_shared_words": bool,
-    **get_type_hints(SubstitutionSettings, include_extras=True),
-}
-SUBSTITUTION_KEYS = {entry.name for entry in fields(SubstitutionSettings)}
+_SUBSTITUTION_TYPES = get_type_hints(SubstitutionSettings, include_extras=True)
 
 
 @dataclass
@@ -173,7 +165,6 @@ def _prepare(
     seed: int,
 ) -> TrainingData:
     """Load co-occurring events and make the collator that draws their views."""
-    check_types({**recipe.data, **recipe.views}, _SETTING_TYPES)
     config = head.config
     if config.mlm_weight and tokenizer.mask_token_id is None:
         raise EventformersError("the tokenizer has no mask token; set mlm_weight=0 to train without MLM")
@@ -189,7 +180,7 @@ def _prepare(
     report = built_report(data, name, builder=builder, **settings)
     minimum, maximum = _frequency_range(rows, report)
     views = dict(recipe.views)
-    substitution_settings = {key: views.pop(key) for key in SUBSTITUTION_KEYS & views.keys()}
+    substitution_settings = {key: views.pop(key) for key in _SUBSTITUTION_TYPES.keys() & views}
     collator = SwccCollator(
         tokenizer=tokenizer,
         event_order=config.event_order,
@@ -243,6 +234,14 @@ def _frequency_range(rows: Dataset | IterableDataset, report: Mapping[str, Any])
 
 TRAINING = MethodTraining(
     prepare=_prepare,
-    data_keys=frozenset({"streaming", "validation_rows", *setting_names(EventChainsConfig)}),
-    view_keys=frozenset({"max_seq_length", "co_events_without_shared_words", *SUBSTITUTION_KEYS}),
+    data_types={
+        "streaming": bool,
+        "validation_rows": Number,
+        **dict.fromkeys(setting_names(EventChainsConfig), object),
+    },
+    view_types={
+        "max_seq_length": TextLength,
+        "co_events_without_shared_words": bool,
+        **_SUBSTITUTION_TYPES,
+    },
 )

@@ -1,52 +1,99 @@
-"""Settings that refuse values that are not accepted, as the configurations of the models do."""
+"""The check of settings: strict dataclasses, sections of recipes, and training arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import Field, fields
-from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from huggingface_hub.dataclasses import strict, validated_field
+from huggingface_hub.dataclasses import strict
 
 from eventformers.errors import EventformersError, UnknownNameError, shown
 
 Settings = TypeVar("Settings", bound="StrictSettings")
 
-_ACCEPTED = {bool: "true or false", str: "text", int: "a whole number", float: "a number"}
+LARGEST = 2**32 - 1
+"""The largest whole number that a setting accepts: the largest seed, and more than any count needs."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """The numbers that a setting accepts, as metadata of `Annotated`.
+
+    Args:
+        least: the lowest number; None for no such bound.
+        most: the highest number.
+        above: every number is higher than this.
+        below: every number is lower than this.
+    """
+
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+    below: float | None = None
+
+    def __contains__(self, value: float) -> bool:
+        return (
+            (self.least is None or value >= self.least)
+            and (self.most is None or value <= self.most)
+            and (self.above is None or value > self.above)
+            and (self.below is None or value < self.below)
+        )
+
+    def __str__(self) -> str:
+        upper = f"to {self.most}" if self.most is not None else f"to below {self.below}"
+        if self.most is not None or self.below is not None:
+            return f"from {self.least} {upper}" if self.above is None else f"above {self.above} {upper}"
+        return f"of {self.least} or more" if self.above is None else f"above {self.above}"
+
+
+Count = Annotated[int, Range(least=1)]
+"""A whole number of 1 or more."""
+Number = Annotated[int, Range(least=0)]
+"""A whole number of 0 or more."""
+TextLength = Annotated[int, Range(least=3)]
+"""Tokens of a text, those at both ends included."""
+Positive = Annotated[float, Range(above=0)]
+"""A number above 0."""
+NotNegative = Annotated[float, Range(least=0)]
+"""A number of 0 or more."""
+Cosine = Annotated[float, Range(least=-1, most=1)]
+"""A cosine of two vectors."""
+Share = Annotated[float, Range(least=0, most=1)]
+"""A share of a whole."""
+ShareBelowOne = Annotated[float, Range(least=0, below=1)]
+"""A share that leaves a rest."""
 
 
 class StrictSettings:
     """Base of frozen dataclasses under `strict_settings`.
 
-    Each value is checked against the type of its field and by the test of `setting`; then the methods
-    `validate_*` check how values go together. A whole number becomes a float where the field is a float.
+    Each value is checked against the type of its field, as by `check_types`, and by the test of `setting`;
+    then the methods `validate_*` check how values go together. A whole number becomes a float where the field
+    is a float.
 
     Raises:
         UnknownNameError: a value is none of the names of its field.
         EventformersError: a value is not accepted; the message says what is.
     """
 
+    _types: dict[str, Any]
+
     def __post_init__(self) -> None:
-        for field in fields(self):  # type: ignore[arg-type]
-            given = value = getattr(self, field.name)
-            types = _alternatives(field.type)
-            if type(given) is int and float in types and int not in types:
-                value = float(given)
-                object.__setattr__(self, field.name, value)
-            try:
-                for validate in type(self).__validators__[field.name]:  # type: ignore[attr-defined]
-                    validate(value)
-            except (TypeError, ValueError) as error:
-                raise _refusal(field, given, types) from error
+        for entry in fields(self):  # type: ignore[arg-type]
+            value, annotation = getattr(self, entry.name), self._types[entry.name]
+            _check(entry.name, value, annotation, **entry.metadata)
+            if type(value) is int and float in (parts := _alternatives(annotation)) and int not in parts:
+                object.__setattr__(self, entry.name, float(value))
 
 
 def strict_settings(cls: type[Settings]) -> type[Settings]:
     """Make a frozen dataclass of settings strict; stands above `@dataclass(frozen=True)`."""
-    hints = get_type_hints(cls)
-    for field in fields(cls):  # type: ignore[arg-type]
-        # The check of types skips annotations that are text.
-        field.type = hints[field.name]
+    cls._types = get_type_hints(cls, include_extras=True)
+    # It runs the methods `validate_*`.
     return strict(cls)
 
 
@@ -58,12 +105,7 @@ def setting(default: Any, test: Callable[[Any], bool], accepted: str) -> Any:
         test: receives a value of the field's type other than None; returns whether it is accepted.
         accepted: what is accepted, for the message.
     """
-
-    def validate(value: Any) -> None:
-        if value is not None and not test(value):
-            raise ValueError(accepted)
-
-    return validated_field(validate, default=default, metadata={"accepted": accepted})
+    return field(default=default, metadata={"test": test, "accepted": accepted})
 
 
 def count(default: int | None) -> Any:
@@ -71,14 +113,103 @@ def count(default: int | None) -> Any:
     return setting(default, lambda number: number >= 1, "1 or more")
 
 
-def _alternatives(kind: Any) -> tuple[Any, ...]:
-    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+def check_types(values: Mapping[str, Any], types: Mapping[str, Any]) -> None:
+    """Raise an error for a value that is not of its setting's type, or outside of its range.
+
+    A float is finite, and a whole number at most `LARGEST` from 0, whatever the annotation says.
+
+    Args:
+        values: settings.
+        types: the annotation of each setting. `Annotated` adds a `Range`; an annotation of another kind than
+            a plain type, a union, a literal, a list or a mapping accepts any value.
+
+    Raises:
+        UnknownNameError: a text is none of the names that its setting accepts.
+        EventformersError: a value is not accepted.
+    """
+    for key, value in values.items():
+        limits = "" if _is_usable(value) else f", finite and at most {LARGEST}"
+        _check(f"setting {key}", value, types.get(key, object), limits=limits)
 
 
-def _refusal(field: Field[Any], value: object, types: tuple[Any, ...]) -> EventformersError:
-    names = [name for one in types if get_origin(one) is Literal for name in get_args(one)]
-    if names:
-        return UnknownNameError(field.name, str(value), names)
-    by_type = " or ".join(_ACCEPTED.get(one, str(one)) for one in types if one is not NoneType)
-    accepted = field.metadata.get("accepted", by_type)
-    return EventformersError(f"{field.name}: found {shown(value)}; accepted: {accepted}")
+def _check(
+    name: str,
+    value: Any,
+    annotation: Any,
+    test: Callable[[Any], bool] | None = None,
+    accepted: str | None = None,
+    limits: str = "",
+) -> None:
+    if not limits and _is_of(value, annotation) and (value is None or test is None or test(value)):
+        return
+    kinds = _alternatives(annotation)
+    literals = [one for kind in kinds if get_origin(kind) is Literal for one in get_args(kind)]
+    names = [one for one in literals if isinstance(one, str)]
+    if isinstance(value, str) and names:
+        raise UnknownNameError(name, value, names)
+    raise EventformersError(
+        f"{name}: found {shown(value)}; accepted: {accepted or _described(annotation)}{limits}"
+    )
+
+
+_NAMES: dict[object, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    dict: "a mapping",
+    list: "a list",
+    type(None): "null",
+    object: "a value",
+}
+
+
+def _alternatives(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+
+
+def _is_of(value: Any, annotation: Any) -> bool:
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin in (Union, UnionType):
+        return any(_is_of(value, part) for part in parts)
+    if origin is Annotated:
+        return _is_of(value, parts[0]) and all(value in part for part in parts[1:] if isinstance(part, Range))
+    if origin is Literal:
+        return any(type(value) is type(part) and value == part for part in parts)
+    if origin is list:
+        return isinstance(value, list) and all(_is_of(one, parts[0]) for one in value)
+    if origin is dict:
+        return isinstance(value, dict) and all(_is_of(one, parts[1]) for one in value.values())
+    kind = annotation if isinstance(annotation, type) else origin if isinstance(origin, type) else object
+    if isinstance(value, bool):
+        return kind in (bool, object)
+    if isinstance(value, str) and issubclass(kind, Enum):
+        return True
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+def _is_usable(value: object) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_usable, value.values()))
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_usable, value))
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return not isinstance(value, int) or abs(value) <= LARGEST
+
+
+def _described(annotation: Any) -> str:
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin in (Union, UnionType):
+        names = dict.fromkeys(_described(part) for part in parts)
+        return (", or " if any(" or " in name or ", " in name for name in names) else " or ").join(names)
+    if origin is Annotated:
+        return " ".join([_described(parts[0]), *(str(part) for part in parts[1:] if isinstance(part, Range))])
+    if origin is Literal:
+        return " or ".join(map(str, parts))
+    if origin is list and parts[0] is not Any:
+        return f"a list, each {_described(parts[0])}"
+    if origin is dict and parts[1] is not Any:
+        return f"a mapping, each value {_described(parts[1])}"
+    kind = annotation if isinstance(annotation, type) else origin
+    return _NAMES.get(kind, getattr(kind, "__name__", str(kind)))

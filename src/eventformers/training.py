@@ -124,8 +124,7 @@ def train(
         encoder_path = resolve_encoder(encoder)
         if find_device(device).type == "cpu" and device is None and dtype in ("bfloat16", "float16"):
             logger.warning("found no accelerator: %s is computed on the CPU, as with --device cpu", dtype)
-        # Now, not after the training.
-        scored = plan_evaluation(resolved, data, evaluation_data, tasks, own.data)
+        scored: list[ScoredTasks] = []
         run = train_head(
             resolved,
             encoder=encoder_path,
@@ -136,6 +135,8 @@ def train(
             resume=resume,
             device=device,
             dtype=dtype,
+            # Before the training, not after it, and not before the training data are accepted.
+            on_ready=lambda: scored.append(plan_evaluation(resolved, data, evaluation_data, tasks, own.data)),
         )
         if not run.is_main_process:
             return FinishedRun(folder, run, [])
@@ -147,7 +148,7 @@ def train(
             write_log(run.stages, staging)
             write_training_record(_trained_on(run), staging)
             trained = load_encoder(str(staging), device=device)
-            results = _score(run, trained, scored, folder, encoder, device, staging, own)
+            results = _score(run, trained, scored[0], folder, encoder, device, staging, own)
             write_eval_results(results, staging)
             if create_model_card:
                 card = _card(run, folder.name, encoder or PACKAGED_ENCODER, results)

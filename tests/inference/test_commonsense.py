@@ -13,6 +13,7 @@ from graphs import pairs_of
 
 import eventformers
 from eventformers import cli
+from eventformers.commands.options import console
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.commonsense.alternative_index import AlternativeIndex, build_alternative_index
 from eventformers.inference.commonsense.complete import Query, answer, complete, graph_templates, read_query
@@ -251,7 +252,7 @@ def test_command(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(cli.console, "width", 120)
+    monkeypatch.setattr(console, "width", 120)
     options = ("--index", str(index.folder), "--top", "2", "--device", "cpu")
     code, shown, _ = _run(capsys, str(tiny_encoder), "storm, Causes", *options)
     assert code == 0

@@ -41,11 +41,12 @@ def run_command_lines(lines: Sequence[Sequence[str]], folder: Path) -> list[Outc
 
 
 def run_command_line(line: Sequence[str]) -> Outcome:
-    from eventformers import cli
+    from eventformers.cli import main
+    from eventformers.commands import options
 
     # A wide terminal, so that no message is broken into lines; consoles write where the streams point to now.
     output, errors = io.StringIO(), io.StringIO()
-    cli.console.file, cli.errors.file = output, errors
+    options.console.file, options.errors.file = output, errors
     arguments, sys.argv = sys.argv, ["eventformers", *line]
     code = 0
     try:
@@ -54,12 +55,12 @@ def run_command_line(line: Sequence[str]) -> Outcome:
             contextlib.redirect_stderr(errors),
             warnings.catch_warnings(),
         ):
-            cli.main()
+            main()
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     finally:
         # Consoles without a file write to the standard streams.
-        cli.console.file = cli.errors.file = None
+        options.console.file = options.errors.file = None
         sys.argv = arguments
     heavy = [name for name in HEAVY if name in sys.modules]
     return {"code": code, "output": output.getvalue(), "errors": errors.getvalue(), "heavy": heavy}

@@ -247,13 +247,13 @@ class TestEventTypeInductionTraining(MethodTrainingCase):
     @pytest.mark.parametrize(
         ("setting", "message"),
         [
-            ("augmentation=swap", r"unknown augmentation 'swap'"),
+            ("augmentation=swap", r"unknown setting augmentation 'swap'"),
             ("augmentation=back_translation", r"translation_models names no language"),
             ("translation_models=fr", r"translation_models: found 'fr'; accepted: a mapping"),
             ("word_dropout=1.5", r"word_dropout: found 1\.5"),
             ("word_mask=some", r"word_mask: found 'some'; accepted: a number"),
             ("max_seq_length=2", r"max_seq_length: found 2; accepted: a whole number of 3 or more"),
-            ("config=frames", r"unknown config of mentions 'frames'"),
+            ("config=frames", r"unknown setting config 'frames'"),
             ("num_seen=0", r"no mention has a seen type"),
             ("num_seen=4", r"frame_weight needs a frame of each seen type; found for Flood: none"),
             ("seen_types=[Thunder]", r"Thunder"),

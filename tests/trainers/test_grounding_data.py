@@ -6,7 +6,9 @@ import pytest
 from datasets import Dataset
 
 from eventformers.errors import EventformersError
+from eventformers.methods import load_method
 from eventformers.trainers.grounding_data import draw_mentions
+from eventformers.trainers.run import resolve_recipe
 
 EVENTS = [["war"]] * 6 + [["storm", "season"]] * 3 + [["flood", "season"]] * 2 + [["vote"]] + [[]] * 2
 
@@ -67,6 +69,6 @@ class TestDrawMentions:
         assert len(_drawn(mentions, mentions_per_event=1, max_mentions=99)) == 6
 
     @pytest.mark.parametrize("name", ["mentions_per_event", "max_mentions"])
-    def test_none_is_refused(self, mentions: Dataset, name: str) -> None:
+    def test_none_is_refused(self, name: str) -> None:
         with pytest.raises(EventformersError, match=f"{name}: found 0; accepted: a whole number of 1 or"):
-            draw_mentions(mentions, {name: 0}, 1)
+            resolve_recipe(load_method("event_grounding"), "demo", [f"{name}=0"])

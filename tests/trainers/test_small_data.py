@@ -20,6 +20,7 @@ from eventformers.trainers.base import EventTrainer
 from eventformers.trainers.method import TrainingData
 from eventformers.trainers.run import resolve_recipe, train_head
 from eventformers.trainers.small_data import check_steps, fit_batch_size
+from eventformers.training import train
 
 WORDS = ["police", "storm", "bank", "doctor", "court", "jury", "team", "player", "goal", "market"]
 VERBS = ["hit", "saved", "fired", "hired", "sold", "built", "closed", "opened"]
@@ -172,6 +173,16 @@ def test_a_stream_of_few_rows_trains(tiny_encoder: Path, tmp_path: Path) -> None
     endless = resolve_recipe(method, "demo", [*settings, "max_steps=-1"], 1)
     with pytest.raises(EventformersError, match=r"streaming=true knows no end .* max_steps of 1 or more"):
         train_head(endless, output=tmp_path / "endless", **options)
+
+
+def test_of_unreadable_training_data_one_line_tells(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """That there is nothing to score, either, is no news then."""
+    empty = tmp_path / "empty.jsonl"
+    empty.touch()
+    with pytest.raises(EventformersError, match="found an empty file"):
+        train("swcc", tmp_path / "run", recipe="demo", data=empty, device="cpu")
+    assert not caplog.messages
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_text_longer_than_the_encoder_reads_is_refused(tiny_encoder: Path, tmp_path: Path) -> None:

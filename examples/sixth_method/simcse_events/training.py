@@ -15,13 +15,11 @@ from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.datasets_scripts.event_chains import EventChainsConfig
 from eventformers.datasets_scripts.events import EventOrder, event_text
 from eventformers.methods import load_method
+from eventformers.strict import TextLength
 from eventformers.trainers.method import IndexedRows, MethodTraining, TrainingData
 from eventformers.trainers.recipes import Recipe
-from eventformers.trainers.setting_types import TextLength, check_types
 from eventformers.trainers.tokenising import tokenise
 from simcse_events.modeling_simcse import SimCseForPreTraining
-
-_SETTING_TYPES = {"max_seq_length": TextLength}
 
 
 @dataclass
@@ -59,7 +57,6 @@ def _prepare(
     seed: int,
 ) -> TrainingData:
     """Load the distinct events of documents. Nothing is drawn, so `seed` has no effect."""
-    check_types(recipe.views, _SETTING_TYPES)
     builder, config, settings = load_method(recipe.method).training_dataset(recipe)
     documents = load_built(data, config, builder=builder, **settings)["train"]
     events = {event_text(event): event for document in documents["events"] for event in document}
@@ -71,6 +68,6 @@ def _prepare(
 
 TRAINING = MethodTraining(
     prepare=_prepare,
-    data_keys=frozenset(setting_names(EventChainsConfig)),
-    view_keys=frozenset(_SETTING_TYPES),
+    data_types=dict.fromkeys(setting_names(EventChainsConfig), object),
+    view_types={"max_seq_length": TextLength},
 )

@@ -22,13 +22,6 @@ from eventformers.commands.options import (
 )
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Add the commands of this module to the program."""
-    app.command()(extract)
-    app.command()(next_event)
-    app.command()(compare)
-
-
 def extract(
     texts: Annotated[
         list[Path], typer.Argument(metavar="TEXT...", help="Files or folders: SGML, JSON lines, plain text.")
@@ -153,34 +146,3 @@ def next_event(
     console.print(table)
     if candidates is None and corpus is None:
         console.print("The candidates are the events of the bundled samples; --corpus names others.")
-
-
-def compare(
-    first: Annotated[
-        Path, typer.Argument(metavar="FIRST", help="Result file of the model to test as better.")
-    ],
-    second: Annotated[Path, typer.Argument(metavar="SECOND", help="Result file of the other model.")],
-    data: Annotated[
-        str | None,
-        typer.Option(help="Data of both results: resample whole documents instead of questions."),
-    ] = None,
-    malformed: Malformed = "error",
-    resamples: Annotated[int, typer.Option(help="Number of bootstrap resamples.")] = 10_000,
-    seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 0,
-) -> None:
-    """Compare two results on the same rows by the paired bootstrap."""
-    from eventformers.evaluation.results import read_result
-    from eventformers.evaluation.significance import compare_results, document_clusters
-
-    results = read_result(first), read_result(second)
-    clusters = None if data is None else document_clusters(results[0], data, malformed=malformed)
-    compared = compare_results(*results, num_resamples=resamples, seed=seed, clusters=clusters)
-    models = f"{results[0].model} - {results[1].model} on {results[0].task}"
-    console.print(
-        Text(
-            f"{models}: {compared.difference:+.2f} points, 95 % interval {compared.low:+.2f} to "
-            f"{compared.high:+.2f}, one-sided p = {compared.p_value:.4f} ({compared.questions:,} questions, "
-            f"{compared.resamples:,} resamples of {compared.clusters:,} clusters)"
-        ),
-        soft_wrap=True,
-    )

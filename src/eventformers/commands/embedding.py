@@ -10,11 +10,6 @@ import typer
 from eventformers.commands.options import BatchSize, Device, Dtype, Malformed, batch_size_of, console
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Add the command of this module to the program."""
-    app.command()(embed)
-
-
 def embed(
     model: Annotated[str, typer.Argument(help="Folder or Hub id of a model.")],
     file: Annotated[Path, typer.Argument(help="Events: JSON lines, CSV, Parquet or plain text.")],

@@ -25,11 +25,6 @@ from eventformers.commands.options import (
 _SHOWN_EVENTS = 10
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Add the commands of this module to the program."""
-    app.command()(ground)
-
-
 def ground(
     file: Annotated[
         Path,

@@ -37,12 +37,6 @@ Replace = Annotated[
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
-def add_commands(app: typer.Typer, data_app: typer.Typer) -> None:
-    """Add the commands of this module to the program."""
-    app.command("push")(push)
-    data_app.command("push")(data_push)
-
-
 def push(
     target: Annotated[
         Path,

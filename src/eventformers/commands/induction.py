@@ -23,11 +23,6 @@ from eventformers.commands.options import (
 )
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Add the commands of this module to the program."""
-    app.command()(induce)
-
-
 def induce(
     file: Annotated[
         Path,

@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     from eventformers.leaderboard.board import Board
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Add the commands of this module to the program."""
-    app.command()(leaderboard)
-
-
 def leaderboard(
     folders: Annotated[
         list[Path] | None,

@@ -5,17 +5,18 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from math import isclose
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Literal
+from typing import Any, Literal
+
+import pandas as pd
 
 from eventformers.datasets_scripts.building import BUILDERS
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluation.tasks import TASKS, get_task
-from eventformers.leaderboard.data import same_data
-from eventformers.leaderboard.sources import Measurement, read_folder
+from eventformers.leaderboard.data import COLUMN, measurement_table, same_data
+from eventformers.leaderboard.sources import BaselineScore, Measurement, read_folder
 from eventformers.model_cards.scores import score_text
 
 logger = logging.getLogger(__name__)
@@ -200,15 +201,13 @@ def build_leaderboard(
     sort: str | None = None,
 ) -> Leaderboard:
     """Set measurements beside each other; arguments and errors as of `leaderboard`."""
-    wanted = [one for one in measurements if not tasks or one.task in tasks]
-    if not wanted:
+    found = measurement_table(one for one in measurements if not tasks or one.task in tasks)
+    if found.empty:
         raise EventformersError(f"found no result of {', '.join(tasks) or 'any task'}; accepted: one or more")
-    kept, left_out = same_data(wanted, fingerprints, dataset_revisions)
-    boards = []
-    for dataset in dict.fromkeys(task.dataset for task in TASKS.values()):
-        own = [one for one in kept if TASKS[one.task].dataset == dataset]
-        if own:
-            boards.append(_board(dataset, own, sort))
+    kept, left_out = same_data(found, fingerprints, dataset_revisions)
+    by_dataset = dict(list(kept.groupby(kept.task.map(lambda name: TASKS[name].dataset))))
+    order = dict.fromkeys(task.dataset for task in TASKS.values())
+    boards = [_board(name, by_dataset[name], sort) for name in order if name in by_dataset]
     return Leaderboard(tuple(boards), tuple(left_out))
 
 
@@ -216,21 +215,20 @@ SORTABLE = ("model", "parameters", "speed")
 """What rows can be ordered by besides the scores of a task."""
 
 
-def _board(dataset: str, measurements: Sequence[Measurement], sort: str | None) -> Board:
-    columns = tuple(_columns(measurements))
-    models = [one for one in measurements if not one.is_baseline]
-    baselines = [one for one in measurements if one.is_baseline] + list(_start_encoders(measurements))
+def _board(dataset: str, found: pd.DataFrame, sort: str | None) -> Board:
+    columns = tuple(_columns(found))
+    is_baseline = found.is_baseline.astype(bool)
+    baselines = pd.concat([found[is_baseline], _start_encoders(found)])
     rows = [
-        *_ranked(_rows("model", models, columns)),
-        *_distinct(_rows("baseline", baselines, columns)),
+        *_ranked(list(_rows("model", found[~is_baseline], columns))),
+        *_distinct(list(_rows("baseline", baselines, columns))),
         *_published(columns),
     ]
-    board = Board(dataset, BUILDERS[dataset].TITLE, columns, tuple(rows))
-    return sorted_board(board, sort)
+    return sorted_board(Board(dataset, BUILDERS[dataset].TITLE, columns, tuple(rows)), sort)
 
 
 def sorted_board(board: Board, sort: str | None) -> Board:
-    """A board with its rows ordered anew, models before baselines before published scores.
+    """Sort the rows of a board, models before baselines before published scores.
 
     Scores, parameters and speed go from the highest down, rows without one come last, and equal ones go by
     name.
@@ -255,156 +253,116 @@ def sorted_board(board: Board, sort: str | None) -> Board:
     return replace(board, rows=tuple(sorted(board.rows, key=order)), sorted_by=by)
 
 
-def _columns(measurements: Sequence[Measurement]) -> Iterator[ScoreColumn]:
+def _columns(found: pd.DataFrame) -> Iterator[ScoreColumn]:
     """A column for each task, split and metric, in the order of the tasks."""
-    order = list(TASKS)
-    keys = {(order.index(one.task), one.split, one.metric) for one in measurements}
-    for index, split, metric in sorted(keys):
-        task = TASKS[order[index]]
-        own = [one for one in measurements if (one.task, one.split, one.metric) == (task.name, split, metric)]
-        yield ScoreColumn(
-            task=task.name,
-            title=task.title,
-            description=task.description,
-            split=split,
-            metric=metric,
-            # Where some tell a fingerprint and others a revision only, these are of one version.
-            data=next((one.data for one in own if one.fingerprint), own[0].data),
-            dataset_revision=next((one.dataset_revision for one in own if one.dataset_revision), None),
-            origin=next((one.origin for one in own if one.origin), None),
-            rows=next((one.rows for one in own if one.rows), None),
-        )
+    order = found.task.map(list(TASKS).index)
+    for (_, name, split, metric), own in found.groupby([order, *COLUMN]):
+        task, facts = TASKS[name], _first_known(own, ["data", "dataset_revision", "origin", "rows"])
+        yield ScoreColumn(task.name, task.title, task.description, split, metric, **facts)
 
 
-def _start_encoders(measurements: Sequence[Measurement]) -> Iterator[Measurement]:
+def _start_encoders(found: pd.DataFrame) -> pd.DataFrame:
     """What the records of models tell of the encoders that they started from."""
-    scored = [(one, one.baseline) for one in measurements if one.baseline is not None]
-    readings: dict[str, set[str]] = {}
-    for _, baseline in scored:
-        if baseline.reading:
-            readings.setdefault(baseline.model, set()).add(baseline.reading)
-    for one, baseline in scored:
-        several = len(readings.get(baseline.model, ())) > 1
-        yield replace(
-            one,
-            model=baseline.model,
-            revision=baseline.revision,
-            value=baseline.value,
-            variant=", ".join(filter(None, (one.variant, baseline.reading if several else ""))),
-            seed=None,
-            baseline=None,
-            is_baseline=True,
-            parameters=None,
-            texts=None,
-            seconds=None,
-            device=None,
-            card=None,
+    own = found[found.baseline.notna()]
+    names = [entry.name for entry in fields(BaselineScore)]
+    starts = pd.DataFrame([vars(one) for one in own.baseline], own.index, names, dtype=object)
+    readings = starts.reading.where(starts.reading != "").groupby(starts.model).transform("nunique")
+    told = zip(own.variant, starts.reading.where(readings > 1, ""), strict=True)
+    return (
+        own[[*COLUMN, "created"]]
+        .assign(
+            model=starts.model,
+            revision=starts.revision,
+            value=starts.value.astype(float),
+            variant=[", ".join(filter(None, parts)) for parts in told],
         )
+        .reindex(columns=found.columns)
+    )
 
 
-def _rows(kind: Kind, measurements: Iterable[Measurement], columns: Sequence[ScoreColumn]) -> list[Row]:
-    groups: dict[tuple[str, str], list[Measurement]] = {}
-    for one in _newest(measurements):
-        groups.setdefault((_without_seed(one), one.variant), []).append(one)
-    rows = []
-    for (name, variant), own in groups.items():
-        if _is_one_run_a_seed(own):
-            several = len({one.seed for one in own}) > 1
-            rows.append(_row(kind, name if several else own[0].model, variant, own, columns))
+def _rows(kind: Kind, found: pd.DataFrame, columns: Sequence[ScoreColumn]) -> Iterator[Row]:
+    newest = _newest(found)
+    names = [_without_seed(*one) for one in zip(newest.model, newest.seed, strict=True)]
+    for (name, variant), own in newest.groupby([pd.Series(names, newest.index), "variant"], sort=False):
+        runs = own.drop_duplicates(["seed", "model", "revision"])
+        # Two runs of one seed are no repetitions of each other.
+        if runs.seed.is_unique and (len(runs) == 1 or runs.seed.notna().all()):
+            yield _row(kind, name if len(runs) > 1 else own.model.iat[0], variant, own, columns)
             continue
-        runs: dict[tuple[str, str | None], list[Measurement]] = {}
-        for one in own:
-            runs.setdefault((one.model, one.revision), []).append(one)
-        several_of_a_name = len({model for model, _ in runs}) < len(runs)
-        for (model, revision), of_run in runs.items():
-            told = f" ({revision[:7]})" if several_of_a_name and revision else ""
-            rows.append(_row(kind, f"{model}{told}", variant, of_run, columns))
-    return rows
+        several = runs.drop_duplicates(["model", "revision"]).model.duplicated().any()
+        for (model, revision), of_run in own.groupby(["model", "revision"], sort=False, dropna=False):
+            told = f" ({revision[:7]})" if several and pd.notna(revision) else ""
+            yield _row(kind, f"{model}{told}", variant, of_run, columns)
 
 
-def _newest(measurements: Iterable[Measurement]) -> list[Measurement]:
+def _newest(found: pd.DataFrame) -> pd.DataFrame:
     """One measurement for each model, revision, variant and column; files that tell the model's revision and
     their time go before bare entries."""
-    known: dict[tuple[str | None, ...], Measurement] = {}
-    ordered = sorted(measurements, key=lambda one: (one.revision is not None, one.created))
-    bare = {(one.model, one.variant, one.task, one.split, one.metric) for one in ordered if one.revision}
-    for one in ordered:
-        place = (one.model, one.variant, one.task, one.split, one.metric)
-        if one.revision is None and place in bare:
-            continue
-        earlier = known.get((*place, one.revision))
-        if earlier and score_text(earlier.value, one.metric) != score_text(one.value, one.metric):
+    place = ["model", "variant", *COLUMN]
+    has_revision = found.revision.notna()
+    is_replaced = ~has_revision & has_revision.groupby([found[name] for name in place]).transform("any")
+    known = found[~is_replaced].sort_values("created", kind="stable")
+    for (model, _, task, _, metric, _), own in known.groupby([*place, "revision"], sort=False, dropna=False):
+        scores = dict.fromkeys(score_text(_known(value), metric) for value in own.value)
+        if len(scores) > 1:
             logger.warning(
-                "%s, %s: measured as %s and %s on the same rows; the newest is shown",
-                one.model,
-                one.task,
-                score_text(earlier.value, one.metric),
-                score_text(one.value, one.metric),
+                "%s, %s: measured as %s on the same rows; the newest is shown",
+                *(model, task, " and ".join(scores)),
             )
-        known[(*place, one.revision)] = one
-    return list(known.values())
+    return known.drop_duplicates([*place, "revision"], keep="last")
 
 
-def _without_seed(one: Measurement) -> str:
+def _without_seed(model: str, seed: int | None) -> str:
     """The model's name without its seed, where it ends in the one that is recorded."""
-    named = _SEED.fullmatch(one.model)
-    return named[1] if named and one.seed is not None and int(named[2]) == one.seed else one.model
+    named = _SEED.fullmatch(model)
+    return named[1] if named and pd.notna(seed) and int(named[2]) == seed else model
 
 
-def _is_one_run_a_seed(measurements: Sequence[Measurement]) -> bool:
-    """Whether each seed is that of one run: two of one seed are no repetitions of each other."""
-    runs: dict[int | None, set[tuple[str, str | None]]] = {}
-    for one in measurements:
-        runs.setdefault(one.seed, set()).add((one.model, one.revision))
-    return all(len(of_seed) == 1 for of_seed in runs.values()) and (None not in runs or len(runs) == 1)
-
-
-def _row(
-    kind: Kind, model: str, variant: str, measurements: Sequence[Measurement], columns: Sequence[ScoreColumn]
-) -> Row:
-    timed = [(one.texts, one.seconds) for one in measurements if one.texts and one.seconds]
-    seconds = sum(taken for _, taken in timed)
+def _row(kind: Kind, model: str, variant: str, own: pd.DataFrame, columns: Sequence[ScoreColumn]) -> Row:
+    timed = own.dropna(subset=["texts", "seconds"])
+    cells = {key: _cell(values.dropna().tolist(), len(values)) for key, values in own.groupby(COLUMN).value}
     return Row(
         kind=kind,
         model=model,
         variant=variant,
-        cells=tuple(_cell(measurements, column) for column in columns),
-        revisions=tuple(sorted({one.revision for one in measurements if one.revision})),
-        seeds=tuple(sorted({one.seed for one in measurements if one.seed is not None})),
-        parameters=next((one.parameters for one in measurements if one.parameters), None),
-        texts_per_second=sum(texts for texts, _ in timed) / seconds if seconds else None,
-        device=", ".join(sorted({one.device for one in measurements if one.device})) or None,
-        card=next((one.card for one in measurements if one.card), None),
+        cells=tuple(cells.get((column.task, column.split, column.metric)) for column in columns),
+        revisions=tuple(sorted(own.revision.dropna().unique())),
+        seeds=tuple(sorted(own.seed.dropna().unique())),
+        texts_per_second=timed.texts.sum() / timed.seconds.sum() if len(timed) else None,
+        device=", ".join(sorted(own.device.dropna().unique())) or None,
+        **_first_known(own, ["parameters", "card"]),
     )
 
 
-def _cell(measurements: Sequence[Measurement], column: ScoreColumn) -> Cell | None:
-    key = (column.task, column.split, column.metric)
-    values = [one.value for one in measurements if (one.task, one.split, one.metric) == key]
-    if not values:
-        return None
-    defined = [value for value in values if value is not None]
-    return Cell(
-        value=fmean(defined) if defined else None,
-        spread=stdev(defined) if len(defined) > 1 else None,
-        count=len(defined),
-        undefined=len(values) - len(defined),
-    )
+def _cell(defined: list[float], runs: int) -> Cell:
+    # Exact sums, so that the order of the files changes no digit.
+    mean, spread = fmean(defined) if defined else None, stdev(defined) if len(defined) > 1 else None
+    return Cell(mean, spread, len(defined), runs - len(defined))
+
+
+def _first_known(found: pd.DataFrame, names: list[str]) -> dict[str, Any]:
+    """The first known value of each of these, or None."""
+    return {name: _known(value) for name, value in found[names].bfill().iloc[0].items()}
+
+
+def _known(value: Any) -> Any:
+    return None if pd.isna(value) else value
 
 
 def _ranked(rows: Sequence[Row]) -> list[Row]:
     """The rows with their places in each column; the place after two that share one is left free."""
-    cells = [list(row.cells) for row in rows]
-    for place in range(len(rows[0].cells) if rows else 0):
-        scored = [(cell.value, row) for row in cells if (cell := row[place]) and cell.value is not None]
-        scored.sort(key=lambda one: -one[0])
-        before, rank = None, 0
-        for position, (value, row) in enumerate(scored, start=1):
-            if before is None or not isclose(value, before, rel_tol=1e-9):
-                before, rank = value, position
-            cell = row[place]
-            row[place] = replace(cell, rank=rank) if cell else None
-    return [replace(row, cells=tuple(own)) for row, own in zip(rows, cells, strict=True)]
+    scores = pd.DataFrame([[cell.value if cell else None for cell in row.cells] for row in rows], dtype=float)
+    ranks = scores.round(9).rank(method="min", ascending=False)
+    return [
+        replace(
+            row,
+            cells=tuple(
+                replace(cell, rank=None if pd.isna(rank) else int(rank)) if cell else None
+                for cell, rank in zip(row.cells, own, strict=True)
+            ),
+        )
+        for row, own in zip(rows, ranks.to_numpy(), strict=True)
+    ]
 
 
 def _distinct(rows: Sequence[Row]) -> list[Row]:

@@ -280,7 +280,10 @@ def _listed(value: object) -> list[object]:
 def _metric(folder: Path) -> LocalRepository:
     name = folder.absolute().name
     files, left_out = _files("metric", folder)
-    for needed in (_CARD, "app.py", "requirements.txt"):
+    from eventformers.evaluate_metrics import SPACE_PAGE
+
+    files = dict(sorted({SPACE_PAGE.name: SPACE_PAGE, **files}.items()))
+    for needed in (_CARD, "requirements.txt"):
         _require(files, needed, folder, "what a Space needs")
     return LocalRepository("metric", name, folder, files, left_out)
 

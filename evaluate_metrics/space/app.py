@@ -1,6 +1,6 @@
 """The metric as a Hugging Face Space, with one JSON box for each input and the scores as JSON.
 
-This file is identical in all metric folders.
+The Space of every metric runs this file: publishing a metric puts it beside the metric's own files.
 """
 
 from __future__ import annotations

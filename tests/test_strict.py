@@ -1,4 +1,4 @@
-"""Settings of recipes and training arguments: their types, their ranges, and what no range holds."""
+"""Strict settings, recipes and training arguments: their types, their ranges, and what no range holds."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 
 from eventformers.errors import EventformersError
 from eventformers.methods import load_method, main_methods
+from eventformers.strict import LARGEST, Count, Range, check_types
 from eventformers.trainers.arguments import TRAINING_TYPES, EventTrainingArguments
 from eventformers.trainers.run import accepted_keys, resolve_recipe
-from eventformers.trainers.setting_types import LARGEST, Count, Range, check_types
 
 NONSENSE = (".nan", ".inf", "-.inf", "-7", "100000000000000000000", "true", "text")
 _NO_RANGE = {
@@ -76,7 +76,7 @@ def test_no_setting_of_a_recipe_takes_a_number_that_none_is(method: str, value: 
     recipe.write_text("description: nothing else\n", encoding="utf-8")
     for section, names in accepted_keys(loaded).items():
         # The plan of a run sets the stage itself.
-        for name in names - {"stage"}:
+        for name in names.keys() - {"stage"}:
             with pytest.raises(EventformersError, match=f"setting {name}: found"):
                 resolve_recipe(loaded, str(recipe), [f"{section}.{name}={value}"])
 

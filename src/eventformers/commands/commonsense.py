@@ -1,0 +1,99 @@
+"""The command about commonsense graphs. It only calls the Python API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from eventformers.commands.options import (
+    BatchSize,
+    Device,
+    Dtype,
+    Malformed,
+    Overwrite,
+    RawData,
+    batch_size_of,
+    console,
+)
+
+
+def complete(
+    model: Annotated[str, typer.Argument(help="Folder or Hub id of a model, or of any plain encoder.")],
+    query: Annotated[
+        str, typer.Argument(help="'head, relation', 'tail, ~relation' for the other direction, or free text.")
+    ],
+    data: RawData = None,
+    malformed: Malformed = "error",
+    config: Annotated[
+        str | None, typer.Option(help="The graph: conceptnet or atomic, or either with _inductive.")
+    ] = None,
+    index: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the index, built if absent. Default: in the cache."),
+    ] = None,
+    relation: Annotated[str | None, typer.Option(help="The relation, if QUERY is only the head.")] = None,
+    templates: Annotated[
+        Path | None, typer.Option(help="YAML file with templates of more relations.")
+    ] = None,
+    split: Annotated[
+        list[str] | None, typer.Option("--split", help="Split to search. Default: all. Repeatable.")
+    ] = None,
+    top: Annotated[int, typer.Option(help="Number of alternatives to show.")] = 10,
+    explain: Annotated[int, typer.Option(help="Number of nearest known premises to show.")] = 3,
+    rerank: Annotated[
+        bool | None,
+        typer.Option(
+            "--rerank/--no-rerank",
+            help="Let the nearest known premises vote. Default: only for ConceptNet.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    device: Device = None,
+    dtype: Dtype = None,
+    batch_size: BatchSize = "auto",
+    overwrite: Overwrite = False,
+) -> None:
+    """Complete a head and a relation, or answer a question, with the nearest alternatives of a graph."""
+    import json
+
+    from eventformers.inference.commonsense.complete import complete as run_completion
+
+    found = run_completion(
+        model,
+        query,
+        data=data,
+        config=config,
+        index=index,
+        relation=relation,
+        templates=templates,
+        splits=split,
+        top=top,
+        explain=explain,
+        rerank=rerank,
+        batch_size=batch_size_of(batch_size),
+        device=device,
+        dtype=dtype,
+        overwrite=overwrite,
+        show_progress=True,
+        malformed=malformed,
+    )
+    if as_json:
+        console.print(
+            json.dumps(found.to_dict(), ensure_ascii=False), soft_wrap=True, markup=False, highlight=False
+        )
+        return
+    table = Table("alternative", "score", "known", title=Text(found.query.text))
+    for alternative in found.alternatives:
+        table.add_row(Text(alternative.text), f"{alternative.score:.3f}", "yes" if alternative.known else "")
+    console.print(table)
+    if found.explanation:
+        nearest = Table("nearest known premise", "cosine", "its alternatives")
+        for premise in found.explanation:
+            more = premise.number - len(premise.alternatives)
+            told = "; ".join(premise.alternatives) + (f"; {more} more" if more else "")
+            nearest.add_row(Text(premise.text), f"{premise.cosine:.3f}", Text(told))
+        console.print(nearest)

@@ -1,0 +1,164 @@
+"""The commands that score models and compare scores. They only call the Python API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Column, Table
+from rich.text import Text
+
+from eventformers.commands.options import (
+    BatchSize,
+    Device,
+    Dtype,
+    Malformed,
+    Overwrite,
+    RawData,
+    Rerank,
+    batch_size_of,
+    console,
+)
+
+if TYPE_CHECKING:
+    from eventformers.evaluation.results import TaskResult
+
+
+def evaluate(
+    model: Annotated[str, typer.Argument(help="Folder or Hub id of a model, or of any plain encoder.")],
+    task: Annotated[
+        list[str], typer.Option("--task", help="Task, or all tasks that the data have rows for. Repeatable.")
+    ],
+    data: RawData = None,
+    malformed: Malformed = "error",
+    split: Annotated[
+        str | None, typer.Option(help="Split to score. Default: test, or else validation.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder to write results/ to.")
+    ] = None,
+    pooling: Annotated[str | None, typer.Option(help="Pooling of a plain encoder: cls or mean.")] = None,
+    event_order: Annotated[str | None, typer.Option(help="Order of the roles, for a plain encoder.")] = None,
+    device: Device = None,
+    dtype: Dtype = None,
+    batch_size: BatchSize = "auto",
+    rerank: Rerank = False,
+    virtual_context: Annotated[
+        str | None,
+        typer.Option(help="Chains in which a model of chains reads the events of a similarity task."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Override a setting of the task. Chains: aggregation, sky, compat; virtual contexts: "
+            "retrieved, num_layers; clusters: distance, manifold, method, num_clusters, trigger_input, "
+            "clusters, valid_frames; linking: task, domain, hierarchies_only, reranker, retriever_weight, "
+            "candidates, threshold, depth. Repeatable.",
+        ),
+    ] = None,
+    clustered_by: Annotated[
+        list[str] | None,
+        typer.Option(help="Run of an ensemble that clusters mentions by its mean distances. Repeatable."),
+    ] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Score a model on tasks, beside its untrained encoder."""
+    from eventformers.evaluation.core import evaluate as run_evaluation
+    from eventformers.evaluation.data import tasks_of_data
+    from eventformers.evaluation.session import Session
+    from eventformers.evaluation.tasks import TASKS, check_settings
+    from eventformers.trainers.recipes import read_settings
+
+    asked = {
+        **read_settings(settings or []),
+        **({"pooling": pooling} if pooling else {}),
+        **({"event_order": event_order} if event_order else {}),
+        **({"rerank": True} if rerank else {}),
+        **({"virtual_context": virtual_context} if virtual_context is not None else {}),
+        **({"clustered_by": clustered_by} if clustered_by else {}),
+    }
+    check_settings(asked)
+    with Session() as session:
+        names = tasks_of_data(data, store=session.data, malformed=malformed) if task == ["all"] else task
+        if task == ["all"] and (missing := [name for name in TASKS if name not in names]):
+            console.print(f"Left out, without rows in the data: {', '.join(missing)}.")
+        results = [
+            run_evaluation(
+                model,
+                name,
+                data=data,
+                split=split,
+                settings=asked,
+                output=output,
+                session=session,
+                device=device,
+                dtype=dtype,
+                batch_size=batch_size_of(batch_size),
+                overwrite=overwrite,
+                malformed=malformed,
+            )
+            for name in names
+        ]
+    show_results(results)
+
+
+def compare(
+    first: Annotated[
+        Path, typer.Argument(metavar="FIRST", help="Result file of the model to test as better.")
+    ],
+    second: Annotated[Path, typer.Argument(metavar="SECOND", help="Result file of the other model.")],
+    data: Annotated[
+        str | None,
+        typer.Option(help="Data of both results: resample whole documents instead of questions."),
+    ] = None,
+    malformed: Malformed = "error",
+    resamples: Annotated[int, typer.Option(help="Number of bootstrap resamples.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 0,
+) -> None:
+    """Compare two results on the same rows by the paired bootstrap."""
+    from eventformers.evaluation.results import read_result
+    from eventformers.evaluation.significance import compare_results, document_clusters
+
+    results = read_result(first), read_result(second)
+    clusters = None if data is None else document_clusters(results[0], data, malformed=malformed)
+    compared = compare_results(*results, num_resamples=resamples, seed=seed, clusters=clusters)
+    models = f"{results[0].model} - {results[1].model} on {results[0].task}"
+    console.print(
+        Text(
+            f"{models}: {compared.difference:+.2f} points, 95 % interval {compared.low:+.2f} to "
+            f"{compared.high:+.2f}, one-sided p = {compared.p_value:.4f} ({compared.questions:,} questions, "
+            f"{compared.resamples:,} resamples of {compared.clusters:,} clusters)"
+        ),
+        soft_wrap=True,
+    )
+
+
+def show_results(results: Iterable[TaskResult]) -> None:
+    """Print a table with one row for each result."""
+    from eventformers.evaluation.tasks import TASKS
+    from eventformers.model_cards.scores import score_text
+
+    # A name that is cut cannot be asked for.
+    # Within 80 columns, the narrow padding leaves room for every name.
+    names = [Column(name, no_wrap=True) for name in ("task", "score", "model", "untrained", "published")]
+    table = Table(*names, "rows", pad_edge=False, collapse_padding=True)
+    for result in results:
+        task = TASKS[result.task]
+        scored = result.dataset
+        published = task.published_scores_on(scored.split, scored.rows, scored.origin)
+        best = "-"
+        if published:
+            best = score_text(max(published.values()), result.main_score, published=True)
+        table.add_row(
+            result.task,
+            result.main_score,
+            score_text(result.main_value, result.main_score),
+            score_text(result.baseline.main_value, result.main_score) if result.baseline else "-",
+            best,
+            f"{result.dataset.rows} {result.dataset.split} ({result.dataset.origin})",
+        )
+    console.print(table)

@@ -1,0 +1,68 @@
+"""The command about tables of papers. It only calls the Python API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from eventformers.commands.options import (
+    Device,
+    Dtype,
+    Encoder,
+    Malformed,
+    Output,
+    RawData,
+    Seed,
+    Settings,
+    console,
+)
+
+
+def reproduce(
+    paper: Annotated[str, typer.Argument(help="Name of the paper; an unknown one lists all.")],
+    table: Annotated[str, typer.Argument(help="The table, such as table2.")],
+    output: Output = Path("reproductions"),
+    recipe: Annotated[
+        str | None, typer.Option(help="Recipe that the rows start from. Default: the paper's.")
+    ] = None,
+    data: RawData = None,
+    malformed: Malformed = "error",
+    evaluation_data: Annotated[
+        str | None,
+        typer.Option(help="Raw files of the evaluation tasks. Default: the bundled samples."),
+    ] = None,
+    encoder: Encoder = None,
+    settings: Settings = None,
+    seed: Seed = None,
+    runs: Annotated[
+        int | None, typer.Option(help="Number of runs of a mean or an ensemble. Default: the paper's.")
+    ] = None,
+    device: Device = None,
+    dtype: Dtype = None,
+) -> None:
+    """Reproduce a table of a paper; finished rows are read from their results."""
+    from eventformers.reproduction.planner import reproduce_table
+
+    finished = reproduce_table(
+        paper,
+        table,
+        output,
+        recipe=recipe,
+        data=data,
+        evaluation_data=evaluation_data,
+        encoder=encoder,
+        settings=settings or [],
+        seed=seed,
+        runs=runs,
+        device=device,
+        dtype=dtype,
+        malformed=malformed,
+    )
+    shown = Table(*finished.header, title=finished.title)
+    for row in finished.rows:
+        shown.add_row(*row)
+    console.print(shown)
+    console.print(f"Wrote {finished.path}.")

@@ -1,0 +1,107 @@
+"""The commands that train. They only call the Python API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from eventformers.commands.evaluation import show_results
+from eventformers.commands.options import (
+    Device,
+    Dtype,
+    Encoder,
+    EvaluationData,
+    ExcludeSource,
+    Malformed,
+    Output,
+    Overwrite,
+    RawData,
+    Seed,
+    Settings,
+    console,
+)
+
+if TYPE_CHECKING:
+    from eventformers.training import FinishedRun
+
+
+def demo(
+    method: Annotated[str | None, typer.Argument(help="The method; without it the first one.")] = None,
+    output: Output = Path("eventformers-demo"),
+    encoder: Encoder = None,
+    device: Device = None,
+) -> None:
+    """Train, evaluate, save and reload a model on the bundled samples."""
+    from eventformers.commands.demo import run_demo
+
+    finished = run_demo(method, output, encoder=encoder, device=device)
+    _show_run(finished.run)
+    console.print("\nReloaded with AutoModel.from_pretrained; what is nearest among the samples:")
+    table = Table(finished.showing.query, finished.showing.nearest, "cosine")
+    for query, nearest, cosine in finished.neighbours:
+        table.add_row(query, nearest, f"{cosine:.2f}")
+    console.print(table)
+    console.print("The samples are small and ours: these scores are no benchmark.")
+
+
+def train(
+    method: Annotated[str, typer.Argument(help="The method, by its `model_type`.")],
+    output: Output,
+    recipe: Annotated[str | None, typer.Option(help="Name of a recipe, or a YAML file.")] = None,
+    data: RawData = None,
+    malformed: Malformed = "error",
+    evaluation_data: EvaluationData = None,
+    encoder: Encoder = None,
+    settings: Settings = None,
+    exclude_source: ExcludeSource = None,
+    lora: Annotated[bool, typer.Option("--lora", help="Train low-rank adapters.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint.")] = False,
+    overwrite: Overwrite = False,
+    seed: Seed = None,
+    device: Device = None,
+    dtype: Dtype = None,
+    card: Annotated[bool, typer.Option(help="Write the model card.")] = True,
+) -> None:
+    """Train a method, score it, and write a complete model repository."""
+    from eventformers.training import train as run_training
+
+    overrides = list(settings or [])
+    if exclude_source:
+        overrides.append(f"data.exclude_source={','.join(exclude_source)}")
+    finished = run_training(
+        method,
+        output,
+        recipe=recipe,
+        data=data,
+        encoder=encoder,
+        settings=overrides,
+        lora=lora,
+        resume=resume,
+        overwrite=overwrite,
+        seed=seed,
+        device=device,
+        dtype=dtype,
+        evaluation_data=evaluation_data,
+        create_model_card=card,
+        malformed=malformed,
+    )
+    if finished.run.is_main_process:
+        _show_run(finished)
+
+
+def _show_run(finished: FinishedRun) -> None:
+    run = finished.run
+    console.print(
+        f"Trained {run.method.title} with recipe {run.recipe.name}, seed {run.seed}: "
+        f"{run.steps} steps in {run.seconds:.0f} s."
+    )
+    if finished.results:
+        show_results(finished.results)
+    console.print(
+        f"Wrote {finished.folder}. Load it with AutoModel.from_pretrained({str(finished.folder)!r})."
+    )
+    if finished.pushed_to is not None:
+        console.print(f"Pushed to {finished.pushed_to}.")
