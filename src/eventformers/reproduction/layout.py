@@ -73,18 +73,18 @@ class PaperRow:
         """
 
     def state(self, trained: Sequence[str], measured: int, seconds: float) -> str:
-        """What was done for the row, for the last column.
+        """Say what was done for the row, for the last column.
 
         Args:
-            trained: what each training run took.
-            measured: the number of results that were measured.
-            seconds: the time of all.
+            trained: for each training run, whether it was resumed and how long it took.
+            measured: number of results that were measured.
+            seconds: time of all of it.
         """
         state = f"measured, {seconds:.0f} s" if measured else "cached"
         return f"{len(trained)} trained, {state}" if trained else state
 
     def record(self, row: ReproducedRow) -> Mapping[str, object]:
-        """What makes this row, for the table's JSON, where every row has all keys."""
+        """Say what makes this row, for the JSON of the table, where every row has all keys."""
         return {
             "overrides": None,
             "baseline": None,
@@ -137,10 +137,10 @@ class PaperTable:
 
 
 def main_score(task: str) -> Column:
-    """The column of a task's main score on the data's usual split."""
+    """Make the column of a task's main score on the usual split of the data."""
     return Column(task, TASKS[task].title, TASKS[task].main_score)
 
 
 def published_row(label: str, *scores: float | None) -> PaperRow:
-    """A system that is not ours to run, of which only the published scores are shown."""
+    """Show only the published scores of a system that is not run here."""
     return PaperRow("", label, scores)

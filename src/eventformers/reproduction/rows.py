@@ -25,6 +25,7 @@ from eventformers.methods import Method
 from eventformers.reproduction.layout import Column, PaperRow, PaperTable
 
 MEASURED = "measured"
+"""What the log of a row holds for each result that was measured and not read."""
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ Columns = Mapping[Column, tuple[ScoredSplit, ...]]
 
 
 def splits_of(columns: Columns, tasks: Collection[str] | None = None) -> tuple[ScoredSplit, ...]:
-    """What columns are measured on, each once; that of some tasks alone where they are given."""
+    """List what columns are measured on, each split once; with `tasks` only the splits of these."""
     return tuple(
         dict.fromkeys(
             wanted
@@ -154,8 +155,7 @@ class Reproduction:
         runs: runs of an averaged row or an ensemble.
         session: the data, and of some rows the vectors of mentions, which rows share.
         results: results by the folder where they lie.
-        done: what was done so far for the row that is being filled: `measured` for each result, and what each
-            training run took.
+        done: log of the row that is being filled: `MEASURED` for each result, a text for each training run.
     """
 
     table: PaperTable
@@ -190,7 +190,7 @@ class Reproduction:
         return self.read_by(lambda task: None)
 
     def read_by(self, settings_of: Callable[[str], TaskSettings | None]) -> Columns:
-        """What each column is measured on; nothing for one whose task or splits the data lack.
+        """Find what each column is measured on; nothing for one whose task or splits the data lack.
 
         Args:
             settings_of: receives a task; returns how it reads its rows, None for the defaults, or raises an
@@ -219,7 +219,7 @@ class Reproduction:
     def splits(
         self, name: str, wanted: Sequence[str] = (), settings: TaskSettings | None = None
     ) -> tuple[ScoredSplit, ...]:
-        """Splits of a task, those of them that the data have.
+        """Find the splits of a task that the data have.
 
         Args:
             name: the task.
@@ -246,7 +246,7 @@ class Reproduction:
         measure: Callable[..., TaskResult],
         is_same: Callable[[TaskResult], bool] = lambda result: True,
     ) -> TaskResult:
-        """A result that was measured before, or else is now.
+        """Read a result that was measured before, or measure it.
 
         Args:
             wanted: the rows that it is measured on.
@@ -278,19 +278,19 @@ class Reproduction:
 
 
 def task_under(name: str, settings: TaskSettings | None) -> Task:
-    """The task of a name under some settings; None takes the defaults."""
+    """Return a task under some settings; None takes the defaults."""
     return TASKS[name] if settings is None else with_settings(TASKS[name], settings)
 
 
 def other_evaluation(folder: Path, wanted: ScoredSplit) -> Path:
-    """Where results on other rows than those of the training run go, so that neither replaces the other."""
+    """Return the folder for results on other rows than those of the training run, which stay beside them."""
     return folder / "evaluations" / wanted.fingerprint[:12]
 
 
 def mean_result(results: Sequence[TaskResult]) -> TaskResult:
-    """The mean of the scores of several runs, as the first one's result.
+    """Average the scores of several runs, in a copy of the first result.
 
-    Its details tell under `runs` their number, and under `spread` and `spread_of_parts` the standard
+    Its details have under `runs` their number, and under `spread` and `spread_of_parts` the standard
     deviation of each score.
 
     Args:
@@ -317,7 +317,7 @@ def mean_result(results: Sequence[TaskResult]) -> TaskResult:
 def _means(
     of_runs: Sequence[Mapping[str, JsonValue]],
 ) -> tuple[dict[str, JsonValue], dict[str, JsonValue]]:
-    """Mean and standard deviation of each score; None where a run has none."""
+    """Compute mean and standard deviation of each score; None where a run has none."""
     means: dict[str, JsonValue] = {}
     spreads: dict[str, JsonValue] = {}
     for name in of_runs[0]:
@@ -339,13 +339,13 @@ def _readable_results(folder: Path) -> list[TaskResult]:
 
 
 def identity_digest(identity: Mapping[str, object]) -> str:
-    """A digest of what decides an outcome."""
+    """Compute a digest of what decides an outcome."""
     text = json.dumps(identity, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def read_record(path: Path) -> dict[str, JsonValue]:
-    """A JSON object; empty where there is none or it cannot be read."""
+    """Read a JSON object; empty where there is none or it cannot be read."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, json.JSONDecodeError):
@@ -354,5 +354,5 @@ def read_record(path: Path) -> dict[str, JsonValue]:
 
 
 def slug(text: str) -> str:
-    """A text as the name of a folder."""
+    """Turn a text into the name of a folder."""
     return re.sub(r"[^\w.-]+", "-", text).strip("-")

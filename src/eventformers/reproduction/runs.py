@@ -223,15 +223,10 @@ def train_run(call: Reproduction, run: Run, tasks: Sequence[str], *settings: str
 
 
 def _take_stages(call: Reproduction, run: Run, folder: Path) -> bool:
-    """Copy the first stages of a finished run that are this one's, too, as many as any run shares.
-
-    Args:
-        call: what the rows share.
-        run: this run.
-        folder: its folder, which holds nothing to go on from.
+    """Copy the first stages that a run shares with a finished one into its empty folder, as many as possible.
 
     Returns:
-        Whether there was one, so that the run goes on from there.
+        Whether there are any, so that the run goes on from there.
     """
     if not run.stages:
         return False

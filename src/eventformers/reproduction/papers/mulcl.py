@@ -151,16 +151,15 @@ def _ablations(
                 f"without-{contrast}",
                 f"without {contrast} contrast",
                 published[contrast],
-                (f"model.{contrast.replace('-', '_')}_weight=0.0", *_training_level("W+E")),
+                (
+                    f"model.{contrast.replace('-', '_')}_weight=0.0",
+                    f"supervised.model.training_level={_LEVELS['W+E']}",
+                ),
                 context_layers=context_layers,
             )
             for contrast in ("order", "replacement", "composition", "normal-corrupted", "corrupted-corrupted")
         ),
     ]
-
-
-def _training_level(level: str) -> tuple[str, ...]:
-    return (f"supervised.model.training_level={_LEVELS[level]}",)
 
 
 def _cited(published: Mapping[str, Scores], columns: tuple[Column, ...]) -> list[PaperRow]:
