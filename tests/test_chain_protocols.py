@@ -4,7 +4,7 @@ import pytest
 from chain_rows import TableScorer, event, events
 
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.evaluation.tasks.chain_protocols import ChainSettings, choose_next_event, follow_steps
+from eventformers.evaluation.tasks.chains import ChainSettings, choose_next_event, follow_steps
 
 
 def cloze_row(context: str, choices: str, label: int) -> dict[str, object]:

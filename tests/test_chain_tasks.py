@@ -14,8 +14,7 @@ from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate, score
 from eventformers.evaluation.results import load_results
 from eventformers.evaluation.tasks import get_task, names_of_kind
-from eventformers.evaluation.tasks.chain_protocols import ChainSettings
-from eventformers.evaluation.tasks.chains import Chains
+from eventformers.evaluation.tasks.chains import Chains, ChainSettings
 from eventformers.inference.encode import load_encoder
 
 CHAIN_TASKS = names_of_kind(Chains)

@@ -6,12 +6,9 @@ import numpy as np
 import pytest
 
 from eventformers.errors import EventformersError
-from eventformers.evaluation.tasks.protocols import (
-    choose_alternatives,
-    compare_pairs,
-    grade_pairs,
-    rank_alternatives,
-)
+from eventformers.evaluation.tasks.graph import rank_alternatives
+from eventformers.evaluation.tasks.pairs import compare_pairs, grade_pairs
+from eventformers.evaluation.tasks.questions import choose_alternatives
 from eventformers.inference.commonsense.neighbour_votes import VoteSettings
 
 

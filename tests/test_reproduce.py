@@ -16,11 +16,12 @@ from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks import TASKS
 from eventformers.inference.encode import load_encoder
 from eventformers.methods import load_method
-from eventformers.reproduction import rows as reproduced_rows
+from eventformers.reproduction import kinds
+from eventformers.reproduction import runs as reproduced_runs
 from eventformers.reproduction.papers import get_table, paper_tables
 from eventformers.reproduction.papers.swcc import SIMILARITY_TASKS
 from eventformers.reproduction.planner import reproduce_table
-from eventformers.reproduction.rows import ROW_FILE
+from eventformers.reproduction.runs import RUN_RECORD
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.run import resolve_recipe
 
@@ -78,7 +79,7 @@ def trained(monkeypatch, tiny_encoder):
             write_result(result, output)
         return SimpleNamespace(folder=output, results=results, run=SimpleNamespace(steps=3, seconds=1.5))
 
-    monkeypatch.setattr(reproduced_rows, "train", train)
+    monkeypatch.setattr(reproduced_runs, "train", train)
     return calls
 
 
@@ -95,7 +96,7 @@ def test_every_row_has_three_published_scores_and_settings_that_recipes_know(tab
         assert 0 < extended < 100
         assert 0 < hard < 100
         assert 0 < transitive < 1
-        if row.overrides is not None:
+        if row.slug:
             resolve_recipe(method, "paper", row.overrides, 1)
     slugs = [row.slug for row in get_table("swcc", table).own_rows]
     assert len(set(slugs)) == len(slugs) > 0
@@ -170,7 +171,7 @@ def test_a_second_call_fills_only_what_is_missing(call, trained, tmp_path):
     assert set(list(_states(second).values())[:-1]) == {"cached"}
     assert [row[:-1] for row in second.rows] == [row[:-1] for row in first.rows]
     (folder,) = (tmp_path / "out" / "swcc").glob("no-mlm-*")
-    (folder / ROW_FILE).unlink()
+    (folder / RUN_RECORD).unlink()
     third = call()
     assert [call_.output for call_ in trained] == [folder]
     assert trained[0].overwrite
@@ -237,21 +238,21 @@ def test_a_default_that_is_spelled_out_changes_nothing(call, trained):
 
 
 def test_a_failed_row_costs_no_other(call, trained, monkeypatch, caplog):
-    works = reproduced_rows.train
+    works = reproduced_runs.train
 
     def fails_once(method: str, output: Path, **arguments: object) -> object:
         if output.name.startswith("no-mlm"):
             raise RuntimeError("the disk\nis full")
         return works(method, output, **arguments)
 
-    monkeypatch.setattr(reproduced_rows, "train", fails_once)
+    monkeypatch.setattr(reproduced_runs, "train", fails_once)
     with caplog.at_level(logging.ERROR):
         table = call()
     assert _states(table)["without MLM"] == "failed: the disk is full"
     assert "the disk is full" in table.path.read_text()
     assert "RuntimeError" in caplog.text
     assert len(trained) == 5
-    monkeypatch.setattr(reproduced_rows, "train", works)
+    monkeypatch.setattr(reproduced_runs, "train", works)
     assert _states(call())["without MLM"].startswith("trained")
     assert len(trained) == 6
 
@@ -260,7 +261,7 @@ def test_a_table_of_failures_is_an_error(call, monkeypatch):
     def fails(*arguments: object, **settings: object) -> None:
         raise EventformersError("out of memory")
 
-    monkeypatch.setattr(reproduced_rows, "train", fails)
+    monkeypatch.setattr(reproduced_runs, "train", fails)
     with pytest.raises(EventformersError, match=r"every row of swcc table1 failed.*out of memory"):
         call("table1")
 
@@ -268,16 +269,16 @@ def test_a_table_of_failures_is_an_error(call, monkeypatch):
 def test_a_drawn_seed_outlives_a_kill(call, monkeypatch, tmp_path, trained):
     recipe = tmp_path / "seedless.yaml"
     recipe.write_text("training: {max_steps: 2}\n")
-    works = reproduced_rows.train
+    works = reproduced_runs.train
 
     def killed(*arguments: object, **settings: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(reproduced_rows, "train", killed)
+    monkeypatch.setattr(reproduced_runs, "train", killed)
     with pytest.raises(KeyboardInterrupt):
         call("table5", recipe=str(recipe))
     recorded = json.loads((tmp_path / "out/swcc/table5.json").read_text())["seed"]
-    monkeypatch.setattr(reproduced_rows, "train", works)
+    monkeypatch.setattr(reproduced_runs, "train", works)
     call("table5", recipe=str(recipe))
     assert {call_.seed for call_ in trained} == {recorded}
     # A seed that is given wins, and is then the table's.
@@ -298,7 +299,7 @@ def test_other_evaluation_data_score_again_without_training(
         encoder.name = Path(model).name
         return evaluate(encoder, task, data=arguments["data"], output=arguments["output"])
 
-    monkeypatch.setattr(reproduced_rows, "evaluate", again)
+    monkeypatch.setattr(kinds, "evaluate", again)
     before = call("table1")
     (evaluation_data / "hard.txt").write_text("\n".join(HARD[1:]) + "\n")
     table = call("table1")
@@ -317,7 +318,7 @@ def test_other_evaluation_data_score_again_without_training(
 def test_a_row_that_was_killed_goes_on_from_its_last_whole_checkpoint(call, trained, tmp_path):
     call("table1")
     (folder,) = (tmp_path / "out" / "swcc").glob("swcc-*")
-    (folder / ROW_FILE).unlink()
+    (folder / RUN_RECORD).unlink()
     (folder / "run.json").write_text("{}")
     for step, state in ((10, '{"global_step": 10}'), (20, '{"global_st'), (30, None)):
         checkpoint = folder / f"checkpoint-{step}"
@@ -347,7 +348,7 @@ def test_unknown_names_suggest_the_nearest(call, tmp_path):
 def test_a_row_is_trained_scored_and_read_back(call, tmp_path, monkeypatch):
     # Cards run their usage examples in fresh processes, which takes longer than all of this.
     monkeypatch.setattr(
-        reproduced_rows, "train", functools.partial(reproduced_rows.train, create_model_card=False)
+        reproduced_runs, "train", functools.partial(reproduced_runs.train, create_model_card=False)
     )
     settings = ["max_steps=2", "per_device_train_batch_size=8", "save_steps=2"]
     first = call("table1", settings=settings)
@@ -374,7 +375,7 @@ def test_the_measurements_of_a_row_share_their_encoders(
         shared.setdefault(encoder.name, []).append(arguments["session"])
         return evaluate(encoder, task, data=arguments["data"], output=arguments["output"])
 
-    monkeypatch.setattr(reproduced_rows, "evaluate", recorded)
+    monkeypatch.setattr(kinds, "evaluate", recorded)
     call("table1")
     for name in ("hard.txt", "hard_extend.txt"):
         (evaluation_data / name).write_text("\n".join(HARD[1:]) + "\n")

@@ -16,7 +16,8 @@ from eventformers.evaluation import evaluate
 from eventformers.evaluation.tasks import TASKS
 from eventformers.methods import load_method
 from eventformers.models.modeling_mico import MicoForPreTraining
-from eventformers.reproduction import rows as reproduced_rows
+from eventformers.reproduction import kinds
+from eventformers.reproduction import runs as reproduced_runs
 from eventformers.reproduction.papers import get_table, paper_tables
 from eventformers.reproduction.planner import reproduce_table
 from eventformers.trainers.recipes import load_recipe
@@ -71,7 +72,7 @@ def trained(monkeypatch):
         ]
         return SimpleNamespace(folder=output, results=results, run=SimpleNamespace(steps=3, seconds=1.5))
 
-    monkeypatch.setattr(reproduced_rows, "train", train)
+    monkeypatch.setattr(reproduced_runs, "train", train)
     return calls
 
 
@@ -79,7 +80,7 @@ def trained(monkeypatch):
 def measured(monkeypatch, tiny_encoder):
     """Replaces embeddings, which need PyKEEN, by the untrained encoder; collects the calls."""
     calls: list[tuple[str, str]] = []
-    known = reproduced_rows.get_baseline
+    known = kinds.get_baseline
 
     def get_baseline(name: str):
         def measure(task: str, data: object, **arguments: object):
@@ -91,7 +92,7 @@ def measured(monkeypatch, tiny_encoder):
 
         return measure
 
-    monkeypatch.setattr(reproduced_rows, "get_baseline", get_baseline)
+    monkeypatch.setattr(kinds, "get_baseline", get_baseline)
     return calls
 
 
@@ -105,12 +106,12 @@ def test_every_row_fits_its_table_and_its_settings_are_accepted(name):
     for row in table.rows:
         assert len(row.published) == len(table.columns)
         assert all(score is None or 0 < score < 100 for score in row.published)
-        if row.overrides is None:
+        if not isinstance(row, kinds.TrainedRow):
             continue
         tasks = MICO.tasks_of(resolve_recipe(MICO, MICO.paper_recipe, row.overrides, 1))
         for column, score in zip(table.columns, row.published, strict=True):
             assert score is None or column.task in tasks, row.label
-    runs = [(row.slug, row.rerank) for row in table.own_rows]
+    runs = [(row.slug, getattr(row, "rerank", False)) for row in table.own_rows]
     assert len(set(runs)) == len(runs) > 0
     assert len({row.label for row in table.rows}) == len(table.rows)
 
@@ -254,7 +255,7 @@ def test_a_baseline_that_cannot_run_costs_no_other_row(call, trained, monkeypatc
 
         return measure
 
-    monkeypatch.setattr(reproduced_rows, "get_baseline", get_baseline)
+    monkeypatch.setattr(kinds, "get_baseline", get_baseline)
     rows = _rows(call("table3"))
     for label in ("ConvE", "RotatE", "ComplEx (not in the paper)"):
         assert "pip install eventformers[baselines]" in rows[label][-1]
@@ -292,7 +293,7 @@ def test_columns_that_the_evaluation_data_lack_stay_empty(call, trained, data, c
 def test_rows_are_trained_and_scored(call, monkeypatch):
     # Cards run their usage examples in fresh processes, which takes longer than all of this.
     monkeypatch.setattr(
-        reproduced_rows, "train", functools.partial(reproduced_rows.train, create_model_card=False)
+        reproduced_runs, "train", functools.partial(reproduced_runs.train, create_model_card=False)
     )
     settings = ["max_steps=1", "per_device_train_batch_size=4"]
     rows = _rows(call("table2", recipe="minilm-conceptnet", settings=settings))

@@ -18,7 +18,8 @@ from eventformers.evaluation.tasks import TASKS
 from eventformers.evaluation.tasks.chains import Chains
 from eventformers.inference.chains.virtual_context import VirtualContext
 from eventformers.methods import load_method
-from eventformers.reproduction import rows as reproduced_rows
+from eventformers.reproduction import kinds
+from eventformers.reproduction import runs as reproduced_runs
 from eventformers.reproduction.papers import get_table, paper_tables
 from eventformers.reproduction.planner import reproduce_table
 from eventformers.trainers.recipes import load_recipe
@@ -78,8 +79,8 @@ def trained(monkeypatch: pytest.MonkeyPatch, measure: Callable[..., TaskResult])
         results = [measure(output, task, output=output) for task in arguments["tasks"]]  # type: ignore[attr-defined]
         return SimpleNamespace(folder=output, results=results, run=SimpleNamespace(steps=3, seconds=1.5))
 
-    monkeypatch.setattr(reproduced_rows, "train", train)
-    monkeypatch.setattr(reproduced_rows, "evaluate", measure)
+    monkeypatch.setattr(reproduced_runs, "train", train)
+    monkeypatch.setattr(kinds, "evaluate", measure)
     return calls
 
 
@@ -87,7 +88,7 @@ def trained(monkeypatch: pytest.MonkeyPatch, measure: Callable[..., TaskResult])
 def baselines(monkeypatch: pytest.MonkeyPatch, measure: Callable[..., TaskResult]) -> list[str]:
     """Replaces the training of baselines on chains; collects their names."""
     calls: list[str] = []
-    known = reproduced_rows.get_baseline
+    known = kinds.get_baseline
 
     def train(name: str, data: object, *, seed: int) -> str:
         calls.append(name)
@@ -99,8 +100,8 @@ def baselines(monkeypatch: pytest.MonkeyPatch, measure: Callable[..., TaskResult
 
         return known(name) if name == "random" else score
 
-    monkeypatch.setattr(reproduced_rows, "train_chain_baseline", train)
-    monkeypatch.setattr(reproduced_rows, "get_baseline", get_baseline)
+    monkeypatch.setattr(kinds, "train_chain_baseline", train)
+    monkeypatch.setattr(kinds, "get_baseline", get_baseline)
     return calls
 
 
@@ -139,7 +140,7 @@ def test_every_row_fits_its_table_and_its_settings_are_accepted(name):
     table = get_table("mulcl", name)
     for row in table.rows:
         assert len(row.published) == len(table.columns)
-        if row.overrides is not None:
+        if isinstance(row, kinds.TrainedRow):
             method = load_method(row.method or table.method)
             recipe = resolve_recipe(method, method.paper_recipe, row.overrides, 1)
             if row.method:
@@ -270,7 +271,7 @@ def test_a_virtual_context_has_a_result_of_its_own_for_each_number_of_layers():
 
 def test_stages_that_runs_share_are_trained_once(call, monkeypatch, caplog, tmp_path):
     monkeypatch.setattr(
-        reproduced_rows, "train", functools.partial(reproduced_rows.train, create_model_card=False)
+        reproduced_runs, "train", functools.partial(reproduced_runs.train, create_model_card=False)
     )
     table = get_table("mulcl", "table3")
     rows = tuple(

@@ -16,12 +16,13 @@ from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
 from eventformers.methods import load_method
-from eventformers.reproduction import rows as reproduced_rows
+from eventformers.reproduction import runs as reproduced_runs
+from eventformers.reproduction.findings import clusters_by_purity
+from eventformers.reproduction.kinds import ReadingRow
 from eventformers.reproduction.layout import PaperRow
 from eventformers.reproduction.papers import get_table, paper_tables
 from eventformers.reproduction.planner import reproduce_table
-from eventformers.reproduction.runs import clusters_by_purity, mean_result
-from eventformers.reproduction.table import ReproducedRow
+from eventformers.reproduction.rows import ReproducedRow, mean_result
 from eventformers.trainers.run import resolve_recipe
 
 TABLES = paper_tables()["type-induction"]
@@ -44,7 +45,7 @@ def trained(monkeypatch: pytest.MonkeyPatch, tiny_encoder: Path) -> list[SimpleN
         result = evaluate(str(output), arguments["tasks"][0], baseline=False)
         return SimpleNamespace(folder=output, results=[result], run=SimpleNamespace(steps=3, seconds=1.5))
 
-    monkeypatch.setattr(reproduced_rows, "train", train)
+    monkeypatch.setattr(reproduced_runs, "train", train)
     return calls
 
 
@@ -68,9 +69,9 @@ def test_every_row_fits_its_table_and_its_settings_are_accepted(name):
     table = get_table("type-induction", name)
     for row in table.rows:
         assert len(row.published) == len(table.columns)
-        if row.overrides is not None:
+        assert isinstance(row, ReadingRow) == bool(row.slug)
+        if isinstance(row, ReadingRow) and row.overrides is not None:
             resolve_recipe(METHOD, METHOD.paper_recipe, row.overrides, 1)
-        assert row.overrides is not None or row.baseline or row.slug == ""
     assert len({row.label for row in table.rows}) == len(table.rows)
     assert len({row.slug for row in table.own_rows}) == len(table.own_rows)
 
@@ -102,7 +103,7 @@ def test_runs_are_trained_once_for_means_and_ensembles(call, trained, tmp_path):
     assert (ensemble["seeds"], ensemble["ensemble"]) == ([7], [7, 8])
     assert ensemble["scores"] != mean["scores"]
     table = get_table("type-induction", "table1")
-    assert set(content["spread"]) == {row.label for row in table.rows if row.averaged}
+    assert set(content["spread"]) == {row.label for row in table.own_rows if row.averaged}
     assert "## Spread over 2 runs" in first.path.read_text()
     trained.clear()
     for name in ("table1", "table2"):
@@ -151,7 +152,7 @@ def test_clusters_are_listed_by_their_purity():
     predictions = [
         {"cluster": cluster, "event_type": name} for cluster, names in types.items() for name in names
     ]
-    row = ReproducedRow(PaperRow("x", "X", ()))
+    row = ReproducedRow(PaperRow("x", "X", ()), {})
     assert clusters_by_purity(row) is None
     row.results = {None: SimpleNamespace(predictions=predictions)}
     found = clusters_by_purity(row)

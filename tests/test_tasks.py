@@ -9,7 +9,7 @@ from eventformers.commands.evaluation import evaluate
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluate_metrics import METRICS
 from eventformers.evaluation.tasks import TASKS, get_task, with_settings
-from eventformers.evaluation.tasks.chain_protocols import ChainSettings
+from eventformers.evaluation.tasks.chains import ChainSettings
 from eventformers.evaluation.tasks.graph import GraphSettings
 from eventformers.evaluation.tasks.induction_protocols import InductionSettings
 from eventformers.evaluation.tasks.pairs import PairSettings

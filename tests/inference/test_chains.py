@@ -11,7 +11,7 @@ from chain_rows import event, events
 
 from eventformers import HeterEventForMultipleChoice
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.evaluation.tasks.chain_protocols import choose_next_event
+from eventformers.evaluation.tasks.chains import choose_next_event
 from eventformers.inference import encode
 from eventformers.inference.chains import vectors as chain_vectors
 from eventformers.inference.chains.model_scorer import ModelChainScorer, chain_scorer

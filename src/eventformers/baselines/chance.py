@@ -10,9 +10,9 @@ from eventformers.errors import EventformersError
 from eventformers.evaluation.core import Scored, make_result
 from eventformers.evaluation.results import NO_START, TaskResult, write_result
 from eventformers.evaluation.tasks import TASKS, Task, get_task
-from eventformers.evaluation.tasks.chain_protocols import read_chain_question, read_steps
-from eventformers.evaluation.tasks.chains import Chains
-from eventformers.evaluation.tasks.protocols import JsonValue, ProtocolOutput, Row, read_question
+from eventformers.evaluation.tasks.chains import Chains, read_chain_question, read_steps
+from eventformers.evaluation.tasks.protocols import JsonValue, ProtocolOutput, Row
+from eventformers.evaluation.tasks.questions import read_question
 
 _METRICS = ("mcnc", "multistep_inference")
 

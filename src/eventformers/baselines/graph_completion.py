@@ -32,8 +32,8 @@ from eventformers.datasets_scripts.relation_templates import DIRECTIONS
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.evaluation.results import TaskResult
 from eventformers.evaluation.tasks import get_task, names_of_kind
-from eventformers.evaluation.tasks.graph import Graph
-from eventformers.evaluation.tasks.protocols import JsonValue, MetricInputs, ProtocolOutput, ranks_output
+from eventformers.evaluation.tasks.graph import Graph, ranks_output
+from eventformers.evaluation.tasks.protocols import JsonValue, MetricInputs, ProtocolOutput
 from eventformers.inference.search.ranking import (
     FilteredRanks,
     RankingQueries,

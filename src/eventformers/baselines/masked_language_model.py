@@ -27,8 +27,8 @@ from eventformers.baselines.measuring import open_task
 from eventformers.errors import EventformersError, shown
 from eventformers.evaluation.results import TaskResult
 from eventformers.evaluation.tasks import get_task, names_of_kind
-from eventformers.evaluation.tasks.graph import Questions
-from eventformers.evaluation.tasks.protocols import ProtocolOutput, Row, choices_output, read_question
+from eventformers.evaluation.tasks.protocols import ProtocolOutput, Row, choices_output
+from eventformers.evaluation.tasks.questions import Questions, read_question
 from eventformers.inference.encoding.length_batches import equal_length_batches
 from eventformers.loading.encoders import resolve_encoder
 from eventformers.loading.models import (

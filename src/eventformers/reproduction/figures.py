@@ -15,22 +15,26 @@ from eventformers.model_cards.markdown import cell
 from eventformers.plots.chains import degree_table, degrees_of_questions, draw_degrees, draw_hops
 from eventformers.plots.figures import write_figure
 from eventformers.plots.grounding import RecallCurves, draw_recall
+from eventformers.reproduction.findings import Finding
+from eventformers.reproduction.kinds import TrainedRow
 from eventformers.reproduction.layout import Drawing
-from eventformers.reproduction.table import Finding, ReproducedRow, Reproduction, shown_scores
+from eventformers.reproduction.rows import ReproducedRow, Reproduction
+from eventformers.reproduction.table import shown_scores
 
 
 def _hops_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: Path) -> Finding | None:
     """Every score by the number of graph layers."""
     scores: dict[str, dict[str, dict[int, float]]] = {}
     for row in rows:
+        layers = row.paper.context_layers if isinstance(row.paper, TrainedRow) else 0
         # The rest of the label tells the hops.
         model = row.paper.label.partition(",")[0]
-        for column, measurements in call.measurements.items():
-            for wanted in measurements:
+        for column, splits in row.columns.items():
+            for wanted in splits:
                 value = row.results[wanted].scores.get(column.score) if wanted in row.results else None
                 if isinstance(value, (int, float)):
                     by_hops = scores.setdefault(column.title, {}).setdefault(model, {})
-                    by_hops[row.paper.context_layers] = float(value)
+                    by_hops[layers] = float(value)
     if not scores:
         return None
     _write(draw_hops(scores), picture)
@@ -41,8 +45,8 @@ def _hops_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: Pat
 def _degree_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: Path) -> Finding | None:
     """The accuracy of every model by the average node degree of the question's graph."""
     degrees = {}
-    for column, measurements in call.measurements.items():
-        for wanted in measurements:
+    for column, splits in call.columns.items():
+        for wanted in splits:
             bins = {
                 row.paper.label: degrees_of_questions(
                     TASKS[wanted.task], call.evaluation_data, row.results[wanted]
@@ -75,9 +79,9 @@ def _recall_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: P
     curves = {}
     for row in rows:
         found: dict[str, dict[int, float]] = {"recall": {}, "atomic": {}}
-        for column, measurements in call.columns_of(row).items():
+        for column, splits in row.columns.items():
             kind, _, depth = column.score.partition("_at_")
-            for wanted in measurements:
+            for wanted in splits:
                 value = None
                 if wanted in row.results:
                     value = shown_scores(row, column, row.results[wanted]).get(column.score)

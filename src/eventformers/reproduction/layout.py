@@ -1,14 +1,15 @@
-"""What a paper's table is made of: columns of scores, and rows that we run or that are only published."""
+"""What a paper's table is made of: columns of scores, and rows of several kinds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from eventformers.evaluation.tasks import TASKS
-from eventformers.evaluation.tasks.grounding_protocols import GroundingSettings
-from eventformers.evaluation.tasks.induction_protocols import InductionSettings
+
+if TYPE_CHECKING:
+    from eventformers.reproduction.rows import ReproducedRow, Reproduction
 
 UNTRAINED = "untrained"
 """The baseline of a row that measures the encoder from which the others start."""
@@ -42,47 +43,58 @@ class Column:
 
 @dataclass(frozen=True)
 class PaperRow:
-    """A row of a table.
+    """A row of a table. This one only has published scores; a kind of row that is run here derives from it.
 
     Attributes:
         slug: short name for folders; empty for a row that is only published.
         label: what stands in the first column.
         published: the paper's scores, one for each column of the table; None where it has none.
-        overrides: recipe settings, `section.key=value`, that make this row; None for a row that trains no
-            model of ours.
-        baseline: a key of `BASELINES` for a row that measures one, or `UNTRAINED`; empty for every other row.
-        rerank: whether alternatives are re-ranked by the votes of training premises, where a task ranks some.
-        context_layers: graph layers by which single events are read at the end of training chains, where a
-            task compares events; 0 reads them alone.
-        variant: ending of the recipes that have settings for such rows: where there is one of the table's
-            recipe's name with it, such as `minilm-heterevent`, the row starts from that.
-        stages: the stages that the row's recipe must begin with; a recipe that begins otherwise runs these
-            alone. Empty takes the recipe's.
-        method: the `model_type` that the row trains, with settings of its own, where it is not the table's.
-        induction: how mentions are read and clustered, for a row that is scored by its own reading of models
-            which it shares with other rows; None for every other row.
-        averaged: whether the row's scores are means over the table's `runs`, with seeds that follow.
-        ensemble: whether mentions are clustered by the mean distances of as many runs of the table's recipe.
-        grounding: which mentions and events are read, for a row that is scored on its own; None for every
-            other row.
-        part: the part of its results that is shown, such as a language; empty for all of them.
     """
 
     slug: str
     label: str
     published: tuple[float | None, ...]
-    overrides: tuple[str, ...] | None = ()
-    baseline: str = ""
-    rerank: bool = False
-    context_layers: int = 0
-    variant: str = ""
-    stages: tuple[str, ...] = ()
-    method: str = ""
-    induction: InductionSettings | None = None
-    averaged: bool = False
-    ensemble: bool = False
-    grounding: GroundingSettings | None = None
-    part: str = ""
+
+    # The part of its results that is shown, such as a language; empty for all of them.
+    part = ""
+
+    def plan(self, call: Reproduction, row: ReproducedRow) -> None:
+        """Plan what the row is measured on and what it trains; a row without a digest is not filled.
+
+        Raises:
+            EventformersError: the data or the encoder cannot be loaded.
+        """
+
+    def fill(self, call: Reproduction, row: ReproducedRow) -> None:
+        """Add the results to the row one after another, so that those before a failure stay.
+
+        Raises:
+            EventformersError: a run failed, or cannot be scored.
+        """
+
+    def state(self, trained: Sequence[str], measured: int, seconds: float) -> str:
+        """Say what was done for the row, for the last column.
+
+        Args:
+            trained: for each training run, whether it was resumed and how long it took.
+            measured: number of results that were measured.
+            seconds: time of all of it.
+        """
+        state = f"measured, {seconds:.0f} s" if measured else "cached"
+        return f"{len(trained)} trained, {state}" if trained else state
+
+    def record(self, row: ReproducedRow) -> Mapping[str, object]:
+        """Say what makes this row, for the JSON of the table, where every row has all keys."""
+        return {
+            "overrides": None,
+            "baseline": None,
+            "rerank": False,
+            "context_layers": 0,
+            "induction": None,
+            "grounding": None,
+            "seeds": [],
+            "ensemble": [],
+        }
 
 
 Drawing = Literal["hops", "degree", "recall"]
@@ -102,7 +114,7 @@ class PaperTable:
         reference: the label of the row that the others are compared with, question by question; empty for no
             comparison.
         figure: what is drawn of its scores; None for a table without a picture.
-        runs: runs that make an averaged row or an ensemble.
+        runs: runs that make an averaged row or an ensemble; None for a table without such rows.
         recipes: the recipes that the rows start from where none is named, by the config of mentions that the
             training data have, `samples` for the bundled ones; empty takes the recipe of the paper.
         lists_clusters: whether the clusters of its last row are listed by their purity.
@@ -114,21 +126,21 @@ class PaperTable:
     rows: tuple[PaperRow, ...]
     reference: str = ""
     figure: Drawing | None = None
-    runs: int = 1
+    runs: int | None = None
     recipes: Mapping[str, str] = field(default_factory=dict)
     lists_clusters: bool = False
 
     @property
     def own_rows(self) -> list[PaperRow]:
         """The rows that are run here."""
-        return [row for row in self.rows if row.overrides is not None or row.baseline]
+        return [row for row in self.rows if row.slug]
 
 
 def main_score(task: str) -> Column:
-    """The column of a task's main score on the data's usual split."""
+    """Make the column of a task's main score on the usual split of the data."""
     return Column(task, TASKS[task].title, TASKS[task].main_score)
 
 
 def published_row(label: str, *scores: float | None) -> PaperRow:
-    """A system that is not ours to run, of which only the published scores are shown."""
-    return PaperRow("", label, scores, None)
+    """Show only the published scores of a system that is not run here."""
+    return PaperRow("", label, scores)

@@ -2,51 +2,32 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import random
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
-from eventformers.baselines.chain_baselines import CHAIN_BASELINES, load_training_chains
-from eventformers.baselines.knowledge_graph_embeddings import METHODS as EMBEDDINGS
-from eventformers.datasets_scripts.building import built_report, load_built
-from eventformers.datasets_scripts.chain_settings import CHAIN_SETTINGS
-from eventformers.datasets_scripts.fingerprints import dataset_fingerprint, joint_fingerprint
+from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import DataFormatError, EventformersError
-from eventformers.evaluation.data import DataStore, load_task_data
 from eventformers.evaluation.session import Session
-from eventformers.evaluation.tasks import TASKS
-from eventformers.evaluation.tasks.graph import Graph
-from eventformers.loading.encoders import resolve_encoder
-from eventformers.loading.models import faults_told, folder_revision, load_config, model_revision
 from eventformers.locks import one_writer
 from eventformers.methods import Method, load_method
-from eventformers.reproduction.comparison import compare_rows
 from eventformers.reproduction.figures import FIGURES
-from eventformers.reproduction.grounding import GroundingPlanner, fill_grounding
-from eventformers.reproduction.layout import UNTRAINED, Column, PaperRow, PaperTable
-from eventformers.reproduction.papers import get_table
-from eventformers.reproduction.rows import fill_row, read_record
-from eventformers.reproduction.runs import clusters_by_purity, fill_by_reading, reading_of, spread_of_runs
-from eventformers.reproduction.table import (
+from eventformers.reproduction.findings import (
     Finding,
-    Measurement,
-    ReproducedRow,
-    ReproducedTable,
-    Reproduction,
-    RowRun,
-    RowTraining,
-    failed_state,
-    identity_digest,
-    write_table,
+    clusters_by_purity,
+    compare_rows,
+    spread_of_runs,
 )
-from eventformers.trainers.recipes import Recipe, list_recipes, load_recipe
-from eventformers.trainers.run import accepted_keys, resolve_recipe
-from eventformers.trainers.stages import stage_recipes
+from eventformers.reproduction.layout import PaperTable
+from eventformers.reproduction.papers import get_table
+from eventformers.reproduction.rows import MEASURED, ReproducedRow, Reproduction, read_record
+from eventformers.reproduction.table import ReproducedTable, failed_state, write_table
+from eventformers.trainers.recipes import load_recipe
+from eventformers.trainers.run import resolve_recipe
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +90,7 @@ def reproduce_table(
     wanted = get_table(paper, table)
     method = load_method(wanted.method)
     recipe = recipe or _usual_recipe(wanted, method, data)
-    if runs is not None and (runs < 1 or not any(row.averaged or row.ensemble for row in wanted.rows)):
+    if runs is not None and (runs < 1 or wanted.runs is None):
         raise EventformersError(
             f"runs is {runs} for {paper} {table}; accepted: 1 or more, for a table of means over runs"
         )
@@ -127,10 +108,9 @@ def reproduce_table(
             encoder=encoder,
             data=None if data is None else str(data),
             evaluation_data=None if evaluation_data is None else str(evaluation_data),
-            measurements=_measurements(wanted, evaluation_data, own.data),
             device=device,
             dtype=dtype,
-            runs=runs or wanted.runs,
+            runs=runs or wanted.runs or 1,
             session=own,
         )
         rows = _plan(call)
@@ -141,7 +121,16 @@ def reproduce_table(
         for position, row in enumerate(run, start=1):
             logger.info("%s: row %d of %d, %s", table, position, len(run), row.paper.label)
             try:
-                _fill(call, row)
+                if not row.splits:
+                    raise EventformersError("the evaluation data has no rows for any of its columns")
+                # Two tables may share a row; the second waits, and then finds it done.
+                with one_writer(folder / f"row-{row.digest}", wait=True):
+                    call.done.clear()
+                    started = time.monotonic()
+                    row.paper.fill(call, row)
+                    trained = [one for one in call.done if one != MEASURED]
+                    measured = len(call.done) - len(trained)
+                    row.state = row.paper.state(trained, measured, time.monotonic() - started)
             except Exception as failure:
                 error = failure
                 row.state = failed_state(failure)
@@ -158,23 +147,12 @@ def reproduce_table(
         return finished
 
 
-def _fill(call: Reproduction, row: ReproducedRow) -> None:
-    """Get a row's results, in the way of its kind."""
-    if row.paper.grounding is not None:
-        fill_grounding(call, row)
-    elif row.paper.induction is not None:
-        fill_by_reading(call, row)
-    else:
-        fill_row(call, row)
-
-
 def _findings(call: Reproduction, rows: Sequence[ReproducedRow], path: Path) -> list[Finding]:
     """What a table that is filled tells beyond its scores; a picture goes beside it."""
     found = []
     if call.table.reference:
         found.append(compare_rows(call, rows))
-    if any(row.paper.averaged for row in rows):
-        found.append(spread_of_runs(call, rows))
+    found.append(spread_of_runs(call, rows))
     if call.table.lists_clusters:
         found.append(clusters_by_purity(rows[-1]))
     if call.table.figure is not None:
@@ -221,280 +199,23 @@ def _choose_seed(method: Method, recipe: str, settings: Sequence[str], seed: int
     return cast(int, resolved.seed)
 
 
-def _measurements(
-    table: PaperTable, data: str | Path | None, store: DataStore
-) -> dict[Column, tuple[Measurement, ...]]:
-    """What each column is measured on; nothing for one whose task or splits the data lacks, and for all of a
-    table whose rows are scored on mentions of their own.
-
-    Raises:
-        DataFormatError: a raw file cannot be read.
-        EventformersError: the data has nothing for any column.
-    """
-    if any(row.grounding is not None for row in table.rows):
-        return dict.fromkeys(table.columns, ())
-    measurements: dict[Column, tuple[Measurement, ...]] = {}
-    missing: dict[str, EventformersError] = {}
-    for column in table.columns:
-        task = TASKS[column.task]
-        measurements[column] = ()
-        try:
-            held = load_task_data(task, data, store)
-            usual = task.choose_split(held.splits)
-        except DataFormatError:
-            raise
-        except EventformersError as error:
-            missing[task.name] = error
-            continue
-        measurements[column] = tuple(
-            Measurement(task.name, split, held.fingerprint(task, split), split == usual)
-            for split in column.splits or (usual,)
-            if split in held.splits
-        )
-    if missing and not any(measurements.values()):
-        raise next(iter(missing.values()))
-    for name, reason in missing.items():
-        logger.warning("the columns of %s stay empty: %s", name, reason)
-    return measurements
-
-
 def _plan(call: Reproduction) -> list[ReproducedRow]:
     """The rows with what they are measured on, and the digests of what decides their outcomes.
 
     Raises:
-        EventformersError: the encoder cannot be loaded, or the data has the training rows of none.
+        EventformersError: the encoder cannot be loaded, or no row has data to train on and to be scored on.
     """
-    rows = [ReproducedRow(paper_row) for paper_row in call.table.rows]
-    encoder = _encoder_identity(call.encoder)
-    data: dict[str, str] = {}
+    nothing = dict.fromkeys(call.table.columns, ())
+    rows = [ReproducedRow(paper_row, nothing) for paper_row in call.table.rows]
     error: EventformersError | None = None
-    grounding: GroundingPlanner | None = None
     for row in rows:
         try:
-            if row.paper.grounding is not None:
-                grounding = grounding or GroundingPlanner(
-                    call, encoder, lambda paper, seed: _planned(call, paper, seed, encoder, data)
-                )
-                grounding.plan(row)
-            elif row.paper.induction is not None:
-                _plan_reading(call, row, encoder, data)
-            elif row.paper.baseline:
-                row.state = "missing"
-                row.measurements = _measured_on(call, [column.task for column in call.table.columns])
-                row.digest = identity_digest(_baseline_identity(call, row.paper.baseline, encoder))
-            elif row.paper.overrides is not None:
-                row.state = "missing"
-                method, start, settings = _start_of(call, row.paper)
-                recipe = resolve_recipe(method, start, settings, call.seed)
-                # A method that names no tasks of a recipe can be scored on any that the table has.
-                tasks = [column.task for column in call.table.columns]
-                if method.training.choose_tasks is not None:
-                    tasks = list(method.tasks_of(recipe))
-                row.measurements = _measured_on(call, tasks, reranked=row.paper.rerank)
-                row.training, row.digest = _planned(call, row.paper, call.seed, encoder, data)
+            row.paper.plan(call, row)
         except EventformersError as failure:
             row.state = failed_state(failure)
-            if not row.paper.baseline:
-                error = failure
-    if error is not None and not data:
+            error = failure
+        if row.digest:
+            row.state = "missing"
+    if error is not None and not any(row.runs for row in rows):
         raise error
     return rows
-
-
-def _planned(
-    call: Reproduction, row: PaperRow, seed: int, encoder: str, data: dict[str, str]
-) -> tuple[RowTraining, str]:
-    """What a row trains with a seed, and a digest of what decides the outcome.
-
-    Args:
-        call: what the rows share.
-        row: the row.
-        seed: the seed.
-        encoder: identity of the encoder.
-        data: identities of the training rows by method and settings; gets those of this row.
-
-    Raises:
-        EventformersError: the training data cannot be loaded.
-    """
-    method, start, settings = _start_of(call, row)
-    recipe = resolve_recipe(method, start, settings, seed)
-    key = json.dumps([method.name, recipe.data], sort_keys=True, default=str)
-    if key not in data:
-        data[key] = _data_identity(method, recipe, call.data)
-    identities = _training_identities(call, method, recipe, encoder, data[key], seed)
-    *stages, digest = map(identity_digest, identities)
-    return RowTraining(method, start, settings, seed, tuple(stages)), digest
-
-
-def _plan_reading(call: Reproduction, row: ReproducedRow, encoder: str, data: dict[str, str]) -> None:
-    """Plan a row that is scored by a reading of its own on runs that it shares with others.
-
-    Raises:
-        EventformersError: the training data cannot be loaded.
-    """
-    row.state = "missing"
-    row.measurements = _measured_on(call, [column.task for column in call.table.columns])
-    base = replace(row.paper, slug="run", overrides=())
-
-    def runs(paper: PaperRow, number: int) -> tuple[RowRun, ...]:
-        seeds = range(call.seed, call.seed + number)
-        return tuple(
-            RowRun(f"{paper.slug}-{seed}", *_planned(call, paper, seed, encoder, data)) for seed in seeds
-        )
-
-    if row.paper.ensemble:
-        row.clustering = runs(base, call.runs)
-    if row.paper.overrides is not None:
-        own = base if not row.paper.overrides else row.paper
-        row.runs = runs(own, call.runs if row.paper.averaged else 1)
-    reading = reading_of(call, row)
-    row.digest = identity_digest(
-        {
-            "encoder": encoder if row.paper.baseline else None,
-            "runs": [run.digest for run in row.runs],
-            "clustering": [run.digest for run in row.clustering],
-            "reading": reading.recorded,
-        }
-    )
-
-
-def _start_of(call: Reproduction, row: PaperRow) -> tuple[Method, str, tuple[str, ...]]:
-    """The method, the recipe and the settings that a row starts from.
-
-    A row for whose kind the recipe has a variant starts from that, without the settings of stages that this
-    does not have; stages that the row asks for win over the recipe's. A row of another method than the
-    table's starts from its recipe of the same name, or else from its usual one, with those of the table's
-    settings alone that decide on the splits of documents; a row of a further model of the table's method,
-    with all that this model knows.
-    """
-    overrides = row.overrides or ()
-    if row.method in ("", call.method.name):
-        variant = f"{call.recipe}-{row.variant}"
-        start = variant if variant in list_recipes(call.method.name) else call.recipe
-        whole, kept = (
-            [stage["name"] for stage in load_recipe(call.method.name, name).stages]
-            for name in (call.recipe, start)
-        )
-        others = set(whole) - set(kept)
-        if row.stages or start == variant:
-            others.add("stages")
-        settings = [one for one in call.settings if one.partition("=")[0].partition(".")[0] not in others]
-        if kept[: len(row.stages)] != list(row.stages):
-            overrides = (*overrides, f"stages=[{', '.join(row.stages)}]")
-        return call.method, start, (*settings, *overrides)
-    method = load_method(row.method)
-    if method.recipes_of == call.method.name:
-        variant = f"{call.recipe}-{row.variant}"
-        start = variant if variant in list_recipes(method.recipe_folder) else method.default_recipe
-        return method, start, (*_known_to(method, call.settings), *overrides)
-    known = call.recipe in list_recipes(method.name)
-    # Which documents are in which split must be the same for all.
-    shared = [one for one in call.settings if one.partition("=")[0].removeprefix("data.") in CHAIN_SETTINGS]
-    return method, call.recipe if known else method.default_recipe, (*shared, *overrides)
-
-
-def _known_to(method: Method, settings: Sequence[str]) -> list[str]:
-    """The settings whose keys a method's recipes know."""
-    keys = set()
-    for section, names in accepted_keys(method).items():
-        keys |= {*names, *(f"{section}.{name}" for name in names)}
-    return [one for one in settings if one.partition("=")[0] in keys]
-
-
-def _measured_on(
-    call: Reproduction, tasks: Iterable[str], *, reranked: bool = False
-) -> tuple[Measurement, ...]:
-    """What a row that is scored on these tasks is measured on, each once."""
-    scored = [name for name in tasks if not reranked or isinstance(TASKS[name].kind, Graph)]
-    return tuple(
-        dict.fromkeys(
-            measurement
-            for column, measurements in call.measurements.items()
-            for measurement in measurements
-            if column.task in scored
-        )
-    )
-
-
-def _training_identities(
-    call: Reproduction, method: Method, recipe: Recipe, encoder: str, data: str, seed: int
-) -> list[dict[str, object]]:
-    """What decides the model after each stage of a recipe, the last of them that of the run."""
-    common = {
-        "method": method.name,
-        "seed": seed,
-        "encoder": encoder,
-        "rows": data,
-        "dtype": call.dtype,
-    }
-    stages = [
-        {
-            "model": _differing(method, stage.model),
-            **{name: _canonical(getattr(stage, name)) for name in ("data", "views", "training")},
-        }
-        for stage in stage_recipes(recipe)
-    ]
-    if not recipe.stages:
-        return [{**common, **stages[0]}]
-    return [{**common, "stages": stages[:count]} for count in range(1, len(stages) + 1)]
-
-
-def _baseline_identity(call: Reproduction, name: str, encoder: str) -> dict[str, object]:
-    """What decides a baseline's outcome beside the rows that it is measured on.
-
-    Raises:
-        EventformersError: there are no chains that it could learn from.
-    """
-    if name in EMBEDDINGS:
-        return {"baseline": name, "settings": asdict(EMBEDDINGS[name].defaults), "seed": call.seed}
-    if name in CHAIN_BASELINES:
-        return {
-            "baseline": name,
-            "settings": asdict(CHAIN_BASELINES[name].settings),
-            "seed": call.seed,
-            "rows": load_training_chains(call.data).fingerprint,
-        }
-    return {"baseline": name, "encoder": encoder if name in ("masked_lm", UNTRAINED) else None}
-
-
-def _differing(method: Method, model: Mapping[str, object]) -> dict[str, object]:
-    """The settings of the model that are not the defaults, so that saying a default changes no digest."""
-    defaults = method.config_class.__dataclass_fields__
-    return {name: _canonical(value) for name, value in model.items() if value != defaults[name].default}
-
-
-def _canonical(value: object) -> object:
-    """The same value for 1 and 1.0."""
-    if isinstance(value, Mapping):
-        return {str(key): _canonical(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_canonical(part) for part in value]
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _encoder_identity(encoder: str | None) -> str:
-    """The digest of a folder's weights, or a Hub id with its commit."""
-    source = resolve_encoder(encoder)
-    if Path(source).is_dir():
-        return folder_revision(Path(source))
-    with faults_told(source):
-        load_config(source)
-    return f"{source}@{model_revision(source)}"
-
-
-def _data_identity(method: Method, recipe: Recipe, data: str | None) -> str:
-    """The digest of the training rows, from their build reports where there are some."""
-    builder, config, settings = method.training_dataset(recipe)
-    if recipe.data.get("streaming"):
-        report = built_report(data, config, builder=builder, **settings)
-        # Reading a stream to its end for a digest would cost more than the training.
-        return str(report.get("rows_fingerprint", f"stream of {data}"))
-    prints = {name: _rows_identity(builder, name, settings, data) for name in (config, *method.companions)}
-    return prints[config] if len(prints) == 1 else joint_fingerprint(prints)
-
-
-def _rows_identity(builder: str, config: str, settings: Mapping[str, Any], data: str | None) -> str:
-    report = built_report(data, config, builder=builder, **settings)
-    if isinstance(fingerprint := report.get("rows_fingerprint"), str):
-        return fingerprint
-    return dataset_fingerprint(load_built(data, config, builder=builder, **settings))

@@ -1,121 +1,334 @@
-"""Get the results of one row of a reproduced table: read them, score a model again, train it, or measure a
-baseline."""
+"""What the rows of a reproduced table share: the call, what they are measured on, and their results."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import re
-import shutil
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
-from functools import partial
-from itertools import takewhile
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import cast
 
-from eventformers.baselines import Baseline, get_baseline
-from eventformers.baselines.chain_baselines import CHAIN_BASELINES, train_chain_baseline
-from eventformers.baselines.knowledge_graph_embeddings import METHODS as EMBEDDINGS
+import numpy as np
+
 from eventformers.errors import DataFormatError, EventformersError
-from eventformers.evaluation.core import evaluate
-from eventformers.evaluation.results import TaskResult, read_result, result_path
+from eventformers.evaluation.data import load_task_data
+from eventformers.evaluation.results import TaskResult, read_result
 from eventformers.evaluation.session import Session
-from eventformers.evaluation.tasks import TASKS, with_settings
-from eventformers.evaluation.tasks.pairs import Pairs
-from eventformers.evaluation.tasks.protocols import JsonValue
-from eventformers.evaluation.training_runs import SAMPLES
-from eventformers.files import staged_folder, write_text
-from eventformers.inference.chains.virtual_context import VirtualContext
-from eventformers.loading.encoders import PACKAGED_ENCODER, resolve_encoder
-from eventformers.locks import one_writer
-from eventformers.reproduction.layout import UNTRAINED
-from eventformers.reproduction.table import Measurement, ReproducedRow, Reproduction, RowTraining
-from eventformers.trainers.checkpoints import (
-    RUN_FILE,
-    STAGE_FILE,
-    STAGES_FOLDER,
-    can_resume,
-    remove_checkpoints,
-)
-from eventformers.trainers.run import resolve_recipe
-from eventformers.training import train
+from eventformers.evaluation.tasks import TASKS, Task, with_settings
+from eventformers.evaluation.tasks.protocols import JsonValue, TaskSettings
+from eventformers.loading.encoders import resolve_encoder
+from eventformers.loading.models import faults_told, folder_revision, load_config, model_revision
+from eventformers.methods import Method
+from eventformers.reproduction.layout import Column, PaperRow, PaperTable
 
-ROW_FILE = "reproduction.json"
-"""Written into a row's folder when its model is trained, scored and whole; a folder without it is redone."""
-
-_SCORED = {"model": "model", "revision": "model_revision"}
-"""What the record of a row that was scored tells of its results: the names there and here."""
+MEASURED = "measured"
+"""What the log of a row holds for each result that was measured and not read."""
 
 logger = logging.getLogger(__name__)
 
 
-def fill_row(call: Reproduction, row: ReproducedRow) -> None:
-    """Get a row's results, one after another, into the row; those before a failure stay.
+@dataclass(frozen=True)
+class ScoredSplit:
+    """The rows of a task that models are measured on.
 
-    Raises:
-        EventformersError: the evaluation data has nothing for the row, or its run failed.
+    Attributes:
+        task: the task.
+        split: the split.
+        fingerprint: digest of all that decides a score on them.
+        is_usual: whether it is the split that the task takes where none is named.
+        settings: how the task reads its rows; None for the defaults.
     """
-    if not row.measurements:
-        raise EventformersError("the evaluation data has no rows for any of its columns")
-    with one_row(call.folder, row.digest):
-        if row.paper.baseline:
-            _measure(call, row)
-        else:
-            _train_or_read(call, row)
+
+    task: str
+    split: str
+    fingerprint: str
+    is_usual: bool
+    settings: TaskSettings | None = None
+
+    @property
+    def key(self) -> str:
+        """Its name in files: the task, and the split and the settings where they are not the usual ones."""
+        return " ".join(filter(None, (self.task, "" if self.is_usual else self.split, self.data_settings)))
+
+    @property
+    def data_settings(self) -> str:
+        """The settings of the data that are not the usual ones, in words."""
+        chosen = task_under(self.task, self.settings).kind.data_settings
+        return " ".join(name if value is True else str(value) for name, value in chosen.items())
+
+    def is_of(self, result: TaskResult) -> bool:
+        """Whether a result was measured on these rows."""
+        found = (result.task, result.dataset.split, result.dataset.fingerprint)
+        return found == (self.task, self.split, self.fingerprint)
 
 
-def read_record(path: Path) -> dict[str, JsonValue]:
-    """A JSON object; empty where there is none or it cannot be read."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError):
-        return {}
-    return content if isinstance(content, dict) else {}
+Columns = Mapping[Column, tuple[ScoredSplit, ...]]
+"""What each column is measured on; nothing for one whose task or splits the data lack."""
 
 
-def _measure(call: Reproduction, row: ReproducedRow) -> None:
-    """Measure a baseline, where that was not done before."""
-    name = row.paper.baseline
-    row.folder = call.folder / f"{slug(row.paper.slug)}-{row.digest}"
-    started = time.monotonic()
-    measure: Baseline | None = None
-    with Session(call.session) as session:
-        for wanted in row.measurements:
-            place = other_evaluation(row.folder, wanted)
-            result = next(filter(wanted.is_of, readable_results(place)), None)
-            if result is None:
-                measure = measure or _prepared_baseline(call, name, session)
-                result = measure(
-                    wanted.task,
-                    data=call.evaluation_data,
-                    split=wanted.split,
-                    device=call.device,
-                    output=place,
-                    overwrite=True,
-                )
-            row.results[wanted] = result
-    row.state = f"measured, {time.monotonic() - started:.0f} s" if measure else "cached"
+def splits_of(columns: Columns, tasks: Collection[str] | None = None) -> tuple[ScoredSplit, ...]:
+    """List what columns are measured on, each split once; with `tasks` only the splits of these."""
+    return tuple(
+        dict.fromkeys(
+            wanted
+            for column, splits in columns.items()
+            for wanted in splits
+            if tasks is None or column.task in tasks
+        )
+    )
 
 
-def _prepared_baseline(call: Reproduction, name: str, session: Session) -> Baseline:
-    """A baseline with all that it takes besides a task and its data; one on chains is trained."""
-    if name == UNTRAINED:
-        return partial(evaluate, resolve_encoder(call.encoder), baseline=False, session=session)
-    measure = get_baseline(name)
-    if name in EMBEDDINGS:
-        return partial(measure, seed=call.seed)
-    if name in CHAIN_BASELINES:
-        return partial(measure, trained=train_chain_baseline(name, call.data, seed=call.seed))
-    if name == "masked_lm":
-        return partial(measure, model=resolve_encoder(call.encoder))
-    return measure
+@dataclass(frozen=True)
+class Run:
+    """A training run that several rows may share.
+
+    Attributes:
+        name: what its folder is called.
+        method: the method.
+        recipe: name or YAML file of the recipe that it starts from.
+        settings: overrides of it.
+        seed: its seed.
+        stages: for every stage but the last a digest of what decides the model that it leaves.
+        digest: digest of what decides its outcome.
+    """
+
+    name: str
+    method: Method
+    recipe: str
+    settings: tuple[str, ...]
+    seed: int
+    stages: tuple[str, ...]
+    digest: str
 
 
-def readable_results(folder: Path) -> list[TaskResult]:
-    """The results of a folder; one that cannot be read is told and left out."""
+@dataclass
+class ReproducedRow:
+    """A row on its way into the table.
+
+    Attributes:
+        paper: the row as the paper has it.
+        columns: what each column is measured on.
+        splits: those of them that the row is measured on.
+        runs: the runs that it is scored on; none for a baseline.
+        helpers: further runs that it needs: those of its ensemble, or a cross-encoder for each of `runs`.
+        digest: digest of what decides its outcome; empty for a row that is not run.
+        state: what was done for it.
+        folder: its model's folder, once that is known.
+        results: its results.
+    """
+
+    paper: PaperRow
+    columns: Columns
+    splits: tuple[ScoredSplit, ...] = ()
+    runs: tuple[Run, ...] = ()
+    helpers: tuple[Run, ...] = ()
+    digest: str = ""
+    state: str = "published"
+    folder: Path | None = None
+    results: dict[ScoredSplit, TaskResult] = field(default_factory=dict)
+
+    @property
+    def tasks(self) -> list[str]:
+        """The tasks that it is measured on."""
+        return list(dict.fromkeys(wanted.task for wanted in self.splits))
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What is the same for every row of a table.
+
+    Attributes:
+        table: the table as the paper has it.
+        method: the method that its rows train.
+        folder: where runs and tables lie.
+        recipe: name or YAML file of the recipe that the rows start from.
+        settings: overrides of it that every row shares.
+        seed: seed of every row.
+        encoder: Hub id or folder of the pretrained encoder; None for the packaged one.
+        data: training data; None for the samples.
+        evaluation_data: raw files of the tasks; None for the samples.
+        device: torch device; None chooses.
+        dtype: precision; None for float32.
+        runs: runs of an averaged row or an ensemble.
+        session: the data, and of some rows the vectors of mentions, which rows share.
+        results: results by the folder where they lie.
+        done: log of the row that is being filled: `MEASURED` for each result, a text for each training run.
+    """
+
+    table: PaperTable
+    method: Method
+    folder: Path
+    recipe: str
+    settings: tuple[str, ...]
+    seed: int
+    encoder: str | None
+    data: str | None
+    evaluation_data: str | None
+    device: str | None
+    dtype: str | None
+    runs: int
+    session: Session = field(compare=False)
+    results: dict[Path, list[TaskResult]] = field(default_factory=dict, compare=False)
+    done: list[str] = field(default_factory=list, compare=False)
+
+    @cached_property
+    def encoder_identity(self) -> str:
+        """The digest of a folder's weights, or a Hub id with its commit."""
+        source = resolve_encoder(self.encoder)
+        if Path(source).is_dir():
+            return folder_revision(Path(source))
+        with faults_told(source):
+            load_config(source)
+        return f"{source}@{model_revision(source)}"
+
+    @cached_property
+    def columns(self) -> Columns:
+        """What each column is measured on where tasks read their data as usual; errors as of `read_by`."""
+        return self.read_by(lambda task: None)
+
+    def read_by(self, settings_of: Callable[[str], TaskSettings | None]) -> Columns:
+        """Find what each column is measured on; nothing for one whose task or splits the data lack.
+
+        Args:
+            settings_of: receives a task; returns how it reads its rows, None for the defaults, or raises an
+                `EventformersError` where the data lack what the task needs.
+
+        Raises:
+            DataFormatError: a raw file cannot be read.
+            EventformersError: the data have nothing for any column.
+        """
+        columns: dict[Column, tuple[ScoredSplit, ...]] = {}
+        missing: dict[str, EventformersError] = {}
+        for column in self.table.columns:
+            try:
+                columns[column] = self.splits(column.task, column.splits, settings_of(column.task))
+            except DataFormatError:
+                raise
+            except EventformersError as error:
+                columns[column] = ()
+                missing[column.task] = error
+        if missing and not any(columns.values()):
+            raise next(iter(missing.values()))
+        for name, reason in missing.items():
+            logger.warning("the columns of %s stay empty: %s", name, reason)
+        return columns
+
+    def splits(
+        self, name: str, wanted: Sequence[str] = (), settings: TaskSettings | None = None
+    ) -> tuple[ScoredSplit, ...]:
+        """Find the splits of a task that the data have.
+
+        Args:
+            name: the task.
+            wanted: the splits; none takes the usual one.
+            settings: how the task reads its rows.
+
+        Raises:
+            DataFormatError: a raw file cannot be read.
+            EventformersError: the data lack the task.
+        """
+        task = task_under(name, settings)
+        held = load_task_data(task, self.evaluation_data, self.session.data)
+        usual = task.choose_split(held.splits)
+        return tuple(
+            ScoredSplit(name, split, held.fingerprint(task, split), split == usual, settings)
+            for split in wanted or (usual,)
+            if split in held.splits and len(held.splits[split])
+        )
+
+    def result(
+        self,
+        wanted: ScoredSplit,
+        places: Sequence[Path],
+        measure: Callable[..., TaskResult],
+        is_same: Callable[[TaskResult], bool] = lambda result: True,
+    ) -> TaskResult:
+        """Read a result that was measured before, or measure it.
+
+        Args:
+            wanted: the rows that it is measured on.
+            places: folders that may hold it; a new one goes to the last.
+            measure: `evaluate` with its model, or a baseline.
+            is_same: receives a result on these rows; returns whether it was measured in this way.
+        """
+        for place in places:
+            if place not in self.results:
+                self.results[place] = _readable_results(place)
+            for held in self.results[place]:
+                if wanted.is_of(held) and is_same(held):
+                    return held
+        measured = measure(
+            wanted.task,
+            data=self.evaluation_data,
+            split=wanted.split,
+            device=self.device,
+            output=places[-1],
+            overwrite=True,
+        )
+        self.results[places[-1]].append(measured)
+        self.done.append(MEASURED)
+        return measured
+
+    def row_folder(self, row: ReproducedRow) -> Path:
+        """The folder of a row that shares its runs with others, or has none."""
+        return self.folder / f"{slug(row.paper.slug)}-{row.digest}"
+
+
+def task_under(name: str, settings: TaskSettings | None) -> Task:
+    """Return a task under some settings; None takes the defaults."""
+    return TASKS[name] if settings is None else with_settings(TASKS[name], settings)
+
+
+def other_evaluation(folder: Path, wanted: ScoredSplit) -> Path:
+    """Return the folder for results on other rows than those of the training run, which stay beside them."""
+    return folder / "evaluations" / wanted.fingerprint[:12]
+
+
+def mean_result(results: Sequence[TaskResult]) -> TaskResult:
+    """Average the scores of several runs, in a copy of the first result.
+
+    Its details have under `runs` their number, and under `spread` and `spread_of_parts` the standard
+    deviation of each score.
+
+    Args:
+        results: at least one, of the same rows.
+    """
+    first = results[0]
+    scores, spread = _means([result.scores for result in results])
+    parts = {name: _means([result.parts[name] for result in results]) for name in first.parts}
+    spreads: dict[str, JsonValue] = {
+        "runs": len(results),
+        "spread": spread,
+        "spread_of_parts": {name: of_part for name, (_, of_part) in parts.items()},
+    }
+    main = scores[first.main_score]
+    return replace(
+        first,
+        scores=scores,
+        main_value=float(main) if isinstance(main, (int, float)) else None,
+        parts={name: means for name, (means, _) in parts.items()},
+        details={**first.details, **spreads},
+    )
+
+
+def _means(
+    of_runs: Sequence[Mapping[str, JsonValue]],
+) -> tuple[dict[str, JsonValue], dict[str, JsonValue]]:
+    """Compute mean and standard deviation of each score; None where a run has none."""
+    means: dict[str, JsonValue] = {}
+    spreads: dict[str, JsonValue] = {}
+    for name in of_runs[0]:
+        values = [value for scores in of_runs if isinstance(value := scores.get(name), (int, float))]
+        whole = len(values) == len(of_runs)
+        means[name] = float(np.mean(values)) if whole else None
+        spreads[name] = float(np.std(values, ddof=1)) if whole and len(values) > 1 else None
+    return means, spreads
+
+
+def _readable_results(folder: Path) -> list[TaskResult]:
     results = []
     for path in sorted((folder / "results").rglob("*.json")):
         try:
@@ -125,166 +338,21 @@ def readable_results(folder: Path) -> list[TaskResult]:
     return results
 
 
-def _train_or_read(call: Reproduction, row: ReproducedRow) -> None:
-    finished = finished_folder(call.folder, row.digest)
-    row.folder = finished or call.folder / f"{slug(row.paper.slug)}-{row.digest}"
-    tasks = list(dict.fromkeys(wanted.task for wanted in row.measurements))
-    training = cast(RowTraining, row.training)
-    state = "cached" if finished else train_run(call, training, row.digest, tasks, row.folder)
-    record = read_record(row.folder / ROW_FILE)
-    held = {wanted: _held_result(call, row, row.folder, record, wanted) for wanted in row.measurements}
-    with Session(call.session) as session:
-        for wanted, result in held.items():
-            row.results[wanted] = result or _score_again(call, row, row.folder, wanted, session)
-    if finished and None in held.values():
-        state += ", scored again"
-    row.state = state
+def identity_digest(identity: Mapping[str, object]) -> str:
+    """Compute a digest of what decides an outcome."""
+    text = json.dumps(identity, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def train_run(
-    call: Reproduction, training: RowTraining, digest: str, tasks: Sequence[str], folder: Path
-) -> str:
-    """Train what a row takes, or go on where that was killed.
-
-    Args:
-        call: what the rows share.
-        training: what is trained.
-        digest: digest of what decides its outcome.
-        tasks: the tasks that it is scored on, where it is; none for a row that is scored in other ways.
-        folder: its folder.
-
-    Returns:
-        What was done.
-    """
-    resume = can_resume(folder) or _take_stages(call, training, folder)
-    finished = train(
-        training.method.name,
-        folder,
-        recipe=training.recipe,
-        data=call.data,
-        encoder=call.encoder,
-        settings=training.settings,
-        resume=resume,
-        overwrite=not resume,
-        seed=training.seed,
-        device=call.device,
-        dtype=call.dtype,
-        evaluation_data=call.evaluation_data or SAMPLES,
-        tasks=tasks,
-        session=call.session,
-    )
-    record = {
-        "digest": digest,
-        "stages": training.stages,
-        **{name: getattr(result, key) for result in finished.results[:1] for name, key in _SCORED.items()},
-        "steps": finished.run.steps,
-        "seconds": round(finished.run.seconds, 2),
-    }
-    write_text(folder / ROW_FILE, json.dumps(record, indent=2) + "\n")
-    # Nothing is left to resume, and a table of large encoders would fill the disk with them.
-    remove_checkpoints(folder)
-    return f"{'resumed' if resume else 'trained'}, {finished.run.seconds:.0f} s"
-
-
-def _take_stages(call: Reproduction, training: RowTraining, folder: Path) -> bool:
-    """Copy the first stages of a finished run that are this one's, too, as many as any run shares.
-
-    Args:
-        call: what the rows share.
-        training: what this run trains.
-        folder: this run's folder, which holds nothing to go on from.
-
-    Returns:
-        Whether there was one, so that the run goes on from there.
-    """
-    if not training.stages:
-        return False
-    shared: dict[Path, int] = {}
-    for path in sorted(call.folder.glob(f"*/{ROW_FILE}")):
-        digests = read_record(path).get("stages")
-        known = digests if isinstance(digests, list) else []
-        if read_record(path.parent / RUN_FILE).get("encoder") == (call.encoder or PACKAGED_ENCODER):
-            pairs = zip(known, training.stages, strict=False)
-            shared[path.parent] = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
-    source = max(shared, key=lambda place: shared[place], default=None)
-    if source is None or not shared[source]:
-        return False
-    # A stage's folder begins with its number.
-    for stage in sorted((source / STAGES_FOLDER).glob("[0-9]*"))[: shared[source]]:
-        with staged_folder(folder / STAGES_FOLDER / stage.name, last=(STAGE_FILE,)) as place:
-            shutil.copytree(stage, place, dirs_exist_ok=True)
-    recipe = resolve_recipe(training.method, training.recipe, training.settings, training.seed)
-    record = {**read_record(source / RUN_FILE), "recipe": asdict(recipe)}
-    # Last, since without it there is nothing to go on from.
-    write_text(folder / RUN_FILE, json.dumps(record, indent=2, sort_keys=True) + "\n")
-    logger.info("%s goes on from %d stages of %s", folder.name, shared[source], source.name)
-    return True
-
-
-def finished_folder(folder: Path, digest: str) -> Path | None:
-    """The folder of a finished run with this digest, whichever table it was trained for."""
-    for candidate in sorted(folder.glob(f"*-{digest}")):
-        if read_record(candidate / ROW_FILE).get("digest") == digest:
-            return candidate
-    return None
-
-
-def _held_result(
-    call: Reproduction, row: ReproducedRow, folder: Path, record: Mapping[str, JsonValue], wanted: Measurement
-) -> TaskResult | None:
-    """A row's result on the rows of this call; None where there is none."""
-    task = with_settings(TASKS[wanted.task], _settings(call, row, wanted))
-    parts = ("" if wanted.is_usual else wanted.split, task.kind.settings.name)
-    variant = "-".join(filter(None, parts))
-    for directory in (folder, other_evaluation(folder, wanted)):
-        path = result_path(directory, str(record["model"]), str(record["revision"]), wanted.task, variant)
-        try:
-            result = read_result(path) if path.is_file() else None
-        except DataFormatError as error:
-            logger.warning("%s; it is measured again", error)
-            continue
-        if result is not None and wanted.is_of(result):
-            return result
-    return None
-
-
-def _settings(call: Reproduction, row: ReproducedRow, wanted: Measurement) -> dict[str, object]:
-    """How a row ranks alternatives, and reads single events at the end of chains."""
-    if row.paper.rerank:
-        return {"rerank": True}
-    if row.paper.context_layers and isinstance(TASKS[wanted.task].kind, Pairs):
-        return {"virtual_context": VirtualContext(call.data, num_layers=row.paper.context_layers)}
-    return {}
-
-
-def other_evaluation(folder: Path, wanted: Measurement) -> Path:
-    """Where results on other rows than those of the training run go, so that neither replaces the other."""
-    return folder / "evaluations" / wanted.fingerprint[:12]
-
-
-def _score_again(
-    call: Reproduction, row: ReproducedRow, folder: Path, wanted: Measurement, session: Session
-) -> TaskResult:
-    return evaluate(
-        str(folder),
-        wanted.task,
-        data=call.evaluation_data,
-        split=wanted.split,
-        output=other_evaluation(folder, wanted),
-        device=call.device,
-        settings=_settings(call, row, wanted),
-        overwrite=True,
-        session=session,
-    )
+def read_record(path: Path) -> dict[str, JsonValue]:
+    """Read a JSON object; empty where there is none or it cannot be read."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def slug(text: str) -> str:
-    """A text as the name of a folder."""
+    """Turn a text into the name of a folder."""
     return re.sub(r"[^\w.-]+", "-", text).strip("-")
-
-
-@contextmanager
-def one_row(folder: Path, digest: str) -> Iterator[None]:
-    """Be the one that fills a row. Two tables may share it; the second waits, and then finds it done."""
-    with one_writer(folder / f"row-{digest}", wait=True):
-        yield

@@ -1,251 +1,252 @@
-"""Rows of a reproduced table that read and cluster mentions in their own way, on runs that they share: means
-over several seeds, and ensembles."""
+"""Training runs of reproduced tables: what decides their outcome, and how each is trained once."""
 
 from __future__ import annotations
 
+import json
 import logging
-import time
+import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict
+from itertools import takewhile
 from pathlib import Path
-from typing import cast
 
-import numpy as np
-
-from eventformers.errors import EventformersError
-from eventformers.evaluation.core import evaluate
-from eventformers.evaluation.results import TaskResult
-from eventformers.evaluation.tasks.induction_protocols import InductionSettings
-from eventformers.evaluation.tasks.protocols import JsonValue
-from eventformers.inference.induction.mention_encoding import WITHOUT_TRIGGERS
-from eventformers.inference.induction.type_naming import majority_type
-from eventformers.loading.encoders import resolve_encoder
-from eventformers.model_cards.markdown import cell
-from eventformers.model_cards.markdown import table as markdown_table
-from eventformers.model_cards.scores import score_text
-from eventformers.reproduction.rows import (
-    finished_folder,
-    one_row,
-    other_evaluation,
-    readable_results,
-    slug,
-    train_run,
+from eventformers.datasets_scripts.building import built_report
+from eventformers.datasets_scripts.chain_settings import CHAIN_SETTINGS
+from eventformers.datasets_scripts.fingerprints import joint_fingerprint
+from eventformers.evaluation.training_runs import SAMPLES
+from eventformers.files import staged_folder, write_text
+from eventformers.loading.encoders import PACKAGED_ENCODER
+from eventformers.locks import one_writer
+from eventformers.methods import Method, load_method
+from eventformers.reproduction.rows import Reproduction, Run, identity_digest, read_record, slug
+from eventformers.trainers.checkpoints import (
+    RUN_FILE,
+    STAGE_FILE,
+    STAGES_FOLDER,
+    can_resume,
+    remove_checkpoints,
 )
-from eventformers.reproduction.table import Finding, Measurement, ReproducedRow, Reproduction, RowRun
-from eventformers.trainers.run import resolve_recipe
+from eventformers.trainers.recipes import Recipe, list_recipes, load_recipe
+from eventformers.trainers.run import accepted_keys, resolve_recipe
+from eventformers.trainers.stages import stage_recipes
+from eventformers.training import train
 
-PURITY_CLASSES = {
-    "very strong (over 80 %)": 80.0,
-    "strong (60 to 80 %)": 60.0,
-    "ok (40 to 60 %)": 40.0,
-    "mixed (up to 40 %)": 0.0,
-}
-"""The classes of Table 2 of Edwards and Ji, by the purity that their clusters lie above."""
-
-SMALL = "small (one mention)"
-"""The class of clusters of fewer than two mentions, whatever their purity."""
+RUN_RECORD = "reproduction.json"
+"""Written into a run's folder when its model is trained, scored and whole; a folder without it is redone."""
 
 logger = logging.getLogger(__name__)
 
 
-def reading_of(call: Reproduction, row: ReproducedRow) -> InductionSettings:
-    """How a row reads mentions: as its table says, and untrained encoders read the tokens of triggers where
-    the recipe's models read triggers."""
-    reading = row.paper.induction or InductionSettings()
-    if not row.paper.baseline or reading.trigger_input is not None:
-        return reading
-    recipe = resolve_recipe(call.method, call.recipe, call.settings, call.seed)
-    trains_on = recipe.model.get("trigger_input", "none")
-    return reading if trains_on in WITHOUT_TRIGGERS else replace(reading, trigger_input="span")
+def plan_run(
+    call: Reproduction,
+    name: str,
+    seed: int,
+    overrides: tuple[str, ...] = (),
+    *,
+    variant: str = "",
+    stages: tuple[str, ...] = (),
+    method: str = "",
+) -> Run:
+    """Plan a training run, with digests of what decides its outcome.
 
-
-def fill_by_reading(call: Reproduction, row: ReproducedRow) -> None:
-    """Get a row's results, one task after another, into the row; those before a failure stay.
+    Args:
+        call: what the rows share.
+        name: what its folder is called.
+        seed: its seed.
+        overrides: recipe settings, `section.key=value`, that make the run.
+        variant: ending of the recipes that have settings for such runs: where there is one of the table's
+            recipe's name with it, such as `minilm-heterevent`, the run starts from that.
+        stages: the stages that the recipe must begin with; a recipe that begins otherwise runs these alone.
+            Empty takes the recipe's.
+        method: the `model_type` to train where it is not the table's.
 
     Raises:
-        EventformersError: the evaluation data has nothing for the row, or a run failed.
+        EventformersError: the training data or the encoder cannot be loaded.
     """
-    if not row.measurements:
-        raise EventformersError("the evaluation data has no rows for any of its columns")
-    started = time.monotonic()
-    folders: dict[RowRun, Path] = {}
-    trained = 0
-    for run in dict.fromkeys((*row.runs, *row.clustering)):
-        folders[run], is_new = _trained(call, row, run)
-        trained += is_new
-    row.folder = call.folder / f"{slug(row.paper.slug)}-{row.digest}"
-    measured = 0
-    with one_row(call.folder, row.digest):
-        for wanted in row.measurements:
-            place = other_evaluation(row.folder, wanted)
-            models = [folders[run] for run in row.runs] or [Path(resolve_encoder(call.encoder))]
-            results = []
-            for number, model in enumerate(models):
-                target = place / f"run-{number + 1}" if row.paper.averaged else place
-                held = next(filter(wanted.is_of, readable_results(target)), None)
-                if held is None:
-                    held = _score(call, row, wanted, model, [folders[run] for run in row.clustering], target)
-                    measured += 1
-                results.append(held)
-            row.results[wanted] = mean_result(results) if row.paper.averaged else results[0]
-    row.state = f"measured, {time.monotonic() - started:.0f} s" if measured else "cached"
-    if trained:
-        row.state = f"{trained} trained, " + row.state
+    trained, start, settings = _start_of(call, overrides, variant, stages, method)
+    recipe = resolve_recipe(trained, start, settings, seed)
+    *of_stages, digest = map(identity_digest, _identities(call, trained, recipe, seed))
+    return Run(name, trained, start, settings, seed, tuple(of_stages), digest)
 
 
-def mean_result(results: Sequence[TaskResult]) -> TaskResult:
-    """The mean of the scores of several runs, as the first one's result.
+def _start_of(
+    call: Reproduction, overrides: tuple[str, ...], variant: str, stages: tuple[str, ...], name: str
+) -> tuple[Method, str, tuple[str, ...]]:
+    """The method, the recipe and the settings that a run starts from.
 
-    Its details tell under `runs` their number, and under `spread` and `spread_of_parts` the standard
-    deviation of each score.
+    A run for whose kind the recipe has a variant starts from that, without the settings of stages that this
+    does not have; stages that the run asks for win over the recipe's. A run of another method than the
+    table's starts from its recipe of the same name, or else from its usual one, with those of the table's
+    settings alone that decide on the splits of documents; a run of a further model of the table's method,
+    with all that this model knows.
+    """
+    ending = f"{call.recipe}-{variant}"
+    if name in ("", call.method.name):
+        start = ending if ending in list_recipes(call.method.name) else call.recipe
+        whole, kept = (
+            [stage["name"] for stage in load_recipe(call.method.name, one).stages]
+            for one in (call.recipe, start)
+        )
+        others = set(whole) - set(kept)
+        if stages or start == ending:
+            others.add("stages")
+        settings = [one for one in call.settings if one.partition("=")[0].partition(".")[0] not in others]
+        if kept[: len(stages)] != list(stages):
+            overrides = (*overrides, f"stages=[{', '.join(stages)}]")
+        return call.method, start, (*settings, *overrides)
+    method = load_method(name)
+    if method.recipes_of == call.method.name:
+        start = ending if ending in list_recipes(method.recipe_folder) else method.default_recipe
+        return method, start, (*_known_to(method, call.settings), *overrides)
+    known = call.recipe in list_recipes(method.name)
+    # Which documents are in which split must be the same for all.
+    shared = [one for one in call.settings if one.partition("=")[0].removeprefix("data.") in CHAIN_SETTINGS]
+    return method, call.recipe if known else method.default_recipe, (*shared, *overrides)
+
+
+def _known_to(method: Method, settings: Sequence[str]) -> list[str]:
+    """The settings whose keys a method's recipes know."""
+    keys = set()
+    for section, names in accepted_keys(method).items():
+        keys |= {*names, *(f"{section}.{name}" for name in names)}
+    return [one for one in settings if one.partition("=")[0] in keys]
+
+
+def _identities(call: Reproduction, method: Method, recipe: Recipe, seed: int) -> list[dict[str, object]]:
+    """What decides the model after each stage of a recipe, the last of them that of the run."""
+    common = {
+        "method": method.name,
+        "seed": seed,
+        "rows": _data_identity(call, method, recipe),
+        "encoder": call.encoder_identity,
+        "dtype": call.dtype,
+    }
+    stages = [
+        {
+            "model": _differing(method, stage.model),
+            **{name: _canonical(getattr(stage, name)) for name in ("data", "views", "training")},
+        }
+        for stage in stage_recipes(recipe)
+    ]
+    if not recipe.stages:
+        return [{**common, **stages[0]}]
+    return [{**common, "stages": stages[:count]} for count in range(1, len(stages) + 1)]
+
+
+def _differing(method: Method, model: Mapping[str, object]) -> dict[str, object]:
+    """The settings of the model that are not the defaults, so that saying a default changes no digest."""
+    defaults = method.config_class.__dataclass_fields__
+    return {name: _canonical(value) for name, value in model.items() if value != defaults[name].default}
+
+
+def _canonical(value: object) -> object:
+    """Normalise numbers so that 1 and 1.0 compare equal."""
+    if isinstance(value, Mapping):
+        return {str(key): _canonical(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_canonical(part) for part in value]
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _data_identity(call: Reproduction, method: Method, recipe: Recipe) -> str:
+    """The digest of the training rows, from their build reports where there are some."""
+    builder, config, settings = method.training_dataset(recipe)
+    if recipe.data.get("streaming"):
+        report = built_report(call.data, config, builder=builder, **settings)
+        # Reading a stream to its end for a digest would cost more than the training.
+        return str(report.get("rows_fingerprint", f"stream of {call.data}"))
+    prints = {}
+    for name in (config, *method.companions):
+        held = call.session.data.load(call.data, builder, name, settings)
+        prints[name] = str(held.report.get("rows_fingerprint") or held.fingerprint(held.splits, ""))
+    return prints[config] if len(prints) == 1 else joint_fingerprint(prints)
+
+
+def run_folder(call: Reproduction, run: Run) -> Path:
+    """The folder of a finished run with the same digest, whichever table trained it, or else its own."""
+    finished = (folder for folder in sorted(call.folder.glob(f"*-{run.digest}")) if _is_finished(run, folder))
+    return next(finished, call.folder / f"{slug(run.name)}-{run.digest}")
+
+
+def _is_finished(run: Run, folder: Path) -> bool:
+    return read_record(folder / RUN_RECORD).get("digest") == run.digest
+
+
+def train_run(call: Reproduction, run: Run, tasks: Sequence[str], *settings: str) -> Path:
+    """Train a run where no row did that before, or go on where that was killed.
 
     Args:
-        results: at least one, of the same rows.
-    """
-    first = results[0]
-    scores, spread = _mean_scores([result.scores for result in results])
-    parts: dict[str, dict[str, JsonValue]] = {}
-    spread_of_parts: dict[str, JsonValue] = {}
-    for name in first.parts:
-        parts[name], of_part = _mean_scores([result.parts[name] for result in results])
-        spread_of_parts[name] = cast(JsonValue, of_part)
-    main = scores[first.main_score]
-    return replace(
-        first,
-        scores=scores,
-        main_value=float(main) if isinstance(main, (int, float)) else None,
-        parts=parts,
-        details={
-            **first.details,
-            "runs": len(results),
-            "spread": cast(JsonValue, spread),
-            "spread_of_parts": spread_of_parts,
-        },
-    )
-
-
-def _mean_scores(
-    of_runs: Sequence[Mapping[str, JsonValue]],
-) -> tuple[dict[str, JsonValue], dict[str, JsonValue]]:
-    """Mean and standard deviation of each score; None where a run has none."""
-    means: dict[str, JsonValue] = {}
-    spreads: dict[str, JsonValue] = {}
-    for name in of_runs[0]:
-        values = [value for scores in of_runs if isinstance(value := scores.get(name), (int, float))]
-        whole = len(values) == len(of_runs)
-        means[name] = float(np.mean(values)) if whole else None
-        spreads[name] = float(np.std(values, ddof=1)) if whole and len(values) > 1 else None
-    return means, spreads
-
-
-def spread_of_runs(call: Reproduction, rows: Sequence[ReproducedRow]) -> Finding | None:
-    """The standard deviations over the runs of each averaged row; None where there are not two runs."""
-    spreads: dict[str, dict[str, float]] = {}
-    lines = []
-    for row in rows:
-        texts = []
-        for column, measurements in call.columns_of(row).items():
-            found = [row.results[one].details for one in measurements if one in row.results]
-            value = _spread(found[0], column.part).get(column.score) if found else None
-            texts.append("–")
-            if isinstance(value, (int, float)):
-                spreads.setdefault(row.paper.label, {})[column.key] = value
-                texts[-1] = score_text(value, column.score)
-        if row.paper.label in spreads:
-            lines.append([cell(row.paper.label), *texts])
-    if not lines:
-        return None
-    header = ["model", *(cell(column.title) for column in call.measurements)]
-    seeds = f"{call.seed} to {call.seed + call.runs - 1}"
-    section = (
-        f"## Spread over {call.runs} runs\n\nStandard deviation of each score; seeds {seeds}.\n\n"
-        f"{markdown_table(header, lines)}"
-    )
-    return Finding("spread", section, spreads)
-
-
-def _spread(details: Mapping[str, JsonValue], part: str) -> Mapping[str, JsonValue]:
-    """The standard deviations that the details of a mean tell."""
-    spread = details.get("spread")
-    if part:
-        of_parts = details.get("spread_of_parts")
-        spread = of_parts.get(part) if isinstance(of_parts, dict) else None
-    return spread if isinstance(spread, dict) else {}
-
-
-def clusters_by_purity(row: ReproducedRow) -> Finding | None:
-    """The clusters of a row by the class of their purity, each by its most frequent type (Table 2).
-
-    Args:
-        row: the row, whose results tell the cluster and the type of each mention.
+        call: what the rows share.
+        run: the run.
+        tasks: the tasks that it is scored on, where it is; none for a row that is scored in other ways.
+        settings: overrides of the recipe that change nothing but places on a disk.
 
     Returns:
-        The classes; None where there is no result.
+        Its folder.
     """
-    result = next(iter(row.results.values()), None)
-    if result is None:
-        return None
-    members: dict[int, list[str]] = {}
-    for mention in result.predictions:
-        members.setdefault(int(str(mention["cluster"])), []).append(str(mention["event_type"]))
-    classes: dict[str, list[dict[str, object]]] = {name: [] for name in (*PURITY_CLASSES, SMALL)}
-    for cluster in sorted(members):
-        types = members[cluster]
-        name, count = majority_type(types)
-        purity = 100 * count / len(types)
-        strength = next((one for one, least in PURITY_CLASSES.items() if purity > least))
-        found = {"event_type": name, "mentions": len(types), "purity": round(purity, 1)}
-        classes[SMALL if len(types) < 2 else strength].append(found)
-    lines = [
-        [
-            cell(name),
-            str(len(found)),
-            cell(
-                ", ".join(f"{one['event_type']} ({one['mentions']}, {one['purity']} %)" for one in found)
-                or "–"
-            ),
-        ]
-        for name, found in classes.items()
-    ]
-    header = ["purity", "clusters", "most frequent type (mentions, purity)"]
-    section = f"## Clusters of {cell(row.paper.label)}\n\n{markdown_table(header, lines)}"
-    return Finding("clusters", section, classes)
-
-
-def _trained(call: Reproduction, row: ReproducedRow, run: RowRun) -> tuple[Path, bool]:
-    """The folder of a run, which is trained where no row did that before; and whether it was."""
-    tasks = list(dict.fromkeys(wanted.task for wanted in row.measurements))
-    with one_row(call.folder, run.digest):
-        finished = finished_folder(call.folder, run.digest)
-        if finished is not None:
-            return finished, False
-        folder = call.folder / f"{slug(run.name)}-{run.digest}"
+    # Two tables may share a run; the second waits, and then finds it done.
+    with one_writer(call.folder / f"row-{run.digest}", wait=True):
+        folder = run_folder(call, run)
+        if _is_finished(run, folder):
+            return folder
         logger.info("training %s", folder.name)
-        train_run(call, run.training, run.digest, tasks, folder)
-        return folder, True
+        resume = can_resume(folder) or _take_stages(call, run, folder)
+        finished = train(
+            run.method.name,
+            folder,
+            recipe=run.recipe,
+            data=call.data,
+            encoder=call.encoder,
+            settings=(*run.settings, *settings),
+            resume=resume,
+            overwrite=not resume,
+            seed=run.seed,
+            device=call.device,
+            dtype=call.dtype,
+            evaluation_data=call.evaluation_data or SAMPLES,
+            tasks=tasks,
+            session=call.session,
+        )
+        record = {
+            "digest": run.digest,
+            "stages": run.stages,
+            "steps": finished.run.steps,
+            "seconds": round(finished.run.seconds, 2),
+        }
+        for result in finished.results[:1]:
+            record |= {"model": result.model, "revision": result.model_revision}
+        write_text(folder / RUN_RECORD, json.dumps(record, indent=2) + "\n")
+        # Nothing is left to resume, and a table of large encoders would fill the disk with them.
+        remove_checkpoints(folder)
+        call.done.append(f"{'resumed' if resume else 'trained'}, {finished.run.seconds:.0f} s")
+        return folder
 
 
-def _score(
-    call: Reproduction,
-    row: ReproducedRow,
-    wanted: Measurement,
-    model: Path,
-    ensemble: Sequence[Path],
-    output: Path,
-) -> TaskResult:
-    result = evaluate(
-        str(model),
-        wanted.task,
-        data=call.evaluation_data,
-        split=wanted.split,
-        output=output,
-        # The table has the untrained encoder in rows of its own.
-        baseline=False,
-        settings=replace(reading_of(call, row), clustered_by=tuple(map(str, ensemble))),
-        session=call.session,
-        device=call.device,
-        overwrite=True,
-    )
-    # The rows share vectors; models of many runs would fill the memory.
-    call.session.release_models()
-    return result
+def _take_stages(call: Reproduction, run: Run, folder: Path) -> bool:
+    """Copy the first stages that a run shares with a finished one into its empty folder, as many as possible.
+
+    Returns:
+        Whether there are any, so that the run goes on from there.
+    """
+    if not run.stages:
+        return False
+    shared: dict[Path, int] = {}
+    for path in sorted(call.folder.glob(f"*/{RUN_RECORD}")):
+        digests = read_record(path).get("stages")
+        known = digests if isinstance(digests, list) else []
+        if read_record(path.parent / RUN_FILE).get("encoder") == (call.encoder or PACKAGED_ENCODER):
+            pairs = zip(known, run.stages, strict=False)
+            shared[path.parent] = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+    source = max(shared, key=lambda place: shared[place], default=None)
+    if source is None or not shared[source]:
+        return False
+    # A stage's folder begins with its number.
+    for stage in sorted((source / STAGES_FOLDER).glob("[0-9]*"))[: shared[source]]:
+        with staged_folder(folder / STAGES_FOLDER / stage.name, last=(STAGE_FILE,)) as place:
+            shutil.copytree(stage, place, dirs_exist_ok=True)
+    recipe = resolve_recipe(run.method, run.recipe, run.settings, run.seed)
+    record = {**read_record(source / RUN_FILE), "recipe": asdict(recipe)}
+    # Last, since without it there is nothing to go on from.
+    write_text(folder / RUN_FILE, json.dumps(record, indent=2, sort_keys=True) + "\n")
+    logger.info("%s goes on from %d stages of %s", folder.name, shared[source], source.name)
+    return True

@@ -9,17 +9,25 @@ from typing import Any
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluation.tasks.base import Task, TaskKind
 from eventformers.evaluation.tasks.chains import CHAIN_TASKS
-from eventformers.evaluation.tasks.graph import COMMONSENSE_TASKS
+from eventformers.evaluation.tasks.graph import GRAPH_TASKS
 from eventformers.evaluation.tasks.grounding import GROUNDING_TASKS
 from eventformers.evaluation.tasks.induction import INDUCTION_TASKS
 from eventformers.evaluation.tasks.pairs import SIMILARITY_TASKS
 from eventformers.evaluation.tasks.protocols import TaskSettings
+from eventformers.evaluation.tasks.questions import QUESTION_TASKS
 
 __all__ = ["TASKS", "Task", "check_settings", "get_task", "names_of_kind", "with_settings"]
 
 TASKS: dict[str, Task] = {
     task.name: task
-    for task in (*SIMILARITY_TASKS, *COMMONSENSE_TASKS, *CHAIN_TASKS, *INDUCTION_TASKS, *GROUNDING_TASKS)
+    for task in (
+        *SIMILARITY_TASKS,
+        *GRAPH_TASKS,
+        *QUESTION_TASKS,
+        *CHAIN_TASKS,
+        *INDUCTION_TASKS,
+        *GROUNDING_TASKS,
+    )
 }
 """The tasks by name."""
 

@@ -2,25 +2,65 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+import numpy as np
 import torch
 
+from eventformers.datasets_scripts.events import Event
+from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.evaluation.tasks.base import Computing, Prepared, Task, TaskKind, TaskRows
-from eventformers.evaluation.tasks.chain_protocols import (
-    ChainSettings,
-    Decoder,
-    choose_next_event,
-    follow_steps,
+from eventformers.evaluation.tasks.protocols import (
+    Embed,
+    ProtocolOutput,
+    Row,
+    TaskSettings,
+    choices_output,
+    read_event,
+    wrong_columns,
 )
-from eventformers.evaluation.tasks.protocols import Embed, ProtocolOutput
+from eventformers.inference.chains.decoders import Matrix, greedy, informed, row_normalized, viterbi
 from eventformers.inference.chains.model_scorer import chain_scorer
-from eventformers.inference.chains.scorers import ChainScorer, EncoderChainScorer
+from eventformers.inference.chains.scorers import (
+    Aggregation,
+    ChainScorer,
+    DistinctEvents,
+    EncoderChainScorer,
+)
 from eventformers.inference.encode import EventEncoder
+from eventformers.strict import strict_settings
 
 if TYPE_CHECKING:
     from eventformers.evaluation.session import Session
+
+
+Decoder = Literal["mcns_v", "mcne_v", "base", "sky"]
+DECODERS: tuple[Decoder, ...] = get_args(Decoder)
+"""How the steps of a chain are chosen: by Viterbi from the start (`mcns_v`) or between start and end
+(`mcne_v`), greedily (`base`), or each with all others given (`sky`)."""
+
+Sky = Literal["pairwise", "graph"]
+"""What scores a step that knows all others: transitions from and to each of them, or the chain that they
+make, in which the model reads them together."""
+
+
+@strict_settings
+@dataclass(frozen=True)
+class ChainSettings(TaskSettings):
+    """How chains are read, where there is more than one way.
+
+    Attributes:
+        aggregation: `mean` of a choice's cosines with the events of the context, or the `last` event's alone.
+        sky: `pairwise` or `graph`, for the decoder `sky`.
+        compat: normalise transitions as the reference code does (`row_normalized`), for all decoders.
+    """
+
+    aggregation: Aggregation = "mean"
+    sky: Sky = "pairwise"
+    compat: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,6 +94,202 @@ class Chains(TaskKind[ChainScorer]):
         return self.protocol(asked, data.rows, decoder=self.decoder, settings=self.settings)
 
 
+def choose_next_event(scorer: ChainScorer, rows: Iterable[Row]) -> ProtocolOutput:
+    """Score the events that may come next in a chain: the multiple-choice narrative cloze.
+
+    Args:
+        scorer: what scores them.
+        rows: with `context`, a list of events, `choices`, two or more events, and `label`, the index of the
+            right one.
+
+    Returns:
+        Inputs `predictions` (scores) and `references` (labels); per row both, and whether the first of the
+        best choices is right.
+
+    Raises:
+        EventformersError: no rows, a column is missing, or a row cannot be asked.
+    """
+    questions = [read_chain_question(row, number) for number, row in enumerate(rows)]
+    if not questions:
+        raise EventformersError("the dataset has no rows; accepted: at least one")
+    contexts, choices, labels = (list(column) for column in zip(*questions, strict=True))
+    scores = [of_row.tolist() for of_row in scorer.score_choices(contexts, choices)]
+    output = choices_output(scores, labels, distinct_texts=_count_distinct([*contexts, *choices]))
+    return replace(output, texts=sum(map(len, contexts)) + sum(map(len, choices)))
+
+
+def follow_steps(
+    scorer: ChainScorer,
+    rows: Iterable[Row],
+    *,
+    decoder: Decoder,
+    settings: ChainSettings | None = None,
+) -> ProtocolOutput:
+    """Continue chains over several steps by the transitions between their events.
+
+    The last step is never scored, so that sequences and explanations, which know it, can be compared.
+
+    Args:
+        scorer: what scores transitions, and choices for `sky="graph"`.
+        rows: with `start`, an event, `steps`, a list of two or more events for each step, and `labels`, the
+            index of the right one at each step; two steps or more.
+        decoder: a member of `DECODERS`.
+        settings: `sky` and `compat`; None takes the default.
+
+    Returns:
+        Inputs `predictions` and `references`: the indices taken and right at each scored step; per row both,
+        and whether each is right.
+
+    Raises:
+        UnknownNameError: there is no such decoder.
+        EventformersError: no rows, a column is missing, or a row cannot be asked.
+    """
+    if decoder not in DECODERS:
+        raise UnknownNameError("decoder", decoder, DECODERS)
+    questions = [read_steps(row, number) for number, row in enumerate(rows)]
+    if not questions:
+        raise EventformersError("the dataset has no rows; accepted: at least one")
+    chains, labels = (list(column) for column in zip(*questions, strict=True))
+    chosen_settings = settings or ChainSettings()
+    if decoder == "sky" and chosen_settings.sky == "graph":
+        paths = _by_whole_chains(scorer, chains, labels)
+    else:
+        paths = _by_transitions(scorer, chains, labels, decoder, chosen_settings.compat)
+    chosen = [path[:-1] for path in paths]
+    scored = [gold[:-1] for gold in labels]
+    return ProtocolOutput(
+        inputs={"predictions": chosen, "references": scored},
+        predictions=[
+            {
+                "chosen": list(path),
+                "labels": list(gold),
+                "correct": [taken == right for taken, right in zip(path, gold, strict=True)],
+            }
+            for path, gold in zip(chosen, scored, strict=True)
+        ],
+        texts=sum(len(state) for states in chains for state in states),
+        distinct_texts=_count_distinct(state for states in chains for state in states),
+    )
+
+
+def _count_distinct(lists: Iterable[Sequence[Event]]) -> int:
+    distinct = DistinctEvents()
+    for events in lists:
+        distinct.rows(events)
+    return len(distinct.events)
+
+
+def _by_transitions(
+    scorer: ChainScorer,
+    chains: Sequence[Sequence[list[Event]]],
+    labels: Sequence[list[int]],
+    decoder: Decoder,
+    compat: bool,
+) -> list[list[int]]:
+    """The path through each chain, by transitions between pairs of its states."""
+    pairs = [
+        (question, source, target)
+        for question, states in enumerate(chains)
+        for source, target in combinations(range(len(states)), 2)
+        if decoder == "sky" or target == source + 1
+    ]
+    # One call, so that every distinct event is encoded once.
+    similarities = scorer.similarities(
+        [chains[question][source] for question, source, _ in pairs],
+        [chains[question][target] for question, _, target in pairs],
+    )
+    transitions: list[dict[tuple[int, int], Matrix]] = [{} for _ in chains]
+    for (question, source, target), matrix in zip(pairs, similarities, strict=True):
+        transitions[question][source, target] = row_normalized(matrix, compat=compat)
+    return [_decoded(of_chain, gold, decoder) for of_chain, gold in zip(transitions, labels, strict=True)]
+
+
+def _decoded(
+    transitions: Mapping[tuple[int, int], Matrix], gold: Sequence[int], decoder: Decoder
+) -> list[int]:
+    if decoder == "sky":
+        return informed(transitions, gold)
+    steps = [transitions[step, step + 1] for step in range(len(gold))]
+    if decoder == "base":
+        return greedy(steps)
+    return viterbi(steps, gold[-1] if decoder == "mcne_v" else None)
+
+
+def _by_whole_chains(
+    scorer: ChainScorer, chains: Sequence[Sequence[list[Event]]], labels: Sequence[list[int]]
+) -> list[list[int]]:
+    """The choice at each step of each chain, given the right events of all other states as one chain."""
+    contexts, choices = [], []
+    for states, gold in zip(chains, labels, strict=True):
+        right = [state[index] for state, index in zip(states, [0, *gold], strict=True)]
+        for step in range(1, len(states)):
+            contexts.append(right[:step] + right[step + 1 :])
+            choices.append(states[step])
+    chosen = iter(int(np.argmax(scores)) for scores in scorer.score_choices(contexts, choices))
+    return [[next(chosen) for _ in gold] for gold in labels]
+
+
+def read_chain_question(row: Row, number: int) -> tuple[list[Event], list[Event], int]:
+    """Context, choices and label of a row of a narrative cloze.
+
+    Args:
+        row: with `context`, `choices` and `label`.
+        number: the row's number, for an error.
+
+    Raises:
+        EventformersError: a column is missing, or the row cannot be asked.
+    """
+    context, choices = (_read_events(row, column, row.get(column)) for column in ("context", "choices"))
+    if not context or len(choices) < 2:
+        raise EventformersError(
+            f"row {number} has {len(context)} context events and {len(choices)} choices; accepted: one "
+            "context event or more, and two choices or more"
+        )
+    return context, choices, _read_label(row.get("label"), len(choices), number)
+
+
+def read_steps(row: Row, number: int) -> tuple[list[list[Event]], list[int]]:
+    """The states of a row, the start before its steps, and the right choice of each step.
+
+    Args:
+        row: with `start`, `steps` and `labels`.
+        number: the row's number, for an error.
+
+    Raises:
+        EventformersError: a column is missing, or the row cannot be asked.
+    """
+    steps, labels = row.get("steps"), row.get("labels")
+    if not isinstance(steps, Sequence) or not isinstance(labels, Sequence):
+        raise EventformersError(
+            f"found columns {', '.join(map(str, row))}; accepted: lists in the columns 'steps' and 'labels'"
+        )
+    if len(steps) < 2 or len(steps) != len(labels):
+        raise EventformersError(
+            f"row {number} has {len(steps)} steps and {len(labels)} labels; accepted: two steps or more, the "
+            "last of which is not scored, with a label each"
+        )
+    states = [[read_event(row.get("start"), row, "start")]]
+    states += [_read_events(row, "steps", choices) for choices in steps]
+    gold = [
+        _read_label(label, len(choices), number) for label, choices in zip(labels, states[1:], strict=True)
+    ]
+    return states, gold
+
+
+def _read_events(row: Row, column: str, values: object) -> list[Event]:
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        raise wrong_columns(row, "a list of events", column)
+    return [read_event(value, row, column) for value in values]
+
+
+def _read_label(label: object, choices: int, number: int) -> int:
+    if not isinstance(label, int) or not 0 <= label < choices:
+        raise EventformersError(
+            f"row {number} has the label {shown(label)}; accepted: the index of a choice, 0 to {choices - 1}"
+        )
+    return label
+
+
 _PUBLISHED_TASKS = ("mcnc", "mcns_v", "multistep_base", "multistep_sky", "mcne_v")
 PUBLISHED_INFERENCE: dict[str, tuple[float, ...]] = {
     "Event-comp": (46.3, 29.9, 27.8, 38.4, 32.5),
@@ -76,6 +312,22 @@ PUBLISHED_INFERENCE: dict[str, tuple[float, ...]] = {
 def _published(task: str) -> dict[str, float]:
     column = _PUBLISHED_TASKS.index(task)
     return {f"{model} (Zheng et al. 2022)": scores[column] for model, scores in PUBLISHED_INFERENCE.items()}
+
+
+def _cloze_task(name: str, title: str, description: str, paper_reference: str, **published: Any) -> Task:
+    return Task(
+        name=name,
+        title=title,
+        dataset="event_chains",
+        config=name,
+        splits=("test", "validation"),
+        kind=Chains(choose_next_event),
+        metric="mcnc",
+        main_score="accuracy",
+        description=description,
+        paper_reference=paper_reference,
+        **published,
+    )
 
 
 def _steps_task(name: str, title: str, decoder: Decoder, description: str) -> Task:
@@ -101,18 +353,12 @@ def _steps_task(name: str, title: str, decoder: Decoder, description: str) -> Ta
 
 
 CHAIN_TASKS: tuple[Task, ...] = (
-    Task(
-        name="mcnc",
-        title="Multiple-choice narrative cloze",
-        dataset="event_chains",
-        config="mcnc",
-        splits=("test", "validation"),
-        kind=Chains(choose_next_event),
-        metric="mcnc",
-        main_score="accuracy",
-        description="Percentage of chains of eight events whose ninth is chosen over four random events with "
-        "an argument of the chain.",
-        paper_reference="Granroth-Wilding and Clark, AAAI 2016",
+    _cloze_task(
+        "mcnc",
+        "Multiple-choice narrative cloze",
+        "Percentage of chains of eight events whose ninth is chosen over four random events with an argument "
+        "of the chain.",
+        "Granroth-Wilding and Clark, AAAI 2016",
         published_scores=_published("mcnc"),
         published_rows=2_000,
         published_data=False,
@@ -142,30 +388,18 @@ CHAIN_TASKS: tuple[Task, ...] = (
         "sky",
         "The question of mcns_v, each step taken with the right events of all others given: an upper bound.",
     ),
-    Task(
-        name="variable_mcnc",
-        title="Narrative cloze of documents",
-        dataset="event_chains",
-        config="variable_mcnc",
-        splits=("test", "validation"),
-        kind=Chains(choose_next_event),
-        metric="mcnc",
-        main_score="accuracy",
-        description="Percentage of documents whose left-out event is chosen over random events "
-        "with words of the document; the number of choices varies.",
-        paper_reference="Weber et al., AAAI 2018",
+    _cloze_task(
+        "variable_mcnc",
+        "Narrative cloze of documents",
+        "Percentage of documents whose left-out event is chosen over random events with words of the "
+        "document; the number of choices varies.",
+        "Weber et al., AAAI 2018",
     ),
-    Task(
-        name="coherent_mcnc",
-        title="Coherent narrative cloze",
-        dataset="event_chains",
-        config="coherent_mcnc",
-        splits=("test", "validation"),
-        kind=Chains(choose_next_event),
-        metric="mcnc",
-        main_score="accuracy",
-        description="The question of variable_mcnc with six choices, on documents found coherent by people.",
-        paper_reference="Weber et al., AAAI 2018",
+    _cloze_task(
+        "coherent_mcnc",
+        "Coherent narrative cloze",
+        "The question of variable_mcnc with six choices, on documents found coherent by people.",
+        "Weber et al., AAAI 2018",
     ),
 )
 """Narrative cloze with one and with several steps; scores of differently built sets cannot be compared."""

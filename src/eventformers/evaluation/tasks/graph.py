@@ -1,23 +1,36 @@
-"""Tasks that rank the alternatives of premises in commonsense graphs, and questions of multiple choice."""
+"""Tasks that rank the alternatives of premises in commonsense graphs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from eventformers.datasets_scripts.known_pairs import KnownPairs, pairs_of_texts
+from eventformers.errors import EventformersError, shown
 from eventformers.evaluation.tasks.base import Computing, Prepared, Task, TaskKind, TaskRows
 from eventformers.evaluation.tasks.protocols import (
     Embed,
+    MetricInputs,
     ProtocolOutput,
+    Row,
     TaskSettings,
-    choose_alternatives,
-    rank_alternatives,
+    read_text,
 )
-from eventformers.inference.commonsense.neighbour_votes import VoteSettings, vote_settings
+from eventformers.inference.commonsense.neighbour_votes import VoteSettings, vote_settings, voted_ranking
 from eventformers.inference.encode import EventEncoder
+from eventformers.inference.encoding.unit_vectors import unit_vectors
+from eventformers.inference.search.ranking import (
+    FilteredRanks,
+    RankingQueries,
+    rank_by_cosine,
+    ranking_queries,
+)
 from eventformers.strict import strict_settings
 
 if TYPE_CHECKING:
@@ -25,6 +38,10 @@ if TYPE_CHECKING:
 
 MICO_LENGTH = 64
 """Tokens of a premise or an alternative at most, as MICO's evaluation has it."""
+
+
+VOTING_SPLIT = "train"
+"""The split whose premises vote where alternatives are re-ranked."""
 
 
 @strict_settings
@@ -87,143 +104,187 @@ class Graph(TaskKind[GraphModel]):
         return self.protocol(asked.embed, data.rows, data.other_splits, asked.device, rerank=votes)
 
 
-@dataclass(frozen=True)
-class Questions(TaskKind[Embed]):
-    """Asks for the vectors of premises and their few alternatives."""
+def rank_alternatives(
+    embed: Embed,
+    rows: Iterable[Row],
+    other_splits: Mapping[str, Iterable[Row]],
+    device: torch.device | None = None,
+    *,
+    rerank: VoteSettings | None = None,
+) -> ProtocolOutput:
+    """Filtered rank of each row's alternative among all alternatives of the graph (Su et al. 2022).
 
-    Settings = TaskSettings
-    refusal = "is no question"
+    Candidates are the distinct alternatives of all splits. Other ones that any split has for the same premise
+    are left out. Ties get their mean rank.
 
-    def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared[Embed]:
-        """As of `TaskKind`."""
-        return Prepared(partial(model.encode, batch_size=computing.batch_size))
+    Args:
+        embed: texts to vectors.
+        rows: the rows to rank, with the texts `premise`, `alternative` and `direction`.
+        other_splits: the rows of the dataset's other splits by name, with `premise` and `alternative`.
+        device: where the cosines are computed; None takes an accelerator where there is one.
+        rerank: let the premises of the training split vote; None ranks by the cosine alone.
 
-    def of_vectors(self, embed: Embed, device: torch.device | None = None) -> Embed:
-        """As of `TaskKind`."""
-        return embed
+    Returns:
+        Input `predictions` (ranks); per row its rank, and the ends of its tie where it has one. Parts for
+        each direction and for the optimistic and pessimistic ranks. Details: the number of candidates and of
+        premises, known alternatives left out, tied rows, and the settings of the votes.
+
+    Raises:
+        EventformersError: no rows, a column is missing, a vector has no cosine, or votes are asked for and
+            there is no training split beside the scored one.
+    """
+    directions: list[str] = []
+
+    def scored() -> Iterator[tuple[str, str]]:
+        for row in rows:
+            directions.append(read_text(row, "direction"))
+            yield read_text(row, "premise"), read_text(row, "alternative")
+
+    others = (
+        (read_text(row, "premise"), read_text(row, "alternative"))
+        for split in other_splits.values()
+        for row in split
+    )
+    queries = ranking_queries(scored(), others)
+    voters = None if rerank is None else _voters(other_splits)
+    # One call, so that a text on both sides is embedded once and every cut is counted; alternatives first, so
+    # that the vectors of the many need no copy.
+    texts = [*queries.alternatives, *queries.premises, *(voters.premises if voters else ())]
+    distinct = list(dict.fromkeys(texts))
+    vectors = np.asarray(embed(distinct))
+    position = {text: index for index, text in enumerate(distinct)}
+    alternatives = vectors[: len(queries.alternatives)]
+    premises = vectors[[position[text] for text in queries.premises]]
+    add_votes = None
+    if rerank is not None and voters is not None:
+        candidate = {text: index for index, text in enumerate(queries.alternatives)}
+        columns = np.asarray([candidate[text] for text in voters.alternatives])
+        voted = voted_ranking(
+            _unit_float32(premises, queries.premises),
+            _unit_float32(vectors[[position[text] for text in voters.premises]], voters.premises),
+            voters.offsets,
+            columns[voters.positions],
+            _unit_float32(alternatives, queries.alternatives),
+            rerank,
+        )
+        premises, add_votes = voted.premises, voted.rerank
+    ranks = rank_by_cosine(premises, alternatives, queries, device=device, rerank=add_votes)
+    output = ranks_output(ranks, queries, directions, list(other_splits), distinct_texts=len(distinct))
+    if rerank is not None:
+        output.details["rerank"] = {"votes_of": VOTING_SPLIT, **asdict(rerank)}
+    return output
 
 
-COMMONSENSE_TASKS: tuple[Task, ...] = (
-    Task(
-        name="conceptnet_completion",
-        title="ConceptNet completion (inductive)",
+def _voters(other_splits: Mapping[str, Iterable[Row]]) -> KnownPairs:
+    """The pairs whose premises vote: those of the training split alone."""
+    if VOTING_SPLIT not in other_splits:
+        raise EventformersError(
+            f"re-ranking takes its votes from the split {shown(VOTING_SPLIT)}; found beside the scored one: "
+            f"{', '.join(other_splits) or 'none'}; accepted: another scored split of data that has it"
+        )
+    pairs = [(read_text(row, "premise"), read_text(row, "alternative")) for row in other_splits[VOTING_SPLIT]]
+    return pairs_of_texts((premise for premise, _ in pairs), (alternative for _, alternative in pairs))
+
+
+def _unit_float32(vectors: NDArray[np.floating], texts: Sequence[str]) -> NDArray[np.float32]:
+    return unit_vectors(vectors, texts).astype(np.float32)
+
+
+def ranks_output(
+    ranks: FilteredRanks,
+    queries: RankingQueries,
+    directions: Sequence[str],
+    other_splits: Sequence[str],
+    *,
+    distinct_texts: int,
+) -> ProtocolOutput:
+    """What a protocol of filtered ranks gives, by any scores.
+
+    Args:
+        ranks: the ranks of the rows.
+        queries: what was ranked.
+        directions: the direction of each row.
+        other_splits: the names of the splits, beside the scored one, that the candidates come from.
+        distinct_texts: number of texts that the model read.
+    """
+    mean, best, worst = (values.tolist() for values in (ranks.mean, ranks.optimistic, ranks.pessimistic))
+    parts: dict[str, MetricInputs] = {
+        direction: {
+            "predictions": [rank for rank, other in zip(mean, directions, strict=True) if other == direction]
+        }
+        for direction in sorted(set(directions))
+    }
+    parts |= {"optimistic": {"predictions": best}, "pessimistic": {"predictions": worst}}
+    return ProtocolOutput(
+        inputs={"predictions": mean},
+        predictions=[
+            {"rank": low} if low == high else {"rank": rank, "from": low, "to": high}
+            for rank, low, high in zip(mean, best, worst, strict=True)
+        ],
+        texts=len(directions) + len(queries.alternatives),
+        distinct_texts=distinct_texts,
+        parts=parts,
+        details={
+            "candidates": len(queries.alternatives),
+            "candidates_from": ", ".join(["the scored split", *other_splits]),
+            "premises": len(queries.premises),
+            "known_alternatives_left_out": int(queries.removed.sum()),
+            "tied_rows": ranks.tied,
+        },
+    )
+
+
+def _task(graph: str, title: str, description: str, published_rows: int, published: dict[str, float]) -> Task:
+    return Task(
+        name=f"{graph}_completion",
+        title=title,
         dataset="commonsense_graphs",
-        config="conceptnet_inductive_pairs",
-        other_configs=("conceptnet_pairs",),
+        config=f"{graph}_inductive_pairs",
+        other_configs=(f"{graph}_pairs",),
         splits=("test", "validation"),
         kind=Graph(rank_alternatives),
         metric="ranking",
         main_score="mrr",
-        description="Mean reciprocal rank, in percent, of the right alternative of a premise among all "
-        "alternatives of the graph, other known ones left out, over both directions.",
+        description=description,
         paper_reference="Wang et al., IJCNN 2021",
-        published_rows=19_592,
-        published_scores={
-            "ConvE, test (Su et al. 2022)": 0.21,
-            "RotatE, test (Su et al. 2022)": 0.32,
-            "Malaviya et al. 2020, test (Su et al. 2022)": 12.29,
-            "InductivE, test (Su et al. 2022)": 18.15,
-            "MICO, BERT-base, test (Su et al. 2022)": 9.00,
-            "MICO, RoBERTa-base, test (Su et al. 2022)": 9.08,
-            "MICO, RoBERTa-large, test (Su et al. 2022)": 10.92,
-        },
+        published_rows=published_rows,
+        published_scores={f"{model}, test (Su et al. 2022)": score for model, score in published.items()},
         max_length=MICO_LENGTH,
+    )
+
+
+GRAPH_TASKS: tuple[Task, ...] = (
+    _task(
+        "conceptnet",
+        "ConceptNet completion (inductive)",
+        "Mean reciprocal rank, in percent, of the right alternative of a premise among all alternatives of "
+        "the graph, other known ones left out, over both directions.",
+        19_592,
+        {
+            "ConvE": 0.21,
+            "RotatE": 0.32,
+            "Malaviya et al. 2020": 12.29,
+            "InductivE": 18.15,
+            "MICO, BERT-base": 9.00,
+            "MICO, RoBERTa-base": 9.08,
+            "MICO, RoBERTa-large": 10.92,
+        },
     ),
-    Task(
-        name="atomic_completion",
-        title="ATOMIC completion (inductive)",
-        dataset="commonsense_graphs",
-        config="atomic_inductive_pairs",
-        other_configs=("atomic_pairs",),
-        splits=("test", "validation"),
-        kind=Graph(rank_alternatives),
-        metric="ranking",
-        main_score="mrr",
-        description="The question of conceptnet_completion on ATOMIC, whose alternatives are what an "
-        "event leads to, and events without their subject.",
-        paper_reference="Wang et al., IJCNN 2021",
-        published_rows=48_972,
-        published_scores={
-            "ConvE, test (Su et al. 2022)": 0.08,
-            "RotatE, test (Su et al. 2022)": 0.10,
-            "Malaviya et al. 2020, test (Su et al. 2022)": 0.02,
-            "InductivE, test (Su et al. 2022)": 2.51,
-            "MICO, BERT-base, test (Su et al. 2022)": 7.07,
-            "MICO, RoBERTa-base, test (Su et al. 2022)": 7.52,
-            "MICO, RoBERTa-large, test (Su et al. 2022)": 8.13,
+    _task(
+        "atomic",
+        "ATOMIC completion (inductive)",
+        "The question of conceptnet_completion on ATOMIC, whose alternatives are what an event leads to, and "
+        "events without their subject.",
+        48_972,
+        {
+            "ConvE": 0.08,
+            "RotatE": 0.10,
+            "Malaviya et al. 2020": 0.02,
+            "InductivE": 2.51,
+            "MICO, BERT-base": 7.07,
+            "MICO, RoBERTa-base": 7.52,
+            "MICO, RoBERTa-large": 8.13,
         },
-        max_length=MICO_LENGTH,
-    ),
-    Task(
-        name="copa",
-        title="COPA",
-        dataset="commonsense_qa",
-        config="copa",
-        splits=("test", "validation"),
-        kind=Questions(choose_alternatives),
-        metric="mcnc",
-        main_score="accuracy",
-        description="Percentage of questions with two choices whose right cause or effect is nearest to "
-        "the sentence, without training on questions.",
-        paper_reference="Roemmele et al., AAAI Spring Symposium 2011",
-        published_rows=500,
-        published_scores={
-            "RoBERTa-large, language model, dev (Su et al. 2022)": 54.8,
-            "GPT2-large, language model, dev (Su et al. 2022)": 62.4,
-            "self-talk, dev (Su et al. 2022)": 66.0,
-            "MICO, RoBERTa-large, ConceptNet, dev (Su et al. 2022)": 73.2,
-            "MICO, RoBERTa-large, ATOMIC, dev (Su et al. 2022)": 79.4,
-        },
-        published_split="validation",
-        max_length=MICO_LENGTH,
-    ),
-    Task(
-        name="siqa",
-        title="Social IQA",
-        dataset="commonsense_qa",
-        config="siqa",
-        splits=("test", "validation"),
-        kind=Questions(choose_alternatives),
-        metric="mcnc",
-        main_score="accuracy",
-        description="Percentage of questions with three answers whose right one is nearest to the social "
-        "situation, without training on questions.",
-        paper_reference="Sap et al., EMNLP 2019",
-        published_rows=1_954,
-        published_scores={
-            "RoBERTa-large, language model, dev (Su et al. 2022)": 39.8,
-            "GPT2-large, language model, dev (Su et al. 2022)": 42.8,
-            "self-talk, dev (Su et al. 2022)": 46.2,
-            "COMET-DynaGen, dev (Su et al. 2022)": 50.1,
-            "MICO, RoBERTa-large, ConceptNet, dev (Su et al. 2022)": 44.6,
-            "MICO, RoBERTa-large, ATOMIC, dev (Su et al. 2022)": 56.0,
-        },
-        published_split="validation",
-        max_length=MICO_LENGTH,
-    ),
-    Task(
-        name="csqa",
-        title="CommonsenseQA",
-        dataset="commonsense_qa",
-        config="csqa",
-        splits=("test", "validation"),
-        kind=Questions(choose_alternatives),
-        metric="mcnc",
-        main_score="accuracy",
-        description="Percentage of questions with five answers whose right one is nearest to the "
-        "question, without training on questions.",
-        paper_reference="Talmor et al., NAACL 2019",
-        published_rows=1_221,
-        published_scores={
-            "RoBERTa-large, language model, dev (Su et al. 2022)": 31.3,
-            "GPT2-large, language model, dev (Su et al. 2022)": 40.4,
-            "self-talk, dev (Su et al. 2022)": 32.4,
-            "Dou and Peng, ALBERT-xxlarge, dev (Su et al. 2022)": 50.9,
-            "MICO, RoBERTa-large, ATOMIC, dev (Su et al. 2022)": 44.2,
-            "MICO, RoBERTa-large, ConceptNet, dev (Su et al. 2022)": 51.0,
-        },
-        published_split="validation",
-        max_length=MICO_LENGTH,
     ),
 )
-"""Filtered ranks of alternatives in a graph, and zero-shot multiple choice."""
+"""Filtered ranks of alternatives in a graph."""

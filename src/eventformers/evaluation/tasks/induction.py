@@ -135,8 +135,16 @@ def mention_model(
 
     def encode_by(one: EventEncoder, reading: InductionSettings) -> EncodeMentions:
         def encode(mentions: Sequence[Row]) -> MentionVectors:
-            _tell_seen_types(one, mentions)
-            return _vectors(one, mentions, reading, batch_size, session)
+            _warn_of_seen_types(one, mentions)
+            rows = cast("Sequence[dict[str, Any]]", mentions)
+            told = ((row["text"], row["trigger_start"], row["trigger_end"]) for row in rows)
+            return session.recall(
+                one,
+                (reading.trigger_input, batch_size, digest_of(told)),
+                partial(
+                    encode_mentions, one, rows, trigger_input=reading.trigger_input, batch_size=batch_size
+                ),
+            )
 
         return encode
 
@@ -152,7 +160,7 @@ def mention_model(
     )
 
 
-def _tell_seen_types(encoder: EventEncoder, mentions: Sequence[Row]) -> None:
+def _warn_of_seen_types(encoder: EventEncoder, mentions: Sequence[Row]) -> None:
     """Warn of types that are scored as unseen although the model was trained on their labels."""
     trained = set(getattr(encoder.model.config, "trained_types", None) or ())
     known = sorted(trained & {str(row["event_type"]) for row in mentions})
@@ -163,22 +171,6 @@ def _tell_seen_types(encoder: EventEncoder, mentions: Sequence[Row]) -> None:
             "same num_seen or seen_types",
             stacklevel=2,
         )
-
-
-def _vectors(
-    encoder: EventEncoder,
-    mentions: Sequence[Row],
-    settings: InductionSettings,
-    batch_size: BatchSize,
-    session: Session,
-) -> MentionVectors:
-    """The vectors of mentions, as `encode_mentions` gives them; sets the encoder's `truncated`."""
-    rows = cast("Sequence[dict[str, Any]]", mentions)
-    encode = partial(
-        encode_mentions, encoder, rows, trigger_input=settings.trigger_input, batch_size=batch_size
-    )
-    told = ((row["text"], row["trigger_start"], row["trigger_end"]) for row in rows)
-    return session.recall(encoder, (settings.trigger_input, batch_size, digest_of(told)), encode)
 
 
 _REFERENCE = "Edwards and Ji, EACL 2023"

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from eventformers.datasets_scripts.events import event_text
 from eventformers.errors import EventformersError
 from eventformers.evaluation.tasks.base import Computing, Prepared, Task, TaskKind
 from eventformers.evaluation.tasks.protocols import (
     Embed,
     JsonValue,
+    ProtocolOutput,
+    Row,
     TaskSettings,
-    compare_pairs,
-    grade_pairs,
+    read_event,
 )
+from eventformers.inference.chains.scorers import DistinctEvents
 from eventformers.inference.chains.virtual_context import ContextEncoder, VirtualContext, context_encoder
 from eventformers.inference.encode import EventEncoder
+from eventformers.inference.encoding.unit_vectors import rounded_cosines, unit_vectors
 from eventformers.strict import count, strict_settings
 
 if TYPE_CHECKING:
@@ -117,69 +123,149 @@ def _context_record(reader: ContextEncoder) -> Mapping[str, JsonValue]:
     }
 
 
+def compare_pairs(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:
+    """Cosines of a similar and a dissimilar pair of events per row.
+
+    A row is right where the similar pair is strictly closer; a tie is wrong (Weber et al. 2018).
+
+    Args:
+        embed: events to vectors.
+        rows: with the events `similar_a`, `similar_b`, `dissimilar_a`, `dissimilar_b`.
+
+    Returns:
+        Inputs `similar` and `dissimilar`; per row both cosines and `correct`.
+
+    Raises:
+        EventformersError: no rows, or a vector that has no cosine.
+    """
+    cosines, events, distinct = _pair_cosines(
+        embed, rows, (("similar_a", "similar_b"), ("dissimilar_a", "dissimilar_b"))
+    )
+    similar, dissimilar = (column.tolist() for column in cosines.T)
+    return ProtocolOutput(
+        inputs={"similar": similar, "dissimilar": dissimilar},
+        predictions=[
+            {"similar": near, "dissimilar": far, "correct": near > far}
+            for near, far in zip(similar, dissimilar, strict=True)
+        ],
+        texts=events,
+        distinct_texts=distinct,
+    )
+
+
+def grade_pairs(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:
+    """Cosine of one pair of events per row, beside the human rating of the pair.
+
+    Args:
+        embed: events to vectors.
+        rows: with the events `event_a`, `event_b` and the number `score`.
+
+    Returns:
+        Inputs `predictions` (cosines) and `references` (ratings); per row both.
+
+    Raises:
+        EventformersError: no rows, or a vector that has no cosine.
+    """
+    held = list(rows)
+    cosines, events, distinct = _pair_cosines(embed, held, (("event_a", "event_b"),))
+    predicted = cosines[:, 0].tolist()
+    rated = np.asarray([row["score"] for row in held], dtype=np.float64).tolist()
+    return ProtocolOutput(
+        inputs={"predictions": predicted, "references": rated},
+        predictions=[
+            {"prediction": cosine, "reference": rating}
+            for cosine, rating in zip(predicted, rated, strict=True)
+        ],
+        texts=events,
+        distinct_texts=distinct,
+    )
+
+
+def _pair_cosines(
+    embed: Embed, rows: Iterable[Row], pairs: Sequence[tuple[str, str]]
+) -> tuple[NDArray[np.float64], int, int]:
+    """The cosines of pairs of columns, `(rows, pairs)`, and the numbers of all and of distinct events."""
+    columns = [column for pair in pairs for column in pair]
+    distinct = DistinctEvents()
+    chosen = distinct.rows(read_event(row.get(column), row, column) for row in rows for column in columns)
+    if not len(chosen):
+        raise EventformersError("the dataset has no rows; accepted: at least one")
+    vectors = unit_vectors(embed(distinct.events), [event_text(event) for event in distinct.events])
+    ends = chosen.reshape(-1, len(pairs), 2)
+    cosines = np.einsum("rpd,rpd->rp", vectors[ends[..., 0]], vectors[ends[..., 1]])
+    return rounded_cosines(cosines), len(chosen), len(distinct.events)
+
+
+def _task(
+    name: str,
+    title: str,
+    config: str,
+    protocol: Callable[..., ProtocolOutput],
+    main_score: str,
+    description: str,
+    paper_reference: str,
+    published_rows: int,
+    published: tuple[float, ...],
+) -> Task:
+    return Task(
+        name=name,
+        title=title,
+        dataset="event_similarity",
+        config=config,
+        splits=("test",),
+        kind=Pairs(protocol),
+        metric=name.removesuffix("_extended"),
+        main_score=main_score,
+        description=description,
+        paper_reference=paper_reference,
+        published_rows=published_rows,
+        published_scores=dict(zip(_PUBLISHED_MODELS, published, strict=True)),
+    )
+
+
+_PUBLISHED_MODELS = (
+    "BERT-base, margin loss (Gao et al. 2022)",
+    "BERT-base, InfoNCE (Gao et al. 2022)",
+    "SWCC, BERT-base (Gao et al. 2022)",
+    "HeterEvent [W+E], BERT-base (Zheng et al. 2022)",
+    "MulCL [W+E], BERT-base (Zheng et al. 2022)",
+)
+
 SIMILARITY_TASKS: tuple[Task, ...] = (
-    Task(
-        name="hard_similarity",
-        title="Hard similarity (original)",
-        dataset="event_similarity",
-        config="hard",
-        splits=("test",),
-        kind=Pairs(compare_pairs),
-        metric="hard_similarity",
-        main_score="accuracy",
-        description="Percentage of rows in which the pair of events that means the same is closer than "
-        "the pair that shares words; a tie is wrong.",
-        paper_reference="Weber et al., AAAI 2018",
-        published_rows=115,
-        published_scores={
-            "BERT-base, margin loss (Gao et al. 2022)": 43.5,
-            "BERT-base, InfoNCE (Gao et al. 2022)": 72.1,
-            "SWCC, BERT-base (Gao et al. 2022)": 80.9,
-            "HeterEvent [W+E], BERT-base (Zheng et al. 2022)": 76.6,
-            "MulCL [W+E], BERT-base (Zheng et al. 2022)": 78.3,
-        },
+    _task(
+        "hard_similarity",
+        "Hard similarity (original)",
+        "hard",
+        compare_pairs,
+        "accuracy",
+        "Percentage of rows in which the pair of events that means the same is closer than the pair that "
+        "shares words; a tie is wrong.",
+        "Weber et al., AAAI 2018",
+        115,
+        (43.5, 72.1, 80.9, 76.6, 78.3),
     ),
-    Task(
-        name="hard_similarity_extended",
-        title="Hard similarity (extended)",
-        dataset="event_similarity",
-        config="hard_extended",
-        splits=("test",),
-        kind=Pairs(compare_pairs),
-        metric="hard_similarity",
-        main_score="accuracy",
-        description="The question of hard_similarity on the extended set, where both pairs of a row "
-        "share one event.",
-        paper_reference="Ding et al., EMNLP 2019",
-        published_rows=1_000,
-        published_scores={
-            "BERT-base, margin loss (Gao et al. 2022)": 51.4,
-            "BERT-base, InfoNCE (Gao et al. 2022)": 63.4,
-            "SWCC, BERT-base (Gao et al. 2022)": 72.1,
-            "HeterEvent [W+E], BERT-base (Zheng et al. 2022)": 62.3,
-            "MulCL [W+E], BERT-base (Zheng et al. 2022)": 64.3,
-        },
+    _task(
+        "hard_similarity_extended",
+        "Hard similarity (extended)",
+        "hard_extended",
+        compare_pairs,
+        "accuracy",
+        "The question of hard_similarity on the extended set, where both pairs of a row share one event.",
+        "Ding et al., EMNLP 2019",
+        1_000,
+        (51.4, 63.4, 72.1, 62.3, 64.3),
     ),
-    Task(
-        name="transitive_similarity",
-        title="Transitive sentence similarity",
-        dataset="event_similarity",
-        config="transitive",
-        splits=("test",),
-        kind=Pairs(grade_pairs),
-        metric="transitive_similarity",
-        main_score="spearman",
-        description="Spearman's rank correlation between the cosines of pairs of transitive sentences "
-        "and their human ratings.",
-        paper_reference="Kartsaklis and Sadrzadeh, QPL 2014",
-        published_rows=108,
-        published_scores={
-            "BERT-base, margin loss (Gao et al. 2022)": 0.67,
-            "BERT-base, InfoNCE (Gao et al. 2022)": 0.75,
-            "SWCC, BERT-base (Gao et al. 2022)": 0.82,
-            "HeterEvent [W+E], BERT-base (Zheng et al. 2022)": 0.73,
-            "MulCL [W+E], BERT-base (Zheng et al. 2022)": 0.76,
-        },
+    _task(
+        "transitive_similarity",
+        "Transitive sentence similarity",
+        "transitive",
+        grade_pairs,
+        "spearman",
+        "Spearman's rank correlation between the cosines of pairs of transitive sentences and their human "
+        "ratings.",
+        "Kartsaklis and Sadrzadeh, QPL 2014",
+        108,
+        (0.67, 0.75, 0.82, 0.73, 0.76),
     ),
 )
 """Hard similarity and graded similarity of transitive sentences."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple, get_args
 
 from eventformers.evaluation.tasks.grounding_protocols import DataTask, Domain, GroundingSettings
-from eventformers.reproduction.layout import UNTRAINED, Column, Drawing, PaperRow, PaperTable
+from eventformers.reproduction.grounding import GroundingRow
+from eventformers.reproduction.layout import UNTRAINED, Column, Drawing, PaperTable
 from eventformers.reproduction.papers.grounding_languages import PUBLISHED_LANGUAGES
 
 Scores = tuple[float | None, ...]
@@ -73,18 +74,16 @@ def _system(
     domain: Domain = "wikipedia",
     language: str = "",
     title: str = "",
-) -> PaperRow:
+) -> GroundingRow:
     """A system on one of the two tasks; in one language where one is named."""
     system = _SYSTEMS[name]
     parts = (task, name, "" if domain == "wikipedia" else domain, language)
-    return PaperRow(
+    return GroundingRow(
         "-".join(filter(None, parts)),
         title or f"{system.label}, {task}",
         published,
-        (f"data.task={task}",),
         variant=system.variant,
         stages=system.stages,
-        averaged=True,
         grounding=GroundingSettings(task=task, domain=domain),
         part=language,
     )
@@ -92,14 +91,13 @@ def _system(
 
 def _baselines(
     task: DataTask, columns: tuple[Column, ...], *, domain: Domain = "wikipedia"
-) -> list[PaperRow]:
+) -> list[GroundingRow]:
     """The encoder that the systems start from, and BM25; the paper has neither."""
     return [
-        PaperRow(
+        GroundingRow(
             "-".join(filter(None, (task, name, "" if domain == "wikipedia" else domain))),
             f"{label}, {task} (not in the paper)",
             (None,) * len(columns),
-            None,
             baseline=name,
             grounding=GroundingSettings(task=task, domain=domain),
         )
@@ -108,7 +106,7 @@ def _baselines(
 
 
 def _table(
-    title: str, columns: tuple[Column, ...], *rows: PaperRow, figure: Drawing | None = None
+    title: str, columns: tuple[Column, ...], *rows: GroundingRow, figure: Drawing | None = None
 ) -> PaperTable:
     return PaperTable(
         f"Hierarchical event grounding (Ou et al., 2023), {title}",
@@ -116,25 +114,28 @@ def _table(
         columns,
         rows,
         figure=figure,
+        runs=1,
         recipes=_RECIPES,
     )
 
 
 def _systems(
     task: DataTask, columns: tuple[Column, ...], published: dict[str, Scores], *, domain: Domain = "wikipedia"
-) -> list[PaperRow]:
+) -> list[GroundingRow]:
     """The baselines, and the systems that the paper's table has."""
     systems = [_system(name, task, scores, domain=domain) for name, scores in published.items()]
     return [*_baselines(task, columns, domain=domain), *systems]
 
 
-def _all_systems(task: DataTask, columns: tuple[Column, ...], published: dict[str, Scores]) -> list[PaperRow]:
+def _all_systems(
+    task: DataTask, columns: tuple[Column, ...], published: dict[str, Scores]
+) -> list[GroundingRow]:
     """All four systems, of which the paper's table may have some alone."""
     none = (None,) * len(columns)
     return _systems(task, columns, {name: published.get(name, none) for name in _SYSTEMS})
 
 
-def _languages(name: str, task: DataTask, whole: Scores) -> list[PaperRow]:
+def _languages(name: str, task: DataTask, whole: Scores) -> list[GroundingRow]:
     """The best system of a task in all languages and in each of the paper's."""
     label = _SYSTEMS[name].label
     rows = [_system(name, task, whole, title=f"{label}, all languages")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from eventformers.reproduction.kinds import BaselineRow, TrainedRow
 from eventformers.reproduction.layout import Column, PaperRow, PaperTable, published_row
 
 GRAPHS = {"ConceptNet": "conceptnet_inductive_pairs", "ATOMIC": "atomic_inductive_pairs"}
@@ -51,7 +52,7 @@ def _mico(
     if positive:
         overrides.append(f"model.positive={positive}")
     parts = ("mico", graph.lower(), f"k{alternatives}" if alternatives else "", positive)
-    return PaperRow(
+    return TrainedRow(
         "-".join(filter(None, parts)),
         f"{what}, {graph}" + (f" (paper: {backbone})" if backbone else ""),
         published,
@@ -61,7 +62,7 @@ def _mico(
 
 
 def _baseline(name: str, label: str, *published: float | None) -> PaperRow:
-    return PaperRow(name.replace("_", "-"), label, published, None, baseline=name)
+    return BaselineRow(name.replace("_", "-"), label, published, name)
 
 
 def _sweep(graph: str, scores: dict[int, Scores]) -> list[PaperRow]:

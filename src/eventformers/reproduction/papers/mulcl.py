@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from eventformers.evaluation.tasks.chains import PUBLISHED_INFERENCE
+from eventformers.reproduction.kinds import BaselineRow, TrainedRow
 from eventformers.reproduction.layout import (
     UNTRAINED,
     Column,
@@ -111,7 +112,7 @@ def _model(
         overrides.append(f"model.num_graph_layers={hops}")
     overrides.append(f"supervised.model.training_level={_LEVELS[level]}")
     slug = f"{name}-{level}{f'-hops-{hops}' if hops else ''}".lower().replace("+", "")
-    return PaperRow(
+    return TrainedRow(
         slug,
         f"{name} [{level}]{note}",
         published,
@@ -146,20 +147,19 @@ def _ablations(
     return [
         _model("MulCL", "W+E", published[_MULCL], context_layers=context_layers),
         *(
-            PaperRow(
+            TrainedRow(
                 f"without-{contrast}",
                 f"without {contrast} contrast",
                 published[contrast],
-                (f"model.{contrast.replace('-', '_')}_weight=0.0", *_training_level("W+E")),
+                (
+                    f"model.{contrast.replace('-', '_')}_weight=0.0",
+                    f"supervised.model.training_level={_LEVELS['W+E']}",
+                ),
                 context_layers=context_layers,
             )
             for contrast in ("order", "replacement", "composition", "normal-corrupted", "corrupted-corrupted")
         ),
     ]
-
-
-def _training_level(level: str) -> tuple[str, ...]:
-    return (f"supervised.model.training_level={_LEVELS[level]}",)
 
 
 def _cited(published: Mapping[str, Scores], columns: tuple[Column, ...]) -> list[PaperRow]:
@@ -170,7 +170,7 @@ def _baselines(
     published: Mapping[str, Scores], columns: tuple[Column, ...], without: tuple[str, ...] = ()
 ) -> list[PaperRow]:
     return [
-        PaperRow(name.replace("_", "-"), label, _scores(published, label, columns), None, baseline=name)
+        BaselineRow(name.replace("_", "-"), label, _scores(published, label, columns), name)
         for name, label in _BASELINES.items()
         if name not in without
     ]
@@ -178,7 +178,7 @@ def _baselines(
 
 def _zero_shot(columns: tuple[Column, ...]) -> PaperRow:
     # The documents of the questions must not teach which events go together.
-    return PaperRow(
+    return TrainedRow(
         "swcc",
         "SWCC, zero-shot (not in the paper)",
         (None,) * len(columns),

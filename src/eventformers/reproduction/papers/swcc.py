@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from eventformers.reproduction.kinds import TrainedRow
 from eventformers.reproduction.layout import PaperRow, PaperTable, main_score, published_row
 
 SIMILARITY_TASKS = ("hard_similarity", "hard_similarity_extended", "transitive_similarity")
@@ -21,7 +22,7 @@ def _sweep(
     """One row for each value that a sweep gives to some settings of the model."""
     name = keys[0].replace("_", "-")
     return [
-        PaperRow(
+        TrainedRow(
             f"{name}-{value}",
             f"{letter} = {value}",
             published,
@@ -31,7 +32,7 @@ def _sweep(
     ]
 
 
-_SWCC = PaperRow("swcc", "SWCC", (80.9, 72.1, 0.82))
+_SWCC = TrainedRow("swcc", "SWCC", (80.9, 72.1, 0.82))
 
 SWCC_TABLES: dict[str, PaperTable] = {
     "table1": _table(
@@ -49,26 +50,26 @@ SWCC_TABLES: dict[str, PaperTable] = {
     "table2": _table(
         "Table 2: ablations",
         _SWCC,
-        PaperRow(
+        TrainedRow(
             "no-clustering",
             "without prototype-based clustering",
             (77.4, 67.4, 0.77),
             ("model.cluster_weight=0.0",),
         ),
-        PaperRow(
+        TrainedRow(
             "no-weak-supervision",
             "without weakly supervised contrast",
             (75.7, 65.1, 0.78),
             ("model.contrastive_objective=dropout_views",),
         ),
-        PaperRow("no-mlm", "without MLM", (77.4, 70.4, 0.80), ("model.mlm_weight=0.0",)),
-        PaperRow(
+        TrainedRow("no-mlm", "without MLM", (77.4, 70.4, 0.80), ("model.mlm_weight=0.0",)),
+        TrainedRow(
             "info-nce",
             "InfoNCE alone",
             (72.1, 63.4, 0.75),
             ("model.contrastive_objective=info_nce", "model.cluster_weight=0.0", "model.mlm_weight=0.0"),
         ),
-        PaperRow(
+        TrainedRow(
             "margin",
             "margin loss alone",
             (43.5, 51.4, 0.67),

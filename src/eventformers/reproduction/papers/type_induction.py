@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from eventformers.evaluation.tasks.induction_protocols import InductionSettings
-from eventformers.reproduction.layout import UNTRAINED, Column, PaperRow, PaperTable, published_row
+from eventformers.reproduction.kinds import ReadingRow
+from eventformers.reproduction.layout import Column, PaperRow, PaperTable, published_row
 
 Scores = tuple[float | None, ...]
 
@@ -33,18 +36,16 @@ _COSINE_ON_MANIFOLD = InductionSettings(distance="cosine", manifold=True)
 _AFFINITY = InductionSettings(distance="cosine", manifold=False, method="affinity")
 
 
-def _untrained(
-    slug: str, label: str, published: Scores, reading: InductionSettings, *, ensemble: bool = False
-) -> PaperRow:
-    return PaperRow(slug, label, published, None, baseline=UNTRAINED, induction=reading, ensemble=ensemble)
+def _untrained(slug: str, label: str, published: Scores, reading: InductionSettings) -> ReadingRow:
+    return ReadingRow(slug, label, published, reading=reading, overrides=None)
 
 
-def _mean(slug: str, label: str, published: Scores, reading: InductionSettings) -> PaperRow:
-    return PaperRow(slug, label, published, induction=reading, averaged=True)
+def _mean(slug: str, label: str, published: Scores, reading: InductionSettings) -> ReadingRow:
+    return ReadingRow(slug, label, published, reading=reading, averaged=True)
 
 
-def _ensemble(slug: str, label: str, published: Scores, reading: InductionSettings) -> PaperRow:
-    return PaperRow(f"ensemble-{slug}", f"E-{label}", published, induction=reading, ensemble=True)
+def _ensemble(slug: str, label: str, published: Scores, reading: InductionSettings) -> ReadingRow:
+    return ReadingRow(f"ensemble-{slug}", f"E-{label}", published, reading=reading, ensemble=True)
 
 
 def _table(
@@ -86,38 +87,31 @@ _FIFTY = InductionSettings(clusters="predicted", num_clusters=50)
 _TRUE = InductionSettings(clusters="true")
 
 
-def _labels_rows(weight: str, published: dict[str, Scores]) -> list[PaperRow]:
+def _labels_rows(weight: str, published: dict[str, Scores]) -> list[ReadingRow]:
     """The rows of Tables 3 and 4: `Default` has centroids of the untrained encoder, `FT` of one that was
     trained with the auxiliary loss of this weight."""
     overrides = (f"model.{weight}=1.0",)
     slug = weight.removesuffix("_weight").replace("_", "-")
-    trained = {
-        "FT-23": PaperRow(f"{slug}-23", "FT-23", published["FT-23"], overrides, induction=_PREDICTED),
-        "E-FT-23": PaperRow(
-            f"ensemble-{slug}-23",
-            "E-FT-23",
-            published["E-FT-23"],
-            overrides,
-            induction=_PREDICTED,
-            ensemble=True,
-        ),
-        "Perfect-FT-23": PaperRow(
-            f"perfect-{slug}-23", "Perfect-FT-23", published["Perfect-FT-23"], overrides, induction=_TRUE
-        ),
-    }
-    untrained = {
-        label: _untrained(
-            f"{slug}-{label.lower()}", label, published[label], reading, ensemble=label.startswith("E-")
+    rows = {
+        label: ReadingRow(
+            f"{prefix}{slug}-{ending}",
+            label,
+            published[label],
+            reading=reading,
+            overrides=trained,
+            ensemble=label.startswith("E-"),
         )
-        for label, reading in (
-            ("Default-23", _PREDICTED),
-            ("E-Default-23", _PREDICTED),
-            ("E-Default-50", _FIFTY),
-            ("Perfect-Default-23", _TRUE),
+        for label, prefix, ending, reading, trained in (
+            ("FT-23", "", "23", _PREDICTED, overrides),
+            ("E-FT-23", "ensemble-", "23", _PREDICTED, overrides),
+            ("Perfect-FT-23", "perfect-", "23", _TRUE, overrides),
+            ("Default-23", "", "default-23", _PREDICTED, None),
+            ("E-Default-23", "", "e-default-23", _PREDICTED, None),
+            ("E-Default-50", "", "e-default-50", _FIFTY, None),
+            ("Perfect-Default-23", "", "perfect-default-23", _TRUE, None),
         )
         if label in published
     }
-    rows = {**trained, **untrained}
     return [rows[label] for label in published]
 
 
@@ -181,14 +175,8 @@ TYPE_INDUCTION_TABLES: dict[str, PaperTable] = {
             Column("type_induction", "purity", "purity"),
             Column("type_induction", "types represented", "type_representation"),
         ),
-        PaperRow(
-            _BEST_ENSEMBLE.slug,
-            _BEST_ENSEMBLE.label,
-            # Purity and representation are those of Table 3.
-            (23, 68.6, 69.6),
-            induction=_BEST_ENSEMBLE.induction,
-            ensemble=True,
-        ),
+        # Purity and representation are those of Table 3.
+        replace(_BEST_ENSEMBLE, published=(23, 68.6, 69.6)),
         lists_clusters=True,
     ),
     "table3": _table(

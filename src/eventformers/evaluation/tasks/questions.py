@@ -1,0 +1,171 @@
+"""Tasks on commonsense questions of multiple choice, without training on questions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+import torch
+
+from eventformers.errors import EventformersError, shown
+from eventformers.evaluation.tasks.base import Computing, Prepared, Task, TaskKind
+from eventformers.evaluation.tasks.graph import MICO_LENGTH
+from eventformers.evaluation.tasks.protocols import (
+    Embed,
+    ProtocolOutput,
+    Row,
+    TaskSettings,
+    choices_output,
+    read_text,
+)
+from eventformers.inference.encode import EventEncoder
+from eventformers.inference.encoding.unit_vectors import rounded_cosines, unit_vectors
+
+if TYPE_CHECKING:
+    from eventformers.evaluation.session import Session
+
+
+@dataclass(frozen=True)
+class Questions(TaskKind[Embed]):
+    """Asks for the vectors of premises and their few alternatives."""
+
+    Settings = TaskSettings
+    refusal = "is no question"
+
+    def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared[Embed]:
+        """As of `TaskKind`."""
+        return Prepared(partial(model.encode, batch_size=computing.batch_size))
+
+    def of_vectors(self, embed: Embed, device: torch.device | None = None) -> Embed:
+        """As of `TaskKind`."""
+        return embed
+
+
+def choose_alternatives(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:
+    """Cosine of a premise with each of its alternatives: zero-shot multiple choice.
+
+    Args:
+        embed: texts to vectors.
+        rows: with the texts `premise` and `alternatives` (two or more), and `label`, the index of the right
+            one.
+
+    Returns:
+        Inputs `predictions` (cosines) and `references` (labels); per row both, and whether the first of the
+        nearest alternatives is right.
+
+    Raises:
+        EventformersError: no rows, a row without two alternatives or with a label that none has, or a vector
+            that has no cosine.
+    """
+    questions = [read_question(row, number) for number, row in enumerate(rows)]
+    if not questions:
+        raise EventformersError("the dataset has no rows; accepted: at least one")
+    distinct = list(dict.fromkeys(text for texts, _ in questions for text in texts))
+    vectors = unit_vectors(embed(distinct), distinct)
+    place = {text: number for number, text in enumerate(distinct)}
+    cosines = [
+        rounded_cosines(vectors[[place[text] for text in choices]] @ vectors[place[premise]]).tolist()
+        for (premise, *choices), _ in questions
+    ]
+    return choices_output(cosines, [label for _, label in questions], distinct_texts=len(distinct))
+
+
+def read_question(row: Row, number: int) -> tuple[list[str], int]:
+    """The premise before its alternatives, and the index of the right one.
+
+    Args:
+        row: with the texts `premise` and `alternatives`, and `label`.
+        number: the row's number, for an error.
+
+    Raises:
+        EventformersError: it has no two alternatives, or a label that none has.
+    """
+    premise, alternatives, label = read_text(row, "premise"), row.get("alternatives"), row.get("label")
+    if not isinstance(alternatives, Sequence) or len(alternatives) < 2:
+        raise EventformersError(
+            f"row {number} ({shown(premise)}) has the alternatives {shown(alternatives)}; accepted: two or "
+            "more"
+        )
+    if not isinstance(label, int) or not 0 <= label < len(alternatives):
+        raise EventformersError(
+            f"row {number} ({shown(premise)}) has the label {shown(label)}; accepted: the index of an "
+            f"alternative, 0 to {len(alternatives) - 1}"
+        )
+    return [premise, *cast("Sequence[str]", alternatives)], label
+
+
+def _task(
+    name: str,
+    title: str,
+    description: str,
+    paper_reference: str,
+    published_rows: int,
+    published: dict[str, float],
+) -> Task:
+    return Task(
+        name=name,
+        title=title,
+        dataset="commonsense_qa",
+        config=name,
+        splits=("test", "validation"),
+        kind=Questions(choose_alternatives),
+        metric="mcnc",
+        main_score="accuracy",
+        description=f"{description}, without training on questions.",
+        paper_reference=paper_reference,
+        published_rows=published_rows,
+        published_scores={f"{model}, dev (Su et al. 2022)": score for model, score in published.items()},
+        published_split="validation",
+        max_length=MICO_LENGTH,
+    )
+
+
+QUESTION_TASKS: tuple[Task, ...] = (
+    _task(
+        "copa",
+        "COPA",
+        "Percentage of questions with two choices whose right cause or effect is nearest to the sentence",
+        "Roemmele et al., AAAI Spring Symposium 2011",
+        500,
+        {
+            "RoBERTa-large, language model": 54.8,
+            "GPT2-large, language model": 62.4,
+            "self-talk": 66.0,
+            "MICO, RoBERTa-large, ConceptNet": 73.2,
+            "MICO, RoBERTa-large, ATOMIC": 79.4,
+        },
+    ),
+    _task(
+        "siqa",
+        "Social IQA",
+        "Percentage of questions with three answers whose right one is nearest to the social situation",
+        "Sap et al., EMNLP 2019",
+        1_954,
+        {
+            "RoBERTa-large, language model": 39.8,
+            "GPT2-large, language model": 42.8,
+            "self-talk": 46.2,
+            "COMET-DynaGen": 50.1,
+            "MICO, RoBERTa-large, ConceptNet": 44.6,
+            "MICO, RoBERTa-large, ATOMIC": 56.0,
+        },
+    ),
+    _task(
+        "csqa",
+        "CommonsenseQA",
+        "Percentage of questions with five answers whose right one is nearest to the question",
+        "Talmor et al., NAACL 2019",
+        1_221,
+        {
+            "RoBERTa-large, language model": 31.3,
+            "GPT2-large, language model": 40.4,
+            "self-talk": 32.4,
+            "Dou and Peng, ALBERT-xxlarge": 50.9,
+            "MICO, RoBERTa-large, ATOMIC": 44.2,
+            "MICO, RoBERTa-large, ConceptNet": 51.0,
+        },
+    ),
+)
+"""Zero-shot multiple choice."""

@@ -1,0 +1,261 @@
+"""Kinds of rows: those that train a model, baselines, and those with a reading of mentions of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
+
+from eventformers.baselines import Baseline, get_baseline
+from eventformers.baselines.chain_baselines import (
+    CHAIN_BASELINES,
+    load_training_chains,
+    train_chain_baseline,
+)
+from eventformers.baselines.knowledge_graph_embeddings import METHODS as EMBEDDINGS
+from eventformers.evaluation.core import evaluate
+from eventformers.evaluation.results import TaskResult
+from eventformers.evaluation.session import Session
+from eventformers.evaluation.tasks import TASKS, with_settings
+from eventformers.evaluation.tasks.induction_protocols import InductionSettings
+from eventformers.inference.chains.virtual_context import VirtualContext
+from eventformers.inference.induction.mention_encoding import WITHOUT_TRIGGERS
+from eventformers.loading.encoders import resolve_encoder
+from eventformers.reproduction.layout import UNTRAINED, PaperRow
+from eventformers.reproduction.rows import (
+    ReproducedRow,
+    Reproduction,
+    Run,
+    ScoredSplit,
+    identity_digest,
+    mean_result,
+    other_evaluation,
+    read_record,
+    splits_of,
+)
+from eventformers.reproduction.runs import RUN_RECORD, plan_run, run_folder, train_run
+from eventformers.trainers.run import resolve_recipe
+
+
+@dataclass(frozen=True)
+class TrainedRow(PaperRow):
+    """A row that trains a model.
+
+    Attributes:
+        overrides: recipe settings, `section.key=value`, that make this row.
+        rerank: whether alternatives are re-ranked by the votes of training premises, where a task ranks some.
+        context_layers: graph layers by which single events are read at the end of training chains, where a
+            task compares events; 0 reads them alone.
+        variant: as of `plan_run`.
+        method: the `model_type` that the row trains, with settings of its own, where it is not the table's.
+    """
+
+    overrides: tuple[str, ...] = ()
+    rerank: bool = False
+    context_layers: int = 0
+    variant: str = ""
+    method: str = ""
+
+    def plan(self, call: Reproduction, row: ReproducedRow) -> None:
+        """As of `PaperRow`."""
+        row.columns = call.columns
+        run = plan_run(call, self.slug, call.seed, self.overrides, variant=self.variant, method=self.method)
+        tasks = {column.task for column in row.columns}
+        # A method that names no tasks of a recipe can be scored on any that the table has.
+        if run.method.training.choose_tasks is not None:
+            tasks &= set(run.method.tasks_of(resolve_recipe(run.method, run.recipe, run.settings, run.seed)))
+        if self.rerank:
+            tasks = {name for name in tasks if "rerank" in TASKS[name].kind.uses}
+        row.splits = splits_of(row.columns, tasks)
+        row.runs = (run,)
+        row.digest = run.digest
+
+    def fill(self, call: Reproduction, row: ReproducedRow) -> None:
+        """As of `PaperRow`."""
+        (run,) = row.runs
+        row.folder = run_folder(call, run)
+        train_run(call, run, row.tasks)
+        revision = read_record(row.folder / RUN_RECORD)["revision"]
+        with Session(call.session) as session:
+            for wanted in row.splits:
+                settings = self._settings(call, wanted)
+                named = "" if wanted.is_usual else wanted.split
+                kind = with_settings(TASKS[wanted.task], settings).kind
+                variant = "-".join(filter(None, (named, kind.settings.name)))
+                row.results[wanted] = call.result(
+                    wanted,
+                    (row.folder, other_evaluation(row.folder, wanted)),
+                    partial(evaluate, str(row.folder), settings=settings, session=session),
+                    partial(_is_by, revision=revision, variant=variant),
+                )
+
+    def state(self, trained: Sequence[str], measured: int, seconds: float) -> str:
+        """As of `PaperRow`: scores are part of the training."""
+        return trained[0] if trained else "cached, scored again" if measured else "cached"
+
+    def _settings(self, call: Reproduction, wanted: ScoredSplit) -> dict[str, object]:
+        """How the row ranks alternatives, and reads single events at the end of chains."""
+        if self.rerank:
+            return {"rerank": True}
+        if self.context_layers and "virtual_context" in TASKS[wanted.task].kind.uses:
+            return {"virtual_context": VirtualContext(call.data, num_layers=self.context_layers)}
+        return {}
+
+    def record(self, row: ReproducedRow) -> Mapping[str, object]:
+        """As of `PaperRow`."""
+        return {
+            **super().record(row),
+            "overrides": self.overrides,
+            "rerank": self.rerank,
+            "context_layers": self.context_layers,
+        }
+
+
+def _is_by(result: TaskResult, revision: object, variant: str) -> bool:
+    return (result.model_revision, result.variant) == (revision, variant)
+
+
+@dataclass(frozen=True)
+class BaselineRow(PaperRow):
+    """A row that measures a baseline.
+
+    Attributes:
+        baseline: a key of `BASELINES`, or `UNTRAINED`.
+    """
+
+    baseline: str
+
+    def plan(self, call: Reproduction, row: ReproducedRow) -> None:
+        """As of `PaperRow`."""
+        row.columns = call.columns
+        row.splits = splits_of(row.columns)
+        row.digest = identity_digest({"baseline": self.baseline, **self._identity(call)})
+
+    def fill(self, call: Reproduction, row: ReproducedRow) -> None:
+        """As of `PaperRow`."""
+        row.folder = call.row_folder(row)
+        with Session(call.session) as session:
+            prepared = cache(partial(self._prepared, call, session))
+            for wanted in row.splits:
+                places = (other_evaluation(row.folder, wanted),)
+                row.results[wanted] = call.result(
+                    wanted, places, lambda task, **arguments: prepared()(task, **arguments)
+                )
+
+    def _identity(self, call: Reproduction) -> dict[str, object]:
+        """What decides the baseline's outcome beside the rows that it is measured on.
+
+        Raises:
+            EventformersError: there are no chains that it could learn from.
+        """
+        if self.baseline in EMBEDDINGS:
+            return {"settings": asdict(EMBEDDINGS[self.baseline].defaults), "seed": call.seed}
+        if self.baseline in CHAIN_BASELINES:
+            return {
+                "settings": asdict(CHAIN_BASELINES[self.baseline].settings),
+                "seed": call.seed,
+                "rows": load_training_chains(call.data).fingerprint,
+            }
+        reads_encoder = self.baseline in ("masked_lm", UNTRAINED)
+        return {"encoder": call.encoder_identity if reads_encoder else None}
+
+    def _prepared(self, call: Reproduction, session: Session) -> Baseline:
+        """The baseline with all that it takes besides a task and its data; one on chains is trained."""
+        if self.baseline == UNTRAINED:
+            return partial(evaluate, resolve_encoder(call.encoder), baseline=False, session=session)
+        measure = get_baseline(self.baseline)
+        if self.baseline in EMBEDDINGS:
+            return partial(measure, seed=call.seed)
+        if self.baseline in CHAIN_BASELINES:
+            trained = train_chain_baseline(self.baseline, call.data, seed=call.seed)
+            return partial(measure, trained=trained)
+        return (
+            partial(measure, model=resolve_encoder(call.encoder)) if self.baseline == "masked_lm" else measure
+        )
+
+    def record(self, row: ReproducedRow) -> Mapping[str, object]:
+        """As of `PaperRow`."""
+        return {**super().record(row), "baseline": self.baseline}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingRow(PaperRow):
+    """A row that is scored by its own reading of models which it shares with other rows.
+
+    Attributes:
+        reading: how mentions are read and clustered.
+        overrides: recipe settings, `section.key=value`, of a model of its own; none for the one that rows
+            share; None for the untrained encoder.
+        averaged: whether the scores are means over the table's `runs`, with seeds that follow.
+        ensemble: whether mentions are clustered by the mean distances of as many runs of the table's recipe.
+    """
+
+    reading: InductionSettings
+    overrides: tuple[str, ...] | None = ()
+    averaged: bool = False
+    ensemble: bool = False
+
+    def plan(self, call: Reproduction, row: ReproducedRow) -> None:
+        """As of `PaperRow`."""
+        row.columns = call.columns
+        row.splits = splits_of(row.columns)
+        if self.ensemble:
+            row.helpers = self._runs(call, (), call.runs)
+        if self.overrides is not None:
+            row.runs = self._runs(call, self.overrides, call.runs if self.averaged else 1)
+        row.digest = identity_digest(
+            {
+                "encoder": call.encoder_identity if self.overrides is None else None,
+                "runs": [run.digest for run in row.runs],
+                "clustering": [run.digest for run in row.helpers],
+                "reading": self._reading(call).recorded,
+            }
+        )
+
+    def _runs(self, call: Reproduction, overrides: tuple[str, ...], number: int) -> tuple[Run, ...]:
+        name = self.slug if overrides else "run"
+        seeds = range(call.seed, call.seed + number)
+        return tuple(plan_run(call, f"{name}-{seed}", seed, overrides) for seed in seeds)
+
+    def _reading(self, call: Reproduction) -> InductionSettings:
+        """How the row reads mentions: as its table says, and untrained encoders read the tokens of triggers
+        where the recipe's models read triggers."""
+        if self.overrides is not None or self.reading.trigger_input is not None:
+            return self.reading
+        recipe = resolve_recipe(call.method, call.recipe, call.settings, call.seed)
+        if recipe.model.get("trigger_input", "none") in WITHOUT_TRIGGERS:
+            return self.reading
+        return replace(self.reading, trigger_input="span")
+
+    def fill(self, call: Reproduction, row: ReproducedRow) -> None:
+        """As of `PaperRow`."""
+        folders = {run: str(train_run(call, run, row.tasks)) for run in (*row.runs, *row.helpers)}
+        row.folder = call.row_folder(row)
+        clustered_by = tuple(folders[run] for run in row.helpers)
+        settings = replace(self._reading(call), clustered_by=clustered_by)
+        models = [folders[run] for run in row.runs] or [resolve_encoder(call.encoder)]
+        for wanted in row.splits:
+            place = other_evaluation(row.folder, wanted)
+            results = []
+            for number, model in enumerate(models, start=1):
+                result = call.result(
+                    wanted,
+                    (place / f"run-{number}" if self.averaged else place,),
+                    # The table has the untrained encoder in rows of its own.
+                    partial(evaluate, model, baseline=False, settings=settings, session=call.session),
+                )
+                # The rows share vectors; models of many runs would fill the memory.
+                call.session.release_models()
+                results.append(result)
+            row.results[wanted] = mean_result(results) if self.averaged else results[0]
+
+    def record(self, row: ReproducedRow) -> Mapping[str, object]:
+        """As of `PaperRow`."""
+        return {
+            **super().record(row),
+            "overrides": self.overrides,
+            "baseline": UNTRAINED if self.overrides is None else None,
+            "induction": self.reading.chosen,
+            "seeds": [run.seed for run in row.runs],
+            "ensemble": [run.seed for run in row.helpers],
+        }
