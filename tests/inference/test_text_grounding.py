@@ -307,7 +307,7 @@ def test_an_index_on_disk_gives_the_same(
                 assert left._replace(score=0.0) == right._replace(score=0.0)
                 assert left.score == pytest.approx(right.score, abs=1e-5)
     fewer = load_knowledge_base(write_events(tmp_path / "kb", EVENTS[:3]))
-    with pytest.raises(EventformersError, match="built of events with the fingerprint"):
+    with pytest.raises(EventformersError, match="built from events with the fingerprint"):
         ground(encoder, TEXTS, fewer, index=tmp_path / "index")
     again = ground(encoder, TEXTS, fewer, index=tmp_path / "index", overwrite=True)
     assert {event.event_id for event in again.mentions[0].candidates} == {"storm", "flood", "strike"}

@@ -18,14 +18,8 @@ from scipy.special import expit
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.datasets_scripts.raw_files import DataDir
 from eventformers.errors import EventformersError, UnknownNameError, shown
-from eventformers.files import output_folder
 from eventformers.inference.encode import EventEncoder, Positions, Vectors, as_encoder
-from eventformers.inference.grounding.candidate_files import (
-    EventRow,
-    build_candidate_files,
-    events_fingerprint,
-    load_candidate_files,
-)
+from eventformers.inference.grounding.candidate_files import EventRow, stored_candidates
 from eventformers.inference.grounding.encoding import encode_events, encode_mentions
 from eventformers.inference.grounding.grounded_text import (
     Ancestor,
@@ -46,7 +40,7 @@ from eventformers.inference.grounding.linking import CANDIDATES, check_retriever
 from eventformers.inference.grounding.mention_files import TextMention, Texts, load_text_mentions
 from eventformers.inference.grounding.pair_scoring import CrossEncoder, PairScores, load_cross_encoder
 from eventformers.inference.search.candidate_index import KINDS, CandidateIndex, Candidates, SearchKind
-from eventformers.inference.search.index_files import IndexedModel, holds_index
+from eventformers.inference.search.index_folder import IndexedModel
 from eventformers.models.grounding_tokens import EventText
 
 BatchSize: TypeAlias = int | Literal["auto"]
@@ -204,48 +198,17 @@ class _Reading:
             vectors = self._encode_events(events.to_list(), show_progress=self.show_progress)
             languages = events["language"][:] if by_language else None
             return CandidateIndex(events["event_id"][:], vectors, languages, kind=search)
-        model = IndexedModel(
-            self.encoder.name, self.encoder.revision, str(getattr(self.encoder.model.config, "pooling", ""))
-        )
-        if not holds_index(Path(folder)):
-            with output_folder(Path(folder)):
-                return self._stored_index(events, search, folder, model, by_language, overwrite)
-        return self._stored_index(events, search, folder, model, by_language, overwrite)
-
-    def _stored_index(
-        self,
-        events: Dataset,
-        search: SearchKind,
-        folder: str | Path,
-        model: IndexedModel,
-        by_language: bool,
-        overwrite: bool,
-    ) -> CandidateIndex:
-        """The index in a folder, which is built where there is none, or again where `overwrite` allows it."""
-        there = holds_index(Path(folder))
-        if there:
-            try:
-                return load_candidate_files(
-                    folder,
-                    model=model,
-                    fingerprint=events_fingerprint(events),
-                    by_language=by_language,
-                    kind=search,
-                ).index
-            except EventformersError:
-                if not overwrite:
-                    raise
-        return build_candidate_files(
+        return stored_candidates(
+            folder,
             events,
             self._encode_events,
-            folder,
-            model=model,
+            model=IndexedModel.of(self.encoder),
             dimension=self.encoder.dimension,
             by_language=by_language,
             kind=search,
             show_progress=self.show_progress,
-            overwrite=there,
-        ).index
+            overwrite=overwrite,
+        )
 
     def _encode_events(self, rows: Sequence[EventRow], *, show_progress: bool = False) -> Vectors:
         encoded = encode_events(
