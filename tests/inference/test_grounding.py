@@ -9,15 +9,12 @@ from eventformers.errors import EventformersError
 from eventformers.inference.grounding.linking import (
     NULL,
     THRESHOLDS,
-    check_retriever_weight,
     choose_threshold,
     link,
     link_best,
     link_first,
-    parts_by_language,
-    rerank,
-    softmax_logits,
 )
+from eventformers.inference.grounding.retrieve_rerank import check_retriever_weight, rerank, softmax_logits
 from eventformers.inference.search.candidate_index import Candidates
 
 EVENTS = ["landing", "campaign", "war", "siege"]
@@ -173,13 +170,3 @@ def test_a_threshold_needs_thresholds_and_gold() -> None:
         choose_threshold(candidates([[0]], [[3]]), EVENTS, [["war"]], [])
     with pytest.raises(EventformersError, match="references of mention 0 are empty"):
         choose_threshold(candidates([[0]], [[3]]), EVENTS, [[]])
-
-
-def test_inputs_by_language() -> None:
-    inputs = {"predictions": [["a"], [], ["b"]], "references": [["a"], ["c"], ["d"]]}
-    assert parts_by_language(inputs, ["en", "de", "en"]) == {
-        "de": {"predictions": [[]], "references": [["c"]]},
-        "en": {"predictions": [["a"], ["b"]], "references": [["a"], ["d"]]},
-    }
-    with pytest.raises(EventformersError, match="1 languages for 3 predictions"):
-        parts_by_language(inputs, ["en"])

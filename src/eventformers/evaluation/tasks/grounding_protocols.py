@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, cast
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 from scipy.special import expit
@@ -25,21 +25,21 @@ from eventformers.evaluation.tasks.protocols import (
     Row,
     TaskSettings,
 )
-from eventformers.inference.encode import Positions, Vectors
+from eventformers.inference.encode import Positions
 from eventformers.inference.grounding.hierarchy_discovery import DEPTH, ParentRanks, discover_hierarchy
-from eventformers.inference.grounding.linking import (
+from eventformers.inference.grounding.linking import ChosenThreshold, choose_threshold, link, link_best
+from eventformers.inference.grounding.retrieve_rerank import (
     CANDIDATES,
-    ChosenThreshold,
-    PairScorer,
-    choose_threshold,
-    link,
-    link_best,
-    parts_by_language,
-    rerank,
+    GroundingModel,
+    retrieve,
+    retrieve_and_rerank,
 )
 from eventformers.inference.search.candidate_index import Candidates, PooledIndex
 from eventformers.models.grounding_tokens import EventText, MentionText
 from eventformers.strict import count, setting, strict_settings
+
+PAIRS_AT_ONCE = 16_384
+"""Pairs of a mention and a candidate that are scored in one call."""
 
 DEVELOPMENT_SPLIT = "validation"
 """The split that the threshold is chosen on."""
@@ -92,29 +92,6 @@ class GroundingSettings(TaskSettings):
     def of_data(self) -> dict[str, JsonValue]:
         """The settings of the builder that are not its defaults."""
         return {name: value for name, value in self.chosen.items() if name in SETTINGS_OF_DATA}
-
-
-@dataclass(frozen=True)
-class GroundingModel:
-    """What is scored on event grounding.
-
-    Attributes:
-        index: texts of events, their ids and languages (None for one pool) to an index of them.
-        read: mentions to what the index searches for.
-        score_pairs: mentions and texts of events to a scorer of pairs of their positions; None leaves
-            candidates in the order in which they were found.
-        logits: the scores of the index to logits; None brings the scores to mean 0 and deviation 1 over the
-            candidates of a split and takes these for logits.
-        pairs_by_softmax: whether the scorer of pairs learned by a softmax over the candidates of a mention.
-        cut: tells the number of texts so far that lost tokens, by what they are and lost.
-    """
-
-    index: Callable[[Sequence[EventText], Sequence[str], Sequence[str] | None], PooledIndex]
-    read: Callable[[Sequence[MentionText]], Any]
-    score_pairs: Callable[[Sequence[MentionText], Sequence[EventText]], PairScorer] | None = None
-    logits: Callable[[Vectors], Vectors] | None = None
-    pairs_by_softmax: bool = False
-    cut: Callable[[], Mapping[str, int]] = dict
 
 
 @dataclass(frozen=True)
@@ -352,7 +329,7 @@ class _Knowledge:
     @cached_property
     def _index(self) -> PooledIndex:
         # Late, so that a fault of the mentions is reported before the events are encoded.
-        return self.model.index(self.texts, self._row_ids, None if self.in_one_pool else self._languages)
+        return self.model.index(self._row_ids, self.texts, None if self.in_one_pool else self._languages)
 
     @property
     def ids(self) -> list[str]:
@@ -371,33 +348,29 @@ class _Knowledge:
         return self._place[self._pool(language), self.ids[event]]
 
     def search(self, mentions: _Mentions, number: int) -> Candidates:
-        """The first candidates of mentions."""
-        return self._index.search(
-            self.model.read(mentions.texts),
-            # No pool has more, and room is made for all that are asked for.
-            min(number, len(self.ids)),
-            languages=None if self.in_one_pool else mentions.languages,
-        )
+        """Find the first candidates of mentions."""
+        return retrieve(self.model, self._index, mentions.texts, mentions.languages, number)
 
     def scored(self, mentions: _Mentions, settings: GroundingSettings) -> Candidates:
-        """The first candidates of mentions with logits as scores, best first."""
-        found = self.search(mentions, settings.candidates)
+        """Find the first candidates of mentions, best first, with logits as scores."""
+
+        def rows(of_mentions: Positions, of_candidates: Positions) -> Positions:
+            pairs = zip(of_mentions.tolist(), of_candidates.tolist(), strict=True)
+            return np.array([self.place(event, mentions.languages[row]) for row, event in pairs], np.int64)
+
+        found, ranked = retrieve_and_rerank(
+            self.model,
+            self._index,
+            mentions.texts,
+            mentions.languages,
+            settings.candidates,
+            events=self.texts,
+            rows=rows,
+            retriever_weight=settings.retriever_weight,
+            pairs_at_once=PAIRS_AT_ONCE,
+        )
         if self.model.score_pairs is not None:
-            score_texts = self.model.score_pairs(mentions.texts, self.texts)
-
-            def score(rows: Positions, events: Positions) -> Vectors:
-                places = [
-                    self.place(event, mentions.languages[row])
-                    for row, event in zip(rows.tolist(), events.tolist(), strict=True)
-                ]
-                return score_texts(rows, np.array(places, dtype=np.int64))
-
-            return rerank(
-                found,
-                score,
-                softmax=self.model.pairs_by_softmax,
-                retriever_weight=settings.retriever_weight,
-            )
+            return ranked
         if self.model.logits is not None:
             return replace(found, scores=self.model.logits(found.scores))
         there = found.scores[found.events >= 0]
@@ -461,8 +434,14 @@ class _Mentions:
 
 
 def _parts(inputs: Mapping[str, Sequence[Sequence[str]]], mentions: _Mentions) -> dict[str, MetricInputs]:
-    """A metric's inputs for each language."""
-    return dict(parts_by_language(inputs, mentions.languages))
+    """Split a metric's inputs by the language of the mentions, in the order of the languages."""
+    return {
+        language: {
+            name: [value for value, own in zip(values, mentions.languages, strict=True) if own == language]
+            for name, values in inputs.items()
+        }
+        for language in sorted(set(mentions.languages))
+    }
 
 
 def _text(row: Row, column: str) -> str:

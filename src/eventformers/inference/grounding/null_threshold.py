@@ -19,17 +19,10 @@ from scipy.special import expit
 from transformers import PreTrainedTokenizerBase
 
 from eventformers.inference.encode import EventEncoder, Positions, Vectors, load_encoder
-from eventformers.inference.grounding.linking import (
-    CANDIDATES,
-    NULL,
-    Linking,
-    choose_threshold,
-    link,
-    link_first,
-    rerank,
-)
+from eventformers.inference.grounding.linking import NULL, Linking, choose_threshold, link, link_first
 from eventformers.inference.grounding.pair_scoring import CrossEncoder, PairScores
 from eventformers.inference.grounding.retrieval import search_candidates
+from eventformers.inference.grounding.retrieve_rerank import CANDIDATES, rerank
 from eventformers.inference.search.candidate_index import Candidates
 from eventformers.models.grounding_tokens import MentionText
 from eventformers.models.modeling_base import EventPreTrainedModel
@@ -109,7 +102,7 @@ def calibrate_cross_encoder(
                 return scores(own, events.rows(numbers, pairs.spoken[own]))
 
             softmax = cross_encoder.learned_by_softmax
-            return rerank(found, score, softmax=softmax, pairs_at_once=max(1, found.events.size))
+            return rerank(found, score, softmax=softmax)
 
         found = search_candidates(load_encoder(retriever), pairs, events, CANDIDATES + pairs.num_gold)
         return choose_null_threshold(found, pairs.gold_numbers(), CANDIDATES, link, rescore)
