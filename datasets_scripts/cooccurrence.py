@@ -14,15 +14,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import shown
+
+if TYPE_CHECKING:
+    import duckdb
 
 Normalisation = Literal["min_max", "log_min_max", "constant"]
 NORMALISATIONS: tuple[Normalisation, ...] = ("min_max", "log_min_max", "constant")
@@ -108,6 +110,9 @@ class CooccurrenceCounter:
         }
         if threads is not None:
             settings["threads"] = threads
+        # Built data are also read where DuckDB is not installed.
+        import duckdb
+
         try:
             self._database = duckdb.connect(str(Path(self._folder.name) / "counts.duckdb"), config=settings)
         except duckdb.Error:

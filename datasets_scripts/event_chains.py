@@ -10,7 +10,6 @@ from types import ModuleType
 from typing import ClassVar
 
 import datasets
-import duckdb
 import pyarrow as pa
 from datasets import List, Value
 
@@ -215,6 +214,9 @@ class EventChains(EventDatasetBuilder):
         if self.config.name != "cooccurrence":
             yield from super().tables()
             return
+        # Built data are also read where DuckDB is not installed.
+        import duckdb
+
         settings = {name: getattr(self.config, name) for name in COUNTING_SETTINGS | RESOURCE_SETTINGS}
         try:
             with CooccurrenceCounter(**settings) as counter:

@@ -92,6 +92,14 @@ class EventTrainingArguments(TrainingArguments):
         check_types({**values, **texts}, TRAINING_TYPES)
         super().__post_init__()
 
+    @property
+    def n_gpu(self) -> int:
+        """GPUs of this process: one at most, since a loss compares all rows of its batch.
+
+        The base class would split a batch between all that the machine has.
+        """
+        return min(1, super().n_gpu)
+
 
 TRAINING_TYPES: dict[str, Any] = {**get_type_hints(EventTrainingArguments, include_extras=True), **_RANGES}
 """The type of each training setting, with its range."""

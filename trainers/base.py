@@ -159,11 +159,13 @@ class EventTrainer(Trainer):
             for parameter in head.parameters()
             if parameter.requires_grad
         }
+        # float16 on an accelerator scales the loss, and the optimizer takes the scale out of the gradients.
+        scaler = self.accelerator.scaler
         output = backward_in_chunks(
             head,
             self._prepare_inputs(inputs),
             chunk_size,
-            backward=lambda loss: loss.backward(),
+            backward=lambda loss: (loss if scaler is None else scaler.scale(loss)).backward(),
             autocast=self.accelerator.autocast,
             scale=1 / steps,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
@@ -218,7 +219,8 @@ class Adapter:
 def _changed_fields(config: Any) -> dict[str, Any]:
     """The method's own fields of a configuration that are not at their defaults."""
     shared = {entry.name for entry in fields(PreTrainedConfig)} | {"text_config"}
-    plain = type(config)(text_config=config.text_config)
+    # A configuration resets the attention of the one that it is given, which the model still runs with.
+    plain = type(config)(text_config=deepcopy(config.text_config))
     return {
         entry.name: getattr(config, entry.name)
         for entry in fields(config)

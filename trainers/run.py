@@ -191,8 +191,9 @@ def train_head(
     stages = plan_stages(recipe, output)
     if resume:
         check_resume(record, output, stages)
-    for stage in stages[1:]:
-        # What is not accepted must not cost the time of the stages before.
+    for stage in stages:
+        # What is not accepted must not cost the time of the stages before. This also fixes the device of the
+        # process, which the preparation of data takes, too.
         check_settings(method, stage, options)
 
     is_noted = False

@@ -36,18 +36,18 @@ def fit_batch_size(arguments: EventTrainingArguments, data: TrainingData) -> Non
             f"found {rows} row{'' if rows == 1 else 's'} to train on; accepted: {data.least_rows} or more, "
             "since each row is contrasted with others"
         )
-    devices = arguments.world_size * max(1, arguments.n_gpu)
-    if rows < devices:
+    processes = arguments.world_size
+    if rows < processes:
         raise EventformersError(
-            f"found {rows} rows to train on with {devices} processes; accepted: a row or more for each, or "
+            f"found {rows} rows to train on with {processes} processes; accepted: a row or more for each, or "
             "fewer processes"
         )
-    fitting = rows // devices
+    fitting = rows // processes
     if arguments.per_device_train_batch_size > fitting:
         if arguments.process_index == 0:
             logger.warning(
                 "the training data have %d rows, and a batch %d; batches of %d are trained on",
-                *(rows, devices * arguments.per_device_train_batch_size, devices * fitting),
+                *(rows, processes * arguments.per_device_train_batch_size, processes * fitting),
             )
         arguments.per_device_train_batch_size = fitting
 

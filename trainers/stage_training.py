@@ -183,6 +183,8 @@ def train_stage(
     _run_steps(trainer, checkpoint)
     if by_silhouette is not None:
         _load_chosen(trainer, by_silhouette, stage.folder)
+    # Mixed precision wraps `forward`; the trained model computes as the saved one.
+    trained = trainer.accelerator.unwrap_model(trained, keep_fp32_wrapper=False)
     final, adapter = _finish_weights(trained, start, arguments, earlier)
     return StageRun(
         model=final.eval(),

@@ -234,15 +234,6 @@ def test_what_asks_for_nothing_is_refused():
         rank_by_cosine(np.ones((1, 4)), np.ones((1, 4)), ranking_queries([("p", "a"), ("p", "b")]))
 
 
-def test_an_accelerator_gives_the_same_ranks():
-    if not torch.cuda.is_available():
-        pytest.skip("no CUDA device is there")
-    graph = random_graph(3, premises=40, alternatives=200, rows=300, values=4)
-    there, here = rank(*graph, device="cuda"), rank(*graph, device="cpu")
-    assert there.optimistic.tolist() == here.optimistic.tolist()
-    assert there.pessimistic.tolist() == here.pessimistic.tolist()
-
-
 def test_queries_are_made_of_arrays_of_positions():
     queries = ranking_queries([("p", "a"), ("q", "b")], [("q", "c"), ("p", "b")])
     assert isinstance(queries, RankingQueries)

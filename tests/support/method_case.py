@@ -6,7 +6,6 @@ A method's test file subclasses `MethodCase`, fills in the class attributes and 
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import json
 import math
 import shutil
@@ -17,10 +16,10 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
+from case_files import TESTS, subclasses_in
 from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoConfig, AutoModel, DistilBertConfig, PreTrainedModel, RobertaConfig
 
-MODELS_FOLDER = Path(__file__).parents[1] / "models"
 CLS, SEP, PADDING = 2, 3, 0
 FIRST_WORD = 5
 """Ids of the tiny tokenizer."""
@@ -507,18 +506,9 @@ class MethodCase:
 
 def case_of(method: str) -> type[MethodCase]:
     """The case of a method, from its file in tests/models."""
-    path = MODELS_FOLDER / f"test_{method}.py"
+    path = TESTS / "models" / f"test_{method}.py"
     assert path.is_file(), f"{method} lacks {path.name} with a subclass of MethodCase"
-    specification = importlib.util.spec_from_file_location(f"case_of_{method}", path)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    cases = [
-        value
-        for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, MethodCase) and value is not MethodCase
-    ]
+    cases = subclasses_in(path, MethodCase)
     found = [case for case in cases if case.config_class.model_type == method]
     assert found, f"{path.name} has no subclass of MethodCase for {method}"
     return found[0]

@@ -15,8 +15,10 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
+from case_files import TESTS, subclasses_in
 from forked import run_group
 from one_batch import FITTED, loss_after_training
+from peft import PeftModel
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
 
@@ -38,6 +40,27 @@ PICKLED = (".bin", ".pkl", ".pickle", ".pt", ".pth")
 def started_as(value: torch.Tensor, start: torch.Tensor) -> bool:
     """Whether a weight is what it was at the start, but for tokens that were added behind the vocabulary."""
     return torch.equal(value[: len(start)], start)
+
+
+def adapted_model(folder: Path, encoder: Path, name: str) -> PeftModel:
+    """A fresh head over the encoder with a run's adapters, those of all stages, by the example of their card.
+
+    Args:
+        folder: the run's folder.
+        encoder: folder of the encoder, which card and adapters must not name.
+        name: what they call the encoder.
+    """
+    adapter = folder / ADAPTER_FOLDER
+    card = (adapter / "README.md").read_text(encoding="utf-8")
+    text = card + (adapter / "adapter_config.json").read_text(encoding="utf-8")
+    assert str(encoder) not in text
+    [code] = re.findall(r"^```python\n(.*?)^```", card, flags=re.DOTALL | re.MULTILINE)
+    for told, place in ((name, encoder), (ADAPTER_FOLDER, adapter)):
+        assert json.dumps(told) in code
+        code = code.replace(json.dumps(told), json.dumps(str(place)))
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102 - the example is the card's own
+    return names["model"]
 
 
 class MethodTrainingCase:
@@ -157,6 +180,9 @@ class MethodTrainingCase:
             assert {name for name in line if name.endswith("_loss")} == set(self.loss_terms)
 
     def test_saved_model_is_the_trained_one(self, finished: FinishedRun) -> None:
+        self.saved_model_is_the_trained_one(finished)
+
+    def saved_model_is_the_trained_one(self, finished: FinishedRun) -> None:
         texts = AutoTokenizer.from_pretrained(finished.folder)(
             ["police arrested thief", "storm destroyed the bridge"], padding=True, return_tensors="pt"
         )
@@ -266,21 +292,11 @@ class MethodTrainingCase:
         }
         assert changed
         assert all("attention" in name for name in changed)
+        self.saved_model_is_the_trained_one(finished)
         self.adapters_give_the_model(finished, tiny_encoder)
 
     def adapters_give_the_model(self, finished: FinishedRun, encoder: Path) -> None:
-        """On a fresh head over the encoder, by the example of their card; all stages are in them."""
-        adapter = finished.folder / ADAPTER_FOLDER
-        card = (adapter / "README.md").read_text(encoding="utf-8")
-        text = card + (adapter / "adapter_config.json").read_text(encoding="utf-8")
-        assert str(encoder) not in text
-        [code] = re.findall(r"^```python\n(.*?)^```", card, flags=re.DOTALL | re.MULTILINE)
-        for told, place in ((encoder.name, encoder), (ADAPTER_FOLDER, adapter)):
-            assert json.dumps(told) in code
-            code = code.replace(json.dumps(told), json.dumps(str(place)))
-        names: dict[str, Any] = {}
-        exec(code, names)  # noqa: S102 - the example is the card's own
-        found = names["model"].merge_and_unload().state_dict()
+        found = adapted_model(finished.folder, encoder, encoder.name).merge_and_unload().state_dict()
         assert set(found) == set(finished.run.model.state_dict())
         for name, value in finished.run.model.state_dict().items():
             torch.testing.assert_close(found[name], value, rtol=1e-5, atol=1e-6, msg=name)
@@ -384,6 +400,10 @@ class MethodTrainingCase:
         run = self.run(tiny_encoder, raw, tmp_path, ("max_steps=1",), dtype="bfloat16")
         assert {value.dtype for value in run.model.parameters()} == {torch.float32}
         assert all(torch.isfinite(value).all() for value in run.model.parameters())
+        texts = run.tokenizer(["police arrested thief", "storm hit"], padding=True, return_tensors="pt")
+        inputs = (texts["input_ids"], texts["attention_mask"])
+        # The precision of training ends with it.
+        assert torch.equal(run.model(*inputs).embeddings, run.model.base_model(*inputs).embeddings)
 
     def test_two_processes_equal_one_with_the_whole_batch(
         self, tiny_encoder_without_dropout: Path, raw: Path, tmp_path: Path
@@ -516,3 +536,11 @@ class MethodTrainingCase:
         assert None not in drawn
         assert resolve_recipe(load_method(self.method), str(path), seed=3).seed == 3
         assert resolve_recipe(load_method(self.method), str(path), ["seed=4"]).seed == 4
+
+
+def training_case_of(method: str) -> type[MethodTrainingCase]:
+    """The training case of a method, from its file in tests/trainers."""
+    path = TESTS / "trainers" / f"test_{method}.py"
+    found = [case for case in subclasses_in(path, MethodTrainingCase) if case.method == method]
+    assert found, f"{path.name} has no subclass of MethodTrainingCase for {method}"
+    return found[0]

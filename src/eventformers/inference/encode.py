@@ -452,7 +452,7 @@ class _Workers:
     """
 
     def __init__(self, number: int) -> None:
-        self.number = number
+        self.number, self._threads = number, torch.get_num_threads()
         self._pool = ThreadPoolExecutor(number, initializer=torch.set_num_threads, initargs=(1,))
 
     def __enter__(self) -> _Workers:
@@ -461,7 +461,7 @@ class _Workers:
     def __exit__(self, *exception: object) -> None:
         self._pool.shutdown(cancel_futures=True)
         # The workers' setting is also the default of threads to come.
-        torch.set_num_threads(self.number)
+        torch.set_num_threads(self._threads)
 
     def run(self, function: Callable[[Positions], None], batches: Sequence[Positions]) -> None:
         """Apply the function to every batch; too few batches for all workers share all threads instead."""

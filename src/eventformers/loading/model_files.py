@@ -256,7 +256,8 @@ def _check_sizes(source: str, config: Mapping[str, Any], files: WeightFiles) -> 
         for name, value in settings.items() if isinstance(settings, dict) else ():
             if not isinstance(value, int) or isinstance(value, bool) or not _SIZE.search(name):
                 continue
-            most = len(files.shapes) if name.endswith("layers") else limit
+            # `max_window_layers` of Qwen bounds no number of layers from below.
+            most = len(files.shapes) if name.endswith("layers") and not name.startswith("max_") else limit
             if value > most:
                 raise _refused(source, f"{place}{name}", value, f"at most {most:,} with {files.file}")
 

@@ -56,12 +56,12 @@ class EncoderRetriever:
 
 
 def load_retriever(source: str) -> EncoderRetriever:
-    """Load a bi-encoder from a folder or Hub id.
+    """Load a bi-encoder from a folder or Hub id, on the device of the training run.
 
     Raises:
         EventformersError: it cannot be loaded.
     """
-    return EncoderRetriever(load_encoder(source))
+    return EncoderRetriever(load_encoder(source, device=PartialState().device))
 
 
 def as_retriever(model: EventEncoderModel, tokenizer: PreTrainedTokenizerBase) -> EncoderRetriever:

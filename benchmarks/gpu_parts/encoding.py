@@ -1,0 +1,199 @@
+"""`encode` beside sentence-transformers with the same weights."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from gpu_parts.measuring import Bench, Clock, Part, Row, mebibytes_text, take_turns
+from sentence_transformers import SentenceTransformer
+from transformers import AutoModel, AutoTokenizer, BertConfig, PreTrainedConfig, Qwen3Config
+
+from eventformers.inference.encode import load_encoder
+
+PEER_BATCHES = (128, 1024)
+"""Batch sizes of sentence-transformers; the faster one counts."""
+OURS, COMPILED, PEER = "eventformers", "eventformers, compiled", "sentence-transformers"
+
+
+def shapes(vocabulary: int, *, small: bool) -> dict[str, PreTrainedConfig]:
+    """Configurations of encoders with random weights."""
+    if small:
+        tiny = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+        return {
+            "BERT, tiny": BertConfig(vocab_size=vocabulary, **tiny),
+            "decoder, tiny": Qwen3Config(
+                vocab_size=vocabulary, num_key_value_heads=1, head_dim=16, pad_token_id=0, **tiny
+            ),
+        }
+    return {
+        "BERT-base": BertConfig(vocab_size=vocabulary),
+        "decoder of 0.6 B": Qwen3Config(
+            vocab_size=vocabulary,
+            hidden_size=1024,
+            intermediate_size=3072,
+            num_hidden_layers=28,
+            num_attention_heads=16,
+            num_key_value_heads=8,
+            head_dim=128,
+            pad_token_id=0,
+        ),
+    }
+
+
+def event_texts(number: int, seed: int) -> list[str]:
+    """Distinct texts as short as events."""
+    return list(_texts(number, seed, 2, 4))
+
+
+def long_texts(number: int, seed: int) -> list[str]:
+    """Distinct texts as long as a paragraph."""
+    return list(_texts(number, seed, 20, 60))
+
+
+def _texts(number: int, seed: int, least: int, most: int) -> Iterator[str]:
+    draw = random.Random(seed)  # noqa: S311 - no secret depends on it
+    words = [
+        "storm",
+        "police",
+        "court",
+        "city",
+        "buys",
+        "sells",
+        "market",
+        "flood",
+        "team",
+        "wins",
+        "strike",
+        "plan",
+        "law",
+        "vote",
+        "fire",
+        "train",
+        "doctor",
+    ]
+    for place in range(number):
+        yield " ".join([*draw.choices(words, k=draw.randint(least, most)), str(place)])
+
+
+def save_random(name: str, bench: Bench) -> Path:
+    """A folder with random weights of a shape and the encoder's tokenizer."""
+    tokenizer = AutoTokenizer.from_pretrained(bench.encoder)
+    folder = bench.scratch / name.replace(" ", "-").replace(",", "")
+    if not folder.exists():
+        config = shapes(len(tokenizer), small=bench.small)[name]
+        with bench.device:
+            model = AutoModel.from_config(config)
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    return folder
+
+
+def measure(bench: Bench, clock: Clock, *, model: str, texts: list[str], kind: str) -> list[Row]:
+    """Texts a second of both sides in each precision."""
+    folder = bench.encoder if model == "MiniLM" else str(save_random(model, bench))
+    rows: list[Row] = []
+    for dtype in ("float32", "bfloat16"):
+        if clock.is_over(f"{model}, {kind}, {dtype}"):
+            continue
+        ours = load_encoder(folder, device=bench.device, dtype=dtype)
+        tokens = [
+            len(ids)
+            for ids in ours.tokenizer(texts, truncation=True, max_length=ours.max_length)["input_ids"]
+        ]
+        sides: dict[str, Callable[[], object]] = {OURS: partial(ours.encode, texts)}
+        if dtype == "bfloat16":
+            compiled = load_encoder(folder, device=bench.device, dtype=dtype)
+            compiled.model.compile(dynamic=True)
+            sides[COMPILED] = partial(compiled.encode, texts)
+        peer = SentenceTransformer(
+            folder, device=str(bench.device), model_kwargs={"dtype": getattr(torch, dtype)}
+        )
+        peer.max_seq_length = ours.max_length
+        for size in PEER_BATCHES:
+            sides[f"{PEER}, batch {size}"] = partial(
+                peer.encode, texts, batch_size=size, show_progress_bar=False
+            )
+        taken = take_turns(sides, bench.device, min(bench.rounds, 3), reference=OURS)
+        best = min((name for name in sides if name.startswith(PEER)), key=lambda name: taken[name].seconds)
+        agreement = cosine(sides[OURS](), sides[best]())
+        for name in (OURS, COMPILED, best):
+            if name in taken:
+                seconds = taken[name].seconds
+                rows.append(
+                    {
+                        "model": model,
+                        "texts": f"{len(texts):,} {kind}",
+                        "precision": dtype,
+                        "side": name,
+                        "texts a second": f"{len(texts) / seconds:,.0f}",
+                        "speed": f"{taken[best].seconds / seconds:.2f}",
+                        "share of the peak": f"{operations(ours.model, tokens) / seconds / bench.peak:.1%}",
+                        "MiB": mebibytes_text(taken[name]),
+                        "least cosine": f"{agreement:.5f}" if name == OURS else "",
+                    }
+                )
+        torch.compiler.reset()
+    return rows
+
+
+def cosine(ours: object, theirs: object) -> float:
+    """The least cosine of a text's vectors on both sides."""
+    left, right = (np.asarray(side, dtype=np.float64) for side in (ours, theirs))
+    products = (left * right).sum(axis=1)
+    return float((products / np.linalg.norm(left, axis=1) / np.linalg.norm(right, axis=1)).min())
+
+
+def operations(model: torch.nn.Module, tokens: list[int]) -> float:
+    """Operations of the matrix products that texts of so many tokens need."""
+    config = model.config.encoder_config
+    matrices = sum(
+        value.numel()
+        for name, value in model.named_parameters()
+        if value.dim() == 2 and "embed" not in name and "pooler" not in name
+    )
+    heads = config.num_attention_heads * getattr(
+        config, "head_dim", config.hidden_size // config.num_attention_heads
+    )
+    attention = 4 * config.num_hidden_layers * heads * sum(length * length for length in tokens)
+    return 2.0 * matrices * sum(tokens) + attention
+
+
+def _measurements() -> dict[str, Callable[[Bench, Clock], list[Row]]]:
+    def events(bench: Bench, clock: Clock, *, model: str, number: int) -> list[Row]:
+        texts = event_texts(200 if bench.small else number, bench.seed)
+        return measure(bench, clock, model=_name(model, bench), texts=texts, kind="events")
+
+    def paragraphs(bench: Bench, clock: Clock, *, model: str, number: int) -> list[Row]:
+        texts = long_texts(40 if bench.small else number, bench.seed)
+        return measure(bench, clock, model=_name(model, bench), texts=texts, kind="paragraphs")
+
+    return {
+        "MiniLM, events": partial(events, model="MiniLM", number=100_000),
+        "BERT-base, paragraphs": partial(paragraphs, model="BERT-base", number=10_000),
+        "decoder, paragraphs": partial(paragraphs, model="decoder of 0.6 B", number=4_000),
+        "MiniLM, paragraphs": partial(paragraphs, model="MiniLM", number=20_000),
+        "BERT-base, events": partial(events, model="BERT-base", number=50_000),
+    }
+
+
+def _name(model: str, bench: Bench) -> str:
+    small = {"BERT-base": "BERT, tiny", "decoder of 0.6 B": "decoder, tiny"}
+    return small.get(model, model) if bench.small else model
+
+
+PART = Part(
+    title="Encoding",
+    share=2.4,
+    measurements=_measurements(),
+    note=(
+        "`speed` is the time of sentence-transformers, with its faster batch size, divided by the time of "
+        "the row. The time includes tokenising and copying the vectors to main memory. The share of the peak "
+        "compares the operations of the matrix products with a product of two large bfloat16 matrices. All "
+        "weights but those of MiniLM are random."
+    ),
+)
