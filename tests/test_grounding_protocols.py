@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from eventformers.errors import EventformersError
+from eventformers.evaluation.tasks.base import TaskRows
 from eventformers.evaluation.tasks.grounding import Grounding
 from eventformers.evaluation.tasks.grounding_protocols import (
-    GroundingData,
     GroundingSettings,
     discover_parents,
     link_events,
@@ -66,8 +66,13 @@ MODEL = Grounding(retrieve_events).of_vectors(_embed)
 
 
 def _run(protocol, mentions=MENTIONS, events=None, model=MODEL, hierarchy=EDGES, **settings):
-    of_data = {name: settings.pop(name) for name in ("development", "split") if name in settings}
-    data = GroundingData(mentions, _events() if events is None else events, hierarchy, **of_data)
+    development, split = settings.pop("development", None), settings.pop("split", "")
+    data = TaskRows(
+        mentions,
+        {} if development is None else {"validation": development},
+        {"events": _events() if events is None else events, "hierarchy": hierarchy},
+        split,
+    )
     return protocol(model, data, settings=GroundingSettings(**settings))
 
 

@@ -80,7 +80,7 @@ def test_it_searches_as_an_index_in_memory(tmp_path: Path, by_language: bool) ->
 
 
 def test_texts_stand_in_the_order_of_the_vectors(folder: Path) -> None:
-    rows = open_index(folder, CandidateRecord).tables["events"].rows.to_pylist()
+    rows = open_index(folder, CandidateRecord)[1]["events"].rows.to_pylist()
     assert [(row["language"], row["event_id"]) for row in rows] == [
         ("de", "Q1"),
         ("de", "Q3"),

@@ -13,7 +13,6 @@ from eventformers.evaluation.tasks.base import Computing, Prepared, Task, TaskKi
 from eventformers.evaluation.tasks.grounding_protocols import (
     DEVELOPMENT_SPLIT,
     SETTINGS_OF_DATA,
-    GroundingData,
     GroundingSettings,
     discover_parents,
     link_events,
@@ -100,14 +99,7 @@ class Grounding(TaskKind[GroundingModel]):
 
     def run(self, asked: GroundingModel, data: TaskRows) -> ProtocolOutput:
         """As of `TaskKind`."""
-        rows = GroundingData(
-            mentions=data.rows,
-            events=data.companions.get("events", ()),
-            hierarchy=data.companions.get("hierarchy", ()),
-            development=data.other_splits.get(DEVELOPMENT_SPLIT),
-            split=data.split,
-        )
-        return self.protocol(asked, rows, settings=self.settings)
+        return self.protocol(asked, data, settings=self.settings)
 
     def untrained(self, model: EventEncoder) -> Self:
         """The untrained encoder has no re-ranker."""

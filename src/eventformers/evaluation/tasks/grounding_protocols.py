@@ -18,6 +18,7 @@ from scipy.special import expit
 
 from eventformers.errors import EventformersError, shown
 from eventformers.evaluate_metrics.hierarchy_recall.hierarchy_recall_impl import RECALL_AT
+from eventformers.evaluation.tasks.base import TaskRows
 from eventformers.evaluation.tasks.protocols import (
     JsonValue,
     MetricInputs,
@@ -94,28 +95,7 @@ class GroundingSettings(TaskSettings):
         return {name: value for name, value in self.chosen.items() if name in SETTINGS_OF_DATA}
 
 
-@dataclass(frozen=True)
-class GroundingData:
-    """The rows of `EventHierarchies` that a protocol reads.
-
-    Attributes:
-        mentions: those of the scored split.
-        events: the knowledge base.
-        hierarchy: the edges of the scored split.
-        development: the mentions that a threshold is chosen on; None where there are none.
-        split: the scored split.
-    """
-
-    mentions: Iterable[Row]
-    events: Iterable[Row]
-    hierarchy: Iterable[Row] = ()
-    development: Iterable[Row] | None = None
-    split: str = ""
-
-
-def retrieve_events(
-    model: GroundingModel, data: GroundingData, *, settings: GroundingSettings
-) -> ProtocolOutput:
+def retrieve_events(model: GroundingModel, data: TaskRows, *, settings: GroundingSettings) -> ProtocolOutput:
     """The first candidates of each mention beside its gold events (Ou et al., 2023, section 6.1).
 
     Args:
@@ -133,8 +113,8 @@ def retrieve_events(
         EventformersError: no mention or no event, a column is missing, a mention without a gold event, or no
             gold event of any mention in its pool.
     """
-    knowledge = _Knowledge(model, data.events)
-    mentions = _Mentions(data.mentions, knowledge)
+    knowledge = _Knowledge(model, data.companions.get("events", ()))
+    mentions = _Mentions(data.rows, knowledge)
     number = max(*RECALL_AT, *map(len, mentions.gold))
     candidates = knowledge.search(mentions, number)
     inputs = {"predictions": candidates.ids(knowledge.ids), "references": mentions.gold}
@@ -151,7 +131,7 @@ def retrieve_events(
     )
 
 
-def link_events(model: GroundingModel, data: GroundingData, *, settings: GroundingSettings) -> ProtocolOutput:
+def link_events(model: GroundingModel, data: TaskRows, *, settings: GroundingSettings) -> ProtocolOutput:
     """The events that each mention is linked to (Ou et al., 2023, section 6.1 and appendix C.2).
 
     The first candidates, re-ranked if there is a re-ranker, are linked where their probability reaches the
@@ -173,15 +153,16 @@ def link_events(model: GroundingModel, data: GroundingData, *, settings: Groundi
     Raises:
         EventformersError: as `retrieve_events`, or there are no mentions to choose a threshold on.
     """
-    knowledge = _Knowledge(model, data.events)
-    mentions = _Mentions(data.mentions, knowledge)
+    knowledge = _Knowledge(model, data.companions.get("events", ()))
+    mentions = _Mentions(data.rows, knowledge)
     held: _Mentions | None = None
     if settings.threshold is not None:
         chosen_on = "given"
     elif data.split == DEVELOPMENT_SPLIT:
         chosen_on, held = f"{DEVELOPMENT_SPLIT}, the scored split itself", mentions
-    elif data.development is not None:
-        chosen_on, held = DEVELOPMENT_SPLIT, _Mentions(data.development, knowledge)
+    elif DEVELOPMENT_SPLIT in data.other_splits:
+        chosen_on = DEVELOPMENT_SPLIT
+        held = _Mentions(data.other_splits[DEVELOPMENT_SPLIT], knowledge)
     else:
         raise EventformersError(
             f"found no split {shown(DEVELOPMENT_SPLIT)} to choose a threshold on; accepted: data with it, or "
@@ -229,9 +210,7 @@ def link_events(model: GroundingModel, data: GroundingData, *, settings: Groundi
     )
 
 
-def discover_parents(
-    model: GroundingModel, data: GroundingData, *, settings: GroundingSettings
-) -> ProtocolOutput:
+def discover_parents(model: GroundingModel, data: TaskRows, *, settings: GroundingSettings) -> ProtocolOutput:
     """The rank of each event's gold parent by the mentions that both share (Ou et al., 2023, section 6.1).
 
     Ranked are all other events of the knowledge base. A child is an event with a parent in the scored split;
@@ -252,10 +231,10 @@ def discover_parents(
     Raises:
         EventformersError: as `retrieve_events`, or there is no edge.
     """
-    knowledge = _Knowledge(model, data.events)
-    mentions = _Mentions(data.mentions, knowledge)
+    knowledge = _Knowledge(model, data.companions.get("events", ()))
+    mentions = _Mentions(data.rows, knowledge)
     parents: defaultdict[str, list[str]] = defaultdict(list)
-    for edge in data.hierarchy:
+    for edge in data.companions.get("hierarchy", ()):
         parents[_text(edge, "child_id")].append(_text(edge, "parent_id"))
     if not parents:
         raise EventformersError(

@@ -17,7 +17,6 @@ from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.datasets_scripts.known_pairs import choose_splits, known_pairs
 from eventformers.inference.encode import EventEncoder, Positions, Vectors
 from eventformers.inference.search.index_folder import (
-    Contents,
     IndexedModel,
     IndexRecord,
     IndexTable,
@@ -118,8 +117,8 @@ def build_alternative_index(
         Path(folder),
         AlternativeRecord,
         {
-            "alternatives": Contents(known.alternatives, pa.table({"text": alternatives})),
-            "premises": Contents(known.premises, pa.table({"text": premises, "alternatives": lists})),
+            "alternatives": (known.alternatives, pa.table({"text": alternatives})),
+            "premises": (known.premises, pa.table({"text": premises, "alternatives": lists})),
         },
         encode,
         model=IndexedModel.of(encoder),
@@ -146,13 +145,13 @@ def load_alternative_index(
         EventformersError: as of `open_index`.
     """
     model = None if encoder is None else IndexedModel.of(encoder)
-    opened = open_index(folder, AlternativeRecord, model=model, fingerprint=fingerprint)
-    lists = opened.tables["premises"].rows["alternatives"].combine_chunks()
+    record, tables = open_index(folder, AlternativeRecord, model=model, fingerprint=fingerprint)
+    lists = tables["premises"].rows["alternatives"].combine_chunks()
     return AlternativeIndex(
-        folder=opened.folder,
-        record=opened.record,
-        alternatives=opened.tables["alternatives"],
-        premises=opened.tables["premises"],
+        folder=Path(folder),
+        record=record,
+        alternatives=tables["alternatives"],
+        premises=tables["premises"],
         offsets=lists.offsets.to_numpy(),
         known=lists.values.to_numpy(),
     )

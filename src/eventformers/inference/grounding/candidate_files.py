@@ -17,7 +17,6 @@ from eventformers.inference.encode import Vectors
 from eventformers.inference.search.candidate_index import CandidateIndex, SearchKind
 from eventformers.inference.search.index_folder import (
     AGAIN,
-    Contents,
     IndexedModel,
     IndexRecord,
     build_index,
@@ -81,14 +80,14 @@ def stored_candidates(
     fingerprint = dataset_fingerprint(events.select_columns(list(COLUMNS)))
 
     def load() -> CandidateIndex:
-        opened = open_index(folder, CandidateRecord, model=model, fingerprint=fingerprint)
-        if opened.record.by_language != by_language:
+        record, tables = open_index(folder, CandidateRecord, model=model, fingerprint=fingerprint)
+        if record.by_language != by_language:
             pools = ("one pool for all languages", "a pool for each language")
             raise EventformersError(
                 f"{folder}: built with {pools[not by_language]}; received a search in {pools[by_language]}; "
                 f"{AGAIN}"
             )
-        table = opened.tables["events"]
+        table = tables["events"]
         ids, languages = (table.rows[name].to_pylist() for name in COLUMNS[:2])
         return CandidateIndex(ids, table.array, languages if by_language else None, kind=kind)
 
@@ -98,7 +97,7 @@ def stored_candidates(
         build_index(
             folder,
             CandidateRecord,
-            {"events": Contents(rows, pa.Table.from_pylist(rows, schema))},
+            {"events": (rows, pa.Table.from_pylist(rows, schema))},
             encode,
             model=model,
             dimension=dimension,

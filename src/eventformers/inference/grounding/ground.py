@@ -32,7 +32,7 @@ from eventformers.inference.grounding.knowledge_base import (
     KnowledgeBase,
     load_knowledge_base,
 )
-from eventformers.inference.grounding.linking import find_threshold
+from eventformers.inference.grounding.linking import LinkThreshold, find_threshold
 from eventformers.inference.grounding.mention_files import TextMention, Texts, load_text_mentions
 from eventformers.inference.grounding.pair_scoring import CrossEncoder, load_cross_encoder
 from eventformers.inference.grounding.retrieve_rerank import (
@@ -169,16 +169,7 @@ def ground(
         retriever_weight=retriever_weight,
     )
     used = find_threshold(threshold, encoder, cross_encoder, retriever_weight, candidates)
-    linked = used.link(ranked, event_ids)
-    grounded = tuple(
-        _grounded(mention, rows, set(of_mention), used.value, known)
-        for mention, rows, of_mention in zip(
-            mentions,
-            _candidate_rows(found, ranked, event_ids, with_reranker=cross_encoder is not None),
-            linked,
-            strict=True,
-        )
-    )
+    grounded = tuple(_grounded(mentions, found, ranked, event_ids, used, known))
     told = {
         "mentions": len(grounded),
         **counts,
@@ -280,48 +271,44 @@ def _pooled_events(
     return known.in_languages(wanted)
 
 
-def _candidate_rows(
-    found: Candidates, ranked: Candidates, event_ids: Sequence[str], *, with_reranker: bool
-) -> Iterator[list[tuple[str, float, float | None]]]:
-    """Of each mention the candidates, best first: id, score of the retrieval, and probability."""
-    probabilities = expit(ranked.scores.astype(np.float64))
-    for place, events in enumerate(ranked.events.tolist()):
-        scores = dict(zip(found.events[place].tolist(), found.scores[place].tolist(), strict=True))
-        yield [
-            (event_ids[event], scores[event], float(probability) if with_reranker else None)
-            for event, probability in zip(events, probabilities[place], strict=True)
-            if event >= 0
-        ]
-
-
 def _grounded(
-    mention: TextMention,
-    rows: Sequence[tuple[str, float, float | None]],
-    linked: set[str],
-    threshold: float | None,
+    mentions: Sequence[TextMention],
+    found: Candidates,
+    ranked: Candidates,
+    event_ids: Sequence[str],
+    linking: LinkThreshold,
     known: KnowledgeBase,
-) -> GroundedMention:
-    above: dict[str, list[str]] = {}
-    for event_id, _, _ in rows:
-        if event_id in linked:
+) -> Iterator[GroundedMention]:
+    """Yield each mention with its candidates, best first, and the ancestors of its linked events."""
+    probabilities = expit(ranked.scores.astype(np.float64)).tolist()
+    for place, (mention, linked) in enumerate(zip(mentions, linking.link(ranked, event_ids), strict=True)):
+        scores = dict(zip(found.events[place].tolist(), found.scores[place].tolist(), strict=True))
+        candidates = tuple(
+            CandidateEvent(
+                event_ids[event],
+                known.title(event_ids[event], mention.language),
+                scores[event],
+                probability if linking.with_reranker else None,
+                event_ids[event] in linked,
+            )
+            for event, probability in zip(ranked.events[place].tolist(), probabilities[place], strict=True)
+            if event >= 0
+        )
+        above: dict[str, list[str]] = {}
+        for event_id in (candidate.event_id for candidate in candidates if candidate.linked):
             for ancestor in known.ancestors(event_id):
                 if ancestor not in linked:
                     above.setdefault(ancestor, []).append(event_id)
-    return GroundedMention(
-        mention=mention,
-        candidates=tuple(
-            CandidateEvent(
-                event_id, known.title(event_id, mention.language), score, probability, event_id in linked
-            )
-            for event_id, score, probability in rows
-        ),
-        ancestors=tuple(
-            Ancestor(event_id, known.title(event_id, mention.language), tuple(of))
-            for event_id, of in above.items()
-        ),
-        has_pool=bool(rows),
-        threshold=threshold,
-    )
+        yield GroundedMention(
+            mention=mention,
+            candidates=candidates,
+            ancestors=tuple(
+                Ancestor(event_id, known.title(event_id, mention.language), tuple(of))
+                for event_id, of in above.items()
+            ),
+            has_pool=bool(candidates),
+            threshold=linking.value,
+        )
 
 
 def _found_parents(

@@ -43,12 +43,10 @@ class ChosenThreshold(NamedTuple):
         threshold: the one with the highest product; of equal ones the one with the highest F1 scores, and of
             these the highest.
         products: strict accuracy times macro F1 times micro F1 of each threshold, each as a share, in [0, 1].
-        scores: the scores of `event_linking` at the threshold, in percent.
     """
 
     threshold: float
     products: dict[float, float]
-    scores: dict[str, float]
 
 
 def link(candidates: Candidates, event_ids: Sequence[str], threshold: float) -> Linked:
@@ -137,7 +135,7 @@ def choose_threshold(
     }
     products = {threshold: scores[threshold]["strict_accuracy"] / 100 * f1[threshold] for threshold in f1}
     best = max(products, key=lambda threshold: (products[threshold], f1[threshold], threshold))
-    return ChosenThreshold(best, products, scores[best])
+    return ChosenThreshold(best, products)
 
 
 class LinkThreshold(NamedTuple):

@@ -13,7 +13,7 @@ from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.frame_reader import frame_descendants
 from eventformers.errors import EventformersError
 from eventformers.inference.induction.mention_distances import Matrix
-from eventformers.inference.induction.type_naming import ScoredLabel, best_labels, label_cosines, label_ranks
+from eventformers.inference.induction.type_naming import ScoredLabel, best_labels, label_cosines
 
 
 class Frames(NamedTuple):
@@ -95,24 +95,3 @@ def link_frames(
         EventformersError: a vector is NaN, infinite or zero.
     """
     return best_labels(label_cosines(centroids, vectors, frames.names), frames.names, top)
-
-
-def frame_ranks(
-    centroids: NDArray[np.float64], frames: Frames, vectors: Matrix, mapped: Sequence[Collection[str]]
-) -> list[float]:
-    """The rank of each cluster: the lowest rank of any frame that is valid for its type (section 2.2.2).
-
-    Args:
-        centroids: at length 1, `(clusters, d)`.
-        frames: the frames.
-        vectors: encoder vectors of their definitions, `(frames, d)`.
-        mapped: the frames that the type of each cluster maps to; what inherits from them is valid, too.
-
-    Returns:
-        Ranks from 1; infinite where no valid frame is among the frames.
-
-    Raises:
-        EventformersError: not one collection for each cluster, or a vector cannot be used.
-    """
-    valid = [valid_frames(of_cluster, frames.descendants) for of_cluster in mapped]
-    return label_ranks(label_cosines(centroids, vectors, frames.names), frames.names, valid)

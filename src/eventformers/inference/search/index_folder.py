@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import faiss
 import numpy as np
@@ -144,37 +144,10 @@ class IndexTable:
         return self.vectors.reconstruct_batch(positions) @ query
 
 
-@dataclass(frozen=True)
-class IndexFolder(Generic[Record]):
-    """An index that is mapped from its folder.
-
-    Attributes:
-        folder: its folder.
-        record: what it was built from.
-        tables: its tables by name.
-    """
-
-    folder: Path
-    record: Record
-    tables: dict[str, IndexTable]
-
-
-class Contents(NamedTuple):
-    """What becomes a table of an index.
-
-    Attributes:
-        items: what is encoded.
-        rows: the rows to store, in the order of the items.
-    """
-
-    items: Sequence[Any]
-    rows: pa.Table
-
-
 def build_index(
     folder: Path,
     kind: Callable[..., IndexRecord],
-    contents: Mapping[str, Contents],
+    contents: Mapping[str, tuple[Sequence[Any], pa.Table]],
     encode: Callable[[Sequence[Any]], Vectors],
     *,
     model: IndexedModel,
@@ -189,7 +162,7 @@ def build_index(
     Args:
         folder: the folder of the index.
         kind: the class of the record.
-        contents: the tables by name.
+        contents: the tables by name: what is encoded, and the rows to store in the same order.
         encode: turns a block of items into their vectors, `(block, dimension)`.
         model: the model that `encode` runs.
         dimension: size of a vector.
@@ -214,7 +187,7 @@ def build_index(
         Progress(console=Console(stderr=True), disable=not show_progress) as progress,
     ):
         task = progress.add_task(
-            "building the index", total=sum(len(content.items) for content in contents.values())
+            "building the index", total=sum(len(items) for items, _ in contents.values())
         )
         for name, (items, rows) in contents.items():
             vectors = faiss.IndexFlatIP(dimension)
@@ -232,7 +205,7 @@ def build_index(
             **{"model": model.name, "model_revision": model.revision, "pooling": model.pooling},
             dimension=dimension,
             fingerprint=fingerprint,
-            rows={name: len(content.items) for name, content in contents.items()},
+            rows={name: len(items) for name, (items, _) in contents.items()},
             versions={**library_versions(), "faiss": faiss.__version__},
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             **details,
@@ -246,7 +219,7 @@ def open_index(
     *,
     model: IndexedModel | None = None,
     fingerprint: str | None = None,
-) -> IndexFolder[Record]:
+) -> tuple[Record, dict[str, IndexTable]]:
     """Map an index from its files.
 
     Args:
@@ -255,6 +228,9 @@ def open_index(
         model: the model to use the index with; None skips the check.
         fingerprint: fingerprint of the data that it should be of; None skips the check.
 
+    Returns:
+        What it was built from, and its tables by name.
+
     Raises:
         EventformersError: there is no index of this kind, a file is absent or damaged, or the index was built
             by another model or from other data.
@@ -262,7 +238,7 @@ def open_index(
     folder = Path(folder)
     record = read_record(folder, kind)
     check_index(folder, record, model, fingerprint)
-    return IndexFolder(folder, record, {name: _open_table(folder, name, record) for name in kind.tables})
+    return record, {name: _open_table(folder, name, record) for name in kind.tables}
 
 
 def open_or_build(
