@@ -10,11 +10,10 @@ import pytest
 from eventformers.errors import EventformersError
 from eventformers.inference.induction.frame_linking import (
     Frames,
-    link_frames,
     load_frames,
     valid_frames,
 )
-from eventformers.inference.induction.type_naming import label_cosines, label_ranks
+from eventformers.inference.induction.type_naming import label_cosines, label_ranks, name_clusters
 
 NAMES = ["Attack", "Besieging", "Birth"]
 FRAMES = Frames(NAMES, [f"about {name}" for name in NAMES], {"Attack": {"Besieging"}, "Act": {*NAMES[:2]}}, 0)
@@ -23,7 +22,7 @@ CENTROIDS = np.array([[1.0, 0.0], [0.0, 1.0]])
 
 
 def test_nearest_definitions_first() -> None:
-    linked = link_frames(CENTROIDS, FRAMES, VECTORS, top=2)
+    linked = name_clusters(CENTROIDS, FRAMES.names, VECTORS, top=2)
     assert [[frame.label for frame in frames] for frames in linked] == [
         ["Besieging", "Birth"],
         ["Attack", "Birth"],
