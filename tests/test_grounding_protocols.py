@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from eventformers.errors import EventformersError
+from eventformers.evaluation.tasks.base import TaskRows
 from eventformers.evaluation.tasks.grounding import Grounding
 from eventformers.evaluation.tasks.grounding_protocols import (
-    GroundingData,
-    GroundingModel,
     GroundingSettings,
     discover_parents,
     link_events,
     retrieve_events,
 )
+from eventformers.inference.grounding.retrieve_rerank import GroundingModel
 from eventformers.inference.search.candidate_index import CandidateIndex
 
 AXES = ("siege", "war", "landing", "campaign", "fair", "olympics", "vote", "flood")
@@ -66,8 +66,13 @@ MODEL = Grounding(retrieve_events).of_vectors(_embed)
 
 
 def _run(protocol, mentions=MENTIONS, events=None, model=MODEL, hierarchy=EDGES, **settings):
-    of_data = {name: settings.pop(name) for name in ("development", "split") if name in settings}
-    data = GroundingData(mentions, _events() if events is None else events, hierarchy, **of_data)
+    development, split = settings.pop("development", None), settings.pop("split", "")
+    data = TaskRows(
+        mentions,
+        {} if development is None else {"validation": development},
+        {"events": _events() if events is None else events, "hierarchy": hierarchy},
+        split,
+    )
     return protocol(model, data, settings=GroundingSettings(**settings))
 
 
@@ -218,7 +223,7 @@ def test_the_threshold_is_chosen_on_the_development_split():
 def test_scores_that_are_no_logits_are_brought_to_one_scale():
     scaled = dataclasses.replace(
         MODEL,
-        index=lambda events, ids, languages: CandidateIndex(ids, 100 * _embed([e.title for e in events])),
+        make_index=lambda ids, vectors, languages: CandidateIndex(ids, 100 * vectors),
     )
     first, second = (_run(link_events, model=model, split="validation") for model in (MODEL, scaled))
     assert first.inputs == second.inputs
@@ -306,6 +311,10 @@ def test_the_first_candidates_alone_count_as_linked():
 )
 def test_bad_input_is_told(changed, message):
     # Before anything is encoded, but for what the index itself refuses.
-    model = MODEL if "stand several times" in message else dataclasses.replace(MODEL, index=None, read=None)
+    model = (
+        MODEL
+        if "stand several times" in message
+        else dataclasses.replace(MODEL, read_events=None, read_mentions=None)
+    )
     with pytest.raises(EventformersError, match=message):
         _run(discover_parents, model=model, **changed)

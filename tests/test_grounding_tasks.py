@@ -19,10 +19,11 @@ from eventformers.evaluation.data import load_data
 from eventformers.evaluation.results import load_results
 from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks import get_task, with_settings
-from eventformers.evaluation.tasks.grounding import grounding_model
 from eventformers.evaluation.tasks.grounding_protocols import GroundingSettings
 from eventformers.inference.encode import load_encoder
+from eventformers.inference.grounding import retrieve_rerank
 from eventformers.inference.grounding.pair_scoring import load_cross_encoder
+from eventformers.inference.grounding.retrieve_rerank import grounding_model
 
 TASKS = ("event_retrieval", "event_linking", "parent_discovery")
 
@@ -64,15 +65,13 @@ def test_a_trained_model_stands_beside_its_untrained_encoder(
 def test_each_text_is_encoded_once_for_all_tasks(bi_encoder, monkeypatch):
     calls = []
     for side in ("mentions", "events"):
-        encode = getattr(
-            __import__("eventformers.evaluation.tasks.grounding", fromlist=["_"]), f"encode_{side}"
-        )
+        encode = getattr(retrieve_rerank, f"encode_{side}")
 
         def counted(encoder, texts, *arguments, encode=encode, side=side, **settings):
             calls.append((encoder.name, side, len(texts)))
             return encode(encoder, texts, *arguments, **settings)
 
-        monkeypatch.setattr(f"eventformers.evaluation.tasks.grounding.encode_{side}", counted)
+        monkeypatch.setattr(retrieve_rerank, f"encode_{side}", counted)
     memory = Session()
     truncated = {
         evaluate(bi_encoder, name, session=memory, baseline=False).truncated
@@ -165,9 +164,9 @@ def test_wikinews_is_another_domain(bi_encoder, memory):
 
 def test_scores_of_a_trained_model_become_logits_by_its_own_scale(tiny_encoder, tmp_path):
     folder = save_tiny_bi_encoder(tiny_encoder, tmp_path / "bi", score_scale=2, score_bias=-1.0)
-    model = grounding_model(load_encoder(folder), Session(), "auto")
+    model = grounding_model(load_encoder(folder))
     assert model.logits(np.array([1.5, 0], dtype=np.float32)).tolist() == [2, -1]
-    assert grounding_model(load_encoder(tiny_encoder), Session(), "auto").logits is None
+    assert grounding_model(load_encoder(tiny_encoder)).logits is None
 
 
 def test_scores_that_were_learned_by_a_softmax_become_shares_of_a_mention(tiny_encoder, tmp_path):
@@ -177,14 +176,14 @@ def test_scores_that_were_learned_by_a_softmax_become_shares_of_a_mention(tiny_e
     cross_encoder = load_cross_encoder(
         save_tiny_cross_encoder(tiny_encoder, tmp_path / "cross", linking_objective="softmax")
     )
-    model = grounding_model(load_encoder(bi_encoder), Session(), "auto", cross_encoder)
+    model = grounding_model(load_encoder(bi_encoder), cross_encoder)
     logits = model.logits(np.array([[1.5, 0.5], [0.25, -np.inf]], dtype=np.float32))
     assert logits[0].tolist() == pytest.approx([2, -2])
     assert logits[1, 0] > 30
     assert logits[1, 1] == -np.inf
     assert model.pairs_by_softmax
     binary = load_cross_encoder(save_tiny_cross_encoder(tiny_encoder, tmp_path / "binary"))
-    assert not grounding_model(load_encoder(bi_encoder), Session(), "auto", binary).pairs_by_softmax
+    assert not grounding_model(load_encoder(bi_encoder), binary).pairs_by_softmax
 
 
 def test_data_without_events_or_edges_are_refused(tmp_path):

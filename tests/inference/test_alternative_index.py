@@ -13,15 +13,16 @@ from graphs import TRIPLES, pairs_of
 from tiny import save_tiny_encoder
 
 from eventformers.errors import EventformersError
-from eventformers.inference.commonsense import alternative_index
 from eventformers.inference.commonsense.alternative_index import (
     AlternativeIndex,
+    AlternativeRecord,
     build_alternative_index,
     graph_fingerprint,
     load_alternative_index,
-    read_record,
 )
 from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.inference.search import index_folder
+from eventformers.inference.search.index_folder import read_record
 
 FILES = ("alternatives.faiss", "premises.faiss", "alternatives.arrow", "premises.arrow")
 
@@ -71,8 +72,8 @@ def test_nearest_are_those_of_all_cosines(index: AlternativeIndex, encoder: Even
     cosines, positions = index.alternatives.nearest(query, 4)
     np.testing.assert_allclose(cosines, np.sort(vectors @ query)[::-1][:4], atol=1e-5)
     np.testing.assert_allclose(vectors[positions] @ query, cosines, atol=1e-5)
-    np.testing.assert_allclose(index.alternatives.cosines(query, positions), cosines, atol=1e-5)
-    assert len(index.alternatives.nearest(query, 1000)[0]) == index.record.alternatives
+    np.testing.assert_allclose(index.alternatives.products(query, positions), cosines, atol=1e-5)
+    assert len(index.alternatives.nearest(query, 1000)[0]) == index.record.rows["alternatives"]
 
 
 def test_vectors_and_texts_are_mapped(index: AlternativeIndex) -> None:
@@ -85,11 +86,11 @@ def test_vectors_and_texts_are_mapped(index: AlternativeIndex) -> None:
 
 
 def test_record(index: AlternativeIndex, encoder: EventEncoder, pairs: DatasetDict) -> None:
-    record = read_record(index.folder)
+    record = read_record(index.folder, AlternativeRecord)
     assert record == index.record
     assert (record.model, record.model_revision) == (encoder.name, encoder.revision)
     assert (record.dimension, record.graph, record.splits) == (32, "conceptnet", ["train", "validation"])
-    assert record.graph_fingerprint == graph_fingerprint(pairs)
+    assert record.fingerprint == graph_fingerprint(pairs)
     assert record.versions["faiss"] == faiss.__version__
     assert {path.suffix for path in index.folder.iterdir()} == {".faiss", ".arrow", ".json"}
 
@@ -98,7 +99,7 @@ def test_chosen_splits(encoder: EventEncoder, pairs: DatasetDict, tmp_path: Path
     index = build_alternative_index(encoder, pairs, tmp_path / "a", graph="conceptnet", splits=["train"])
     assert index.record.splits == ["train"]
     assert "hit player" not in index.alternatives.texts.to_pylist()
-    assert index.record.graph_fingerprint != graph_fingerprint(pairs)
+    assert index.record.fingerprint != graph_fingerprint(pairs)
     with pytest.raises(EventformersError, match="no split 'dev'; accepted: train, validation"):
         build_alternative_index(encoder, pairs, tmp_path / "b", graph="conceptnet", splits=["dev"])
 
@@ -115,7 +116,7 @@ def test_another_model_or_pooling(index: AlternativeIndex, tiny_encoder: Path, t
 
 def test_another_graph(index: AlternativeIndex, encoder: EventEncoder) -> None:
     other = pairs_of({"train": TRIPLES["train"][:3]})
-    with pytest.raises(EventformersError, match=r"built of the graph conceptnet.*--overwrite"):
+    with pytest.raises(EventformersError, match=r"built from alternatives, premises with.*--overwrite"):
         load_alternative_index(index.folder, encoder=encoder, fingerprint=graph_fingerprint(other))
 
 
@@ -125,7 +126,7 @@ def test_interrupted_building_leaves_what_was_there(
     def interrupted(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(alternative_index, "_write_texts", interrupted)
+    monkeypatch.setattr(index_folder, "write_table", interrupted)
     absent = index.folder.parent / "other"
     for folder in (absent, index.folder):
         with pytest.raises(KeyboardInterrupt):
@@ -152,10 +153,10 @@ def test_what_stands_in_the_way(index: AlternativeIndex, encoder: EventEncoder, 
 def test_a_torn_or_absent_file(index: AlternativeIndex, name: str) -> None:
     path = index.folder / name
     path.write_bytes(path.read_bytes()[:60])
-    with pytest.raises(EventformersError, match="not whole"):
+    with pytest.raises(EventformersError, match="damaged"):
         load_alternative_index(index.folder)
     path.unlink()
-    with pytest.raises(EventformersError, match="not whole"):
+    with pytest.raises(EventformersError, match="damaged"):
         load_alternative_index(index.folder)
 
 
@@ -173,10 +174,14 @@ def test_a_record_that_cannot_be_read(index: AlternativeIndex, tmp_path: Path) -
         load_alternative_index(tmp_path)
     path = index.folder / "index.json"
     record = json.loads(path.read_text())
-    path.write_text(json.dumps({**record, "format": 0}))
-    with pytest.raises(EventformersError, match="found the format 0; accepted: 1"):
-        load_alternative_index(index.folder)
-    for text in ("{", "[]", json.dumps({"format": 1})):
+    for changed, told in (
+        ({"format": 1}, "an index of the format 1, .*; accepted: 2; build it again with .*--overwrite"),
+        ({"rows": {"events": 3}}, "an index of events; accepted: an index of alternatives, premises"),
+    ):
+        path.write_text(json.dumps(record | changed))
+        with pytest.raises(EventformersError, match=told):
+            load_alternative_index(index.folder)
+    for text in ("{", "[]", json.dumps({"format": 2})):
         path.write_text(text)
         with pytest.raises(EventformersError, match="no record of an index"):
             load_alternative_index(index.folder)

@@ -6,6 +6,7 @@ import gc
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import faiss
 import numpy as np
@@ -15,16 +16,10 @@ from datasets import Dataset
 
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import Vectors
-from eventformers.inference.grounding import candidate_files
-from eventformers.inference.grounding.candidate_files import (
-    EventRow,
-    StoredCandidates,
-    build_candidate_files,
-    events_fingerprint,
-    load_candidate_files,
-)
+from eventformers.inference.grounding.candidate_files import CandidateRecord, EventRow, stored_candidates
+from eventformers.inference.search import index_folder
 from eventformers.inference.search.candidate_index import CandidateIndex
-from eventformers.inference.search.index_files import IndexedModel, write_table
+from eventformers.inference.search.index_folder import IndexedModel, open_index, read_record, write_table
 
 MODEL = IndexedModel("tiny", "0123456789abcdef", "cls")
 ROWS = [
@@ -46,35 +41,46 @@ def encode(rows: Sequence[EventRow]) -> Vectors:
     )
 
 
+def never(rows: Sequence[EventRow]) -> Vectors:
+    raise AssertionError("the index was built again")
+
+
 @pytest.fixture
 def events() -> Dataset:
     return Dataset.from_list(ROWS)
 
 
 @pytest.fixture
-def stored(events: Dataset, tmp_path: Path) -> StoredCandidates:
-    return build_candidate_files(events, encode, tmp_path / "index", model=MODEL, dimension=8)
+def folder(events: Dataset, tmp_path: Path) -> Path:
+    """Folder of an index."""
+    stored_candidates(tmp_path / "index", events, encode, model=MODEL, dimension=8)
+    return tmp_path / "index"
+
+
+def opened(folder: Path, events: Dataset, **settings: Any) -> CandidateIndex:
+    return stored_candidates(folder, events, never, **{"model": MODEL, "dimension": 8} | settings)
 
 
 @pytest.mark.parametrize("by_language", [True, False])
 def test_it_searches_as_an_index_in_memory(tmp_path: Path, by_language: bool) -> None:
     rows = ROWS if by_language else [row for row in ROWS if row["language"] == "de"]
-    stored = build_candidate_files(
-        Dataset.from_list(rows), encode, tmp_path, model=MODEL, dimension=8, by_language=by_language
-    )
     languages = [row["language"] for row in rows] if by_language else None
     index = CandidateIndex([row["event_id"] for row in rows], encode(rows), languages)
     mentions = np.random.default_rng(0).normal(size=(6, 8)).astype(np.float32)
     asked = ["en", "de"] * 3
-    found = stored.index.search(mentions, 3, languages=asked)
     expected = index.search(mentions, 3, languages=asked)
-    assert found.ids(stored.index.event_ids) == expected.ids(index.event_ids)
-    np.testing.assert_array_equal(found.scores, expected.scores)
-    assert stored.index.pools == stored.record.descriptions == index.pools
+    for encode_rows in (encode, never):
+        stored = stored_candidates(
+            tmp_path, Dataset.from_list(rows), encode_rows, model=MODEL, dimension=8, by_language=by_language
+        )
+        found = stored.search(mentions, 3, languages=asked)
+        assert found.ids(stored.event_ids) == expected.ids(index.event_ids)
+        np.testing.assert_array_equal(found.scores, expected.scores)
+        assert stored.pools == index.pools
 
 
-def test_texts_stand_in_the_order_of_the_vectors(stored: StoredCandidates) -> None:
-    rows = stored.rows.to_pylist()
+def test_texts_stand_in_the_order_of_the_vectors(folder: Path) -> None:
+    rows = open_index(folder, CandidateRecord)[1]["events"].rows.to_pylist()
     assert [(row["language"], row["event_id"]) for row in rows] == [
         ("de", "Q1"),
         ("de", "Q3"),
@@ -85,115 +91,128 @@ def test_texts_stand_in_the_order_of_the_vectors(stored: StoredCandidates) -> No
     assert sorted(rows, key=str) == sorted(ROWS, key=str)
 
 
-def test_files_are_mapped_for_as_long_as_the_index_lives(stored: StoredCandidates) -> None:
+def test_files_are_mapped_for_as_long_as_the_index_lives(folder: Path, events: Dataset) -> None:
     maps = Path("/proc/self/maps")
     if not maps.is_file():
         pytest.skip("this system does not list a process's maps")
-    index = load_candidate_files(stored.folder).index
+    index = opened(folder, events)
     gc.collect()
-    assert str(stored.folder / "events.faiss") in maps.read_text()
+    assert str(folder / "events.faiss") in maps.read_text()
     assert index.search(encode(ROWS[:1]), 1, languages=["en"]).ids(index.event_ids) == [["Q2"]]
 
 
-def test_record(stored: StoredCandidates, events: Dataset) -> None:
-    record = load_candidate_files(stored.folder, model=MODEL, fingerprint=events_fingerprint(events)).record
-    assert record == stored.record
+def test_record(folder: Path) -> None:
+    record = read_record(folder, CandidateRecord)
     assert record.built_by == MODEL
-    assert (record.events, record.descriptions, record.dimension) == (3, {"de": 3, "en": 2}, 8)
-    assert record.events_fingerprint == events_fingerprint(events)
+    assert (record.rows, record.by_language, record.dimension) == ({"events": 5}, True, 8)
+    assert record.versions["faiss"] == faiss.__version__
 
 
-def test_another_model_or_other_events(stored: StoredCandidates, events: Dataset) -> None:
+def test_another_model_or_other_events(folder: Path, events: Dataset) -> None:
     for other in (MODEL._replace(revision="other"), MODEL._replace(pooling="mean")):
         with pytest.raises(EventformersError, match=r"built by the model 'tiny'.*received.*--overwrite"):
-            load_candidate_files(stored.folder, model=other)
-    load_candidate_files(stored.folder, model=MODEL._replace(name="moved"))
-    with pytest.raises(EventformersError, match=r"built of events with the fingerprint.*--overwrite"):
-        load_candidate_files(stored.folder, fingerprint=events_fingerprint(events.select([0, 1])))
+            opened(folder, events, model=other)
+    opened(folder, events, model=MODEL._replace(name="moved"))
+    opened(folder, events, overwrite=True)
+    fewer = events.select([0, 1])
+    with pytest.raises(EventformersError, match=r"built from events with the fingerprint.*--overwrite"):
+        opened(folder, fewer)
+    stored_candidates(folder, fewer, encode, model=MODEL, dimension=8, overwrite=True)
+    assert opened(folder, fewer).pools == {"de": 1, "en": 1}
+
+
+def test_an_index_of_an_older_format(folder: Path, events: Dataset) -> None:
+    path = folder / "index.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({"format": 1, "events": 3, "descriptions": {"de": 3, "en": 2}}))
+    with pytest.raises(EventformersError, match=r"the format 1, written by .*; build it again .*--overwrite"):
+        opened(folder, events)
+    stored_candidates(folder, events, encode, model=MODEL, dimension=8, overwrite=True)
+    assert json.loads(path.read_text()).keys() == record.keys()
 
 
 def test_interrupted_building_leaves_what_was_there(
-    stored: StoredCandidates, events: Dataset, monkeypatch: pytest.MonkeyPatch
+    folder: Path, events: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(candidate_files, "write_table", interrupted)
+    monkeypatch.setattr(index_folder, "write_table", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        build_candidate_files(events, encode, stored.folder, model=MODEL, dimension=8, overwrite=True)
-    assert load_candidate_files(stored.folder).record == stored.record
+        stored_candidates(folder, events.select([0]), encode, model=MODEL, dimension=8, overwrite=True)
+    opened(folder, events)
 
 
-def test_torn_and_mixed_files(stored: StoredCandidates, events: Dataset, tmp_path: Path) -> None:
-    other = build_candidate_files(events.select([0]), encode, tmp_path / "o", model=MODEL, dimension=8)
-    path = stored.folder / "events.faiss"
-    path.write_bytes((other.folder / "events.faiss").read_bytes())
+def test_torn_and_mixed_files(folder: Path, events: Dataset, tmp_path: Path) -> None:
+    stored_candidates(tmp_path / "other", events.select([0]), encode, model=MODEL, dimension=8)
+    path = folder / "events.faiss"
+    path.write_bytes((tmp_path / "other" / "events.faiss").read_bytes())
     with pytest.raises(EventformersError, match="5 events, 1 vectors and a record of 5 do not fit"):
-        load_candidate_files(stored.folder)
+        opened(folder, events)
     path.write_bytes(path.read_bytes()[:20])
-    with pytest.raises(EventformersError, match="not whole"):
-        load_candidate_files(stored.folder)
+    with pytest.raises(EventformersError, match="damaged"):
+        opened(folder, events)
 
 
 @pytest.mark.parametrize(
     "changed",
     [
-        {"descriptions": ["de"]},
-        {"descriptions": {"de": "3", "en": "2"}},
-        {"descriptions": None},
-        {"events_fingerprint": None},
+        {"rows": ["events"]},
+        {"rows": {"events": "5"}},
+        {"rows": None},
+        {"by_language": None},
+        {"fingerprint": None},
         {"model_revision": 7},
         {"dimension": "8"},
         {"owner": "me"},
     ],
 )
-def test_a_record_with_other_values_is_told(stored: StoredCandidates, changed: dict[str, object]) -> None:
-    path = stored.folder / "index.json"
+def test_a_record_with_other_values_is_told(
+    folder: Path, events: Dataset, changed: dict[str, object]
+) -> None:
+    path = folder / "index.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changed))
     with pytest.raises(EventformersError, match=r"index\.json: no record of an index"):
-        load_candidate_files(stored.folder, model=MODEL, fingerprint="other")
+        opened(folder, events)
 
 
-def test_files_of_another_kind_are_told(stored: StoredCandidates) -> None:
+def test_files_of_another_kind_are_told(folder: Path, events: Dataset) -> None:
     hnsw = faiss.IndexHNSWFlat(8, 4)
     hnsw.add(encode(ROWS))
-    faiss.write_index(hnsw, str(stored.folder / "events.faiss"))
-    with pytest.raises(EventformersError, match=r"not whole: events\.faiss holds IndexHNSWFlat"):
-        load_candidate_files(stored.folder)
-    write_table(stored.folder / "events.arrow", pa.table({"event_id": ["Q1"] * 5}))
-    with pytest.raises(EventformersError, match=r"not whole: .*language"):
-        load_candidate_files(stored.folder)
-    (stored.folder / "index.json").write_text("[" * 100_000)
+    faiss.write_index(hnsw, str(folder / "events.faiss"))
+    with pytest.raises(EventformersError, match=r"damaged: events\.faiss holds IndexHNSWFlat"):
+        opened(folder, events)
+    write_table(folder / "events.arrow", pa.table({"event_id": ["Q1"] * 5}))
+    with pytest.raises(EventformersError, match=r"damaged: .*language"):
+        opened(folder, events)
+    (folder / "index.json").write_text("[" * 100_000)
     with pytest.raises(EventformersError, match="no record of an index"):
-        load_candidate_files(stored.folder)
+        opened(folder, events)
 
 
-def test_what_else_lies_in_its_folder_is_never_replaced(stored: StoredCandidates, events: Dataset) -> None:
-    notes = stored.folder / "notes.txt"
+def test_what_else_lies_in_its_folder_is_never_replaced(folder: Path, events: Dataset) -> None:
+    def build() -> None:
+        stored_candidates(folder, events.select([0]), encode, model=MODEL, dimension=8, overwrite=True)
+
+    notes = folder / "notes.txt"
     notes.write_text("mine")
     with pytest.raises(EventformersError, match=r"holds other files, such as notes\.txt; accepted: a folder"):
-        build_candidate_files(events, encode, stored.folder, model=MODEL, dimension=8, overwrite=True)
+        build()
     assert notes.read_text() == "mine"
     notes.unlink()
-    build_candidate_files(events, encode, stored.folder, model=MODEL, dimension=8, overwrite=True)
+    build()
 
 
 def test_what_cannot_be_indexed(events: Dataset, tmp_path: Path) -> None:
-    def build(rows: Dataset, **settings: object) -> None:
-        build_candidate_files(rows, encode, tmp_path, model=MODEL, dimension=8, **settings)
+    def build(rows: Dataset, encode: Any = encode, model: IndexedModel = MODEL, **settings: Any) -> None:
+        stored_candidates(tmp_path, rows, encode, model=model, dimension=8, **settings)
 
-    with pytest.raises(EventformersError, match="the events have no row"):
-        build(events.select([]))
-    with pytest.raises(EventformersError, match="no column title"):
-        build(events.remove_columns("title"))
     with pytest.raises(EventformersError, match="2 events stand several times, the first 'Q2'; accepted"):
         build(events, by_language=False)
     with pytest.raises(EventformersError, match="1 events stand several times, the first 'Q1' in 'de'"):
         build(Dataset.from_list([*ROWS, ROWS[1]]))
     with pytest.raises(EventformersError, match="has no revision"):
-        build_candidate_files(events, encode, tmp_path, model=MODEL._replace(revision=None), dimension=8)
+        build(events, model=MODEL._replace(revision=None))
     with pytest.raises(EventformersError, match="not finite"):
-        build_candidate_files(
-            events, lambda rows: np.full((len(rows), 8), np.nan), tmp_path, model=MODEL, dimension=8
-        )
+        build(events, lambda rows: np.full((len(rows), 8), np.nan))
     assert not list(tmp_path.iterdir())

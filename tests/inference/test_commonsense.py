@@ -118,10 +118,10 @@ def test_votes_where_they_measured_better(encoder: EventEncoder, tmp_path: Path)
 def test_own_head_is_no_answer(encoder: EventEncoder, index: AlternativeIndex) -> None:
     everything = complete(encoder, "fire, Causes", index=index, top=1000, rerank=True)
     assert "fire" in index.alternatives.texts.to_pylist()
-    assert len(everything.alternatives) == index.record.alternatives - 1
+    assert len(everything.alternatives) == len(index.alternatives.rows) - 1
     assert "fire" not in {one.text for one in everything.alternatives}
     free = complete(encoder, "fire causes", index=index, top=1000)
-    assert len(free.alternatives) == index.record.alternatives
+    assert len(free.alternatives) == len(index.alternatives.rows)
 
 
 def test_votes_of_the_nearest_premises(encoder: EventEncoder, index: AlternativeIndex) -> None:
@@ -186,7 +186,7 @@ def test_index_that_does_not_fit(
     for given in (index, index.folder):
         with pytest.raises(EventformersError, match="build it again"):
             complete(other, "storm, Causes", index=given)
-        with pytest.raises(EventformersError, match="built of the graph"):
+        with pytest.raises(EventformersError, match="built from alternatives, premises"):
             complete(encoder, "storm, Causes", index=given, data=pairs, splits=["train"])
         with pytest.raises(EventformersError, match="is of the graph conceptnet, received config atomic"):
             complete(encoder, "storm, Causes", index=given, config="atomic")

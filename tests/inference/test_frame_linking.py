@@ -10,11 +10,10 @@ import pytest
 from eventformers.errors import EventformersError
 from eventformers.inference.induction.frame_linking import (
     Frames,
-    frame_ranks,
-    link_frames,
     load_frames,
     valid_frames,
 )
+from eventformers.inference.induction.type_naming import label_cosines, label_ranks, name_clusters
 
 NAMES = ["Attack", "Besieging", "Birth"]
 FRAMES = Frames(NAMES, [f"about {name}" for name in NAMES], {"Attack": {"Besieging"}, "Act": {*NAMES[:2]}}, 0)
@@ -23,7 +22,7 @@ CENTROIDS = np.array([[1.0, 0.0], [0.0, 1.0]])
 
 
 def test_nearest_definitions_first() -> None:
-    linked = link_frames(CENTROIDS, FRAMES, VECTORS, top=2)
+    linked = name_clusters(CENTROIDS, FRAMES.names, VECTORS, top=2)
     assert [[frame.label for frame in frames] for frames in linked] == [
         ["Besieging", "Birth"],
         ["Attack", "Birth"],
@@ -34,8 +33,10 @@ def test_nearest_definitions_first() -> None:
 def test_descendants_are_valid_targets() -> None:
     assert valid_frames(["Act", "Birth"], FRAMES.descendants) == {"Act", *NAMES}
     assert valid_frames([], FRAMES.descendants) == set()
-    assert frame_ranks(CENTROIDS, FRAMES, VECTORS, [{"Attack"}, {"Besieging"}]) == [1, 3]
-    assert frame_ranks(CENTROIDS, FRAMES, VECTORS, [{"Unknown"}, {"Birth"}]) == [float("inf"), 2]
+    cosines = label_cosines(CENTROIDS, VECTORS, NAMES)
+    for mapped, ranks in ((("Attack", "Besieging"), [1, 3]), (("Unknown", "Birth"), [float("inf"), 2])):
+        valid = [valid_frames([frame], FRAMES.descendants) for frame in mapped]
+        assert label_ranks(cosines, NAMES, valid) == ranks
 
 
 def test_loads_frames_and_counts_those_without_a_definition(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from transformers import AutoTokenizer
 
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.encode import Vectors
-from eventformers.inference.grounding.linking import rerank
 from eventformers.inference.grounding.pair_scoring import CrossEncoder, PairScores, load_cross_encoder
+from eventformers.inference.grounding.retrieve_rerank import rerank
 from eventformers.inference.search.candidate_index import Candidates
 from eventformers.models.grounding_tokens import EventText, MentionText, pair_row
 from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification

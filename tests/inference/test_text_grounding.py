@@ -15,7 +15,7 @@ from tiny import save_tiny_bi_encoder, save_tiny_cross_encoder
 import eventformers
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.encode import EventEncoder, load_encoder
-from eventformers.inference.grounding import ground as text_grounding
+from eventformers.inference.grounding import retrieve_rerank
 from eventformers.inference.grounding.encoding import encode_events, encode_mentions
 from eventformers.inference.grounding.ground import ground
 from eventformers.inference.grounding.grounded_text import Grounding
@@ -287,7 +287,7 @@ def test_only_the_languages_of_the_mentions_are_encoded(
         encoded.extend(events)
         return encode_events(encoder, events, **settings)
 
-    monkeypatch.setattr(text_grounding, "encode_events", watched)
+    monkeypatch.setattr(retrieve_rerank, "encode_events", watched)
     ground(encoder, TEXTS[2:3], known)
     assert [event.title for event in encoded] == ["police", "court", "judge"]
 
@@ -298,7 +298,7 @@ def test_an_index_on_disk_gives_the_same(
     expected = ground(encoder, TEXTS, known).mentions
     first = ground(encoder, TEXTS, known, index=tmp_path / "index").mentions
     with monkeypatch.context() as patched:
-        patched.delattr(text_grounding, "encode_events")
+        patched.setattr(retrieve_rerank, "encode_events", None)
         second = ground(encoder, TEXTS, known, index=tmp_path / "index").mentions
     for one, *others in zip(expected, first, second, strict=True):
         for other in others:
@@ -307,7 +307,7 @@ def test_an_index_on_disk_gives_the_same(
                 assert left._replace(score=0.0) == right._replace(score=0.0)
                 assert left.score == pytest.approx(right.score, abs=1e-5)
     fewer = load_knowledge_base(write_events(tmp_path / "kb", EVENTS[:3]))
-    with pytest.raises(EventformersError, match="built of events with the fingerprint"):
+    with pytest.raises(EventformersError, match="built from events with the fingerprint"):
         ground(encoder, TEXTS, fewer, index=tmp_path / "index")
     again = ground(encoder, TEXTS, fewer, index=tmp_path / "index", overwrite=True)
     assert {event.event_id for event in again.mentions[0].candidates} == {"storm", "flood", "strike"}

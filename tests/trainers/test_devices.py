@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from eventformers.errors import EventformersError
-from eventformers.inference.grounding.retrieval import load_retriever
+from eventformers.inference.grounding.training_tools import load_retriever
 from eventformers.loading.models import find_device
 from eventformers.methods import load_method
 from eventformers.trainers.arguments import EventTrainingArguments

@@ -19,9 +19,9 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from eventformers.datasets_scripts import load_built
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.encode import load_encoder
-from eventformers.inference.grounding import retrieval
+from eventformers.inference.grounding import training_tools
 from eventformers.inference.grounding.encoding import encode_events, encode_mentions
-from eventformers.inference.grounding.retrieval import load_retriever
+from eventformers.inference.grounding.training_tools import load_retriever
 from eventformers.methods import load_method, main_methods
 from eventformers.models.grounding_tokens import TAGS, MentionText
 from eventformers.trainers import retrieved_candidates
@@ -131,7 +131,7 @@ class TestRetrieval:
     def test_blocks_change_nothing(self, raw: Path, retriever: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pairs, events = _pairs(raw)
         whole = retrieve_candidates(load_retriever(str(retriever)), pairs, events, 4)
-        monkeypatch.setattr(retrieval, "BLOCK_MENTIONS", 7)
+        monkeypatch.setattr(training_tools, "BLOCK_MENTIONS", 7)
         loaded = load_retriever(str(retriever))
         assert np.array_equal(retrieved_candidates._retrieve(loaded, pairs, events, 4), whole)
 

@@ -18,7 +18,7 @@ from eventformers.evaluate_metrics.event_linking.event_linking_impl import event
 from eventformers.inference.encode import load_encoder
 from eventformers.inference.grounding.ground import ground
 from eventformers.inference.grounding.linking import link, link_first
-from eventformers.inference.grounding.null_threshold import THRESHOLDS, choose_null_threshold
+from eventformers.inference.grounding.training_tools import THRESHOLDS, choose_null_threshold
 from eventformers.inference.search.candidate_index import Candidates
 from eventformers.trainers.stages import read_log
 from eventformers.training import FinishedRun, _card, train

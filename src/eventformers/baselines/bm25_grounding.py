@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from eventformers.baselines.bm25 import Bm25Index, Bm25Settings
@@ -14,9 +14,9 @@ from eventformers.evaluation.results import TaskResult
 from eventformers.evaluation.tasks import get_task, names_of_kind, with_settings
 from eventformers.evaluation.tasks.base import Prepared
 from eventformers.evaluation.tasks.grounding import Grounding
-from eventformers.evaluation.tasks.grounding_protocols import GroundingModel, GroundingSettings
+from eventformers.evaluation.tasks.grounding_protocols import GroundingSettings
 from eventformers.inference.grounding.encoding import event_text, mention_text
-from eventformers.models.grounding_tokens import EventText
+from eventformers.inference.grounding.retrieve_rerank import GroundingModel
 
 NAME = "bm25"
 
@@ -28,10 +28,11 @@ def bm25_model(settings: Bm25Settings | None = None) -> GroundingModel:
         settings: weighting of words; None uses the defaults.
     """
 
-    def index(events: Sequence[EventText], ids: Sequence[str], languages: Sequence[str] | None) -> Bm25Index:
-        return Bm25Index(ids, [event_text(event) for event in events], languages, settings=settings)
-
-    return GroundingModel(index, lambda mentions: [mention_text(mention) for mention in mentions])
+    return GroundingModel(
+        lambda mentions: [mention_text(mention) for mention in mentions],
+        lambda events: [event_text(event) for event in events],
+        partial(Bm25Index, settings=settings),
+    )
 
 
 def evaluate_bm25(

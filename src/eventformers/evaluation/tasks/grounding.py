@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
@@ -15,8 +13,6 @@ from eventformers.evaluation.tasks.base import Computing, Prepared, Task, TaskKi
 from eventformers.evaluation.tasks.grounding_protocols import (
     DEVELOPMENT_SPLIT,
     SETTINGS_OF_DATA,
-    GroundingData,
-    GroundingModel,
     GroundingSettings,
     discover_parents,
     link_events,
@@ -29,17 +25,16 @@ from eventformers.inference.encoding.unit_vectors import unit_vectors
 from eventformers.inference.grounding.encoding import (
     BatchSize,
     EncodedTexts,
-    encode_events,
-    encode_mentions,
+    Side,
     event_text,
-    grounds_events,
     mention_text,
-    score_calibration,
 )
-from eventformers.inference.grounding.linking import check_retriever_weight, softmax_logits
-from eventformers.inference.grounding.pair_scoring import CrossEncoder, PairScores
-from eventformers.inference.search.candidate_index import CandidateIndex
-from eventformers.models.grounding_tokens import EventText, MentionText
+from eventformers.inference.grounding.pair_scoring import CrossEncoder
+from eventformers.inference.grounding.retrieve_rerank import (
+    GroundingModel,
+    check_retriever_weight,
+    grounding_model,
+)
 
 if TYPE_CHECKING:
     from eventformers.evaluation.session import Session
@@ -77,14 +72,14 @@ class Grounding(TaskKind[GroundingModel]):
             EventformersError: the re-ranker cannot be loaded, or is no cross-encoder.
         """
         if self.settings.reranker is None:
-            return Prepared(grounding_model(model, session, computing.batch_size))
+            return Prepared(remembering_model(model, session, computing.batch_size))
         cross_encoder = session.cross_encoder(
             self.settings.reranker, device=computing.device, dtype=computing.dtype
         )
         encoder = cross_encoder.encoder
         told: JsonValue = {"model": encoder.name, "revision": encoder.revision}
         return Prepared(
-            grounding_model(model, session, computing.batch_size, cross_encoder),
+            remembering_model(model, session, computing.batch_size, cross_encoder),
             # The name alone does not identify the weights.
             f"reranker-{encoder.name}-{(encoder.revision or 'unknown')[:8]}",
             lambda: {"reranker": told},
@@ -98,22 +93,13 @@ class Grounding(TaskKind[GroundingModel]):
             return unit_vectors(embed(texts), texts).astype(np.float32)
 
         return GroundingModel(
-            index=lambda events, ids, languages: CandidateIndex(
-                ids, vectors([event_text(event) for event in events]), languages
-            ),
-            read=lambda mentions: vectors([mention_text(mention) for mention in mentions]),
+            lambda mentions: vectors([mention_text(mention) for mention in mentions]),
+            lambda events: vectors([event_text(event) for event in events]),
         )
 
     def run(self, asked: GroundingModel, data: TaskRows) -> ProtocolOutput:
         """As of `TaskKind`."""
-        rows = GroundingData(
-            mentions=data.rows,
-            events=data.companions.get("events", ()),
-            hierarchy=data.companions.get("hierarchy", ()),
-            development=data.other_splits.get(DEVELOPMENT_SPLIT),
-            split=data.split,
-        )
-        return self.protocol(asked, rows, settings=self.settings)
+        return self.protocol(asked, data, settings=self.settings)
 
     def untrained(self, model: EventEncoder) -> Self:
         """The untrained encoder has no re-ranker."""
@@ -130,65 +116,32 @@ class Grounding(TaskKind[GroundingModel]):
         return DEVELOPMENT_SPLIT if "threshold" in self.uses and self.settings.threshold is None else ""
 
 
-def grounding_model(
+def remembering_model(
     encoder: EventEncoder,
     session: Session,
     batch_size: BatchSize,
     cross_encoder: CrossEncoder | None = None,
 ) -> GroundingModel:
-    """What a protocol of event grounding asks of an encoder; sets its `truncated` to the texts that were cut.
+    """Return what a protocol asks of an encoder; sets its `truncated` to the number of all truncated texts.
 
     Args:
         encoder: the model.
         session: keeps the vectors of mentions and events.
         batch_size: as for `encode_mentions`.
-        cross_encoder: re-ranks the candidates; None keeps the scores of the retriever.
+        cross_encoder: reranks the candidates; None keeps the scores of the retriever.
     """
-    cut: Counter[str] = Counter()
-    pairs: list[PairScores] = []
     truncated = 0
 
-    def vectors(side: str, texts: Sequence[tuple[str, ...]], encode: Callable[[], EncodedTexts]) -> Vectors:
+    def recall(
+        side: Side, texts: Sequence[tuple[str, ...]], encode: Callable[[], EncodedTexts]
+    ) -> EncodedTexts:
         nonlocal truncated
         encoded = session.recall(encoder, (side, batch_size, digest_of(texts)), encode)
-        cut.update({f"{side}_{part}": number for part, number in encoded.cut.items()})
         truncated += encoder.truncated
         encoder.truncated = truncated
-        return encoded.vectors
+        return encoded
 
-    def read(mentions: Sequence[MentionText]) -> Vectors:
-        return vectors(
-            "mention", mentions, partial(encode_mentions, encoder, mentions, batch_size=batch_size)
-        )
-
-    def index(
-        events: Sequence[EventText], ids: Sequence[str], languages: Sequence[str] | None
-    ) -> CandidateIndex:
-        encode = partial(encode_events, encoder, events, batch_size=batch_size)
-        return CandidateIndex(ids, vectors("event", events, encode), languages)
-
-    def score_pairs(mentions: Sequence[MentionText], events: Sequence[EventText]) -> PairScores:
-        pairs.append(PairScores(cast(CrossEncoder, cross_encoder), mentions, events, batch_size=batch_size))
-        return pairs[-1]
-
-    def logits(scores: Vectors) -> Vectors:
-        scale, bias = score_calibration(encoder)
-        calibrated = (scores * scale + bias).astype(np.float32)
-        by_softmax = encoder.model.config.linking_objective == "softmax"
-        return softmax_logits(calibrated) if by_softmax else calibrated
-
-    def all_cut() -> Counter[str]:
-        of_pairs = (Counter({f"pair_{part}": number for part, number in one.cut.items()}) for one in pairs)
-        return sum(of_pairs, cut)
-
-    return GroundingModel(
-        index,
-        read,
-        score_pairs=None if cross_encoder is None else score_pairs,
-        logits=logits if grounds_events(encoder) else None,
-        pairs_by_softmax=cross_encoder is not None and cross_encoder.learned_by_softmax,
-        cut=all_cut,
-    )
+    return grounding_model(encoder, cross_encoder, batch_size=batch_size, recall=recall)
 
 
 def _task(

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, cast
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 from scipy.special import expit
 
 from eventformers.errors import EventformersError, shown
 from eventformers.evaluate_metrics.hierarchy_recall.hierarchy_recall_impl import RECALL_AT
+from eventformers.evaluation.tasks.base import TaskRows
 from eventformers.evaluation.tasks.protocols import (
     JsonValue,
     MetricInputs,
@@ -25,21 +26,21 @@ from eventformers.evaluation.tasks.protocols import (
     Row,
     TaskSettings,
 )
-from eventformers.inference.encode import Positions, Vectors
+from eventformers.inference.encode import Positions
 from eventformers.inference.grounding.hierarchy_discovery import DEPTH, ParentRanks, discover_hierarchy
-from eventformers.inference.grounding.linking import (
+from eventformers.inference.grounding.linking import ChosenThreshold, choose_threshold, link, link_best
+from eventformers.inference.grounding.retrieve_rerank import (
     CANDIDATES,
-    ChosenThreshold,
-    PairScorer,
-    choose_threshold,
-    link,
-    link_best,
-    parts_by_language,
-    rerank,
+    GroundingModel,
+    retrieve,
+    retrieve_and_rerank,
 )
 from eventformers.inference.search.candidate_index import Candidates, PooledIndex
 from eventformers.models.grounding_tokens import EventText, MentionText
 from eventformers.strict import count, setting, strict_settings
+
+PAIRS_AT_ONCE = 16_384
+"""Pairs of a mention and a candidate that are scored in one call."""
 
 DEVELOPMENT_SPLIT = "validation"
 """The split that the threshold is chosen on."""
@@ -94,51 +95,7 @@ class GroundingSettings(TaskSettings):
         return {name: value for name, value in self.chosen.items() if name in SETTINGS_OF_DATA}
 
 
-@dataclass(frozen=True)
-class GroundingModel:
-    """What is scored on event grounding.
-
-    Attributes:
-        index: texts of events, their ids and languages (None for one pool) to an index of them.
-        read: mentions to what the index searches for.
-        score_pairs: mentions and texts of events to a scorer of pairs of their positions; None leaves
-            candidates in the order in which they were found.
-        logits: the scores of the index to logits; None brings the scores to mean 0 and deviation 1 over the
-            candidates of a split and takes these for logits.
-        pairs_by_softmax: whether the scorer of pairs learned by a softmax over the candidates of a mention.
-        cut: tells the number of texts so far that lost tokens, by what they are and lost.
-    """
-
-    index: Callable[[Sequence[EventText], Sequence[str], Sequence[str] | None], PooledIndex]
-    read: Callable[[Sequence[MentionText]], Any]
-    score_pairs: Callable[[Sequence[MentionText], Sequence[EventText]], PairScorer] | None = None
-    logits: Callable[[Vectors], Vectors] | None = None
-    pairs_by_softmax: bool = False
-    cut: Callable[[], Mapping[str, int]] = dict
-
-
-@dataclass(frozen=True)
-class GroundingData:
-    """The rows of `EventHierarchies` that a protocol reads.
-
-    Attributes:
-        mentions: those of the scored split.
-        events: the knowledge base.
-        hierarchy: the edges of the scored split.
-        development: the mentions that a threshold is chosen on; None where there are none.
-        split: the scored split.
-    """
-
-    mentions: Iterable[Row]
-    events: Iterable[Row]
-    hierarchy: Iterable[Row] = ()
-    development: Iterable[Row] | None = None
-    split: str = ""
-
-
-def retrieve_events(
-    model: GroundingModel, data: GroundingData, *, settings: GroundingSettings
-) -> ProtocolOutput:
+def retrieve_events(model: GroundingModel, data: TaskRows, *, settings: GroundingSettings) -> ProtocolOutput:
     """The first candidates of each mention beside its gold events (Ou et al., 2023, section 6.1).
 
     Args:
@@ -156,8 +113,8 @@ def retrieve_events(
         EventformersError: no mention or no event, a column is missing, a mention without a gold event, or no
             gold event of any mention in its pool.
     """
-    knowledge = _Knowledge(model, data.events)
-    mentions = _Mentions(data.mentions, knowledge)
+    knowledge = _Knowledge(model, data.companions.get("events", ()))
+    mentions = _Mentions(data.rows, knowledge)
     number = max(*RECALL_AT, *map(len, mentions.gold))
     candidates = knowledge.search(mentions, number)
     inputs = {"predictions": candidates.ids(knowledge.ids), "references": mentions.gold}
@@ -174,7 +131,7 @@ def retrieve_events(
     )
 
 
-def link_events(model: GroundingModel, data: GroundingData, *, settings: GroundingSettings) -> ProtocolOutput:
+def link_events(model: GroundingModel, data: TaskRows, *, settings: GroundingSettings) -> ProtocolOutput:
     """The events that each mention is linked to (Ou et al., 2023, section 6.1 and appendix C.2).
 
     The first candidates, re-ranked if there is a re-ranker, are linked where their probability reaches the
@@ -196,15 +153,16 @@ def link_events(model: GroundingModel, data: GroundingData, *, settings: Groundi
     Raises:
         EventformersError: as `retrieve_events`, or there are no mentions to choose a threshold on.
     """
-    knowledge = _Knowledge(model, data.events)
-    mentions = _Mentions(data.mentions, knowledge)
+    knowledge = _Knowledge(model, data.companions.get("events", ()))
+    mentions = _Mentions(data.rows, knowledge)
     held: _Mentions | None = None
     if settings.threshold is not None:
         chosen_on = "given"
     elif data.split == DEVELOPMENT_SPLIT:
         chosen_on, held = f"{DEVELOPMENT_SPLIT}, the scored split itself", mentions
-    elif data.development is not None:
-        chosen_on, held = DEVELOPMENT_SPLIT, _Mentions(data.development, knowledge)
+    elif DEVELOPMENT_SPLIT in data.other_splits:
+        chosen_on = DEVELOPMENT_SPLIT
+        held = _Mentions(data.other_splits[DEVELOPMENT_SPLIT], knowledge)
     else:
         raise EventformersError(
             f"found no split {shown(DEVELOPMENT_SPLIT)} to choose a threshold on; accepted: data with it, or "
@@ -252,9 +210,7 @@ def link_events(model: GroundingModel, data: GroundingData, *, settings: Groundi
     )
 
 
-def discover_parents(
-    model: GroundingModel, data: GroundingData, *, settings: GroundingSettings
-) -> ProtocolOutput:
+def discover_parents(model: GroundingModel, data: TaskRows, *, settings: GroundingSettings) -> ProtocolOutput:
     """The rank of each event's gold parent by the mentions that both share (Ou et al., 2023, section 6.1).
 
     Ranked are all other events of the knowledge base. A child is an event with a parent in the scored split;
@@ -275,10 +231,10 @@ def discover_parents(
     Raises:
         EventformersError: as `retrieve_events`, or there is no edge.
     """
-    knowledge = _Knowledge(model, data.events)
-    mentions = _Mentions(data.mentions, knowledge)
+    knowledge = _Knowledge(model, data.companions.get("events", ()))
+    mentions = _Mentions(data.rows, knowledge)
     parents: defaultdict[str, list[str]] = defaultdict(list)
-    for edge in data.hierarchy:
+    for edge in data.companions.get("hierarchy", ()):
         parents[_text(edge, "child_id")].append(_text(edge, "parent_id"))
     if not parents:
         raise EventformersError(
@@ -352,7 +308,7 @@ class _Knowledge:
     @cached_property
     def _index(self) -> PooledIndex:
         # Late, so that a fault of the mentions is reported before the events are encoded.
-        return self.model.index(self.texts, self._row_ids, None if self.in_one_pool else self._languages)
+        return self.model.index(self._row_ids, self.texts, None if self.in_one_pool else self._languages)
 
     @property
     def ids(self) -> list[str]:
@@ -371,33 +327,29 @@ class _Knowledge:
         return self._place[self._pool(language), self.ids[event]]
 
     def search(self, mentions: _Mentions, number: int) -> Candidates:
-        """The first candidates of mentions."""
-        return self._index.search(
-            self.model.read(mentions.texts),
-            # No pool has more, and room is made for all that are asked for.
-            min(number, len(self.ids)),
-            languages=None if self.in_one_pool else mentions.languages,
-        )
+        """Find the first candidates of mentions."""
+        return retrieve(self.model, self._index, mentions.texts, mentions.languages, number)
 
     def scored(self, mentions: _Mentions, settings: GroundingSettings) -> Candidates:
-        """The first candidates of mentions with logits as scores, best first."""
-        found = self.search(mentions, settings.candidates)
+        """Find the first candidates of mentions, best first, with logits as scores."""
+
+        def rows(of_mentions: Positions, of_candidates: Positions) -> Positions:
+            pairs = zip(of_mentions.tolist(), of_candidates.tolist(), strict=True)
+            return np.array([self.place(event, mentions.languages[row]) for row, event in pairs], np.int64)
+
+        found, ranked = retrieve_and_rerank(
+            self.model,
+            self._index,
+            mentions.texts,
+            mentions.languages,
+            settings.candidates,
+            events=self.texts,
+            rows=rows,
+            retriever_weight=settings.retriever_weight,
+            pairs_at_once=PAIRS_AT_ONCE,
+        )
         if self.model.score_pairs is not None:
-            score_texts = self.model.score_pairs(mentions.texts, self.texts)
-
-            def score(rows: Positions, events: Positions) -> Vectors:
-                places = [
-                    self.place(event, mentions.languages[row])
-                    for row, event in zip(rows.tolist(), events.tolist(), strict=True)
-                ]
-                return score_texts(rows, np.array(places, dtype=np.int64))
-
-            return rerank(
-                found,
-                score,
-                softmax=self.model.pairs_by_softmax,
-                retriever_weight=settings.retriever_weight,
-            )
+            return ranked
         if self.model.logits is not None:
             return replace(found, scores=self.model.logits(found.scores))
         there = found.scores[found.events >= 0]
@@ -461,8 +413,14 @@ class _Mentions:
 
 
 def _parts(inputs: Mapping[str, Sequence[Sequence[str]]], mentions: _Mentions) -> dict[str, MetricInputs]:
-    """A metric's inputs for each language."""
-    return dict(parts_by_language(inputs, mentions.languages))
+    """Split a metric's inputs by the language of the mentions, in the order of the languages."""
+    return {
+        language: {
+            name: [value for value, own in zip(values, mentions.languages, strict=True) if own == language]
+            for name, values in inputs.items()
+        }
+        for language in sorted(set(mentions.languages))
+    }
 
 
 def _text(row: Row, column: str) -> str:

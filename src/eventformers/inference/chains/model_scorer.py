@@ -12,14 +12,10 @@ from eventformers.datasets_scripts.events import Event
 from eventformers.inference.chains.scorers import (
     Aggregation,
     ChainScorer,
+    CosineScorer,
     DistinctEvents,
     EncoderChainScorer,
-    Positions,
     Scores,
-    aggregated,
-    check_aggregation,
-    check_questions,
-    transition_similarities,
 )
 from eventformers.inference.chains.vectors import encode_states
 from eventformers.inference.encode import EventEncoder, Vectors
@@ -27,7 +23,7 @@ from eventformers.inference.encoding.unit_vectors import unit_vectors
 
 
 @dataclass(frozen=True)
-class ModelChainScorer:
+class ModelChainScorer(CosineScorer):
     """Chains by a model that reads them as a whole (HeterEvent).
 
     The score of a candidate is the mean cosine of its vector, which the encoder alone gives, with the nodes
@@ -44,49 +40,15 @@ class ModelChainScorer:
     aggregation: Aggregation = "mean"
     batch_size: int | Literal["auto"] = "auto"
 
-    def __post_init__(self) -> None:
-        """Refuse an aggregation that is not there.
-
-        Raises:
-            UnknownNameError: it is none of `AGGREGATIONS`.
-        """
-        check_aggregation(self.aggregation)
-
     @property
     def name(self) -> str:
         """What results call it."""
         return self.encoder.name
 
-    def score_choices(
-        self, contexts: Sequence[Sequence[Event]], choices: Sequence[Sequence[Event]]
-    ) -> list[Scores]:
-        """Score the choices of each question; see `ChainScorer`. A context of one event is a chain of one.
-
-        Raises:
-            EventformersError: a question without a context event or a choice, an event without a word, or a
-                vector without a cosine.
-        """
-        check_questions(contexts, choices, "choices")
-        return [
-            aggregated(cosines, self.aggregation) for cosines in self._cosines(contexts, choices, alone=False)
-        ]
-
-    def similarities(
-        self, sources: Sequence[Sequence[Event]], targets: Sequence[Sequence[Event]]
-    ) -> list[Scores]:
-        """How well each target follows each source, 0 to 1; see `ChainScorer`.
-
-        Raises:
-            EventformersError: a question without a source or a target, an event without a word, or a vector
-                without a cosine.
-        """
-        check_questions(sources, targets, "targets")
-        return [transition_similarities(cosines) for cosines in self._cosines(sources, targets, alone=True)]
-
-    def _cosines(
+    def cosines(
         self, left: Sequence[Sequence[Event]], right: Sequence[Sequence[Event]], *, alone: bool
     ) -> list[Scores]:
-        """Cosines of nodes and candidates; the events on the left make one chain, or each its own."""
+        """Compute cosines of nodes and candidates; a context of one event is a chain of one."""
         distinct = DistinctEvents()
         left_rows = [distinct.rows(events) for events in left]
         right_rows = [distinct.rows(events) for events in right]
@@ -100,14 +62,10 @@ class ModelChainScorer:
             asked.append([chains.setdefault(key, len(chains)) for key in keys])
         nodes = states.nodes([np.asarray(chain, dtype=np.int64) for chain in chains])
         return [
-            self._units(np.concatenate([nodes[chain] for chain in of_question]), rows, distinct)
-            @ self._units(states.candidates[candidates], candidates, distinct).T
+            unit_vectors(np.concatenate([nodes[chain] for chain in of_question]), distinct.texts(rows))
+            @ unit_vectors(states.candidates[candidates], distinct.texts(candidates)).T
             for of_question, rows, candidates in zip(asked, left_rows, right_rows, strict=True)
         ]
-
-    @staticmethod
-    def _units(vectors: Vectors, rows: Positions, distinct: DistinctEvents) -> Scores:
-        return unit_vectors(vectors, distinct.texts(rows))
 
 
 def chain_scorer(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, get_args
@@ -85,30 +86,35 @@ class DistinctEvents:
         return row
 
 
-@dataclass(frozen=True)
-class EncoderChainScorer:
-    """Chains by vectors of single events: SWCC, MICO, and plain sentence encoders.
+class CosineScorer(ABC):
+    """A `ChainScorer` by cosines; a subclass makes the vectors.
 
-    The score of a candidate is the mean of its cosines with the events of the context; this ranks like its
-    cosine with the sum of their unit vectors. A transition from a to b is (cos(a, b) + 1) / 2.
-
-    Attributes:
-        embed: events to vectors; each distinct event of a call is asked for once, all of them together.
-        name: what results call it.
-        aggregation: `mean` over the events of the context, or the `last` one alone.
+    The score of a candidate is the mean of its cosines with the events of the context, or the last of them. A
+    transition from a to b is (cos(a, b) + 1) / 2.
     """
 
-    embed: EmbedEvents
-    name: str = ""
-    aggregation: Aggregation = "mean"
+    aggregation: Aggregation
 
     def __post_init__(self) -> None:
-        """Refuse an aggregation that is not there.
+        """Refuse an unknown aggregation.
 
         Raises:
             UnknownNameError: it is none of `AGGREGATIONS`.
         """
-        check_aggregation(self.aggregation)
+        if self.aggregation not in AGGREGATIONS:
+            raise UnknownNameError("aggregation", self.aggregation, AGGREGATIONS)
+
+    @abstractmethod
+    def cosines(
+        self, left: Sequence[Sequence[Event]], right: Sequence[Sequence[Event]], *, alone: bool
+    ) -> list[Scores]:
+        """Compute the cosines of the events on the left and on the right, `(left, right)` for each question.
+
+        Args:
+            left: the events of each question that are followed.
+            right: the events of each question that may follow.
+            alone: whether each event on the left is a chain of its own, or all of a question are one.
+        """
 
     def score_choices(
         self, contexts: Sequence[Sequence[Event]], choices: Sequence[Sequence[Event]]
@@ -116,28 +122,48 @@ class EncoderChainScorer:
         """Score the choices of each question; see `ChainScorer`.
 
         Raises:
-            EventformersError: a question without a context event or a choice, or an event whose vector has no
-                cosine.
+            EventformersError: a question without a context event or a choice, an event without a word, or a
+                vector without a cosine.
         """
+        check_questions(contexts, choices, "choices")
         return [
-            aggregated(cosines, self.aggregation) for cosines in self._cosines(contexts, choices, "choices")
+            rounded_cosines(cosines.mean(axis=0) if self.aggregation == "mean" else cosines[-1])
+            for cosines in self.cosines(contexts, choices, alone=False)
         ]
 
     def similarities(
         self, sources: Sequence[Sequence[Event]], targets: Sequence[Sequence[Event]]
     ) -> list[Scores]:
-        """How well each target follows each source, 0 to 1; see `ChainScorer`.
+        """Score how well each target follows each source, from 0 to 1; see `ChainScorer`.
 
         Raises:
-            EventformersError: a question without a source or a target, or an event whose vector has no
-                cosine.
+            EventformersError: a question without a source or a target, an event without a word, or a vector
+                without a cosine.
         """
-        return [transition_similarities(cosines) for cosines in self._cosines(sources, targets, "targets")]
+        check_questions(sources, targets, "targets")
+        return [(rounded_cosines(cosines) + 1) / 2 for cosines in self.cosines(sources, targets, alone=True)]
 
-    def _cosines(
-        self, left: Sequence[Sequence[Event]], right: Sequence[Sequence[Event]], what: str
+
+@dataclass(frozen=True)
+class EncoderChainScorer(CosineScorer):
+    """Chains by vectors of single events: SWCC, MICO, and plain sentence encoders.
+
+    The mean of the cosines ranks candidates like the cosine with the sum of the context's unit vectors.
+
+    Attributes:
+        embed: events to vectors; called once, with each distinct event of a call.
+        name: name in results.
+        aggregation: `mean` over the events of the context, or only the `last` one.
+    """
+
+    embed: EmbedEvents
+    name: str = ""
+    aggregation: Aggregation = "mean"
+
+    def cosines(
+        self, left: Sequence[Sequence[Event]], right: Sequence[Sequence[Event]], *, alone: bool
     ) -> list[Scores]:
-        check_questions(left, right, what)
+        """Compute cosines; an event has the same vector in any chain."""
         distinct = DistinctEvents()
         rows = [distinct.rows([*of_left, *of_right]) for of_left, of_right in zip(left, right, strict=True)]
         vectors = np.asarray(self.embed(distinct.events)) if rows else np.empty((0, 0))
@@ -146,26 +172,6 @@ class EncoderChainScorer:
             units = unit_vectors(vectors[of_question], distinct.texts(of_question))
             cosines.append(units[: len(of_left)] @ units[len(of_left) :].T)
         return cosines
-
-
-def aggregated(cosines: Scores, aggregation: Aggregation) -> Scores:
-    """Cosines of context events and choices, (events, choices), as one score for each choice."""
-    return rounded_cosines(cosines.mean(axis=0) if aggregation == "mean" else cosines[-1])
-
-
-def transition_similarities(cosines: Scores) -> Scores:
-    """Cosines brought from [-1, 1] to [0, 1]."""
-    return (rounded_cosines(cosines) + 1) / 2
-
-
-def check_aggregation(aggregation: str) -> None:
-    """Refuse an aggregation that is not there.
-
-    Raises:
-        UnknownNameError: it is none of `AGGREGATIONS`.
-    """
-    if aggregation not in AGGREGATIONS:
-        raise UnknownNameError("aggregation", aggregation, AGGREGATIONS)
 
 
 def check_questions(left: Sequence[Sequence[Event]], right: Sequence[Sequence[Event]], what: str) -> None:

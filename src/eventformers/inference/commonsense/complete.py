@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -20,14 +21,12 @@ from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.datasets_scripts.raw_files import is_blank
 from eventformers.datasets_scripts.relation_templates import Direction, RelationTemplates, relation_templates
 from eventformers.errors import EventformersError, shown
-from eventformers.files import output_folder
 from eventformers.inference.commonsense.alternative_index import (
     AlternativeIndex,
+    AlternativeRecord,
     build_alternative_index,
-    check_index,
     graph_fingerprint,
     load_alternative_index,
-    read_record,
 )
 from eventformers.inference.commonsense.neighbour_votes import (
     Positions,
@@ -38,7 +37,14 @@ from eventformers.inference.commonsense.neighbour_votes import (
 )
 from eventformers.inference.encode import EventEncoder, Vectors, as_encoder
 from eventformers.inference.encoding.containers import ACCEPTED_CONTAINERS, all_columns, values_in
-from eventformers.inference.search.index_files import holds_index
+from eventformers.inference.search.index_folder import (
+    FORMAT,
+    IndexedModel,
+    check_index,
+    holds_index,
+    open_or_build,
+    read_record,
+)
 
 REVERSE = "~"
 """Before a relation: the other direction, so that the text is the tail and the heads are looked for."""
@@ -221,15 +227,24 @@ def complete(
     _check_words(query)
     if isinstance(index, (str, Path)) and not overwrite and holds_index(Path(index)):
         # Before the model is loaded: a wrong relation is told at once.
-        config = _config(config, read_record(index).graph)
+        config = _config(config, read_record(index, AlternativeRecord).graph)
     elif isinstance(index, AlternativeIndex):
         config = _config(config, index.record.graph)
     config = config or DEFAULT_GRAPH
     words = graph_templates(config, templates)
     understood = read_query(query, words, relation)
     encoder = as_encoder(model, device=device, dtype=dtype)
-    building = _Building(batch_size=batch_size, overwrite=overwrite, show_progress=show_progress)
-    opened = _open_index(encoder, data, config, index, templates, splits, building)
+    opened = _open_index(
+        encoder,
+        data,
+        config,
+        index,
+        templates,
+        splits,
+        batch_size=batch_size,
+        overwrite=overwrite,
+        show_progress=show_progress,
+    )
     vector = encoder.encode(understood.text, normalize=True)
     votes = vote_settings(_graph_of(config) in VOTING_GRAPHS if rerank is None else rerank)
     return Completion(
@@ -356,15 +371,6 @@ def _config(received: str | None, of_index: str) -> str:
     return of_index
 
 
-@dataclass(frozen=True)
-class _Building:
-    """How an index is built where it has to be."""
-
-    batch_size: int | Literal["auto"]
-    overwrite: bool
-    show_progress: bool
-
-
 def _open_index(
     encoder: EventEncoder,
     data: str | Path | Mapping[str, Dataset] | None,
@@ -372,32 +378,45 @@ def _open_index(
     index: str | Path | AlternativeIndex | None,
     templates: str | Path | None,
     splits: Collection[str] | None,
-    building: _Building,
+    *,
+    batch_size: int | Literal["auto"],
+    overwrite: bool,
+    show_progress: bool,
 ) -> AlternativeIndex:
-    """The index that was given, that lies in the folder, or that is built now."""
+    """Return the index that was given, or open the one in the folder, or build it there."""
     fingerprint = None
     if data is not None or index is None:
         pairs = data if isinstance(data, Mapping) else _load_pairs(data, config, templates)
         fingerprint = graph_fingerprint(pairs, splits)
     if isinstance(index, AlternativeIndex):
-        check_index(index.folder, index.record, encoder=encoder, fingerprint=fingerprint)
+        check_index(index.folder, index.record, IndexedModel.of(encoder), fingerprint)
         return index
     folder = _cached_index(encoder, fingerprint or "") if index is None else Path(index)
-    if holds_index(folder) and not building.overwrite:
-        return load_alternative_index(folder, encoder=encoder, fingerprint=fingerprint)
-    with output_folder(folder, wait=index is None):
-        # Another process may have built it in the cache, or a killed one here.
-        is_there = holds_index(folder)
-        if is_there and not building.overwrite:
-            return load_alternative_index(folder, encoder=encoder, fingerprint=fingerprint)
+
+    def build() -> AlternativeIndex:
         if fingerprint is None:
-            wanted = "to build it again" if is_there else "holds no index, and to build it there,"
+            wanted = "to build it again" if holds_index(folder) else "holds no index, and to build it there,"
             raise EventformersError(
                 f"{folder}: {wanted} a graph is needed; accepted: data (--data), or the folder of an index"
             )
         return build_alternative_index(
-            encoder, pairs, folder, graph=config, splits=splits, **asdict(building)
+            encoder,
+            pairs,
+            folder,
+            graph=config,
+            splits=splits,
+            batch_size=batch_size,
+            show_progress=show_progress,
+            overwrite=overwrite,
         )
+
+    return open_or_build(
+        folder,
+        partial(load_alternative_index, folder, encoder=encoder, fingerprint=fingerprint),
+        build,
+        overwrite=overwrite,
+        wait=index is None,
+    )
 
 
 def _load_pairs(data: str | Path | None, config: str, templates: str | Path | None) -> Mapping[str, Dataset]:
@@ -406,8 +425,8 @@ def _load_pairs(data: str | Path | None, config: str, templates: str | Path | No
 
 
 def _cached_index(encoder: EventEncoder, fingerprint: str) -> Path:
-    """The place of an index that was given none: by model and graph, so that neither is another's."""
-    parts = f"{encoder.revision} {encoder.model.config.pooling} {fingerprint}"
+    """Return the folder in the cache for a model and a graph, when none was given."""
+    parts = f"{FORMAT} {encoder.revision} {encoder.model.config.pooling} {fingerprint}"
     root = Path(datasets.config.HF_DATASETS_CACHE).expanduser()
     return root / "eventformers" / "alternative_indexes" / sha256(parts.encode()).hexdigest()[:16]
 
@@ -430,7 +449,7 @@ def _nearest_alternatives(
     else:
         scores, positions = _voted(index, vector, number, votes)
     best = [place for place in np.argsort(-scores, kind="stable") if int(positions[place]) not in out][:top]
-    cosines = index.alternatives.cosines(vector, positions[best])
+    cosines = index.alternatives.products(vector, positions[best])
     return tuple(
         Alternative(
             text=index.alternatives.text(positions[place]),
@@ -456,7 +475,7 @@ def _voted(
         premises[None],
         index.offsets,
         index.known,
-        index.record.alternatives,
+        len(index.alternatives.rows),
         settings.temperature,
     )
     voted = votes.indices
@@ -465,7 +484,7 @@ def _voted(
     near_cosines, near = index.alternatives.nearest(moved, number)
     others = np.setdiff1d(voted, near)
     positions = np.concatenate([near, others])
-    moved_cosines = np.concatenate([near_cosines, index.alternatives.cosines(moved, others)])
+    moved_cosines = np.concatenate([near_cosines, index.alternatives.products(moved, others)])
     return moved_cosines + settings.weight * votes.toarray()[0, positions], positions
 
 
@@ -482,7 +501,7 @@ def _nearest_premises(index: AlternativeIndex, vector: Vectors, number: int) -> 
     found = []
     for cosine, premise in zip(*index.premises.nearest(vector, number), strict=True):
         positions = index.alternatives_of(int(premise))
-        nearest = np.argsort(-index.alternatives.cosines(vector, positions), kind="stable")[
+        nearest = np.argsort(-index.alternatives.products(vector, positions), kind="stable")[
             :SHOWN_ALTERNATIVES
         ]
         found.append(

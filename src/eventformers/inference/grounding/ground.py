@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -18,15 +15,9 @@ from scipy.special import expit
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.datasets_scripts.raw_files import DataDir
 from eventformers.errors import EventformersError, UnknownNameError, shown
-from eventformers.files import output_folder
-from eventformers.inference.encode import EventEncoder, Positions, Vectors, as_encoder
-from eventformers.inference.grounding.candidate_files import (
-    EventRow,
-    build_candidate_files,
-    events_fingerprint,
-    load_candidate_files,
-)
-from eventformers.inference.grounding.encoding import encode_events, encode_mentions
+from eventformers.inference.encode import EventEncoder, as_encoder
+from eventformers.inference.grounding.candidate_files import stored_candidates
+from eventformers.inference.grounding.encoding import BatchSize
 from eventformers.inference.grounding.grounded_text import (
     Ancestor,
     CandidateEvent,
@@ -41,15 +32,18 @@ from eventformers.inference.grounding.knowledge_base import (
     KnowledgeBase,
     load_knowledge_base,
 )
-from eventformers.inference.grounding.link_threshold import find_threshold
-from eventformers.inference.grounding.linking import CANDIDATES, check_retriever_weight, rerank
+from eventformers.inference.grounding.linking import LinkThreshold, find_threshold
 from eventformers.inference.grounding.mention_files import TextMention, Texts, load_text_mentions
-from eventformers.inference.grounding.pair_scoring import CrossEncoder, PairScores, load_cross_encoder
-from eventformers.inference.search.candidate_index import KINDS, CandidateIndex, Candidates, SearchKind
-from eventformers.inference.search.index_files import IndexedModel, holds_index
+from eventformers.inference.grounding.pair_scoring import CrossEncoder, load_cross_encoder
+from eventformers.inference.grounding.retrieve_rerank import (
+    CANDIDATES,
+    check_retriever_weight,
+    grounding_model,
+    retrieve_and_rerank,
+)
+from eventformers.inference.search.candidate_index import KINDS, Candidates, SearchKind
+from eventformers.inference.search.index_folder import IndexedModel
 from eventformers.models.grounding_tokens import EventText
-
-BatchSize: TypeAlias = int | Literal["auto"]
 
 LOWEST_PARENT = 0.5
 """Share of an event's mentions that it must share with another for that one to be told as its parent."""
@@ -130,31 +124,59 @@ def ground(
         if isinstance(reranker, (str, Path))
         else reranker
     )
-    reading = _Reading(encoder, cross_encoder, batch_size, show_progress)
-    candidate_index = reading.index(
-        events, search, index, by_language=candidate_language is None, overwrite=overwrite
+    grounding = grounding_model(
+        encoder,
+        cross_encoder,
+        batch_size=batch_size,
+        search=search,
+        show_progress=show_progress,
+        # The index on disk has a bar of its own.
+        event_progress=show_progress and index is None,
     )
-    found = reading.retrieve(mentions, candidate_index, candidates)
-    event_ids = candidate_index.event_ids
-    ranked = reading.rerank(mentions, found, known, event_ids, candidate_language, retriever_weight)
-    used = find_threshold(threshold, encoder, cross_encoder, retriever_weight, candidates)
-    linked = used.link(ranked, event_ids)
-    grounded = tuple(
-        _grounded(mention, rows, set(of_mention), used.value, known)
-        for mention, rows, of_mention in zip(
-            mentions,
-            _candidate_rows(found, ranked, event_ids, with_reranker=cross_encoder is not None),
-            linked,
-            strict=True,
+    by_language = candidate_language is None
+    if index is None:
+        candidate_index = grounding.index(
+            events["event_id"][:],
+            [EventText.from_row(row) for row in events.to_list()],
+            events["language"][:] if by_language else None,
         )
+    else:
+        candidate_index = stored_candidates(
+            index,
+            events,
+            lambda rows: grounding.read_events([EventText.from_row(row) for row in rows]),
+            model=IndexedModel.of(encoder),
+            dimension=encoder.dimension,
+            by_language=by_language,
+            kind=search,
+            show_progress=show_progress,
+            overwrite=overwrite,
+        )
+    event_ids = candidate_index.event_ids
+    spoken = [mention.language for mention in mentions]
+    described_in = known.texts.language_codes(pa.array([candidate_language or one for one in spoken]))
+    numbers = known.texts.numbers(pa.array(event_ids))
+    found, ranked = retrieve_and_rerank(
+        grounding,
+        candidate_index,
+        [mention.text for mention in mentions],
+        spoken,
+        candidates,
+        events=known.texts,
+        rows=lambda of_mentions, of_candidates: known.texts.rows(
+            numbers[of_candidates], described_in[of_mentions]
+        ),
+        retriever_weight=retriever_weight,
     )
+    used = find_threshold(threshold, encoder, cross_encoder, retriever_weight, candidates)
+    grounded = tuple(_grounded(mentions, found, ranked, event_ids, used, known))
     told = {
         "mentions": len(grounded),
         **counts,
         "mentions_without_language": without_language,
         "mentions_linked_to_nothing": sum(not one.linked for one in grounded),
         "mentions_without_events_in_their_language": sum(found.without_pool.values()),
-        **dict(sorted(reading.cut.items())),
+        **dict(sorted((_cut_name(what), number) for what, number in grounding.cut().items())),
         **known.counts,
     }
     return Grounding(
@@ -180,142 +202,13 @@ def ground(
     )
 
 
-@dataclass
-class _Reading:
-    """The models at work, and the numbers of texts that they cut."""
-
-    encoder: EventEncoder
-    cross_encoder: CrossEncoder | None
-    batch_size: BatchSize
-    show_progress: bool
-    cut: Counter[str] = field(default_factory=Counter)
-
-    def index(
-        self,
-        events: Dataset,
-        search: SearchKind,
-        folder: str | Path | None,
-        *,
-        by_language: bool,
-        overwrite: bool,
-    ) -> CandidateIndex:
-        """The index of the events, from its folder where one is given."""
-        if folder is None:
-            vectors = self._encode_events(events.to_list(), show_progress=self.show_progress)
-            languages = events["language"][:] if by_language else None
-            return CandidateIndex(events["event_id"][:], vectors, languages, kind=search)
-        model = IndexedModel(
-            self.encoder.name, self.encoder.revision, str(getattr(self.encoder.model.config, "pooling", ""))
-        )
-        if not holds_index(Path(folder)):
-            with output_folder(Path(folder)):
-                return self._stored_index(events, search, folder, model, by_language, overwrite)
-        return self._stored_index(events, search, folder, model, by_language, overwrite)
-
-    def _stored_index(
-        self,
-        events: Dataset,
-        search: SearchKind,
-        folder: str | Path,
-        model: IndexedModel,
-        by_language: bool,
-        overwrite: bool,
-    ) -> CandidateIndex:
-        """The index in a folder, which is built where there is none, or again where `overwrite` allows it."""
-        there = holds_index(Path(folder))
-        if there:
-            try:
-                return load_candidate_files(
-                    folder,
-                    model=model,
-                    fingerprint=events_fingerprint(events),
-                    by_language=by_language,
-                    kind=search,
-                ).index
-            except EventformersError:
-                if not overwrite:
-                    raise
-        return build_candidate_files(
-            events,
-            self._encode_events,
-            folder,
-            model=model,
-            dimension=self.encoder.dimension,
-            by_language=by_language,
-            kind=search,
-            show_progress=self.show_progress,
-            overwrite=there,
-        ).index
-
-    def _encode_events(self, rows: Sequence[EventRow], *, show_progress: bool = False) -> Vectors:
-        encoded = encode_events(
-            self.encoder,
-            [EventText.from_row(row) for row in rows],
-            batch_size=self.batch_size,
-            show_progress=show_progress,
-        )
-        self.cut.update({_cut_name("event", part): number for part, number in encoded.cut.items()})
-        return encoded.vectors
-
-    def retrieve(
-        self, mentions: Sequence[TextMention], candidate_index: CandidateIndex, number: int
-    ) -> Candidates:
-        """The candidates of the mentions, by the products of vectors."""
-        encoded = encode_mentions(
-            self.encoder,
-            [mention.text for mention in mentions],
-            batch_size=self.batch_size,
-            show_progress=self.show_progress,
-        )
-        self.cut.update({_cut_name("mention", part): count for part, count in encoded.cut.items()})
-        # No pool has more, and room is made for all that are asked for.
-        number = min(number, len(candidate_index.event_ids))
-        return candidate_index.search(
-            encoded.vectors, number, languages=[mention.language for mention in mentions]
-        )
-
-    def rerank(
-        self,
-        mentions: Sequence[TextMention],
-        found: Candidates,
-        known: KnowledgeBase,
-        event_ids: Sequence[str],
-        candidate_language: str | None,
-        retriever_weight: float,
-    ) -> Candidates:
-        """The candidates in the order of the cross-encoder, with logits; as they are without one."""
-        if self.cross_encoder is None:
-            return found
-        spoken = [candidate_language or mention.language for mention in mentions]
-        numbers = known.texts.numbers(pa.array(event_ids))
-        languages = known.texts.language_codes(pa.array(spoken))
-        scores = PairScores(
-            self.cross_encoder,
-            [mention.text for mention in mentions],
-            known.texts,
-            batch_size=self.batch_size,
-            show_progress=self.show_progress,
-        )
-
-        def score(of_mentions: Positions, of_events: Positions) -> Vectors:
-            return scores(of_mentions, known.texts.rows(numbers[of_events], languages[of_mentions]))
-
-        ranked = rerank(
-            found,
-            score,
-            softmax=self.cross_encoder.learned_by_softmax,
-            retriever_weight=retriever_weight,
-            pairs_at_once=max(1, found.events.size),
-        )
-        for part, count in scores.cut.items():
-            side = "event" if part in EventText._fields else "mention"
-            self.cut[f"{_cut_name(side, part)}_by_the_reranker"] = count
-        return ranked
-
-
-def _cut_name(side: str, part: str) -> str:
-    """What texts of which a part was cut are counted as."""
-    return "mentions_cut" if part == side else f"{side}_{part}s_cut"
+def _cut_name(what: str) -> str:
+    """Name the count of texts that lost tokens, of a side and a part as in `GroundingModel.cut`."""
+    side, part = what.split("_")
+    by = ""
+    if side == "pair":
+        side, by = ("event" if part in EventText._fields else "mention"), "_by_the_reranker"
+    return ("mentions_cut" if part == side else f"{side}_{part}s_cut") + by
 
 
 def _check(
@@ -378,48 +271,44 @@ def _pooled_events(
     return known.in_languages(wanted)
 
 
-def _candidate_rows(
-    found: Candidates, ranked: Candidates, event_ids: Sequence[str], *, with_reranker: bool
-) -> Iterator[list[tuple[str, float, float | None]]]:
-    """Of each mention the candidates, best first: id, score of the retrieval, and probability."""
-    probabilities = expit(ranked.scores.astype(np.float64))
-    for place, events in enumerate(ranked.events.tolist()):
-        scores = dict(zip(found.events[place].tolist(), found.scores[place].tolist(), strict=True))
-        yield [
-            (event_ids[event], scores[event], float(probability) if with_reranker else None)
-            for event, probability in zip(events, probabilities[place], strict=True)
-            if event >= 0
-        ]
-
-
 def _grounded(
-    mention: TextMention,
-    rows: Sequence[tuple[str, float, float | None]],
-    linked: set[str],
-    threshold: float | None,
+    mentions: Sequence[TextMention],
+    found: Candidates,
+    ranked: Candidates,
+    event_ids: Sequence[str],
+    linking: LinkThreshold,
     known: KnowledgeBase,
-) -> GroundedMention:
-    above: dict[str, list[str]] = {}
-    for event_id, _, _ in rows:
-        if event_id in linked:
+) -> Iterator[GroundedMention]:
+    """Yield each mention with its candidates, best first, and the ancestors of its linked events."""
+    probabilities = expit(ranked.scores.astype(np.float64)).tolist()
+    for place, (mention, linked) in enumerate(zip(mentions, linking.link(ranked, event_ids), strict=True)):
+        scores = dict(zip(found.events[place].tolist(), found.scores[place].tolist(), strict=True))
+        candidates = tuple(
+            CandidateEvent(
+                event_ids[event],
+                known.title(event_ids[event], mention.language),
+                scores[event],
+                probability if linking.with_reranker else None,
+                event_ids[event] in linked,
+            )
+            for event, probability in zip(ranked.events[place].tolist(), probabilities[place], strict=True)
+            if event >= 0
+        )
+        above: dict[str, list[str]] = {}
+        for event_id in (candidate.event_id for candidate in candidates if candidate.linked):
             for ancestor in known.ancestors(event_id):
                 if ancestor not in linked:
                     above.setdefault(ancestor, []).append(event_id)
-    return GroundedMention(
-        mention=mention,
-        candidates=tuple(
-            CandidateEvent(
-                event_id, known.title(event_id, mention.language), score, probability, event_id in linked
-            )
-            for event_id, score, probability in rows
-        ),
-        ancestors=tuple(
-            Ancestor(event_id, known.title(event_id, mention.language), tuple(of))
-            for event_id, of in above.items()
-        ),
-        has_pool=bool(rows),
-        threshold=threshold,
-    )
+        yield GroundedMention(
+            mention=mention,
+            candidates=candidates,
+            ancestors=tuple(
+                Ancestor(event_id, known.title(event_id, mention.language), tuple(of))
+                for event_id, of in above.items()
+            ),
+            has_pool=bool(candidates),
+            threshold=linking.value,
+        )
 
 
 def _found_parents(

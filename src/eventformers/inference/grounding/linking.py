@@ -1,38 +1,30 @@
-"""From the vectors of mentions and events to linked events: candidates, re-ranking, threshold, NULL.
+"""Which candidates a mention is linked to: those that reach a threshold, or none, which the paper calls NULL.
 
-Retrieve and re-rank (Ou et al., 2023, sections 5.1 and 6.3): the candidate index gives each mention its first
-candidates, a scorer such as the cross-encoder re-ranks these, and the mention is linked to those whose
-probability reaches a threshold. A mention without such a candidate is linked to nothing, which the paper
-calls NULL. Scores are logits, and a probability is their logistic function; of a model that learned by a
-softmax they are those of each candidate against the others of its mention.
+The threshold is given, learned with the model, chosen on a development split (Ou et al., 2023, section 6.3
+and appendix C.2) or assumed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.special import expit, log_softmax
+from scipy.special import expit
 
-from eventformers.errors import EventformersError, shown
+from eventformers.errors import EventformersError
 from eventformers.evaluate_metrics.event_linking.event_linking_impl import event_linking
-from eventformers.inference.encode import Positions, Vectors
+from eventformers.inference.encode import EventEncoder
+from eventformers.inference.grounding.pair_scoring import CrossEncoder
+from eventformers.inference.grounding.retrieve_rerank import CANDIDATES
 from eventformers.inference.search.candidate_index import Candidates
-
-PairScorer: TypeAlias = Callable[[Positions, Positions], Vectors]
-"""Positions of mentions and their candidate events, (pairs,) each, to scores, (pairs,), higher is better."""
 
 THRESHOLDS = (0.001, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9)
 """Probabilities that the threshold is chosen from (Ou et al., 2023, appendix C.2)."""
 
-CANDIDATES = 8
-"""First candidates of a mention that are re-ranked (Ou et al., 2023, section 6.1)."""
-
-PAIRS_AT_ONCE = 16_384
-"""Pairs that a scorer is given at a time."""
+ASSUMED = 0.5
+"""Probability from which a reranker's candidates are linked, where none is given and none holds."""
 
 Linked: TypeAlias = list[list[str]]
 """The ids of the events that each mention is linked to, best first; empty for NULL."""
@@ -51,94 +43,10 @@ class ChosenThreshold(NamedTuple):
         threshold: the one with the highest product; of equal ones the one with the highest F1 scores, and of
             these the highest.
         products: strict accuracy times macro F1 times micro F1 of each threshold, each as a share, in [0, 1].
-        scores: the scores of `event_linking` at the threshold, in percent.
     """
 
     threshold: float
     products: dict[float, float]
-    scores: dict[str, float]
-
-
-def softmax_logits(scores: Vectors) -> Vectors:
-    """Scores that were learned by a softmax as logits, whose logistic function is the softmax.
-
-    Args:
-        scores: of the candidates of mentions, `(mentions, candidates)`; minus infinity where there is none.
-
-    Returns:
-        Of the same shape; minus infinity where there is no candidate.
-    """
-    there = np.isfinite(scores)
-    known = np.where(there, scores.astype(np.float64), -np.inf)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        logarithms = log_softmax(known, axis=1)
-        # The largest number below 1 where a candidate has no rival left.
-        shares = np.minimum(np.exp(logarithms), np.nextafter(1, 0))
-        logits = logarithms - np.log1p(-shares)
-    return np.where(there, logits, -np.inf).astype(np.float32)
-
-
-def rerank(
-    candidates: Candidates,
-    score: PairScorer,
-    *,
-    softmax: bool = False,
-    retriever_weight: float = 0.0,
-    pairs_at_once: int = PAIRS_AT_ONCE,
-) -> Candidates:
-    """Order candidates by other scores; of equal scores the one that stood first stays first.
-
-    Args:
-        candidates: what was retrieved.
-        score: scores pairs of a mention and one of its candidates.
-        softmax: whether the scorer learned by a softmax over the candidates of a mention.
-        retriever_weight: weight of the score by which a candidate was found in its new score, a sum; 0 leaves
-            it out, as the paper does.
-        pairs_at_once: pairs that the scorer is given at a time.
-
-    Raises:
-        EventformersError: the scorer gives not one number for each pair.
-    """
-    mentions, places = np.nonzero(candidates.events >= 0)
-    events = candidates.events[mentions, places]
-    scores = np.full(candidates.events.shape, -np.inf, dtype=np.float32)
-    for start in range(0, len(mentions), pairs_at_once):
-        pairs = slice(start, start + pairs_at_once)
-        given = np.asarray(score(mentions[pairs], events[pairs]))
-        if given.shape != events[pairs].shape or np.isnan(given).any():
-            raise EventformersError(
-                f"the scorer gave an array of shape {given.shape} with {int(np.isnan(given).sum())} NaN for "
-                f"{len(events[pairs]):,} pairs; accepted: one number for each"
-            )
-        found = candidates.scores[mentions[pairs], places[pairs]]
-        scores[mentions[pairs], places[pairs]] = given + retriever_weight * found
-    # Places without a candidate stay last: they stood last, and no score is lower than theirs.
-    order = np.argsort(-scores, axis=1, kind="stable")
-    ranked = np.take_along_axis(scores, order, axis=1)
-    return replace(
-        candidates,
-        events=np.take_along_axis(candidates.events, order, axis=1),
-        scores=softmax_logits(ranked) if softmax else ranked,
-    )
-
-
-def check_retriever_weight(weight: float, *, with_reranker: bool = True) -> None:
-    """Refuse a weight of `rerank` that is not accepted.
-
-    Args:
-        weight: weight of the score by which a candidate was found.
-        with_reranker: whether there is another score beside it.
-
-    Raises:
-        EventformersError: it is no number from 0, or it would change nothing.
-    """
-    is_number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
-    if not is_number or not math.isfinite(weight) or weight < 0:
-        raise EventformersError(f"retriever_weight: found {shown(weight)}; accepted: a number from 0")
-    if weight and not with_reranker:
-        raise EventformersError(
-            f"retriever_weight: found {weight} without a reranker; accepted: 0, or a reranker as well"
-        )
 
 
 def link(candidates: Candidates, event_ids: Sequence[str], threshold: float) -> Linked:
@@ -227,33 +135,74 @@ def choose_threshold(
     }
     products = {threshold: scores[threshold]["strict_accuracy"] / 100 * f1[threshold] for threshold in f1}
     best = max(products, key=lambda threshold: (products[threshold], f1[threshold], threshold))
-    return ChosenThreshold(best, products, scores[best])
+    return ChosenThreshold(best, products)
 
 
-def parts_by_language(
-    inputs: Mapping[str, Sequence[Sequence[str]]], languages: Sequence[str]
-) -> dict[str, dict[str, list[Sequence[str]]]]:
-    """A metric's inputs for the mentions of each language, in the order of the languages.
+class LinkThreshold(NamedTuple):
+    """What a candidate needs to be linked.
+
+    Attributes:
+        value: a probability with a reranker, else a score; None links the first candidate whatever its score.
+        source: whether it is `given`, `learned` with the model or `assumed`; `none` where there is none.
+        with_reranker: whether the candidates have logits of a reranker.
+        note: what the reader must know of it; empty where it was given or learned.
+    """
+
+    value: float | None
+    source: Literal["given", "learned", "assumed", "none"]
+    with_reranker: bool
+    note: str = ""
+
+    def link(self, candidates: Candidates, event_ids: Sequence[str]) -> Linked:
+        """Link each mention: to all candidates that reach the threshold, or without a reranker, where no
+        threshold was given, to the first one if it does."""
+        least = -math.inf if self.value is None else self.value
+        if self.with_reranker:
+            return link(candidates, event_ids, least)
+        if self.source != "given":
+            return link_first(candidates, event_ids, least)
+        numbers = ((candidates.scores >= least) & (candidates.events >= 0)).sum(axis=1)
+        return link_best(candidates, event_ids, numbers.tolist())
+
+
+def find_threshold(
+    given: float | None,
+    encoder: EventEncoder,
+    cross_encoder: CrossEncoder | None,
+    retriever_weight: float,
+    candidates: int,
+) -> LinkThreshold:
+    """The threshold that is given, else the one that was learned for the scores that are compared.
 
     Args:
-        inputs: the metric's inputs, a list with an entry for each mention.
-        languages: the language of each mention.
-
-    Raises:
-        EventformersError: not one language for each mention.
+        given: the threshold of the user.
+        encoder: finds the candidates.
+        cross_encoder: re-ranks them; None without a re-ranker.
+        retriever_weight: weight of the encoder's score beside that of the cross-encoder.
+        candidates: candidates of a mention.
     """
-    for name, values in inputs.items():
-        if len(values) != len(languages):
-            raise EventformersError(
-                f"{len(languages):,} languages for {len(values):,} {name}; accepted: one for each mention"
-            )
-    return {
-        language: {
-            name: [value for value, own in zip(values, languages, strict=True) if own == language]
-            for name, values in inputs.items()
-        }
-        for language in sorted(set(languages))
-    }
+    with_reranker = cross_encoder is not None
+    if given is not None:
+        return LinkThreshold(given, "given", with_reranker)
+    scorer = encoder if cross_encoder is None else cross_encoder.encoder
+    learned = getattr(scorer.model.config, "null_threshold", None)
+    missing = ""
+    if learned is None:
+        missing = f"{scorer.name} has no learned threshold"
+    elif retriever_weight:
+        missing = f"the threshold of {scorer.name} is not for its sum with the score of {encoder.name}"
+    elif cross_encoder is not None and cross_encoder.learned_by_softmax and candidates != CANDIDATES:
+        missing = f"the threshold of {scorer.name} is for shares among {CANDIDATES} candidates"
+    if not missing:
+        return LinkThreshold(learned, "learned", with_reranker)
+    if with_reranker:
+        note = f"{missing}: links need a probability of {ASSUMED}; --threshold sets another"
+        return LinkThreshold(ASSUMED, "assumed", with_reranker, note)
+    note = (
+        f"{missing}: the first candidate of each mention is linked, right or wrong, and marked as unchecked; "
+        "--threshold SCORE refuses what is below"
+    )
+    return LinkThreshold(None, "none", with_reranker, note)
 
 
 def _chosen(candidates: Candidates, event_ids: Sequence[str], linked: np.ndarray) -> Linked:

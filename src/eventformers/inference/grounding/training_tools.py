@@ -1,9 +1,327 @@
-"""The functions of inference that the training of event grounding is handed."""
+"""What the training of event grounding is handed: a retriever, and the choice of the threshold of linking.
+
+The threshold is what a candidate must reach for `ground` to link it. All validation mentions have gold
+events, so the best threshold for them alone would refuse nothing. Each mention therefore serves twice: as it
+is, and with its gold events removed from the candidates, where NULL is right. Only mentions whose first
+candidate is gold serve: no threshold makes the others right, and with them the best threshold of a model that
+is often wrong would refuse everything.
+"""
 
 from __future__ import annotations
 
-from eventformers.inference.grounding.null_threshold import calibrate_bi_encoder, calibrate_cross_encoder
-from eventformers.inference.grounding.retrieval import as_retriever, load_retriever
+import copy
+import hashlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from accelerate import PartialState
+from numpy.typing import NDArray
+from scipy.special import expit
+from transformers import PreTrainedTokenizerBase
+
+from eventformers.inference.encode import EventEncoder, Positions, Vectors, load_encoder
+from eventformers.inference.grounding.linking import NULL, Linking, choose_threshold, link, link_first
+from eventformers.inference.grounding.pair_scoring import CrossEncoder, PairScores
+from eventformers.inference.grounding.retrieve_rerank import CANDIDATES, grounding_model, rerank, retrieve
+from eventformers.inference.search.candidate_index import Candidates
+from eventformers.models.grounding_tokens import MentionText
+from eventformers.models.modeling_base import EventEncoderModel, EventPreTrainedModel
+from eventformers.trainers.codes import PADDING, Codes
+from eventformers.trainers.grounding_data import ValidationMentions
+from eventformers.trainers.grounding_rows import EventTexts, LinkingPairs
+from eventformers.trainers.grounding_tokenising import GroundingTokeniser
+from eventformers.trainers.method import Calibration
 from eventformers.trainers.retrieved_candidates import GroundingTools
+
+BLOCK_MENTIONS = 65_536
+"""Mentions that are encoded and searched for at a time, which bounds the memory for their vectors."""
+
+THRESHOLDS = 200
+"""Maximum number of thresholds to choose from."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class EncoderRetriever:
+    """A `Retriever` of `eventformers.trainers.retrieved_candidates`.
+
+    Args:
+        encoder: a trained bi-encoder; any other encoder is taken as it is.
+    """
+
+    encoder: EventEncoder
+
+    @property
+    def name(self) -> str:
+        """Folder or Hub id."""
+        return self.encoder.name
+
+    @property
+    def revision(self) -> str | None:
+        """The weights' revision; None where it is not known."""
+        return self.encoder.revision
+
+    @property
+    def max_length(self) -> int:
+        """Most tokens that it reads."""
+        return self.encoder.max_length
+
+    def search(self, pairs: LinkingPairs, events: EventTexts, number: int) -> Codes:
+        """Find the numbers of the best candidates of each mention, as `search_candidates` does."""
+        return search_candidates(self.encoder, pairs, events, number).events
+
+
+def load_retriever(source: str) -> EncoderRetriever:
+    """Load a bi-encoder from a folder or Hub id, on the device of the training run.
+
+    Raises:
+        EventformersError: it cannot be loaded.
+    """
+    return EncoderRetriever(load_encoder(source, device=PartialState().device))
+
+
+def as_retriever(model: EventEncoderModel, tokenizer: PreTrainedTokenizerBase) -> EncoderRetriever:
+    """Copy a bi-encoder as it stands; training it further does not change what the copy retrieves."""
+    copied = copy.deepcopy(model).to(PartialState().device).eval()
+    digest = hashlib.sha256(copied.config.to_json_string().encode())
+    for name, values in sorted(copied.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(values.float().cpu().numpy().tobytes())
+    return EncoderRetriever(
+        EventEncoder(copied, tokenizer, name="the model that is trained", revision=digest.hexdigest())
+    )
+
+
+def search_candidates(
+    encoder: EventEncoder, pairs: LinkingPairs, events: EventTexts, number: int
+) -> Candidates:
+    """The best candidates of each mention among all events of its pool, with their scores.
+
+    Args:
+        encoder: the bi-encoder.
+        pairs: the mentions, and the language in which each has its candidates.
+        events: the knowledge base.
+        number: candidates of a mention, where its pool has so many.
+
+    Returns:
+        Numbers of events, best first; mentions that make no pair have none.
+    """
+    mentions = np.unique(pairs.mention_of)
+    logger.info("retrieving %d candidates for %d mentions", number, len(mentions))
+    # Only the pools of languages that mentions have candidates in.
+    rows = events.distinct[np.isin(events.language_of[events.distinct], pairs.spoken[mentions])]
+    rows = rows[np.argsort(events.language_of[rows], kind="stable")]
+    model = grounding_model(encoder)
+    index = model.index(
+        [str(number) for number in events.number_of[rows].tolist()],
+        [events[row] for row in rows.tolist()],
+        [str(language) for language in events.language_of[rows].tolist()],
+    )
+    # The last place is that of no event.
+    numbers = np.array([*map(int, index.event_ids), PADDING])
+    candidates = np.full((len(pairs.mentions), number), PADDING, dtype=np.int64)
+    scores = np.full(candidates.shape, -np.inf, dtype=np.float32)
+    for start in range(0, len(mentions), BLOCK_MENTIONS):
+        block = mentions[start : start + BLOCK_MENTIONS]
+        texts = [MentionText.from_row(row) for row in pairs.mentions.select(block)]
+        found = retrieve(model, index, texts, [*map(str, pairs.spoken[block].tolist())], number)
+        width = found.events.shape[1]
+        candidates[block, :width], scores[block, :width] = numbers[found.events], found.scores
+    return Candidates(candidates, scores)
+
+
+class NullThreshold(NamedTuple):
+    """A threshold, and how it does on the mentions that it was chosen on.
+
+    Attributes:
+        threshold: the threshold.
+        found: number of mentions whose first candidate is gold, which it was chosen on.
+        linked: share of these that are linked to a gold event.
+        refused: share of these that are linked to nothing where their gold events are no candidates.
+    """
+
+    threshold: float
+    found: int
+    linked: float
+    refused: float
+
+
+def calibrate_bi_encoder(
+    held_out: ValidationMentions | None, model: EventPreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> Calibration:
+    """Choose the threshold of a trained bi-encoder, a score, and write it to its configuration.
+
+    Args:
+        held_out: validation mentions; None where there are none.
+        model: the trained head.
+        tokenizer: its tokenizer.
+    """
+
+    def choose(held_out: ValidationMentions) -> NullThreshold | None:
+        encoder = EventEncoder(model.base_model, tokenizer, name="the trained model")
+        pairs, events = held_out
+        found = search_candidates(encoder, pairs, events, 1 + pairs.num_gold)
+        return choose_null_threshold(found, pairs.gold_numbers(), 1, link_first)
+
+    return _calibrate(model, held_out, choose)
+
+
+def calibrate_cross_encoder(
+    held_out: ValidationMentions | None,
+    retriever: str,
+    model: EventPreTrainedModel,
+    tokeniser: GroundingTokeniser,
+) -> Calibration:
+    """Choose the threshold of a trained cross-encoder, a probability, and write it to its configuration.
+
+    Args:
+        held_out: validation mentions; None where there are none.
+        retriever: folder or Hub id of the bi-encoder that finds the candidates.
+        model: the trained head.
+        tokeniser: makes tokens of mentions and events within the model's budgets.
+    """
+
+    def choose(held_out: ValidationMentions) -> NullThreshold | None:
+        pairs, events = held_out
+        cross_encoder = CrossEncoder(
+            EventEncoder(model, tokeniser.tokenizer, name="the trained model"), tokeniser
+        )
+        scores = PairScores(cross_encoder, [MentionText.from_row(row) for row in pairs.mentions], events)
+
+        def rescore(found: Candidates) -> Candidates:
+            def score(mentions: Positions, numbers: Positions) -> Vectors:
+                # The second half is of the same mentions.
+                own = mentions % len(pairs.mentions)
+                return scores(own, events.rows(numbers, pairs.spoken[own]))
+
+            softmax = cross_encoder.learned_by_softmax
+            return rerank(found, score, softmax=softmax)
+
+        found = search_candidates(load_encoder(retriever), pairs, events, CANDIDATES + pairs.num_gold)
+        return choose_null_threshold(found, pairs.gold_numbers(), CANDIDATES, link, rescore)
+
+    return _calibrate(model, held_out, choose)
+
+
+def choose_null_threshold(
+    found: Candidates,
+    gold: Codes,
+    number: int,
+    linking: Linking,
+    rescore: Callable[[Candidates], Candidates] | None = None,
+) -> NullThreshold | None:
+    """Choose the threshold that is best at linking found mentions and at refusing them without their events.
+
+    Args:
+        found: numbers of events, best first, with as many more than `number` as a mention has gold events.
+        gold: numbers of the gold events of each mention, `(mentions, most)`; -1 fills up.
+        number: first candidates that can be linked.
+        linking: links by a threshold; with `rescore` by the probability, and without by the score.
+        rescore: gives other scores to the candidates of all mentions, then of all without their gold events.
+
+    Returns:
+        The threshold, between two best scores that occur; None where no mention has a gold event as its first
+        candidate.
+    """
+    halves = _stack(_first(found, number), _first(_without(found, gold), number))
+    if rescore is not None:
+        halves = rescore(halves)
+    mentions = len(gold)
+    is_gold = (halves.events[:mentions, :, None] == gold[:, None, :]).any(axis=-1)
+    is_gold &= halves.events[:mentions] != PADDING
+    right = np.flatnonzero(is_gold[:, 0])
+    if not len(right):
+        return None
+    rows = np.concatenate([right, right + mentions])
+    chosen_on = replace(halves, events=halves.events[rows], scores=halves.scores[rows])
+    best = chosen_on.scores[:, 0].astype(np.float64)
+    thresholds = _between(
+        best if rescore is None else np.asarray(expit(best)), is_probability=rescore is not None
+    )
+    if not thresholds:
+        return None
+    wanted = [
+        [str(event) for event in events[own].tolist()]
+        for events, own in zip(chosen_on.events[: len(right)], is_gold[right], strict=True)
+    ]
+    ids = [*map(str, range(1 + max(int(halves.events.max()), 0)))]
+    threshold = choose_threshold(
+        chosen_on, ids, wanted + [[NULL]] * len(right), thresholds, linking
+    ).threshold
+    linked = [bool(of_one) for of_one in linking(chosen_on, ids, threshold)]
+    return NullThreshold(
+        threshold, len(right), float(np.mean(linked[: len(right)])), 1 - float(np.mean(linked[len(right) :]))
+    )
+
+
+def _calibrate(
+    model: EventPreTrainedModel,
+    held_out: ValidationMentions | None,
+    choose: Callable[[ValidationMentions], NullThreshold | None],
+) -> Calibration:
+    """Write the threshold to the configuration, unless the recipe did, and tell of it."""
+    if model.config.null_threshold is not None:
+        return Calibration({}, _section(f"`{model.config.null_threshold:.4g}`, as the recipe has it."))
+    chosen = None if held_out is None else choose(held_out)
+    if held_out is None or chosen is None:
+        reason = (
+            "the data have no validation mentions"
+            if held_out is None
+            else "of no validation mention the first candidate is right"
+        )
+        logger.warning("no threshold of linking was chosen: %s", reason)
+        return Calibration({}, _section(f"None, since {reason}: pass one to `ground` by `--threshold`."))
+    model.config.null_threshold = chosen.threshold
+    logger.info(
+        "links need %.4g or more, chosen on %d validation mentions: %.1f %% stay linked, and %.1f %% are "
+        "refused where their events are not in the knowledge base",
+        *(chosen.threshold, chosen.found, 100 * chosen.linked, 100 * chosen.refused),
+    )
+    return Calibration(
+        {"null_threshold": chosen.threshold, "null_threshold_mentions": chosen.found},
+        _section(
+            f"`{chosen.threshold:.4g}`, chosen on {chosen.found:,} validation mentions whose first candidate "
+            f"is right. {100 * chosen.linked:.1f} % of them stay linked; with their events taken out of the "
+            f"knowledge base, {100 * chosen.refused:.1f} % are linked to nothing. Both shares are of the "
+            "mentions that it was chosen on."
+        ),
+    )
+
+
+def _section(text: str) -> dict[str, str]:
+    return {"Threshold of linking": text}
+
+
+def _first(found: Candidates, number: int) -> Candidates:
+    return replace(found, events=found.events[:, :number], scores=found.scores[:, :number])
+
+
+def _stack(above: Candidates, below: Candidates) -> Candidates:
+    events, scores = ([above.events, below.events], [above.scores, below.scores])
+    return Candidates(np.concatenate(events), np.concatenate(scores))
+
+
+def _without(found: Candidates, gold: Codes) -> Candidates:
+    """The candidates that are not gold, in their order."""
+    is_gold = (found.events[:, :, None] == gold[:, None, :]).any(axis=-1)
+    events = np.where(is_gold, PADDING, found.events)
+    scores = np.where(is_gold, -np.inf, found.scores).astype(np.float32)
+    order = np.argsort(events == PADDING, axis=1, kind="stable")
+    return Candidates(np.take_along_axis(events, order, axis=1), np.take_along_axis(scores, order, axis=1))
+
+
+def _between(scores: NDArray[np.float64], *, is_probability: bool) -> Sequence[float]:
+    """Numbers between neighbouring scores, of many some that are spread evenly over them."""
+    distinct = np.unique(scores[np.isfinite(scores)])
+    middles = (distinct[:-1] + distinct[1:]) / 2 if len(distinct) > 1 else distinct
+    if is_probability:
+        middles = middles[(middles > 0) & (middles < 1)]
+    places = np.unique(np.linspace(0, len(middles) - 1, THRESHOLDS).round().astype(int))
+    return middles[places].tolist() if len(middles) else []
+
 
 GROUNDING_TOOLS = GroundingTools(load_retriever, as_retriever, calibrate_bi_encoder, calibrate_cross_encoder)

@@ -1,4 +1,4 @@
-"""Linking clusters of mentions to frames by the frames' definitions."""
+"""Frames with their definitions and their inheritance, which clusters of mentions are linked to."""
 
 from __future__ import annotations
 
@@ -6,14 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.frame_reader import frame_descendants
 from eventformers.errors import EventformersError
-from eventformers.inference.induction.mention_distances import Matrix
-from eventformers.inference.induction.type_naming import ScoredLabel, best_labels, label_cosines, label_ranks
 
 
 class Frames(NamedTuple):
@@ -75,44 +70,3 @@ def valid_frames(mapped: Iterable[str], descendants: Mapping[str, Collection[str
     """
     found = set(mapped)
     return found.union(*(descendants.get(name, ()) for name in found))
-
-
-def link_frames(
-    centroids: NDArray[np.float64], frames: Frames, vectors: Matrix, top: int = 5
-) -> list[tuple[ScoredLabel, ...]]:
-    """Rank frames for each cluster by the cosine of its centroid with their definitions (section 2.2.2).
-
-    Args:
-        centroids: at length 1, `(clusters, d)`.
-        frames: the frames.
-        vectors: encoder vectors of their definitions, `(frames, d)`.
-        top: frames to give.
-
-    Returns:
-        The frames of each cluster, best first.
-
-    Raises:
-        EventformersError: a vector is NaN, infinite or zero.
-    """
-    return best_labels(label_cosines(centroids, vectors, frames.names), frames.names, top)
-
-
-def frame_ranks(
-    centroids: NDArray[np.float64], frames: Frames, vectors: Matrix, mapped: Sequence[Collection[str]]
-) -> list[float]:
-    """The rank of each cluster: the lowest rank of any frame that is valid for its type (section 2.2.2).
-
-    Args:
-        centroids: at length 1, `(clusters, d)`.
-        frames: the frames.
-        vectors: encoder vectors of their definitions, `(frames, d)`.
-        mapped: the frames that the type of each cluster maps to; what inherits from them is valid, too.
-
-    Returns:
-        Ranks from 1; infinite where no valid frame is among the frames.
-
-    Raises:
-        EventformersError: not one collection for each cluster, or a vector cannot be used.
-    """
-    valid = [valid_frames(of_cluster, frames.descendants) for of_cluster in mapped]
-    return label_ranks(label_cosines(centroids, vectors, frames.names), frames.names, valid)

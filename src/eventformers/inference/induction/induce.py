@@ -23,7 +23,7 @@ from eventformers.inference.induction.clustering import (
     cluster_agglomerative,
     distances_to_cluster,
 )
-from eventformers.inference.induction.frame_linking import link_frames, load_frames
+from eventformers.inference.induction.frame_linking import load_frames
 from eventformers.inference.induction.mention_distances import DistanceKind, Labels, Matrix, MentionVectors
 from eventformers.inference.induction.mention_encoding import (
     TriggerInput,
@@ -223,10 +223,12 @@ def induce(
 
     triggers = central_triggers(vectors, cluster, centroids, [row["trigger"] for row in rows], top)
     words = telling_words([row["text"] for row in rows], cluster, top)
-    named = name_clusters(centroids, given, embed(given), top) if given else [()] * len(centroids)
-    framed = (
-        link_frames(centroids, linked, embed(linked.definitions), top) if linked else [()] * len(centroids)
-    )
+    named: list[tuple[ScoredLabel, ...]] = [()] * len(centroids)
+    framed = named
+    if given:
+        named = name_clusters(centroids, given, embed(given), top)
+    if linked:
+        framed = name_clusters(centroids, linked.names, embed(linked.definitions), top)
     counts["mentions"] = len(rows)
     counts["mentions_without_trigger"] = sum(not has_trigger(row) for row in rows)
     if linked:

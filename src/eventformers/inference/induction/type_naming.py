@@ -109,12 +109,12 @@ def label_ranks(
 def name_clusters(
     centroids: NDArray[np.float64], names: Sequence[str], vectors: Matrix, top: int = 5
 ) -> list[tuple[ScoredLabel, ...]]:
-    """Rank given names for each cluster by their cosine with its centroid (Edwards and Ji, section 2.2.1).
+    """Rank given names for each cluster by their cosine with its centroid (Edwards and Ji, section 2.2).
 
     Args:
         centroids: at length 1, `(clusters, d)`.
-        names: names of event types; two clusters may get the same.
-        vectors: encoder vectors of the names, `(names, d)`.
+        names: names of event types or of frames; two clusters may get the same.
+        vectors: encoder vectors of the names, or of the frames' definitions, `(names, d)`.
         top: names to give.
 
     Returns:

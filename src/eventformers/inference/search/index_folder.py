@@ -1,0 +1,408 @@
+"""An index on disk: tables of texts with their vectors, and a record of what they were built from.
+
+The folder holds `index.json`, the record, and two files for each table: `NAME.faiss`, a flat index of the
+vectors under the inner product, and `NAME.arrow`, the rows in the same order. Opening an
+index maps its files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+
+import faiss
+import numpy as np
+import pyarrow as pa
+from rich.console import Console
+from rich.progress import Progress
+
+from eventformers.errors import EventformersError, shown
+from eventformers.files import is_unfinished, output_folder, refuse_unfinished, staged_folder, write_text
+from eventformers.inference.encode import BLOCK_TEXTS, EventEncoder, Positions, Vectors
+from eventformers.provenance import library_versions
+
+RECORD = "index.json"
+FORMAT = 2
+"""Version of the files' layout; a folder of another version is refused."""
+AGAIN = "build it again with overwrite=True (--overwrite), or give another folder"
+
+_SUFFIXES = (".faiss", ".arrow")
+
+
+class IndexedModel(NamedTuple):
+    """The model whose vectors an index holds.
+
+    Attributes:
+        name: Hub id or folder.
+        revision: commit on the Hub, or digest of its folder; None if unknown.
+        pooling: the pooling that it is used with.
+    """
+
+    name: str
+    revision: str | None
+    pooling: str
+
+    def __str__(self) -> str:
+        return f"{self.name!r} (revision {(self.revision or 'unknown')[:12]}, pooling {self.pooling})"
+
+    @classmethod
+    def of(cls, encoder: EventEncoder) -> IndexedModel:
+        """Describe a loaded encoder."""
+        return cls(encoder.name, encoder.revision, str(getattr(encoder.model.config, "pooling", "")))
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexRecord:
+    """Content of `index.json`; a subclass adds what one kind of index needs.
+
+    Attributes:
+        tables: names of the tables, and the columns of each.
+        model: name of the model.
+        model_revision: commit on the Hub, or digest of the model's folder.
+        pooling: the pooling that the model was used with.
+        dimension: size of the vectors.
+        fingerprint: fingerprint of the data that were indexed.
+        rows: number of rows of each table.
+        versions: versions of the libraries.
+        created: when it was built, UTC.
+        format: version of the files' layout.
+    """
+
+    tables: ClassVar[Mapping[str, Sequence[str]]]
+
+    model: str
+    model_revision: str
+    pooling: str
+    dimension: int
+    fingerprint: str
+    rows: dict[str, int]
+    versions: dict[str, str | None]
+    created: str
+    format: int = FORMAT
+
+    @property
+    def built_by(self) -> IndexedModel:
+        """The model whose vectors these are."""
+        return IndexedModel(self.model, self.model_revision, self.pooling)
+
+
+Record = TypeVar("Record", bound=IndexRecord)
+Opened = TypeVar("Opened")
+
+
+class _MappedVectors:
+    """The vectors of a flat index as an array that keeps the index, and with it the mapped file."""
+
+    def __init__(self, index: faiss.IndexFlatIP) -> None:
+        self.index = index
+        self.__array_interface__ = {
+            "shape": (index.ntotal, index.d),
+            "typestr": "<f4",
+            "data": (int(index.get_xb()), False),
+            "version": 3,
+        }
+
+
+@dataclass(frozen=True)
+class IndexTable:
+    """Rows and their vectors, both mapped from disk.
+
+    Attributes:
+        rows: the rows.
+        vectors: a flat inner-product index of their vectors.
+    """
+
+    rows: pa.Table
+    vectors: faiss.IndexFlatIP
+
+    @property
+    def array(self) -> Vectors:
+        """The vectors as an array, `(rows, d)`, which is not copied."""
+        return np.asarray(_MappedVectors(self.vectors))
+
+    @property
+    def texts(self) -> pa.ChunkedArray:
+        """The column `text`."""
+        return self.rows["text"]
+
+    def text(self, position: int) -> str:
+        """The text of the row at a position."""
+        return str(self.texts[int(position)].as_py())
+
+    def nearest(self, query: Vectors, number: int) -> tuple[Vectors, Positions]:
+        """Products and positions of the rows nearest to a vector `(d,)`, best first."""
+        products, positions = self.vectors.search(query[None], min(number, self.vectors.ntotal))
+        return products[0], positions[0]
+
+    def products(self, query: Vectors, positions: Positions) -> Vectors:
+        """Products of a vector `(d,)` with those of the rows at some positions."""
+        return self.vectors.reconstruct_batch(positions) @ query
+
+
+def build_index(
+    folder: Path,
+    kind: Callable[..., IndexRecord],
+    contents: Mapping[str, tuple[Sequence[Any], pa.Table]],
+    encode: Callable[[Sequence[Any]], Vectors],
+    *,
+    model: IndexedModel,
+    dimension: int,
+    fingerprint: str,
+    details: Mapping[str, Any],
+    show_progress: bool = False,
+    overwrite: bool = False,
+) -> None:
+    """Encode the contents of an index and write its folder, all of its files or none.
+
+    Args:
+        folder: the folder of the index.
+        kind: the class of the record.
+        contents: the tables by name: what is encoded, and the rows to store in the same order.
+        encode: turns a block of items into their vectors, `(block, dimension)`.
+        model: the model that `encode` runs.
+        dimension: size of a vector.
+        fingerprint: fingerprint of the data that are indexed.
+        details: further fields of the record; read after the last block is encoded.
+        show_progress: draw a progress bar on standard error.
+        overwrite: replace an existing index.
+
+    Raises:
+        EventformersError: the folder holds something else, or an index and `overwrite` is off; the model has
+            no revision; a vector is not finite; another command writes to the folder.
+    """
+    if model.revision is None:
+        raise EventformersError(
+            f"the encoder {shown(model.name)} has no revision, so its index could not be told from another "
+            "model's; accepted: a model that load_encoder loaded"
+        )
+    _check_place(folder, overwrite)
+    replaced = [RECORD, *(f"*{suffix}" for suffix in _SUFFIXES)]
+    with (
+        staged_folder(folder, replaced=replaced, last=(RECORD,)) as staging,
+        Progress(console=Console(stderr=True), disable=not show_progress) as progress,
+    ):
+        task = progress.add_task(
+            "building the index", total=sum(len(items) for items, _ in contents.values())
+        )
+        for name, (items, rows) in contents.items():
+            vectors = faiss.IndexFlatIP(dimension)
+            for start in range(0, len(items), BLOCK_TEXTS):
+                block = encode(items[start : start + BLOCK_TEXTS])
+                if not np.isfinite(block).all():
+                    raise EventformersError(
+                        f"the model {shown(model.name)} gives vectors that are not finite"
+                    )
+                vectors.add(block)
+                progress.advance(task, len(block))
+            faiss.write_index(vectors, str(staging / f"{name}.faiss"))
+            write_table(staging / f"{name}.arrow", rows)
+        record = kind(
+            **{"model": model.name, "model_revision": model.revision, "pooling": model.pooling},
+            dimension=dimension,
+            fingerprint=fingerprint,
+            rows={name: len(items) for name, (items, _) in contents.items()},
+            versions={**library_versions(), "faiss": faiss.__version__},
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            **details,
+        )
+        write_text(staging / RECORD, json.dumps(asdict(record), indent=2, ensure_ascii=False) + "\n")
+
+
+def open_index(
+    folder: str | Path,
+    kind: type[Record],
+    *,
+    model: IndexedModel | None = None,
+    fingerprint: str | None = None,
+) -> tuple[Record, dict[str, IndexTable]]:
+    """Map an index from its files.
+
+    Args:
+        folder: a folder that `build_index` wrote.
+        kind: the class of its record.
+        model: the model to use the index with; None skips the check.
+        fingerprint: fingerprint of the data that it should be of; None skips the check.
+
+    Returns:
+        What it was built from, and its tables by name.
+
+    Raises:
+        EventformersError: there is no index of this kind, a file is absent or damaged, or the index was built
+            by another model or from other data.
+    """
+    folder = Path(folder)
+    record = read_record(folder, kind)
+    check_index(folder, record, model, fingerprint)
+    return record, {name: _open_table(folder, name, record) for name in kind.tables}
+
+
+def open_or_build(
+    folder: Path,
+    open_: Callable[[], Opened],
+    build: Callable[[], Opened],
+    *,
+    overwrite: bool,
+    keep_fitting: bool = False,
+    wait: bool = False,
+) -> Opened:
+    """Open the index in a folder, or build it there as the only writer.
+
+    Args:
+        folder: the folder of the index.
+        open_: opens it.
+        build: builds it.
+        overwrite: build it even if there is one.
+        keep_fitting: with `overwrite`, still keep an index that can be opened.
+        wait: wait for another writer instead of refusing, as for a cache.
+
+    Raises:
+        EventformersError: as of `open_` and `build`, or another command writes to the folder.
+    """
+
+    def existing() -> Opened | None:
+        if not holds_index(folder):
+            return None
+        if not overwrite:
+            return open_()
+        if keep_fitting:
+            with suppress(EventformersError):
+                return open_()
+        return None
+
+    found = existing()
+    if found is None:
+        with output_folder(folder, wait=wait):
+            # Another process may have built it meanwhile; of a killed one `output_folder` finishes the rest.
+            found = existing() or build()
+    return found
+
+
+def holds_index(folder: Path) -> bool:
+    """Whether a folder holds a complete index."""
+    return (folder / RECORD).is_file() and not is_unfinished(folder)
+
+
+def read_record(folder: str | Path, kind: type[Record]) -> Record:
+    """Read what an index was built from.
+
+    Args:
+        folder: the folder of the index.
+        kind: the class of its record.
+
+    Raises:
+        EventformersError: the folder holds no index, one of another kind, or one of another format.
+    """
+    path = Path(folder) / RECORD
+    refuse_unfinished(path.parent)
+    if not path.is_file():
+        raise EventformersError(f"{folder}: no index, it holds no {RECORD}; accepted: a folder with one")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] != FORMAT:
+            raise EventformersError(
+                f"{folder}: an index of the format {shown(content['format'])}, written by another version of "
+                f"eventformers; accepted: {FORMAT}; {AGAIN}"
+            )
+        if set(content["rows"]) != set(kind.tables):
+            raise EventformersError(
+                f"{folder}: an index of {', '.join(content['rows'])}; accepted: an index of "
+                f"{', '.join(kind.tables)}"
+            )
+        record = kind(**content)
+        _check_types(record)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise EventformersError(f"{path}: no record of an index; build it again in another folder") from error
+    return record
+
+
+def check_index(
+    folder: Path, record: IndexRecord, model: IndexedModel | None, fingerprint: str | None
+) -> None:
+    """Refuse an index of another model or of other data; a model may have been renamed.
+
+    Args:
+        folder: the folder of the index.
+        record: its record.
+        model: the model to use the index with; None skips the check.
+        fingerprint: fingerprint of the data that it should be of; None skips the check.
+
+    Raises:
+        EventformersError: revision, pooling or fingerprint differ.
+    """
+    if model is not None and record.built_by[1:] != model[1:]:
+        raise EventformersError(
+            f"{folder}: built by the model {record.built_by}; received the model {model}; {AGAIN}"
+        )
+    if fingerprint is not None and fingerprint != record.fingerprint:
+        raise EventformersError(
+            f"{folder}: built from {', '.join(record.tables)} with the fingerprint "
+            f"{record.fingerprint[:12]}; received data with {fingerprint[:12]}; {AGAIN}"
+        )
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Write a table so that it can be mapped."""
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as file:
+        file.write_table(table)
+
+
+def _check_place(folder: Path, overwrite: bool) -> None:
+    """Refuse a folder that an index cannot be written to.
+
+    Raises:
+        EventformersError: it is a file or holds something else, or an index and `overwrite` is off.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise EventformersError(f"{folder} is a file; accepted: a folder for the index")
+    present = [path for path in folder.glob("[!.]*")] if folder.is_dir() else []
+    if not present:
+        return
+    # An index replaces the whole folder, and what a user keeps in it would be lost.
+    others = sorted(path.name for path in present if path.name != RECORD and path.suffix not in _SUFFIXES)
+    if others or not (folder / RECORD).is_file():
+        such = f", such as {others[0]}" if others else ""
+        raise EventformersError(
+            f"{folder} holds other files{such}; accepted: a folder of its own for the index"
+        )
+    if not overwrite:
+        raise EventformersError(f"{folder} holds an index; accepted: overwrite=True to replace it")
+
+
+def _check_types(record: IndexRecord) -> None:
+    """Check that each value of a record, and of its mappings, has the type of its field.
+
+    Raises:
+        TypeError: one has not.
+    """
+    hints = get_type_hints(type(record))
+    for field in fields(record):
+        value, expected = getattr(record, field.name), hints[field.name]
+        inside = get_args(expected)[1:] if isinstance(value, dict) else ()
+        if not isinstance(value, get_origin(expected) or expected) or not all(
+            isinstance(one, inside) for one in (value.values() if inside else ())
+        ):
+            raise TypeError(f"{field.name} is {shown(value)}")
+
+
+def _open_table(folder: Path, name: str, record: IndexRecord) -> IndexTable:
+    try:
+        file = pa.ipc.open_file(pa.memory_map(str(folder / f"{name}.arrow")))
+        rows = file.read_all().select(list(record.tables[name]))
+        # IO_FLAG_MMAP reads a flat index into memory all the same; only this flag maps one.
+        vectors = faiss.read_index(str(folder / f"{name}.faiss"), faiss.IO_FLAG_MMAP_IFC)
+        if not isinstance(vectors, faiss.IndexFlatIP):
+            raise RuntimeError(f"{name}.faiss holds {type(vectors).__name__} and not IndexFlatIP")
+    except (OSError, RuntimeError, KeyError, pa.ArrowInvalid) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise EventformersError(f"{folder}: damaged: {reason}; {AGAIN}") from error
+    if not len(rows) == vectors.ntotal == record.rows[name] or vectors.d != record.dimension:
+        raise EventformersError(
+            f"{folder}: {len(rows):,} {name}, {vectors.ntotal:,} vectors and a record of "
+            f"{record.rows[name]:,} do not fit; {AGAIN}"
+        )
+    return IndexTable(rows, vectors)
