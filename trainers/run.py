@@ -176,8 +176,8 @@ def train_head(
         resume: go on from the last checkpoint in `output`, or after its last finished stage.
         device: `cpu` or `cuda`; None takes an accelerator where there is one.
         dtype: `bfloat16` or `float16` computes in mixed precision; None in float32.
-        on_ready: called once, when the settings of all stages and the data of the first are accepted and nothing is
-            written yet.
+        on_ready: called once, when the settings of all stages and the data of the first are accepted, before
+            anything is written.
 
     Returns:
         The run, with the trained model in evaluation mode.
