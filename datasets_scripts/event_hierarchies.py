@@ -27,8 +27,8 @@ from eventformers.datasets_scripts.base import EventDatasetBuilder
 from eventformers.datasets_scripts.document_splits import SPLITS, name_hash
 from eventformers.datasets_scripts.event_knowledge import (
     EventKnowledge,
-    EventTexts,
     MentionSurvey,
+    StatedTitles,
     knowledge_of,
     mention_id_of,
     mentions_of,
@@ -82,8 +82,8 @@ class EventHierarchies(EventDatasetBuilder):
     Skipped and counted: a mention without event, of an event that the dictionary lacks, or of an event
     without a title in the requested language; gold ancestors of that kind; events without title; repeated
     events; edges to something that is not an event; edges that close a cycle (see
-    `hierarchy_graph.EventGraph`). If mention ids repeat, all but the first get the suffix `#2`, `#3` and so
-    on, and are counted.
+    `hierarchy_graph.EventHierarchy`). If mention ids repeat, all but the first get the suffix `#2`, `#3` and
+    so on, and are counted.
     """
 
     NAME = "event_hierarchies"
@@ -237,7 +237,7 @@ class EventHierarchies(EventDatasetBuilder):
 
     def _event_rows(self) -> Iterator[Mapping[str, object]]:
         config, report = self.config, self.report
-        texts = EventTexts(report.read, report.skipped)
+        texts = StatedTitles(report.read, report.skipped)
         kept_languages: set[str] = set()
         kept_events: set[str] = set()
         wanted = ("en",) if config.task == "crosslingual" else config.languages

@@ -13,10 +13,10 @@ import numpy as np
 
 from eventformers.datasets_scripts.document_splits import name_hash
 from eventformers.datasets_scripts.hierarchy_files import EDGE_KINDS, MENTION_KINDS, HierarchyFile
-from eventformers.datasets_scripts.hierarchy_graph import EventGraph
+from eventformers.datasets_scripts.hierarchy_graph import EventHierarchy
 from eventformers.datasets_scripts.hierarchy_readers import (
-    EventText,
     LinkedMention,
+    StatedTitle,
     read_description_table,
     read_dictionary,
     read_edges,
@@ -34,7 +34,7 @@ from eventformers.datasets_scripts.wikidata_reader import (
 )
 from eventformers.errors import EventformersError
 
-_TEXT_READERS: dict[str, Callable[[Path, SkippedRows], Iterator[EventText]]] = {
+_TEXT_READERS: dict[str, Callable[[Path, SkippedRows], Iterator[StatedTitle]]] = {
     "dictionary": read_dictionary,
     "description_table": read_description_table,
     "descriptions": read_item_descriptions,
@@ -64,7 +64,7 @@ def mention_id_of(file: HierarchyFile, mention: LinkedMention) -> str:
     return mention.mention_id or f"{file.path.name.split('.jsonl', 1)[0]}/{mention.line}"
 
 
-class EventTexts:
+class StatedTitles:
     """The titles and descriptions of events, one for each event and language.
 
     Texts without a title, and further texts of an event in the same language, are skipped and counted.
@@ -74,7 +74,7 @@ class EventTexts:
         self.languages: dict[str, set[str]] = defaultdict(set)
         self._read, self._skipped = read, skipped
 
-    def kept(self, texts: Iterable[EventText]) -> Iterator[EventText]:
+    def kept(self, texts: Iterable[StatedTitle]) -> Iterator[StatedTitle]:
         """Yield the texts that have a title and are the first of their event and language."""
         for text in texts:
             self._read["event_texts"] += 1
@@ -86,7 +86,7 @@ class EventTexts:
                 self.languages[text.event_id].add(text.language)
                 yield text
 
-    def of_file(self, file: HierarchyFile) -> Iterator[EventText]:
+    def of_file(self, file: HierarchyFile) -> Iterator[StatedTitle]:
         """Yield the kept texts of a file; for an entity dump, those of event candidates."""
         if file.kind != "entities":
             yield from self.kept(_TEXT_READERS[file.kind](file.path, self._skipped))
@@ -94,7 +94,7 @@ class EventTexts:
         for entity in read_entities(file.path, self._skipped):
             yield from self.of_entity(entity)
 
-    def of_entity(self, entity: Entity) -> Iterator[EventText]:
+    def of_entity(self, entity: Entity) -> Iterator[StatedTitle]:
         """Yield the kept texts of a Wikidata item that may be an event."""
         if not entity.is_candidate:
             self._skipped["entity_that_is_no_event"] += 1
@@ -118,7 +118,7 @@ class EventKnowledge:
     """
 
     languages: dict[str, set[str]] | None = None
-    graph: EventGraph = field(default_factory=EventGraph)
+    graph: EventHierarchy = field(default_factory=EventHierarchy)
     splits: dict[str, str] = field(default_factory=dict)
     named: set[str] = field(default_factory=set)
     read: Counter[str] = field(default_factory=Counter)
@@ -141,7 +141,7 @@ class EventKnowledge:
         """
         known = cls(skipped=SkippedRows(malformed))
         sources = text_files(files)
-        texts = EventTexts(known.read, known.skipped)
+        texts = StatedTitles(known.read, known.skipped)
         for file in sources:
             if file.kind != "entities":
                 for _ in texts.of_file(file):
@@ -164,7 +164,7 @@ class EventKnowledge:
         known.graph.finish(known.languages, known.skipped)
         return known
 
-    def _add_entities(self, file: HierarchyFile, place: int, texts: EventTexts, has_texts: bool) -> None:
+    def _add_entities(self, file: HierarchyFile, place: int, texts: StatedTitles, has_texts: bool) -> None:
         for entity in read_entities(file.path, self.skipped, edges_only=has_texts):
             self.read["entities"] += 1
             if not has_texts:

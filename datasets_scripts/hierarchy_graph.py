@@ -22,7 +22,7 @@ def id_order(event_id: str) -> tuple[int, str]:
     return len(event_id), event_id
 
 
-class EventGraph:
+class EventHierarchy:
     """The part-of and follows edges between events.
 
     `add` collects statements, and `finish` builds the graph. An edge counts once, however often and from
@@ -134,7 +134,7 @@ class EventGraph:
 
 
 def edges_closing_cycles(edges: list[Edge], stated: Mapping[Edge, int]) -> list[Edge]:
-    """Select the edges to cut so that no event is part of itself, in the order described in `EventGraph`.
+    """Select the edges to cut so that no event is part of itself, in the order described in `EventHierarchy`.
 
     Args:
         edges: child and parent, sorted; none from an event to itself.

@@ -125,7 +125,7 @@ class LinkedMention(NamedTuple):
     license: str
 
 
-class EventText(NamedTuple):
+class StatedTitle(NamedTuple):
     """An event in one language, as read from a raw file.
 
     Args:
@@ -266,7 +266,7 @@ def read_mention_table(path: Path, skipped: SkippedRows) -> Iterator[LinkedMenti
     return parsed_rows(rows, mention, skipped)
 
 
-def read_dictionary(path: Path, skipped: SkippedRows) -> Iterator[EventText]:
+def read_dictionary(path: Path, skipped: SkippedRows) -> Iterator[StatedTitle]:
     """Read the events of a dictionary in JSON lines, one line for each event and language.
 
     The fields are `label_id`, `label_title`, `label_desc` or `label_description`, and `label_lang`, or those
@@ -281,7 +281,7 @@ def read_dictionary(path: Path, skipped: SkippedRows) -> Iterator[EventText]:
         DataFormatError: a line cannot be read, or has no id or no language.
     """
 
-    def event(line: int, value: object) -> EventText:
+    def event(line: int, value: object) -> StatedTitle:
         record = json_object(value, _EVENT_KEYS, path, line, ACCEPTED_EVENT)
         event_id = plain_id(_one_text(record, ("label_id", "event_id"), path, line))
         language = _one_text(record, ("label_lang", "language"), path, line).strip()
@@ -289,7 +289,7 @@ def read_dictionary(path: Path, skipped: SkippedRows) -> Iterator[EventText]:
             missing = "a language" if event_id else "an id"
             raise DataFormatError(path, line, f"an event without {missing}", ACCEPTED_EVENT)
         descriptions = ("label_desc", "label_description", "description")
-        return EventText(
+        return StatedTitle(
             line=line,
             event_id=event_id,
             language=language,
@@ -300,7 +300,7 @@ def read_dictionary(path: Path, skipped: SkippedRows) -> Iterator[EventText]:
     return parsed_rows(read_json_values(path, skipped, ACCEPTED_EVENT), event, skipped)
 
 
-def read_description_table(path: Path, skipped: SkippedRows) -> Iterator[EventText]:
+def read_description_table(path: Path, skipped: SkippedRows) -> Iterator[StatedTitle]:
     """Read the events of a table of XLEL-WD's pipeline: tab-separated, no quoting, a header.
 
     The columns are `Wikidata Item`, `Wikipedia Language`, `Wikipedia Title` and `Wikipedia Description`.
@@ -313,13 +313,13 @@ def read_description_table(path: Path, skipped: SkippedRows) -> Iterator[EventTe
         DataFormatError: a row cannot be read, or has no id or no language.
     """
 
-    def event(line: int, row: Mapping[str, str]) -> EventText:
+    def event(line: int, row: Mapping[str, str]) -> StatedTitle:
         event_id, language = plain_id(row["Wikidata Item"]), row.get("Wikipedia Language", "").strip()
         if not event_id or not language:
             missing = "a language" if event_id else "an id"
             raise DataFormatError(path, line, f"an event without {missing}", "both of them")
         title = row.get("Wikipedia Title", "").strip()
-        return EventText(line, event_id, language, title, row["Wikipedia Description"].strip())
+        return StatedTitle(line, event_id, language, title, row["Wikipedia Description"].strip())
 
     rows = table_rows(path, skipped, ("Wikidata Item", "Wikipedia Description"), _TABLE_COLUMNS)
     return parsed_rows(rows, event, skipped)

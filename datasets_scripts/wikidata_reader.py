@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from eventformers.datasets_scripts.hierarchy_readers import RELATIONS, EventText, Statement, plain_id
+from eventformers.datasets_scripts.hierarchy_readers import RELATIONS, StatedTitle, Statement, plain_id
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import (
     json_object,
@@ -53,7 +53,7 @@ class Entity(NamedTuple):
     event_id: str
     is_candidate: bool
     statements: list[Statement]
-    texts: list[EventText]
+    texts: list[StatedTitle]
 
 
 def read_entities(path: Path, skipped: SkippedRows, edges_only: bool = False) -> Iterator[Entity]:
@@ -153,7 +153,7 @@ def read_item_properties(path: Path, skipped: SkippedRows) -> Iterator[Statement
                 skipped["statement_without_item"] += 1
 
 
-def read_item_descriptions(path: Path, skipped: SkippedRows) -> Iterator[EventText]:
+def read_item_descriptions(path: Path, skipped: SkippedRows) -> Iterator[StatedTitle]:
     """Read the labels and descriptions in `wd_item_descriptions.jsonl`, one line per item and language.
 
     Args:
@@ -164,13 +164,13 @@ def read_item_descriptions(path: Path, skipped: SkippedRows) -> Iterator[EventTe
         DataFormatError: a line cannot be read.
     """
 
-    def event(line: int, value: object) -> EventText:
+    def event(line: int, value: object) -> StatedTitle:
         record = json_object(value, _DESCRIPTION_KEYS, path, line, ACCEPTED_DESCRIPTION)
         names = ("qid", "lang", "label", "description")
         item, language, label, description = (text_field(record, name, path, line).strip() for name in names)
         if not item or not language:
             raise DataFormatError(path, line, "a line without an item or a language", ACCEPTED_DESCRIPTION)
-        return EventText(line, plain_id(item), language, label, description)
+        return StatedTitle(line, plain_id(item), language, label, description)
 
     return parsed_rows(read_json_values(path, skipped, ACCEPTED_DESCRIPTION), event, skipped)
 
@@ -219,10 +219,10 @@ def _item_id(datavalue: object) -> str:
     return str(number) if is_number and value.get("entity-type") == "item" else ""
 
 
-def _texts(event_id: str, record: Mapping[str, object], path: Path, line: int) -> Iterator[EventText]:
+def _texts(event_id: str, record: Mapping[str, object], path: Path, line: int) -> Iterator[StatedTitle]:
     labels, descriptions = (_by_language(record, name, path, line) for name in ("labels", "descriptions"))
     for language, label in labels.items():
-        yield EventText(line, event_id, language, label, descriptions.get(language, ""))
+        yield StatedTitle(line, event_id, language, label, descriptions.get(language, ""))
 
 
 def _by_language(record: Mapping[str, object], name: str, path: Path, line: int) -> dict[str, str]:

@@ -6,20 +6,22 @@ from collections import Counter
 
 import pytest
 
-from eventformers.datasets_scripts.hierarchy_graph import EventGraph, component_splits, later_split
+from eventformers.datasets_scripts.hierarchy_graph import EventHierarchy, component_splits, later_split
 from eventformers.datasets_scripts.hierarchy_readers import RELATIONS, Statement
 from eventformers.datasets_scripts.malformed import SkippedRows
 
 
-def graph_of(*statements: tuple[str, str, str], events: str | None = None) -> tuple[EventGraph, Counter[str]]:
-    graph, skipped = EventGraph(), SkippedRows()
+def graph_of(
+    *statements: tuple[str, str, str], events: str | None = None
+) -> tuple[EventHierarchy, Counter[str]]:
+    graph, skipped = EventHierarchy(), SkippedRows()
     for place, statement in enumerate(statements):
         graph.add(Statement(*statement), place)
     graph.finish(set(events.split()) if events is not None else None, skipped)
     return graph, skipped
 
 
-def part_of(*edges: str) -> tuple[EventGraph, Counter[str]]:
+def part_of(*edges: str) -> tuple[EventHierarchy, Counter[str]]:
     """The graph of edges such as `1>2`, 1 is part of 2."""
     return graph_of(*((edge.split(">")[0], "part_of", edge.split(">")[1]) for edge in edges))
 

@@ -15,9 +15,9 @@ from datasets import Dataset, concatenate_datasets
 
 from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.dataset_card import built_configs
-from eventformers.datasets_scripts.event_knowledge import EventKnowledge, EventTexts, text_files
+from eventformers.datasets_scripts.event_knowledge import EventKnowledge, StatedTitles, text_files
 from eventformers.datasets_scripts.hierarchy_files import MENTION_KINDS, file_kind, hierarchy_files
-from eventformers.datasets_scripts.hierarchy_graph import EventGraph
+from eventformers.datasets_scripts.hierarchy_graph import EventHierarchy
 from eventformers.datasets_scripts.hierarchy_readers import Statement
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import DataDir, raw_paths
@@ -45,7 +45,7 @@ class KnowledgeBase:
     """
 
     events: Dataset
-    graph: EventGraph
+    graph: EventHierarchy
     counts: dict[str, int]
 
     @cached_property
@@ -131,7 +131,7 @@ def _built(data: str | Path, *, with_hierarchy: bool) -> KnowledgeBase:
     """Take the rows of a built dataset, all of its splits."""
     events = _joined(data, "events")
     counts = SkippedRows()
-    graph = EventGraph()
+    graph = EventHierarchy()
     if with_hierarchy:
         for edge in _joined(data, "hierarchy"):
             graph.add(Statement(edge["child_id"], "part_of", edge["parent_id"]), 0)
@@ -155,7 +155,7 @@ def _raw(paths: Sequence[Path]) -> KnowledgeBase:
     if not text_files(files):
         raise EventformersError(f"{names}: found no file with titles of events; accepted: {ACCEPTED}")
     knowledge = EventKnowledge.of_files(files)
-    texts = EventTexts(Counter(), SkippedRows())
+    texts = StatedTitles(Counter(), SkippedRows())
     rows = [text for file in text_files(files) for text in texts.of_file(file)]
     columns = {name: pa.array([getattr(row, name) for row in rows], pa.large_string()) for name in COLUMNS}
     knowledge.skipped.warn()
@@ -164,7 +164,7 @@ def _raw(paths: Sequence[Path]) -> KnowledgeBase:
     return _counted(Dataset(pa.table(columns)), knowledge.graph, left_out)
 
 
-def _counted(events: Dataset, graph: EventGraph, left_out: Mapping[str, int]) -> KnowledgeBase:
+def _counted(events: Dataset, graph: EventHierarchy, left_out: Mapping[str, int]) -> KnowledgeBase:
     counts = {
         "events": len(events.unique("event_id")),
         "event_texts": len(events),
