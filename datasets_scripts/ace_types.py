@@ -58,9 +58,6 @@ ACE_FRAMES: dict[str, tuple[str, ...]] = {
 """The frames of each of the 33 types, in the paper's order. Every frame that inherits from one of them,
 directly or not, is a valid target, too (`eventformers.datasets_scripts.frame_reader.frame_descendants`)."""
 
-ACE_UNSEEN_TYPES: tuple[str, ...] = tuple(sorted(set(ACE_FRAMES) - set(ACE_SEEN_TYPES)))
-"""The other 23 types."""
-
 
 def ace_frames(event_type: str, parent_type: str = "") -> tuple[str, ...]:
     """Look up the frames of an event type of ACE 2005; empty for any other type.

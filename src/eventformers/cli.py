@@ -38,8 +38,8 @@ for command in (
     *(demo, train, evaluate, complete, plot, reproduce),
 ):
     app.command()(command)
-for name, command in {"push": data_push, "list": data_list, "build": data_build}.items():
-    data_app.command(name)(command)
+for name, data_command in {"push": data_push, "list": data_list, "build": data_build}.items():
+    data_app.command(name)(data_command)
 INTERRUPTED = 130
 
 

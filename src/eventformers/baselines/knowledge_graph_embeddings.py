@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 Ids = npt.NDArray[np.int64]
 
-_BLOCK_FLOATS = 2**26
-"""Number of scores in a block: 256 MB in float32."""
-
 
 @strict_settings
 @dataclass(frozen=True)
@@ -158,10 +155,6 @@ class GraphEmbeddings:
                 torch.from_numpy(entities).to(device), torch.from_numpy(relations).to(device), direction
             )
             return queries @ self._candidates().T
-
-    def block_queries(self) -> int:
-        """Number of queries to score at a time, so that their scores take bounded memory."""
-        return max(1, _BLOCK_FLOATS // self.model.num_entities)
 
     def _queries(self, entities: torch.Tensor, relations: torch.Tensor, direction: Direction) -> torch.Tensor:
         if self.method.has_inverse_relations:
