@@ -20,6 +20,8 @@ os.environ["HF_HOME"] = tempfile.mkdtemp(prefix="eventformers-tests-")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+# Threads that load weights cost more than the weights of a tiny model.
+os.environ["HF_DEACTIVATE_ASYNC_LOAD"] = "1"
 # Dozens of processes import the package; compiling it takes as long as running it.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False

@@ -27,6 +27,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*were cut there")
 
 STEPS = ["mcns_v", "multistep_base", "multistep_sky", "mcne_v"]
 TASKS_OF_CHAINS = ["mcnc", *STEPS]
+BATCH = 256
+"""Tiny models encode a large batch as fast as a small one."""
 SIMILARITY = ["hard_similarity", "hard_similarity_extended", "transitive_similarity"]
 
 
@@ -90,14 +92,15 @@ def _alike(result: TaskResult) -> TaskResult:
 
 
 def _evaluated_apart(model: Path, tasks: list[str]) -> list[TaskResult]:
-    return [evaluate(model, task, device="cpu") for task in tasks]
+    return [evaluate(model, task, device="cpu", batch_size=BATCH) for task in tasks]
 
 
 def _evaluated_together(model: object, tasks: list[str], **settings: object) -> list[TaskResult]:
     with Session() as session:
-        return [evaluate(model, task, session=session, **settings) for task in tasks]
+        return [evaluate(model, task, session=session, batch_size=BATCH, **settings) for task in tasks]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["heterevent", "swcc"])
 def test_results_are_those_of_separate_calls(name, request):
     model = request.getfixturevalue(name)
@@ -197,7 +200,7 @@ def test_an_encoder_that_is_given_keeps_nothing_itself(swcc, tiny_encoder, passe
     together = _evaluated_together(encoder, STEPS, baseline=untrained)
     assert len(passes) == 2
     assert encoder.memory is untrained.memory is None
-    apart = [evaluate(encoder, task, baseline=untrained) for task in STEPS]
+    apart = [evaluate(encoder, task, baseline=untrained, batch_size=BATCH) for task in STEPS]
     assert [_alike(result) for result in together] == [_alike(result) for result in apart]
     with Session() as session, pytest.raises(EventformersError, match="loaded already"):
         evaluate(encoder, "mcnc", settings={"pooling": "cls"}, session=session)
@@ -221,6 +224,7 @@ def test_the_command_shares_among_its_tasks(heterevent, tmp_path, passes, loads,
     assert [result.task for result in load_results(tmp_path / "out")] == sorted(TASKS_OF_CHAINS)
 
 
+@pytest.mark.process
 def test_a_training_shares_among_its_tasks(tiny_encoder, tmp_path, monkeypatch, passes):
     scored_from: list[int] = []
 

@@ -52,6 +52,7 @@ def measure(tiny_heterevent: Path, tiny_encoder: Path) -> Callable[..., TaskResu
                 task,
                 settings={"virtual_context": asked} if asked else None,
                 baseline=str(tiny_encoder),
+                batch_size=256,
             )
         name = Path(str(model)).name
         variant = context.name if context else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -68,7 +69,7 @@ def _read(method: str, name: str) -> dict[str, Any]:
     if not is_file and name not in known_names:
         raise UnknownNameError(f"recipe of {method}", str(name), known_names)
     path = Path(name) if is_file else load_method(method).recipes_path / f"{name}.yaml"
-    content = parse_yaml(path.read_bytes(), path, "a mapping of settings")
+    content = deepcopy(_parsed(path.read_bytes(), path))
     if not isinstance(content, dict):
         raise EventformersError(f"{path}: found {type(content).__name__}; accepted: a mapping of settings")
     known = {entry.name for entry in fields(Recipe)} - {"name", "changed"} | {"extends"}
@@ -101,6 +102,12 @@ def _read(method: str, name: str) -> dict[str, Any]:
             )
         _check_sections(stage, f"{path}, stage {stage['name']}")
     return content
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(text: bytes, path: Path) -> Any:
+    """The value of a recipe's YAML, whose parser is slow."""
+    return parse_yaml(text, path, "a mapping of settings")
 
 
 def _check_sections(content: Mapping[str, Any], place: str) -> None:

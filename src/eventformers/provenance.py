@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 import shutil
 import subprocess
@@ -23,16 +24,26 @@ def library_versions() -> dict[str, str | None]:
     return versions
 
 
-def git_commit(file: Path = Path(__file__)) -> str | None:
+def git_commit(file: Path | None = None) -> str | None:
     """The commit of the checkout that tracks a file; None outside of one, as in an installed package.
 
     Args:
         file: a source file; an untracked file counts as outside, so that a virtual environment inside some
-            other checkout does not pass for ours.
+            other checkout does not pass for ours. None is this package, as it is at the first call: what
+            changes later is not the code that runs.
 
     Returns:
         The hash, with `-dirty` behind it where tracked files differ from the commit.
     """
+    return _own_commit() if file is None else _commit(file)
+
+
+@functools.cache
+def _own_commit() -> str | None:
+    return _commit(Path(__file__))
+
+
+def _commit(file: Path) -> str | None:
     if _git(file, "ls-files", "--error-unmatch", file.name) is None:
         return None
     commit = _git(file, "rev-parse", "HEAD")

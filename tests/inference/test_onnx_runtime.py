@@ -25,6 +25,7 @@ from eventformers.loading.encoders import file_sha256
 for package in ("onnx", "onnxruntime", "onnxscript"):
     pytest.importorskip(package, reason=f"{package} is not installed")
 
+pytestmark = pytest.mark.process
 TEXTS = ["storm flooded city", "a", "police arrested thief " * 4, "company bought bank", "storm flooded city"]
 
 

@@ -22,6 +22,7 @@ MODELS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", MODELS)
 def test_one_graph(tiny_encoder: Path, name: str) -> None:
     model_class, fields = MODELS[name]
