@@ -139,7 +139,7 @@ class TestHeterEventTraining(MethodTrainingCase):
             ("corruption_probability=1.5", r"corruption_probability: found 1\.5"),
             ("min_segment_length=0", r"min_segment_length: found 0; accepted: a whole number of 1 or more"),
             ("segment_order_share=-0.1", r"segment_order_share: found -0\.1"),
-            ("target=first", r"target: found 'first'; accepted: random or last"),
+            ("target=first", r"unknown setting target 'first'"),
             ("all_windows=2", r"all_windows: found 2"),
             ("validation_rows=3", r"the stage sequence answers no questions"),
             ("supervised.validation_rows=300", r"a number up to the \d+ questions"),
