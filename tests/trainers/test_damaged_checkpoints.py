@@ -80,7 +80,14 @@ def test_a_damaged_checkpoint(case: str, trained: Path, tiny_encoder: Path, tmp_
     message = str(refused.value)
     assert name in message
     assert f"remove {output / 'checkpoint-2'} to resume from the checkpoint before it" in message
-    # The way on that the message names.
+
+
+def test_without_the_damaged_checkpoint_a_run_goes_on(
+    trained: Path, tiny_encoder: Path, tmp_path: Path
+) -> None:
+    """As the message says."""
+    output = tmp_path / "run"
+    shutil.copytree(trained, output)
     shutil.rmtree(output / "checkpoint-2")
     assert _run(output, tiny_encoder, resume=True) == 3
 
