@@ -38,8 +38,9 @@ for command in (
     *(demo, train, evaluate, complete, plot, reproduce),
 ):
     app.command()(command)
-for name, data_command in {"push": data_push, "list": data_list, "build": data_build}.items():
-    data_app.command(name)(data_command)
+data_app.command("push")(data_push)
+data_app.command("list")(data_list)
+data_app.command("build")(data_build)
 INTERRUPTED = 130
 
 
