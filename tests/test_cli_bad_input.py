@@ -208,7 +208,7 @@ def test_brackets_in_names_are_no_markup(capsys, tmp_path: Path, tiny_encoder: P
     assert stop.value.code in (0, None)
     told = " ".join(capsys.readouterr().out.split())
     assert "a [/b] [red]storm" in told
-    assert "no event is described in the language of: 1 x_[/y]" in told
+    assert "mentions in languages without events: 1 x_[/y]" in told
     assert "Wrote out[/z]/mentions.jsonl" in told
 
 
@@ -335,7 +335,7 @@ def test_a_full_disk_in_training_leaves_nothing_half_written(
     outcome = _run(capsys, "train", "swcc", "-o", "out", "--recipe", "demo", "--encoder", tiny_encoder)
     code, lines = outcome
     errors = [line for line in lines if line.startswith("error: ")]
-    told = [line for line in lines if "was not written to its end and is removed" in line]
+    told = [line for line in lines if "removed the incomplete checkpoint" in line]
     assert code == 2
     assert len(errors) == 1
     assert "out: no space left on device" in errors[0]

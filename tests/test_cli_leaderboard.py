@@ -69,7 +69,7 @@ def test_other_data_is_told_and_chosen(capsys, tmp_path):
     write_result(replace(result, dataset=replace(result.dataset, fingerprint="0" * 64)), tmp_path / "more")
     code, out, err = run(capsys)
     assert (code, out) == (2, "")
-    assert err.startswith("error: hard_similarity (test) was measured on different data")
+    assert err.startswith("error: hard_similarity (test): found results on different data")
     assert len(err.splitlines()) == 1
     code, out, _ = run(capsys, "--fingerprint", "000")
     assert code == 0

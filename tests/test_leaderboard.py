@@ -62,7 +62,7 @@ def test_a_result_that_is_found_twice_counts_once(caplog):
     newer = measured(value=60.0, created="2026-02-01T00:00:00+00:00")
     (row,) = rows_of(build_leaderboard([newer, measured(), newer]))
     assert (row.cells[0].value, row.cells[0].count) == (60.0, 1)
-    assert "mine, hard_similarity: measured as 50.0 and 60.0 on the same rows" in caplog.text
+    assert "mine, hard_similarity: found different scores on the same rows: 50.0 and 60.0" in caplog.text
 
 
 def test_equal_scores_share_a_rank_and_the_next_one_is_left_free():
@@ -159,9 +159,9 @@ def test_different_data_is_refused_with_both_and_their_runs():
     with pytest.raises(EventformersError) as refused:
         build_leaderboard(both)
     assert str(refused.value) == (
-        "hard_similarity (test) was measured on different data, which no column can compare: fingerprint "
+        "hard_similarity (test): found results on different data, which cannot be compared: fingerprint "
         "ffffffffffff (115 rows, local) by mine; fingerprint 000000000000 (20 rows, samples) by other; "
-        "choose one by --fingerprint or --dataset-revision, or give other folders"
+        "choose one by --fingerprint or --dataset-revision, or pass other folders"
     )
     # Another task or another split is another column.
     assert (

@@ -268,7 +268,7 @@ def test_filters_by_task_and_by_name(browser, place):
     assert shown_names(browser) == ["fast cls"]
     assert browser.run("document.getElementById('status').textContent") == "1 of 16 rows."
     choose(browser, "#name", "nothing of this name", "input")
-    assert browser.run("document.getElementById('status').textContent") == "No row fits."
+    assert browser.run("document.getElementById('status').textContent") == "No matching rows."
     assert browser.run(visible) == []
     choose(browser, "#name", "", "input")
     browser.run("document.querySelector('input[value=published]').click()")

@@ -58,7 +58,7 @@ def test_other_json_is_told_and_checkpoints_are_not(tmp_path, caplog):
         (tmp_path / "results" / place).parent.mkdir(parents=True)
         (tmp_path / "results" / place).write_text("{}", encoding="utf-8")
     assert len(read_folder(tmp_path)) == 1
-    assert "renamed.json: left out, of no task known here" in caplog.text
+    assert "renamed.json: left out, unknown task" in caplog.text
     assert "trainer_state" not in caplog.text
 
 
@@ -204,7 +204,7 @@ def test_entries_of_others_are_read_by_their_task_or_left_out_and_told(tmp_path,
         ("copa", 70.0, "revision abc"),
         ("siqa", None, "unknown"),
     ]
-    assert "org/model: left out, of no task known here: cais/hle hle" in caplog.text
+    assert "org/model: left out results of unknown tasks: cais/hle hle" in caplog.text
 
 
 @pytest.mark.parametrize(

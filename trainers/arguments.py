@@ -1,4 +1,4 @@
-"""Training arguments that transformers does not have."""
+"""Training arguments beyond those of transformers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _RANGES: dict[str, Any] = {
     "seed": Number,
     "data_seed": Number | None,
 }
-"""The ranges of the base class's fields, which it does not check."""
+"""The ranges of fields that the base class does not check."""
 
 
 @dataclass
@@ -41,29 +41,28 @@ class EventTrainingArguments(TrainingArguments):
     """`TrainingArguments` for the heads of this suite.
 
     Args:
-        module_learning_rates: learning rate of the parameters of a module, by the module's name, where it
-            differs from `learning_rate`, such as `{"prototypes": 5e-4}`.
-        gradient_cache_chunk_size: encode this many rows at a time and still compute the loss, with its exact
-            gradient, on the whole batch (GradCache, Gao et al., 2021); None encodes the batch at once. Memory
-            then grows with the chunk and no longer with the batch, for one more forward pass.
-        frozen_modules: modules, by name, whose parameters do not train.
-        encoder_dropout: dropout of the text encoders while they train; None keeps their own. On a CPU 0 is
-            faster, too: attention that drops weights has to write all of them down.
-        stop_at_relative_change: stop where the validation loss changes by less than this share of the one
-            before; None goes on to the last step.
-        early_stopping_patience: stop where `metric_for_best_model` has not got better for this many
-            validations; None goes on to the last step.
-        learning_rate_decay: what every learning rate is multiplied by from epoch to epoch, a little at each
-            step; None takes the rates of `lr_scheduler_type`.
-        encoder_cache_tokens: hold the vectors of this many tokens of a frozen encoder, so that each text is
-            encoded once; None encodes it each time.
-        silhouette_window: of all checkpoints take the best one within the best window of this many, by the
-            silhouette of the mentions of unseen types (`trainers.silhouette_stopping`); all checkpoints stay
-            until the choice. None takes the end.
-        silhouette_clusters: how many clusters these mentions are cut into; None takes the number of unseen
-            types.
-        start_weight_share: share of the start's weights in the final encoder, whose weights are the average
-            of start and end (Wortsman et al., 2022); 0 takes the end alone.
+        module_learning_rates: learning rates of single modules, by name, such as `{"prototypes": 5e-4}`;
+            other parameters use `learning_rate`.
+        gradient_cache_chunk_size: number of rows to encode at a time; the loss and its exact gradient are
+            still those of the whole batch (GradCache, Gao et al., 2021). Memory grows with the chunk instead
+            of the batch; the cost is one more forward pass. None encodes the batch at once.
+        frozen_modules: names of modules whose parameters do not train.
+        encoder_dropout: dropout of the text encoders during training; None keeps their own. On a CPU, 0 is
+            also faster: attention with dropout materialises all its weights.
+        stop_at_relative_change: stop when the relative change of the validation loss is below this; None
+            trains to the last step.
+        early_stopping_patience: stop when `metric_for_best_model` has not improved for this many validations;
+            None trains to the last step.
+        learning_rate_decay: factor of every learning rate for each epoch, applied gradually at each step;
+            None takes the schedule of `lr_scheduler_type`.
+        encoder_cache_tokens: maximum number of tokens of a frozen encoder whose vectors are cached, so that
+            each text is encoded once; None disables the cache.
+        silhouette_window: choose the best checkpoint within the best window of this many, by the silhouette
+            of the mentions of unseen types (`trainers.silhouette_stopping`). All checkpoints are kept until
+            the choice. None takes the final weights.
+        silhouette_clusters: number of clusters of these mentions; None takes the number of unseen types.
+        start_weight_share: share of the initial weights in the final encoder, whose weights are the average
+            of initial and trained weights (Wortsman et al., 2022); 0 takes only the trained weights.
     """
 
     module_learning_rates: dict[str, NotNegative] | None = field(default=None)
@@ -77,26 +76,26 @@ class EventTrainingArguments(TrainingArguments):
     silhouette_window: Count | None = field(default=None)
     silhouette_clusters: Annotated[int, Range(least=2)] | None = field(default=None)
     start_weight_share: ShareBelowOne = field(default=0.0)
-    # A loss that is no number ends the run; the base class would log it as 0.
+    # A NaN loss must stop the run; the base class would log it as 0.
     logging_nan_inf_filter: bool = field(default=False)
 
     def __post_init__(self) -> None:
-        """Check every value before the base class computes with it.
+        """Check every value before the base class uses it.
 
         Raises:
-            EventformersError: a value has another type, or is outside of its range.
+            EventformersError: a value has the wrong type, or is outside its range.
         """
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
-        # The base class takes a path, too, where it says text.
+        # The base class also accepts paths in its text fields.
         texts = {name: os.fspath(value) for name, value in values.items() if isinstance(value, os.PathLike)}
         check_types({**values, **texts}, TRAINING_TYPES)
         super().__post_init__()
 
     @property
     def n_gpu(self) -> int:
-        """GPUs of this process: one at most, since a loss compares all rows of its batch.
+        """Number of GPUs of this process: at most one, since a loss compares all rows of its batch.
 
-        The base class would split a batch between all that the machine has.
+        The base class would split a batch across all GPUs of the machine.
         """
         return min(1, super().n_gpu)
 

@@ -32,13 +32,13 @@ from eventformers.trainers.gradient_cache import backward_in_chunks
 
 ARGUMENTS_FILE = "training_args.json"
 PUSH_SIGNATURE = "Pushed by eventformers"
-"""Stands in every commit of ours, so that a later push knows what it may replace."""
+"""The signature in every commit of this package; a later push replaces only files of such commits."""
 
 logger = logging.getLogger(__name__)
 
 
 class _EpochCallback(TrainerCallback):
-    """Tells the collator which epoch runs, so that draws differ by epoch, and are the same after a resume."""
+    """Passes the epoch to the collator: draws differ between epochs and are repeated after a resume."""
 
     def __init__(self, collator: Any) -> None:
         self.collator = collator
@@ -50,9 +50,9 @@ class _EpochCallback(TrainerCallback):
 class EventTrainer(Trainer):
     """Trains a head that returns `loss` and one field for each loss term.
 
-    Beyond `transformers.Trainer`: every loss term is logged by its name, modules may have learning rates of
-    their own, large batches can be encoded in chunks, no pickled file is written beside the model, and every
-    push is a repository that loads by itself.
+    Compared with `transformers.Trainer`: it logs every loss term by name, supports learning rates for single
+    modules, encodes large batches in chunks, writes no pickled file beside the model, and pushes complete
+    repositories.
     """
 
     args: EventTrainingArguments
@@ -64,18 +64,18 @@ class EventTrainer(Trainer):
         card_fields: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Arguments as of `transformers.Trainer`, and what a pushed card tells beside the training.
+        """Create the trainer.
 
         Args:
-            *args: of `transformers.Trainer`.
-            data_report: the report of the training data, as `built_report` gives it.
-            card_fields: further fields of `ModelCard`.
-            **kwargs: of `transformers.Trainer`.
+            *args: arguments of `transformers.Trainer`.
+            data_report: report of the training data from `built_report`, for the card of a push.
+            card_fields: further fields of `ModelCard`, for the card of a push.
+            **kwargs: arguments of `transformers.Trainer`.
         """
         super().__init__(*args, **kwargs)
         self.data_report, self.card_fields = data_report, card_fields or {}
-        self._told_of_states = False
-        # Our heads return a loss without labels; otherwise evaluation would report none.
+        self._has_warned_of_states = False
+        # The heads return a loss without labels; without this flag, evaluation reports no loss.
         self.can_return_loss = True
         self._term_sums: dict[str, torch.Tensor] = {}
         self._term_counts: dict[str, int] = defaultdict(int)
@@ -84,7 +84,7 @@ class EventTrainer(Trainer):
             self.add_callback(_EpochCallback(self.data_collator))
 
     def get_eval_dataloader(self, eval_dataset=None):
-        """Make batches of all validation rows, though a last training batch that is not full is dropped."""
+        """Create a loader of all validation rows, even if incomplete training batches are dropped."""
         drop_last = self.args.dataloader_drop_last
         self.args.dataloader_drop_last = False
         try:
@@ -93,7 +93,7 @@ class EventTrainer(Trainer):
             self.args.dataloader_drop_last = drop_last
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
-        """Run the head and keep its loss terms for the next log line."""
+        """Run the head and collect its loss terms for the next log line."""
         output = model(**inputs)
         if model.training:
             self._remember_terms(output)
@@ -113,7 +113,7 @@ class EventTrainer(Trainer):
                 self._validated[name].append(self.accelerator.gather_for_metrics(value).float().cpu())
 
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> EvalLoopOutput:
-        """Validate; each output field `x_correct`, a truth value a row, gives the metric `x_accuracy`."""
+        """Validate; each output field `x_correct`, one bool for each row, becomes the metric `x_accuracy`."""
         self._validated.clear()
         output = super().evaluation_loop(*args, **kwargs)
         prefix = kwargs.get("metric_key_prefix", "eval")
@@ -126,7 +126,7 @@ class EventTrainer(Trainer):
         """Log, with the mean of every loss term since the last training log line.
 
         Raises:
-            EventformersError: a training loss is NaN or infinite, or was 0 at every step.
+            EventformersError: a training loss is NaN or infinite, or is 0 at every step.
         """
         if "loss" in logs:
             for name, total in self._term_sums.items():
@@ -136,18 +136,18 @@ class EventTrainer(Trainer):
         super().log(logs, start_time)
         if logs.get("train_loss") == 0:
             raise EventformersError(
-                "the training loss was 0 at every step, so that nothing was learned; accepted: more rows, "
-                "which differ"
+                "the training loss is 0 at every step, so the model learned nothing; accepted: more rows "
+                "that differ"
             )
         for name in ("loss", "train_loss"):
             if not math.isfinite(logs.get(name, 0.0)):
                 raise EventformersError(
-                    f"the training loss was {logs[name]} by step {self.state.global_step}; accepted: a "
-                    "finite one. Lower learning_rate, or train in float32, and start again with --overwrite"
+                    f"the training loss is {logs[name]} at step {self.state.global_step}; accepted: a finite "
+                    "loss. Lower learning_rate, or train in float32, and start again with --overwrite"
                 )
 
     def training_step(self, model, inputs, num_items_in_batch=None):
-        """Run one step, in chunks where `gradient_cache_chunk_size` asks for them."""
+        """Run one step, in chunks if `gradient_cache_chunk_size` is set."""
         chunk_size = self.args.gradient_cache_chunk_size
         if chunk_size is None:
             return super().training_step(model, inputs, num_items_in_batch)
@@ -159,7 +159,7 @@ class EventTrainer(Trainer):
             for parameter in head.parameters()
             if parameter.requires_grad
         }
-        # float16 on an accelerator scales the loss, and the optimizer takes the scale out of the gradients.
+        # float16 on an accelerator scales the loss; the optimizer unscales the gradients.
         scaler = self.accelerator.scaler
         output = backward_in_chunks(
             head,
@@ -174,7 +174,7 @@ class EventTrainer(Trainer):
         return output.loss / steps
 
     def _average_gradients(self, before: dict[nn.Parameter, torch.Tensor | None]) -> None:
-        """Average the new part of each gradient over processes, which DDP does not see in chunks."""
+        """Average the new part of each gradient over processes: DDP does not see gradients of chunks."""
         if self.accelerator.num_processes == 1:
             return
         for parameter, earlier in before.items():
@@ -225,33 +225,34 @@ class EventTrainer(Trainer):
             return super().create_scheduler(num_training_steps, optimizer)
         if not has_length(self.train_dataset):
             raise EventformersError(
-                "learning_rate_decay needs to know how long an epoch is; accepted: null with streaming=true"
+                "learning_rate_decay needs the length of an epoch, which streamed data do not have; accepted "
+                "with streaming=true: null"
             )
         batches = len(self.get_train_dataloader())
         steps = max(1, math.ceil(batches / self.args.gradient_accumulation_steps))
         chosen = self.optimizer if optimizer is None else optimizer
         self.lr_scheduler = LambdaLR(chosen, lambda step: decay ** (step / steps))
-        # As the base class does, so that the state is saved and loaded.
+        # The base class saves and loads the scheduler's state only if this is set.
         self._created_lr_scheduler = True
         return self.lr_scheduler
 
     def load_finished(self, checkpoint: str) -> None:
-        """Take weights and log of a checkpoint after which no step is left.
+        """Load the weights and the log of a checkpoint that has no steps left.
 
         Args:
-            checkpoint: the checkpoint's folder; where the best model is asked for and its checkpoint is still
-                beside this one, the weights are the best ones.
+            checkpoint: the checkpoint's folder. With `load_best_model_at_end`, the weights are those of the
+                best checkpoint, if its folder still exists.
         """
         self.state = read_state(Path(checkpoint))
         best = self.state.best_model_checkpoint
         if self.args.load_best_model_at_end and best is not None:
-            # By its name, since the run may have moved.
+            # The recorded path may be outdated: the run's folder may have moved.
             beside = Path(checkpoint).with_name(Path(best).name)
             checkpoint = str(beside) if beside.is_dir() else checkpoint
         self._load_from_checkpoint(checkpoint)
 
     def load_weights(self, checkpoint: Path) -> None:
-        """Take the weights of a checkpoint, and nothing else of it."""
+        """Load only the weights of a checkpoint."""
         self._load_from_checkpoint(str(checkpoint))
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
@@ -283,12 +284,12 @@ class EventTrainer(Trainer):
     def create_model_card(  # type: ignore[override]
         self, language: str = "en", license: str | None = None, model_name: str | None = None
     ) -> None:
-        """Write the card of the model as it is now into the output folder, unless people wrote one there.
+        """Write the card of the current model to the output folder; a card written by hand stays.
 
         Args:
             language: language code of the texts.
-            license: licence of the weights, as the Hub knows it; None tells that none was chosen.
-            model_name: how the model is called; None takes the repository's name or the folder's.
+            license: the Hub's name for the licence of the weights; None states that none was chosen.
+            model_name: name of the model; None takes the repository's name or the folder's.
         """
         if self.is_world_process_zero():
             self._write_card(Path(self.args.output_dir), language=language, license=license, name=model_name)
@@ -302,20 +303,20 @@ class EventTrainer(Trainer):
         private: bool | None = None,
         **card: Any,
     ) -> CommitInfo | Future[CommitInfo] | None:
-        """Upload the model as a repository that loads by itself: weights, code, tokenizer, card.
+        """Upload the model as a complete repository: weights, code, tokenizer and card.
 
-        Adapters are merged; `model.push_to_hub` uploads them alone.
+        Adapters are merged; `model.push_to_hub` uploads only the adapters.
 
         Args:
             commit_message: title of the commit.
             blocking: False uploads in the background.
-            token: who pushes; None takes `hub_token`, or the login.
+            token: access token; None takes `hub_token`, or the login.
             revision: the branch; None takes `hub_revision`.
             private: make a new repository private; None takes `hub_private_repo`.
             **card: arguments of `create_model_card`.
 
         Returns:
-            The commit, or what it will be; None in all but the main process.
+            The commit, or its future with `blocking=False`; None on all ranks but 0.
         """
         self.callback_handler.on_push_begin(self.args, self.state, self.control)
         if self.hub_model_id is None:
@@ -346,14 +347,14 @@ class EventTrainer(Trainer):
         return upload() if blocking else api.run_as_future(upload)
 
     def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
-        """Upload the model after a save, but for the strategy `end`; a push that fails ends no training."""
+        """Upload the model after a save, except with the strategy `end`; a failed push logs a warning."""
         strategy = self.args.hub_strategy
         if not self.is_world_process_zero() or strategy == HubStrategy.END:
             return
-        if strategy != HubStrategy.EVERY_SAVE and not self._told_of_states:
-            self._told_of_states = True
+        if strategy != HubStrategy.EVERY_SAVE and not self._has_warned_of_states:
+            self._has_warned_of_states = True
             logger.warning(
-                "hub_strategy=%s pushes the model at every save; the state of the optimizer is pickled and "
+                "hub_strategy=%s pushes only the model, at every save; the optimizer state is pickled and "
                 "stays in %s",
                 strategy.value,
                 self.args.output_dir,
@@ -362,7 +363,7 @@ class EventTrainer(Trainer):
             self.push_to_hub(f"Training in progress, step {self.state.global_step}")
         except Exception as error:
             logger.warning(
-                "the model of step %d was not pushed, and the training goes on: %s",
+                "cannot push the model of step %d; training continues: %s",
                 self.state.global_step,
                 " ".join(str(error).split()),
             )
@@ -370,7 +371,7 @@ class EventTrainer(Trainer):
     def _write_repository(self, folder: Path, **card: Any) -> None:
         model = self.accelerator.unwrap_model(self.model)
         if isinstance(model, PeftModel):
-            # The training goes on with the adapters as they are.
+            # Training continues with separate adapters.
             model = copy.deepcopy(model).merge_and_unload()
         model.save_pretrained(folder)
         if self.processing_class is not None:
@@ -400,11 +401,11 @@ class EventTrainer(Trainer):
 
 
 def write_arguments(arguments: EventTrainingArguments, folder: Path) -> None:
-    """Write training arguments as JSON, without anything that names this machine.
+    """Write training arguments as JSON, without folders, tokens and the run's name.
 
     Args:
         arguments: the arguments.
-        folder: where `training_args.json` goes.
+        folder: folder of `training_args.json`.
     """
     values = {
         name: value

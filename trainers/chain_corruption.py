@@ -1,11 +1,11 @@
 """Corruptions of event chains, as index tensors (MulCL, Eq. 3 to 5).
 
-A chain is a row of event numbers, filled up with -1 at its end. A corrupted chain is another such row, so
-that an event's vector is computed once, however many corruptions it stands in. A corruption that cannot be
-made, such as another order of one event, is a row of -1 alone.
+A chain is a row of event numbers, padded with -1. A corrupted chain is another such row, so an event's vector
+is computed once for all corruptions. An impossible corruption, such as another order of a single event, is a
+row of -1.
 
-All functions take their random numbers as an argument, a row of them for each chain: what is drawn for a
-chain depends on the chain's own numbers and on nothing else in the batch.
+All functions take their random numbers as an argument, one row for each chain, so draws for a chain do not
+depend on the rest of the batch.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Codes = npt.NDArray[np.int64]
 Uniforms = npt.NDArray[np.float64]
 
 LEAST_EVENTS = 3
-"""Events from which a chain has every kind of corruption: its segments of two are shorter than itself."""
+"""Minimum number of events of a chain with every kind of corruption: a segment of two must be shorter."""
 
 
 class RowDraws:
-    """Random numbers for the rows of a batch, from one generator a row.
+    """Random numbers for the rows of a batch, from one generator for each row.
 
     Args:
         generators: one for each row.
@@ -36,15 +36,15 @@ class RowDraws:
         self._generators = generators
 
     def uniform(self, *shape: int) -> Uniforms:
-        """Numbers from 0 to below 1, `(rows, *shape)`; a row's depend on its own generator alone."""
+        """Draw numbers from 0 to below 1, `(rows, *shape)`, each row from its own generator."""
         return np.stack([generator.random(shape) for generator in self._generators])
 
 
 def change_order(chains: Codes, draws: Uniforms, probability: float) -> Codes:
-    """Exchange events of a chain: m ~ Binomial(n, probability) of them, at least 2, move to another's place.
+    """Change the order of m ~ Binomial(n, probability) events of a chain, at least 2.
 
-    The m events, drawn uniformly, are put in a random circle, and each takes the next one's place. So all of
-    them move, and the chain changes unless they are all equal; then two others that differ are exchanged.
+    The m events, drawn uniformly, are permuted along a random cycle, so each of them moves. If all of them
+    are equal, two different events are exchanged instead.
 
     Args:
         chains: `(..., n)`.
@@ -52,14 +52,14 @@ def change_order(chains: Codes, draws: Uniforms, probability: float) -> Codes:
         probability: share of the events that move.
 
     Returns:
-        `(..., n)`; -1 alone where a chain has fewer than two different events.
+        `(..., n)`; all -1 for a chain with fewer than two different events.
     """
     chains = np.broadcast_to(chains, draws.shape[:-2] + chains.shape[-1:])
     valid = chains >= 0
     count = valid.sum(-1, keepdims=True)
     moved = ((draws[..., 0, :] < probability) & valid).sum(-1, keepdims=True)
     moved = np.minimum(np.maximum(moved, 2), count)
-    # The places in random order, those of the padding last; the first m of them are the circle.
+    # The positions in random order, padding last; the first m of them form the cycle.
     circle = np.argsort(np.where(valid, draws[..., 1, :], np.inf), axis=-1, kind="stable")
     step = np.arange(chains.shape[-1])
     following = np.where(step < moved, np.where(step == moved - 1, 0, step + 1), step)
@@ -73,7 +73,7 @@ def change_order(chains: Codes, draws: Uniforms, probability: float) -> Codes:
 
 
 def _exchange_first_different(chains: Codes) -> Codes:
-    """Exchange the first event of each chain `(rows, n)` with the first that differs from it."""
+    """Exchange the first event of each chain `(rows, n)` with the first different one."""
     differs = (chains != chains[:, :1]) & (chains >= 0)
     place = differs.argmax(-1)
     exchanged = chains.copy()
@@ -86,17 +86,17 @@ def _exchange_first_different(chains: Codes) -> Codes:
 def replace_events(
     chains: Codes, others: Codes, draws: Uniforms, probability: float, *, only_one: bool = False
 ) -> Codes:
-    """Substitute each event of a chain, with a probability, by an event from elsewhere; at least one.
+    """Substitute each event of a chain with a given probability, at least one.
 
     Args:
         chains: `(..., n)`.
-        others: `(..., P)`, the events that may come in, none of which stands in the chain.
+        others: `(..., P)`, events to substitute, none of which is in the chain.
         draws: `(..., 2, n)`.
-        probability: chance of each event.
-        only_one: substitute one event alone, drawn uniformly.
+        probability: probability for each event.
+        only_one: substitute exactly one event, drawn uniformly.
 
     Returns:
-        `(..., n)`; -1 alone where a chain has no event.
+        `(..., n)`; all -1 for a chain without events.
     """
     shape = draws.shape[:-2]
     chains = np.broadcast_to(chains, shape + chains.shape[-1:])
@@ -110,15 +110,15 @@ def replace_events(
 
 
 def draw_segments(chains: Codes, draws: Uniforms, least: int = 2) -> Codes:
-    """Draw segments of a chain: length uniform in [least, n - 1], then start uniform.
+    """Draw segments of a chain: the length uniformly in [least, n - 1], then the start uniformly.
 
     Args:
         chains: `(B, n)`.
         draws: `(B, S, 2)`.
-        least: events of a segment at least, fewer where a chain has no longer ones.
+        least: minimum number of events of a segment; fewer for shorter chains.
 
     Returns:
-        `(B, S, n)`; -1 alone where a chain has fewer than three events.
+        `(B, S, n)`; all -1 for a chain with fewer than three events.
     """
     count = (chains >= 0).sum(-1)[:, None]
     shortest = np.minimum(least, count - 1)
@@ -133,18 +133,17 @@ def draw_segments(chains: Codes, draws: Uniforms, least: int = 2) -> Codes:
 def corrupt_segments(
     segments: Codes, others: Codes, draws: Uniforms, probability: float, order_share: float = 0.5
 ) -> Codes:
-    """Corrupt segments: half of the time another order, otherwise one event substituted.
+    """Corrupt segments by another order or by substituting one event.
 
     Args:
         segments: `(B, S, n)`.
-        others: `(B, P)`, the events that may come in, none of which stands in the chain.
+        others: `(B, P)`, events to substitute, none of which is in the chain.
         draws: `(B, S, N, 5, n)`.
         probability: share of the events that move in another order.
         order_share: share of the corruptions by another order.
 
     Returns:
-        `(B, S, N, n)`; where a segment has no other order an event is substituted; -1 alone where a segment
-        has no event.
+        `(B, S, N, n)`; a segment without another order gets a substitution; all -1 for an empty segment.
     """
     segments = segments[:, :, None]
     ordered = change_order(segments, draws[..., 0:2, :], probability)
@@ -157,13 +156,13 @@ def corrupt_segments(
 
 @dataclass(frozen=True)
 class CorruptionSettings:
-    """How chains are corrupted.
+    """Settings of the corruption of chains.
 
     Args:
-        num_corrupted: corruptions of each kind of a chain, and of each of its segments (N_c).
-        num_segments: segments of a chain (N_s).
-        corruption_probability: chance of each event to move, or to be substituted.
-        min_segment_length: events of a segment at least.
+        num_corrupted: number of corruptions of each kind for a chain, and for each of its segments (N_c).
+        num_segments: number of segments of a chain (N_s).
+        corruption_probability: probability of each event to move, or to be substituted.
+        min_segment_length: minimum number of events of a segment.
         segment_order_share: share of a segment's corruptions by another order; the others substitute.
     """
 
@@ -176,7 +175,7 @@ class CorruptionSettings:
 
 @dataclass(frozen=True)
 class CorruptedChains:
-    """Corruptions of a batch of chains; None for a kind that was not asked for.
+    """Corruptions of a batch of chains; None for a kind that was not requested.
 
     Args:
         order_corrupted: `(B, N, n)`.
@@ -201,15 +200,15 @@ def corrupt_chains(
     replacement: bool = True,
     composition: bool = True,
 ) -> CorruptedChains:
-    """Corrupt chains in every way that is asked for.
+    """Corrupt chains in every requested way.
 
     Args:
         chains: `(B, n)`; n is the same in every batch, since a chain draws numbers for n events.
-        others: `(B, P)`, for each chain the events that may come in, none of which stands in it.
+        others: `(B, P)`, events to substitute in each chain, none of which is in it.
         draws: random numbers.
-        settings: how many, and how strong.
-        order: make the corruptions of the order (Eq. 3).
-        replacement: make those by substitution (Eq. 4).
+        settings: number and strength of the corruptions.
+        order: make corruptions by another order (Eq. 3).
+        replacement: make corruptions by substitution (Eq. 4).
         composition: make segments and their corruptions (Eq. 5).
 
     Returns:
@@ -217,7 +216,7 @@ def corrupt_chains(
     """
     count, width = settings.num_corrupted, chains.shape[1]
     probability = settings.corruption_probability
-    # All numbers are drawn, whatever is made of them: leaving out a kind leaves the others as they are.
+    # All numbers are drawn even if unused, so that leaving out a kind does not change the others.
     for_order = draws.uniform(count, 2, width)
     for_replacement = draws.uniform(count, 2, width)
     for_segments = draws.uniform(settings.num_segments, 2)

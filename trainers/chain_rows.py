@@ -1,4 +1,4 @@
-"""The chains of a dataset, as numbers of their distinct events."""
+"""Chains of a dataset as numbers of distinct events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Codes = npt.NDArray[np.int64]
 
 
 class ChainRow(TypedDict):
-    """A row of `ChainRows`: its number, its events, and all events of the chain that it is cut from."""
+    """A row of `ChainRows`: its number, its events, and all events of its chain."""
 
     row: int
     events: Codes
@@ -30,25 +30,25 @@ class ChainRow(TypedDict):
 
 
 class ChainRows(TorchDataset):
-    """Windows of at most `max_chain_length` events, each event told by its number.
+    """Windows of at most `max_chain_length` events, as numbers of distinct events.
 
-    Chains with fewer than three events are left out, and so are those whose events all read the same: they
-    have no other order, or no segment.
+    Chains with fewer than three events, which have no segments, and chains whose events all have the same
+    text, which have no other order, are left out.
 
     Args:
         chains: rows with a column `events`.
-        max_chain_length: events of a row at most.
-        all_windows: a longer chain becomes several rows that share no event, the last of at least three
-            events; otherwise its first events are the row.
+        max_chain_length: maximum number of events of a row.
+        all_windows: split a longer chain into several disjoint rows of at least three events; False takes
+            only its first events.
 
     Attributes:
-        occurrences: the number of every event of every chain, each as often as it occurs.
-        reading: for each distinct event what it reads like, as a number: equal for equal texts.
-        skipped: what was left out, by reason.
+        occurrences: the number of every event of every chain, with repetitions.
+        reading: a number for the text of each distinct event, equal for equal texts.
+        skipped: number of left-out chains and events, by reason.
     """
 
     def __init__(self, chains: Dataset, max_chain_length: int, *, all_windows: bool = False) -> None:
-        # A selection keeps its order in the format alone, not in the table beneath.
+        # `.data` ignores the indices of a selection.
         column = chains.with_format("arrow")[:].column("events").combine_chunks()
         events = column.flatten()
         roles = [pc.struct_field(events, role).cast(pa.large_string()) for role in _ROLES]
@@ -72,7 +72,7 @@ class ChainRows(TorchDataset):
     def _windows(
         self, lengths: Codes, max_chain_length: int, all_windows: bool
     ) -> Iterator[tuple[int, int, int]]:
-        """The chain, the first event and the end of each row."""
+        """Yield the chain, the first event and the end of each row."""
         for chain in np.flatnonzero(lengths >= LEAST_EVENTS):
             start, end = self._chain_starts[chain : chain + 2]
             reading = self.reading[self.occurrences[start:end]]
@@ -89,12 +89,12 @@ class ChainRows(TorchDataset):
             self.skipped["event_beyond_max_chain_length"] += int(left_out)
 
     def events(self, numbers: Sequence[int] | Codes) -> list[Event]:
-        """The events of these numbers."""
+        """Return the events with these numbers."""
         joined = self._events.take(pa.array(numbers, type=pa.int64())).to_pylist()
         return [cast(Event, dict(zip(_ROLES, text.split(_SEPARATOR), strict=True))) for text in joined]
 
     def most_readings(self) -> int:
-        """Events of a chain that read differently, at most."""
+        """Return the maximum number of distinct event texts in a chain."""
         bounds = zip(self._chain_starts[:-1], self._chain_starts[1:], strict=True)
         return max((len(set(self.reading[self.occurrences[a:b]])) for a, b in bounds), default=0)
 
@@ -102,7 +102,7 @@ class ChainRows(TorchDataset):
         return len(self._windows_of_rows)
 
     def __getitem__(self, index: int) -> ChainRow:
-        """A row."""
+        """Return a row."""
         chain, first, end = self._windows_of_rows[index]
         start, chain_end = self._chain_starts[chain : chain + 2]
         return {

@@ -1,4 +1,4 @@
-"""What a run leaves for a later one to go on from."""
+"""Checkpoints and records of a run, and the checks before a resume."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from eventformers.files import remove_folder
 from eventformers.trainers.process_group import is_main_process
 
 RUN_FILE = "run.json"
-"""Tells what a run was asked for; in its folder from its first step on."""
+"""The file with the options of a run, written before its first step."""
 STAGES_FOLDER = "stages"
-"""Holds, in a run's folder, the model after each stage but the last."""
+"""The subfolder of a run with the model of each stage but the last."""
 STAGE_FILE = "stage.json"
-"""Tells how a finished stage went; the last file that is written into its folder."""
+"""The record of a finished stage, the last file written to its folder."""
 
 _UNREADABLE = (
     *(ArithmeticError, AttributeError, EOFError, ImportError, LookupError, RuntimeError, TypeError),
     *(ValueError, AssertionError, OSError, pickle.UnpicklingError, SafetensorError),
 )
-"""What libraries raise for a file that is damaged, or holds something else."""
+"""Exceptions that libraries raise for a damaged file or one of another kind."""
 
 Content = TypeVar("Content")
 
@@ -40,32 +40,32 @@ logger = logging.getLogger(__name__)
 
 
 def run_folders(output: Path) -> list[Path]:
-    """The folders of a run that may hold checkpoints: those of its stages, and its own."""
+    """List the folders that may hold checkpoints: those of the stages, then the run's own."""
     return [*sorted((output / STAGES_FOLDER).glob("*")), output]
 
 
 def remove_checkpoints(output: Path) -> None:
-    """Remove all checkpoints of a run, those of its stages included."""
+    """Remove all checkpoints of a run and of its stages."""
     for folder in run_folders(output):
         for checkpoint in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*"):
             remove_folder(checkpoint)
 
 
 def remove_earlier_run(output: Path) -> None:
-    """Remove what an earlier run in the same folder left, so that no later resume takes it for its own."""
+    """Remove checkpoints and stages of an earlier run, so that no later resume uses them."""
     if (output / RUN_FILE).is_file():
         remove_checkpoints(output)
         remove_folder(output / STAGES_FOLDER)
 
 
 def last_whole_checkpoint(folder: Path) -> str | None:
-    """The last checkpoint of a stage; what a kill cut in mid-write is removed first.
+    """Find the last complete checkpoint of a stage; incomplete ones are removed.
 
     Args:
-        folder: folder of the stage; that of the run, for its last one.
+        folder: folder of the stage; for the last stage, that of the run.
 
     Returns:
-        The checkpoint's folder; None where there is none.
+        The checkpoint's folder; None if there is none.
     """
     if not folder.is_dir():
         return None
@@ -73,22 +73,22 @@ def last_whole_checkpoint(folder: Path) -> str | None:
     for checkpoint in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*"):
         if not (number := checkpoint.name.removeprefix(f"{PREFIX_CHECKPOINT_DIR}-")).isdecimal():
             continue
-        # The trainer's state is the last file of a checkpoint.
+        # The trainer's state is the last file written, so it marks a complete checkpoint.
         try:
             json.loads((checkpoint / TRAINER_STATE_NAME).read_text(encoding="utf-8"))
             whole[int(number)] = str(checkpoint)
         except (FileNotFoundError, ValueError):
-            # Of several processes rank 0 alone holds the folder's lock.
+            # Only rank 0 holds the folder's lock.
             if is_main_process():
                 remove_folder(checkpoint)
-                logger.warning("%s was not written to its end and is removed", checkpoint)
+                logger.warning("removed the incomplete checkpoint %s", checkpoint)
     return whole[max(whole)] if whole else None
 
 
 def can_resume(output: Path) -> bool:
-    """Whether a run left anything to go on from: a finished stage, or a whole checkpoint.
+    """Return whether a run has a finished stage or a complete checkpoint.
 
-    Checkpoints that were cut in mid-write are removed.
+    Incomplete checkpoints are removed.
 
     Args:
         output: folder of the run.
@@ -102,7 +102,7 @@ def can_resume(output: Path) -> bool:
 
 
 def is_finished(checkpoint: Path) -> bool:
-    """Whether no step is left after a checkpoint, be it the last one or an early end."""
+    """Return whether a checkpoint has no steps left, after the last step or an early stop."""
     state = read_state(checkpoint)
     control = state.stateful_callbacks.get("TrainerControl", {})
     stopped = control.get("args", {}).get("should_training_stop", False)
@@ -110,7 +110,7 @@ def is_finished(checkpoint: Path) -> bool:
 
 
 def recorded_seed(output: Path) -> int | None:
-    """The seed of the run in a folder; None where there is no run."""
+    """Read the seed of the run in a folder; None if there is no run."""
     record = output / RUN_FILE
     if not record.is_file():
         return None
@@ -122,7 +122,7 @@ def read_record(path: Path, parse: Callable[[Any], Content]) -> Content:
 
     Args:
         path: the file.
-        parse: takes the content apart.
+        parse: converts the content.
 
     Raises:
         EventformersError: the file is damaged.
@@ -131,8 +131,7 @@ def read_record(path: Path, parse: Callable[[Any], Content]) -> Content:
         return parse(json.loads(path.read_text(encoding="utf-8")))
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise EventformersError(
-            f"{path} is damaged ({_reason(error)}), so that the run cannot be resumed; run again with "
-            "--overwrite"
+            f"{path} is damaged ({_reason(error)}), so the run cannot be resumed; run again with --overwrite"
         ) from error
 
 
@@ -146,23 +145,23 @@ def read_state(checkpoint: Path) -> TrainerState:
         state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
         counts = (state.global_step, state.max_steps)
         if not all(isinstance(count, int) for count in counts) or not isinstance(state.log_history, list):
-            raise TypeError("its counts of steps are no whole numbers, or its log is no list")
+            raise TypeError("its step counts are not integers, or its log is not a list")
         return state
 
 
 @contextmanager
 def readable(checkpoint: Path, patterns: Sequence[str]) -> Iterator[None]:
-    """Say which file of a checkpoint is damaged or missing, and how to go on without it.
+    """Raise an error that names the damaged or missing file of a checkpoint, and how to continue.
 
     Args:
         checkpoint: the checkpoint's folder.
-        patterns: the files that are read, one or more for each pattern.
+        patterns: glob patterns of the files to read; each must match a file.
 
     Raises:
         EventformersError: a file is missing, or cannot be read.
     """
     files = [sorted(checkpoint.glob(pattern)) for pattern in patterns]
-    way_on = f"remove {checkpoint} to resume from the checkpoint before it, or run again with --overwrite"
+    way_on = f"remove {checkpoint} to resume from the previous checkpoint, or run again with --overwrite"
     for pattern, found in zip(patterns, files, strict=True):
         if not found:
             raise EventformersError(f"{checkpoint}: found no {pattern}; {way_on}")

@@ -1,4 +1,4 @@
-"""Numbers instead of texts: columns to arrays of codes, and rows of codes to one array."""
+"""Integer codes for texts, and padding of rows of codes."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ import pyarrow.compute as pc
 Codes = npt.NDArray[np.int64]
 
 PADDING = -1
-"""What fills up a row of codes, and the code of what is not known."""
+"""The padding of a row of codes, and the code of an unknown value."""
 
 
 def text_column(table: pa.Table, name: str) -> pa.LargeStringArray:
-    """A column of texts as one array."""
+    """Return a column of texts as one array."""
     return table.column(name).cast(pa.large_string()).combine_chunks()
 
 
 def codes_of(values: pa.Array, distinct: pa.Array) -> Codes:
-    """The place of each value among distinct ones; -1 for a value that is not there."""
+    """Return the index of each value in `distinct`; -1 for a value that is not in it."""
     places = pc.fill_null(pc.index_in(values, distinct), PADDING)
     return cast(Codes, places.to_numpy(zero_copy_only=False).astype(np.int64))
 
 
 def padded(rows: Sequence[Codes], width: int | None = None, fill: int = PADDING) -> Codes:
-    """Rows as one array, filled up to the width, or to that of the longest, `(rows, width)`."""
+    """Pad rows to one array `(rows, width)`; the default width is that of the longest row."""
     filled = np.full((len(rows), width or max(map(len, rows))), fill, dtype=np.int64)
     for place, row in enumerate(rows):
         filled[place, : len(row)] = row

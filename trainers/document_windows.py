@@ -1,4 +1,4 @@
-"""Windows of whole documents, beside the chains of protagonists."""
+"""Windows of whole documents, in addition to chains of protagonists."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _SPLIT = "train"
 
 
 def load_training_documents(data: str | None, builder: str, settings: Mapping[str, Any]) -> Dataset:
-    """The documents of which the split train of `chains` is made, with or without chains of their own.
+    """Load the documents of the split train of `chains`, including documents without chains.
 
-    Documents that were built as a whole are split as their chains were, and those that repeat others go.
+    Documents that were built without a split are split like their chains; repeated documents are dropped.
 
     Args:
         data: the raw or built data of the chains.
@@ -29,8 +29,8 @@ def load_training_documents(data: str | None, builder: str, settings: Mapping[st
         settings: the builder's settings.
 
     Raises:
-        EventformersError: documents that were built already hold some that are in no split of the chains, or
-            are those of another split; or as `load_built`.
+        EventformersError: built documents belong to another split, or come from other files than the chains;
+            or an error of `load_built`.
     """
     settings = {**settings, "document_split": _SPLIT}
     documents = cast(DatasetDict, load_built(data, "documents", builder=builder, **settings))[_SPLIT]
@@ -42,9 +42,8 @@ def load_training_documents(data: str | None, builder: str, settings: Mapping[st
         return documents
     if built_with.get("document_split") is not None or of_documents["raw_files"] != of_chains["raw_files"]:
         raise EventformersError(
-            f"{data}, documents: built with document_split={built_with.get('document_split')} from files "
-            f"other than those of the chains alone; accepted: built with --set document_split={_SPLIT}, or "
-            "document_share=0"
+            f"{data}, documents: built with document_split={built_with.get('document_split')} or from other "
+            f"files than the chains; accepted: built with --set document_split={_SPLIT}, or document_share=0"
         )
     config = EventChainsConfig(**cast("dict[str, Any]", of_chains["settings"]))
     splits, repeats = document_splits_of(config), RepeatedDocuments()
@@ -62,21 +61,21 @@ def load_training_documents(data: str | None, builder: str, settings: Mapping[st
 def with_document_windows(
     chains: Dataset, documents: Dataset, share: float, length: int, least: int, seed: int
 ) -> Dataset:
-    """Chains, and windows of documents as if they were chains.
+    """Add windows of documents to chains.
 
-    A document's windows follow one another and share no event; each holds the distinct events of the
-    document, about whomever they are. Which windows are taken depends on the seed.
+    The windows of a document are consecutive and disjoint and hold its distinct events, whoever their
+    protagonists are. The seed determines which windows are taken.
 
     Args:
         chains: rows with a column `events`.
-        documents: likewise.
-        share: share of the windows among all rows; fewer where the documents do not give as many.
-        length: events of a window at most.
-        least: events of a window at least.
+        documents: rows with a column `events`.
+        share: share of windows among all rows; lower if the documents have too few windows.
+        length: maximum number of events of a window.
+        least: minimum number of events of a window.
         seed: seed of the choice.
 
     Returns:
-        The rows with the column `events` alone: the chains, then the windows.
+        Rows with only the column `events`: the chains, then the windows.
     """
     chains = chains.select_columns(["events"])
 

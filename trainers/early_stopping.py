@@ -1,4 +1,4 @@
-"""The end of a training whose validation shows that it has settled, or gets no better."""
+"""Early stopping by the validation loss or the chosen metric."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from eventformers.trainers.arguments import EventTrainingArguments
 
 
 class SettledLossCallback(TrainerCallback):
-    """Stops where the validation loss changes by less than a share of the one before.
+    """Callback that stops when the relative change of the validation loss is small.
 
-    MICO's rule (section 4.4): |L_t - L_(t-1)| / L_(t-1) < 0.01. The losses are read from the log, so that a
-    resumed run stops where the uninterrupted one does.
+    MICO's rule (section 4.4): |L_t - L_(t-1)| / L_(t-1) < 0.01. The losses are read from the log, so a
+    resumed run stops at the same step as an uninterrupted one.
 
     Args:
-        relative_change: the share.
+        relative_change: the threshold.
     """
 
     def __init__(self, relative_change: float) -> None:
@@ -37,17 +37,17 @@ class SettledLossCallback(TrainerCallback):
 
 
 def stopping_callbacks(arguments: EventTrainingArguments, has_validation: bool) -> list[TrainerCallback]:
-    """The callbacks that end a training early.
+    """Make the callbacks for early stopping.
 
     Args:
         arguments: the training arguments.
-        has_validation: whether rows are validated on.
+        has_validation: whether there are validation rows.
 
     Returns:
-        None, one or two callbacks.
+        Up to two callbacks.
 
     Raises:
-        EventformersError: there is nothing to validate on.
+        EventformersError: early stopping is requested without validation rows.
     """
     callbacks: list[TrainerCallback] = []
     change, patience = arguments.stop_at_relative_change, arguments.early_stopping_patience
@@ -57,5 +57,5 @@ def stopping_callbacks(arguments: EventTrainingArguments, has_validation: bool) 
         callbacks.append(EarlyStoppingCallback(patience))
     if callbacks and not has_validation:
         name = "stop_at_relative_change" if change is not None else "early_stopping_patience"
-        raise EventformersError(f"{name} needs a validation loss; accepted: with validation_rows above 0")
+        raise EventformersError(f"{name} needs a validation loss; accepted: validation_rows above 0")
     return callbacks

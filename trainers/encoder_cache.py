@@ -1,4 +1,4 @@
-"""Token vectors of a frozen encoder, each text's computed once in a training."""
+"""A cache of the token vectors of a frozen encoder, so that each text is encoded once."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _FIRST_CAPACITY = 2**14
 
 
 class CachedEncoding:
-    """Takes the place of a model's `encode_together`, and asks it only for texts that are new.
+    """Replacement of a model's `encode_together` that encodes only new texts.
 
-    Vectors are held in half precision, so that a loss agrees with that of the encoder itself to about three
-    digits. They depend, in the last digit, on the batch that a text is first met in: a resumed run equals the
-    uninterrupted one to rounding, and not to the last bit.
+    Vectors are cached in half precision, so a loss agrees with that of the encoder to about three digits.
+    Their last digit depends on the batch of a text's first occurrence: a resumed run equals an uninterrupted
+    one up to rounding.
 
     Args:
-        encode: the model's own `encode_together`, of an encoder that does not change.
-        max_tokens: tokens held at most, at two bytes for each entry of a vector; texts that come later are
+        encode: the model's own `encode_together` with a frozen encoder.
+        max_tokens: maximum number of cached tokens, at two bytes for each entry of a vector; later texts are
             encoded each time.
-        token_size: entries of a token's vector.
+        token_size: size of a token's vector.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class CachedEncoding:
     ) -> None:
         self._encode = encode
         self._max_tokens = max_tokens
-        # The first row is for padding.
+        # Row 0 is for padding.
         self._vectors = torch.zeros(min(_FIRST_CAPACITY, max_tokens) + 1, token_size, dtype=torch.float16)
         self._used = 1
         self._starts: dict[bytes, int] = {}
@@ -41,9 +41,9 @@ class CachedEncoding:
 
     @torch.no_grad()
     def __call__(self, groups: Sequence[Group]) -> list[Group]:
-        """As `encode_together`: token vectors `(rows, width, token_size)` and mask of each group.
+        """Return token vectors `(rows, width, token_size)` and mask of each group, like `encode_together`.
 
-        Padding has zeros.
+        Vectors of padding are zero.
         """
         width = max(ids.shape[1] for ids, _ in groups)
         input_ids = torch.cat([functional.pad(ids, (0, width - ids.shape[1])) for ids, _ in groups])
@@ -62,13 +62,14 @@ class CachedEncoding:
         places = starts.unsqueeze(1) + there.cumsum(dim=1) - 1
         hidden = self._vectors[torch.where(there & (starts > 0).unsqueeze(1), places, 0)].float()
         if fresh is not None:
-            # What was not held, too, and the held ones of this batch as they will be found in the next.
+            # Texts without room in the cache are missing from `hidden`; rounding the others makes them equal
+            # to their cached vectors in later batches.
             hidden[missing] = fresh[:, :width].half().float()
         sizes = [len(ids) for ids, _ in groups]
         return list(zip(hidden.split(sizes), mask.split(sizes), strict=True))
 
     def _hold(self, keys: Sequence[bytes], hidden: torch.Tensor, there: torch.Tensor) -> None:
-        """Hold the vectors of new texts as long as there is room."""
+        """Cache the vectors of new texts while there is room."""
         held = []
         end = self._used
         for row, (key, length) in enumerate(zip(keys, there.sum(dim=1).tolist(), strict=True)):
@@ -78,18 +79,18 @@ class CachedEncoding:
                 end += length
                 held.append(row)
         while end > len(self._vectors):
-            # Not torch.cat, which autocast refuses for half precision on a CPU.
+            # Under autocast, torch.cat fails for half precision on a CPU.
             self._vectors = self._vectors.repeat(2, 1)
         self._vectors[self._used : end] = hidden[held][there[held]].half()
         self._used = end
 
 
 def cache_encoder(head: EventPreTrainedModel, max_tokens: int) -> None:
-    """Let a head with a frozen encoder encode each text once.
+    """Add a cache to a head with a frozen encoder, so that each text is encoded once.
 
     Args:
         head: the training head.
-        max_tokens: tokens whose vectors are held at most.
+        max_tokens: maximum number of tokens in the cache.
 
     Raises:
         EventformersError: the encoder is not frozen, or the number is not positive.
@@ -101,7 +102,8 @@ def cache_encoder(head: EventPreTrainedModel, max_tokens: int) -> None:
         )
     if not getattr(head.config, "freeze_encoder", False):
         raise EventformersError(
-            "encoder_cache_tokens needs an encoder that does not train; accepted: with freeze_encoder=true"
+            "encoder_cache_tokens needs a frozen encoder; accepted: freeze_encoder=true, or "
+            "encoder_cache_tokens=null"
         )
     model = head.base_model
     model.encode_together = CachedEncoding(model.encode_together, max_tokens, model.token_size)

@@ -1,4 +1,4 @@
-"""Dropout of encoders while they train."""
+"""Dropout of encoders during training."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from eventformers.errors import EventformersError
 
 
 def set_dropout(encoders: Iterable[nn.Module], share: float) -> None:
-    """Set the dropout of encoders, of hidden vectors and of attention alike; their configuration stays.
+    """Set the dropout of hidden vectors and attention in encoders; their configurations stay unchanged.
 
     Args:
         encoders: the encoders.
-        share: share of entries that are dropped.
+        share: share of entries to drop.
 
     Raises:
-        EventformersError: the share is not from 0 to below 1, or an encoder has nowhere to drop anything.
+        EventformersError: the share is not from 0 to below 1, or an encoder has no dropout.
     """
     if not 0 <= share < 1:
         raise EventformersError(
@@ -29,13 +29,13 @@ def set_dropout(encoders: Iterable[nn.Module], share: float) -> None:
             if isinstance(module, nn.Dropout):
                 module.p = share
                 places += 1
-            # Attention that drops within one call has a number in place of a layer.
+            # Fused attention holds its dropout as a number instead of a layer.
             for name in [name for name, value in vars(module).items() if _is_dropout(name, value)]:
                 setattr(module, name, share)
                 places += 1
         if share and not places:
             raise EventformersError(
-                f"setting encoder_dropout: found {share}, and {type(encoder).__name__} has no dropout; "
+                f"setting encoder_dropout: found {share}, but {type(encoder).__name__} has no dropout; "
                 "accepted: 0 or null"
             )
 

@@ -47,29 +47,29 @@ _STAGE_DATA = {
     "hierarchy": ("hierarchy", "events"),
     "joint": ("mentions", "events", "hierarchy"),
 }
-"""The configs of the builder that each stage reads."""
+"""The builder's configs that each stage reads."""
 
 Batch = dict[str, torch.Tensor]
 
 
 @dataclass
 class EventGroundingCollator:
-    """Turns rows of `LinkingPairs` or `HierarchyPairs` into the inputs of `EventGroundingForPreTraining`.
+    """Collator of `LinkingPairs` or `HierarchyPairs` into the inputs of `EventGroundingForPreTraining`.
 
-    What is drawn for a row depends on the seed, the epoch and the row alone, so that a resumed run and a run
-    on another number of processes draw the same.
+    Draws for a row depend only on seed, epoch and row: a resumed run, and a run with another number of
+    processes, repeats them.
 
     Args:
-        tokeniser: makes tokens of mentions and events.
-        seed: seed of every draw.
-        num_gold: gold events of a mention at most; every batch has this width.
-        num_parents: parents of an event at most; every batch has this width.
-        hierarchy: the pairs of parents and children that come with mentions; None where there are none.
-        hierarchy_pairs: how many of them come with each mention, drawn uniformly with replacement.
-        wrong: the wrong candidates that a retriever found for each mention; None where none are asked for.
-        hard_negatives: how many of them come with each mention.
-        epoch: the epoch that runs.
-        truncated: number of texts cut so far.
+        tokeniser: tokenises mentions and events.
+        seed: seed of all draws.
+        num_gold: maximum number of gold events of a mention, the width in every batch.
+        num_parents: maximum number of parents of an event, the width in every batch.
+        hierarchy: pairs of parents and children to add to mentions; None adds none.
+        hierarchy_pairs: number of these pairs for each mention, drawn uniformly with replacement.
+        wrong: wrong candidates of each mention from a retriever; None without hard negatives.
+        hard_negatives: number of wrong candidates for each mention.
+        epoch: the current epoch.
+        truncated: number of texts truncated so far.
     """
 
     tokeniser: GroundingTokeniser
@@ -106,19 +106,19 @@ class EventGroundingCollator:
         }
 
     def _with_negatives(self, row: LinkingRow) -> list[tuple[EventText, int]]:
-        """The event of a row and its hard negatives, each with its number."""
+        """Return the event of a row and its hard negatives, each with its number."""
         own = [(row["event"], row["event_id"])]
         if self.wrong is None:
             return own
-        # Apart from the draws of the hierarchy, which the negatives leave as they are.
+        # A separate generator, so that hard negatives do not change the draws of the hierarchy.
         generator = np.random.default_rng((self.seed, self.epoch, row["row"], 1))
-        # A mention without a wrong candidate keeps the width of the batch by its own event.
+        # Without a wrong candidate, the mention's own event pads the row to the width of the batch.
         return own + (
             self.wrong.draw(row["row"], self.hard_negatives, generator) or own * self.hard_negatives
         )
 
     def _hierarchy(self, groups: Sequence[Sequence[HierarchyRow]]) -> Batch:
-        """As many pairs of a parent and a child in each group."""
+        """Collate pairs of a parent and a child; all groups have the same size."""
         known = [padded([pair["known_parent_ids"] for pair in group], self.num_parents) for group in groups]
         return {
             **self._events("parent", [[pair["parent"] for pair in group] for group in groups]),
@@ -134,7 +134,7 @@ class EventGroundingCollator:
         ]
 
     def _events(self, name: str, groups: Sequence[Sequence[EventText]]) -> Batch:
-        """As many events in each group as tensors `(groups, events, length)`."""
+        """Tokenise events to tensors `(groups, events, length)`; all groups have the same size."""
         tensors = self._counted(self.tokeniser.events([event for group in groups for event in group]))
         return {
             f"{name}_{key}": value.unflatten(0, (len(groups), len(groups[0])))
@@ -142,7 +142,7 @@ class EventGroundingCollator:
         }
 
     def _counted(self, texts: TokenisedTexts) -> Batch:
-        """Texts as tensors of equal width; what was cut is counted."""
+        """Pad texts to tensors of equal width, counting truncated ones."""
         self.truncated += len(set().union(*texts.cut.values()))
         return self.tokeniser.pad(texts.rows)
 
@@ -154,12 +154,12 @@ def _prepare(
     head: EventGroundingForPreTraining,
     seed: int,
 ) -> TrainingData:
-    """Load mentions, events and hierarchy as far as the head's stage reads them, and make its collator."""
+    """Load the data of the head's stage and make its collator."""
     views = {"hierarchy_pairs": 2, "hard_negatives": 0, "candidates": 8, **recipe.views}
     if views["hard_negatives"] > views["candidates"]:
         raise EventformersError(
             f"setting hard_negatives: found {views['hard_negatives']}; accepted: {views['candidates']} or "
-            "less, which is candidates"
+            "less, the value of candidates"
         )
     builder, _, settings = METHOD.training_dataset(recipe)
     names = _STAGE_DATA[head.config.stage]
@@ -202,7 +202,7 @@ def _prepare(
         return METHOD.tools.calibrate_bi_encoder(held_out, trained, tokenizer)
 
     description = describe_data(data, names, builder, settings, skipped=skipped, told=told)
-    # Negatives of a mention are the events of other rows, where none come with it.
+    # Without hard negatives, only the events of other rows are negatives of a mention.
     least_rows = 2 if "mentions" in loaded and collator.wrong is None else 1
     return TrainingData(
         rows,

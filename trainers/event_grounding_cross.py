@@ -1,4 +1,4 @@
-"""Training of the cross-encoder of event grounding, on what a trained bi-encoder retrieves."""
+"""Training of the cross-encoder of event grounding, on candidates from a trained bi-encoder."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _DATA = ("mentions", "events")
 
 @dataclass
 class EventGroundingCrossCollator:
-    """Turns rows of `CandidateRows` into the inputs of `EventGroundingForSequenceClassification`.
+    """Collator of rows of `CandidateRows` into the inputs of `EventGroundingForSequenceClassification`.
 
     Args:
-        tokeniser: makes tokens of mentions and events.
-        candidates: candidates of a mention; a place without one has no token.
-        epoch: the epoch that runs; nothing is drawn.
-        truncated: number of texts cut so far.
+        tokeniser: tokenises mentions and events.
+        candidates: number of candidates of a mention; missing ones are rows without tokens.
+        epoch: the current epoch, unused since nothing is drawn.
+        truncated: number of texts truncated so far.
     """
 
     tokeniser: GroundingTokeniser
@@ -91,8 +91,8 @@ def _prepare(
     name = views.get("retriever")
     if not name:
         raise EventformersError(
-            "setting retriever: found none; accepted: the folder or Hub id of a trained bi-encoder, as "
-            "`eventformers train event_grounding` writes it"
+            "setting retriever: found none; accepted: the folder or Hub id of a bi-encoder from "
+            "`eventformers train event_grounding`"
         )
     lent: GroundingTools = METHOD.tools
     retrieved = retrieve_candidates(lent.load_retriever(name), pairs, events, views["candidates"])

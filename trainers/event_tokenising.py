@@ -1,4 +1,4 @@
-"""Events to tensors: tokens, the roles that they belong to, and the words that they are pieces of."""
+"""Tokenisation of events, with the role and the word of each token."""
 
 from __future__ import annotations
 
@@ -22,32 +22,31 @@ def tokenise_events(
     *,
     words: dict[str, int] | None = None,
 ) -> tuple[dict[str, torch.Tensor], int]:
-    """Tokenise events, each as a text of its own, and tell the role and the word of every token.
+    """Tokenise each event as a text of its own, with the role and the word of every token.
 
-    A token belongs to each role that it shares a character with, so that spans of several words, tokens with
-    their leading blank and words of several pieces are all told. A word is what stands between blanks,
-    whatever its case; its id is the same in every event of the call.
+    A token belongs to each role that it shares a character with: this covers roles of several words, tokens
+    with a leading blank and words of several pieces. Words are separated by blanks and ignore case; equal
+    words have the same id in all events of the call.
 
     Args:
         tokenizer: a fast tokenizer.
         events: E events; each has a word in at least one role.
-        max_seq_length: tokens of an event beyond this are cut.
+        max_seq_length: maximum number of tokens of an event.
         event_order: order of the roles in the text, a key of `EVENT_ORDERS`.
-        words: ids of words from earlier calls, to which new words are added; None starts from 0.
+        words: ids of words from earlier calls, extended by new words; None starts from 0.
 
     Returns:
         `input_ids` and `attention_mask` `(E, L)`; `role_masks` `(E, 3, L)` bool, in the order of `ROLES`, all
-        false for a role that is absent or was cut; `word_index` `(E, L)`, the word of each token, numbered in
-        the order of their first occurrence, and -1 where there is none. Then the number of events that were
-        cut.
+        false for an absent or truncated role; `word_index` `(E, L)`, the word of each token, numbered by
+        first occurrence, -1 for a token without a word. Then the number of truncated events.
 
     Raises:
         EventformersError: the tokenizer is not a fast one, or an event has no word.
     """
     if not tokenizer.is_fast:
         raise EventformersError(
-            f"{type(tokenizer).__name__} does not tell where its tokens stand in the text; accepted: a fast "
-            "tokenizer, one with a tokenizer.json"
+            f"{type(tokenizer).__name__} does not return the offsets of tokens; accepted: a fast tokenizer, "
+            "with a tokenizer.json"
         )
     texts = [event_text(event, event_order) for event in events]
     for place, text in enumerate(texts):
@@ -71,14 +70,14 @@ def tokenise_events(
 def event_keys(
     events: Sequence[Event], event_order: EventOrder = "subject_predicate_object"
 ) -> dict[str, torch.Tensor]:
-    """Numbers by which several processes know equal events and equal words.
+    """Hash events and words, so that several processes recognise equal ones.
 
     Args:
         events: E events.
         event_order: order of the roles in the text, a key of `EVENT_ORDERS`.
 
     Returns:
-        `event_keys` `(E,)`, and `word_keys` `(W,)` in the numbering of `tokenise_events`: 63 bits of a hash.
+        `event_keys` `(E,)`, and `word_keys` `(W,)` in the order of `tokenise_events`, each of 63 bits.
     """
     texts = [event_text(event, event_order) for event in events]
     words = dict.fromkeys(word for text in texts for word in words_of(text))

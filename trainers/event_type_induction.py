@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 
 class MentionRows(TorchDataset):
-    """Mentions, with the type's number where the type is seen. Labels of unseen types are not held.
+    """Mentions with the number of a seen type; labels of unseen types are dropped.
 
     Args:
         mentions: rows of `EventTypes`, config `mentions` or `ace2005`.
@@ -48,15 +48,15 @@ class MentionRows(TorchDataset):
 
     Attributes:
         seen_types: the seen types in alphabetical order; a type's place is its number.
-        type_ids: number of each mention's type, `(rows,)`; -1 for an unseen one.
-        num_unseen_types: how many types the unseen mentions have.
+        type_ids: number of each mention's type, `(rows,)`; -1 for an unseen type.
+        num_unseen_types: number of unseen types.
     """
 
     def __init__(self, mentions: Dataset, reads_trigger: bool) -> None:
         is_seen = np.array(mentions["seen"], dtype=bool)
         names = np.array(mentions["event_type"], dtype=object)
         self.seen_types: list[str] = sorted(set(names[is_seen]))
-        # Their number alone is read: by the choice of a checkpoint.
+        # Only choosing a checkpoint uses unseen labels, and only their number.
         self.num_unseen_types = len(set(names[~is_seen]) - {""})
         numbers = {name: number for number, name in enumerate(self.seen_types)}
         self.type_ids = np.array(
@@ -74,40 +74,40 @@ class MentionRows(TorchDataset):
         return {"row": index, "mention": self.mentions[index], "type_id": int(self.type_ids[index])}
 
     def sentence_types(self) -> Mapping[str, torch.Tensor]:
-        """Maps each sentence to the types it mentions, `(seen types + 1,)`, bool; the last, any other."""
+        """Map each sentence to its types, `(seen types + 1,)` bool; the last entry is any unseen type."""
         found: dict[str, torch.Tensor] = {}
         for mention, number in zip(self.mentions, self.type_ids, strict=True):
             types = found.setdefault(mention.text, torch.zeros(len(self.seen_types) + 1, dtype=torch.bool))
-            # That of an unseen type is -1, the last place.
+            # -1, the number of unseen types, is also the last index.
             types[number] = True
         return found
 
     def unseen(self) -> list[Mention]:
-        """The mentions of no seen type."""
+        """Return the mentions of unseen types."""
         return [self.mentions[place] for place in np.flatnonzero(self.type_ids == UNSEEN)]
 
 
 @dataclass
 class EventTypeInductionCollator:
-    """Turns rows of `MentionRows` into the views of `EventTypeInductionForPreTraining`.
+    """Collator of rows of `MentionRows` into the views of `EventTypeInductionForPreTraining`.
 
-    What is drawn for a row depends on the seed, the epoch and the row alone, so that a resumed run and a run
-    on another number of processes draw the same.
+    Draws for a row depend only on seed, epoch and row: a resumed run, and a run with another number of
+    processes, repeats them.
 
     Args:
         tokenizer: the encoder's tokenizer.
-        seed: seed of every draw.
-        noise: draws the augmented view, where a back-translation does not.
-        translations: back-translations of the sentences; None leaves all views to `noise`. A mention with a
-            trigger has its view from `noise`, since nothing tells where the trigger went.
-        marks_trigger: set each trigger between two tokens.
-        pools_trigger: also give the masks of the triggers.
-        max_seq_length: tokens of a sentence beyond this are cut, and counted in `truncated`.
+        seed: seed of all draws.
+        noise: draws an augmented view by word noise.
+        translations: back-translations of the sentences; None uses `noise` for all views. A mention with a
+            trigger always uses `noise`: a back-translation loses the position of the trigger.
+        marks_trigger: put marker tokens around each trigger.
+        pools_trigger: add the masks of the triggers.
+        max_seq_length: maximum number of tokens of a sentence.
         type_name_vectors: vector of the name of each seen type, `(types, hidden_size)`; None leaves it out.
         frame_vectors: vector of its frame's definition, `(types, hidden_size)`; None leaves it out.
-        sentence_types: the types that each sentence mentions, `MentionRows.sentence_types`, or None.
-        epoch: the epoch that runs.
-        truncated: number of sentences cut so far.
+        sentence_types: the types that each sentence mentions, from `MentionRows.sentence_types`, or None.
+        epoch: the current epoch.
+        truncated: number of sentences truncated so far.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -141,7 +141,7 @@ class EventTypeInductionCollator:
             ("frame_vectors", self.frame_vectors),
         ):
             if vectors is not None:
-                # The loss does not read the rows of unseen types.
+                # The loss ignores the rows of unseen types.
                 batch[name] = vectors[type_ids.clamp(min=0)]
         if self.sentence_types is not None:
             batch["sentence_types"] = torch.stack([self.sentence_types[mention.text] for mention in mentions])
@@ -152,25 +152,25 @@ class EventTypeInductionCollator:
         return draw(mention, generator)
 
     def encode(self, mentions: Sequence[Mention]) -> dict[str, torch.Tensor]:
-        """Tokenise mentions to inputs of equal width; what is cut is counted."""
+        """Tokenise mentions to inputs of equal width, counting truncated ones."""
         encoded = self.tokenise(mentions)
         self.truncated += encoded.truncated
         return self.inputs(encoded)
 
     def inputs(self, encoded: TokenisedMentions) -> dict[str, torch.Tensor]:
-        """What the encoder reads of tokenised mentions."""
+        """Return the encoder's inputs for tokenised mentions."""
         inputs = {"input_ids": encoded.input_ids, "attention_mask": encoded.attention_mask}
         return {**inputs, "trigger_mask": encoded.trigger_mask} if self.pools_trigger else inputs
 
     def tokenise(self, mentions: Sequence[Mention]) -> TokenisedMentions:
-        """Tokenise mentions, without counting."""
+        """Tokenise mentions without counting truncated ones."""
         return tokenise_mentions(
             self.tokenizer, mentions, self.max_seq_length, marks_trigger=self.marks_trigger
         )
 
 
 def type_name(event_type: str) -> str:
-    """The name of an event type as words: of `Type:Subtype` the subtype, with blanks for underscores."""
+    """Return the name of an event type as words: of `Type:Subtype` the subtype, without underscores."""
     return event_type.rsplit(":", 1)[-1].replace("_", " ")
 
 
@@ -190,7 +190,7 @@ def _prepare(
     rows = MentionRows(loaded, reads_trigger=config.marks_trigger or config.pools_trigger)
     if not rows.seen_types:
         raise EventformersError(
-            "no mention has a seen type; accepted: num_seen or seen_types with one or more"
+            "no mention has a seen type; accepted: num_seen of 1 or more, or seen_types of the data"
         )
     head.event_type_induction.set_trained_types(rows.seen_types)
     if config.marks_trigger:
@@ -222,14 +222,14 @@ def _prepare(
 
 
 def _translations(rows: MentionRows, views: Mapping[str, Any]) -> BackTranslations | None:
-    """Back-translations of the sentences whose view does not have to keep a trigger."""
+    """Back-translate the sentences whose triggers are not used."""
     if views["augmentation"] != "back_translation":
         return None
     texts = [mention.text for mention in rows.mentions if not mention.has_trigger]
     if len(texts) < len(rows):
         logger.warning(
-            "%d of %d mentions have a trigger that is read; their views have word noise, since a "
-            "back-translation does not tell where the trigger went",
+            "%d of %d mentions get views by word noise, since a back-translation loses the position of their "
+            "trigger",
             len(rows) - len(texts),
             len(rows),
         )
@@ -255,7 +255,7 @@ def _told(collator: EventTypeInductionCollator, augmentation: str, rows: Mention
 
 
 def _unseen(rows: MentionRows, collator: EventTypeInductionCollator) -> UnseenMentions:
-    # Mentions of like length share a batch.
+    # Sorting by length reduces padding.
     mentions = sorted(rows.unseen(), key=lambda mention: len(mention.text))
     batches = [collator.inputs(collator.tokenise(batch)) for batch in _batches(mentions)]
     return UnseenMentions(batches, len(mentions), rows.num_unseen_types)
@@ -269,13 +269,13 @@ def _batches(mentions: Sequence[Mention]) -> Iterator[Sequence[Mention]]:
 def _label_vectors(
     head: EventTypeInductionForPreTraining, tokenizer: PreTrainedTokenizerBase, texts: Iterator[str]
 ) -> torch.Tensor:
-    """Vectors of texts under the encoder before training, `(texts, hidden_size)`."""
+    """Encode texts with the untrained encoder, `(texts, hidden_size)`."""
     longest = longest_input(tokenizer, head.config.encoder_config, _MAX_LABEL_TOKENS)
     labels = list(texts)
     encoded, cut = tokenise(tokenizer, labels, longest)
     if cut:
         logger.warning(
-            "%d of %d type names or definitions have more than %d tokens and were cut",
+            "%d of %d type names or definitions were truncated to %d tokens",
             cut,
             len(labels),
             longest,
@@ -284,7 +284,7 @@ def _label_vectors(
 
 
 def _definitions(mentions: Dataset, seen_types: Sequence[str], data: str | None) -> Iterator[str]:
-    """The definition of the frame of each seen type: the one that most of its mentions name first.
+    """Yield the definition of each seen type's frame, the one that most of its mentions name first.
 
     Raises:
         EventformersError: there are no frames, or a seen type has none.
@@ -300,8 +300,8 @@ def _definitions(mentions: Dataset, seen_types: Sequence[str], data: str | None)
         if found is None:
             stated = f"{', '.join(counts)}, without a definition" if counts else "none"
             raise EventformersError(
-                f"frame_weight needs a frame of each seen type; found for {name}: {stated}; accepted: "
-                "frame_weight=0, or the setting frames with a folder of them"
+                f"frame_weight needs the definition of a frame for each seen type; found for {name}: "
+                f"{stated}; accepted: frame_weight=0, or a folder of frames as the setting frames"
             )
         yield known[found]
 

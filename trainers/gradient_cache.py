@@ -19,7 +19,7 @@ def _chunks(inputs: Mapping[str, torch.Tensor], size: int) -> Iterator[dict[str,
 
 
 class _RandomState:
-    """The random state of CPU and accelerators, to draw the same dropout masks a second time."""
+    """Random state of CPU and accelerator, for repeating dropout masks."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -56,17 +56,17 @@ def backward_in_chunks(
 ) -> Any:
     """Compute the gradient of `head(**inputs).loss`, encoding `chunk_size` rows at a time.
 
-    The views are encoded without a graph, the loss is computed on all of them, and each chunk is then encoded
-    again, under the same dropout masks, to carry the gradient of its vectors into the encoder. Costs one more
-    forward pass than `head(**inputs).loss.backward()`.
+    The views are encoded without a graph, and the loss is computed on all of them. Each chunk is then encoded
+    again, with the same dropout masks, to pass the gradient of its vectors to the encoder. This takes one
+    more forward pass than `head(**inputs).loss.backward()`.
 
     Args:
         head: a training head with `encode_views` and `losses_from_views`.
         inputs: its inputs, batch first.
-        chunk_size: rows in a chunk.
+        chunk_size: number of rows in a chunk.
         backward: called instead of `Tensor.backward`.
         autocast: makes the context in which the head runs.
-        scale: the loss is multiplied by this before its gradient is taken.
+        scale: factor of the loss before the backward pass.
 
     Returns:
         The head's output, with detached losses.

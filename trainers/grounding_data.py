@@ -1,4 +1,4 @@
-"""What both encoders of event grounding do alike to get from built data to rows, and to tell of them."""
+"""Data preparation shared by the bi-encoder and the cross-encoder of event grounding."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DRAW_SETTING_TYPES = {"mentions_per_event": Count | None, "max_mentions": Count 
 """The settings of `draw_mentions`."""
 
 VALIDATION_MENTIONS = 1_000
-"""Validation mentions at most, drawn by the seed: more cost minutes and move the threshold little."""
+"""Maximum number of validation mentions: more take minutes and hardly change the threshold."""
 
 _BLOCK_MENTIONS = 1_000
 
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class CountedRows(Sized, Protocol):
-    """Rows that count what makes none."""
+    """Rows with counts of skipped data by reason."""
 
     skipped: dict[str, int]
 
@@ -42,7 +42,7 @@ class CountedRows(Sized, Protocol):
 def load_training_splits(
     data: str | None, names: Sequence[str], builder: str, settings: Mapping[str, Any]
 ) -> dict[str, Dataset]:
-    """The training split of some configs of a builder.
+    """Load the training splits of configs of a builder.
 
     Args:
         data: built dataset, folder of raw files, or None for the bundled samples.
@@ -58,7 +58,7 @@ def load_training_splits(
         splits = cast(DatasetDict, load_built(data, name, builder=builder, **settings))
         if "train" not in splits:
             raise EventformersError(
-                f"{data}, {name}: found the splits {', '.join(splits)}; accepted: with train"
+                f"{data}, {name}: found the splits {', '.join(splits)}; accepted: a split train"
             )
         loaded[name] = splits["train"]
     return loaded
@@ -67,16 +67,16 @@ def load_training_splits(
 def make_tokeniser(
     tokenizer: PreTrainedTokenizerBase, head: EventPreTrainedModel, *, reads_pairs: bool = False
 ) -> GroundingTokeniser:
-    """Give an encoder and its tokenizer the tags, and make what reads texts within its budgets.
+    """Add the tags to an encoder and its tokenizer, and make a tokeniser of mentions and events.
 
     Args:
         tokenizer: the encoder's tokenizer.
-        head: the head before training.
+        head: the untrained head.
         reads_pairs: whether the encoder reads a mention and an event as one text.
 
     Raises:
-        EventformersError: the tokenizer lacks the tokens at both ends of a text, or the encoder cannot read
-            as many tokens as the configuration gives a text.
+        EventformersError: the tokenizer has no tokens for the start and end of a text, or the configuration
+            allows longer texts than the encoder.
     """
     config = head.config
     longest = {"mention_tokens": config.mention_tokens, "event_tokens": config.event_tokens}
@@ -87,7 +87,7 @@ def make_tokeniser(
     for name, tokens in longest.items():
         if tokens > limit:
             raise EventformersError(
-                f"setting {name}: found {tokens}; accepted: {limit} or less, which is what the encoder reads"
+                f"setting {name}: found {tokens}; accepted: {limit} or less, the maximum of the encoder"
             )
     add_marker_tokens(tokenizer, head, TAGS)
     return GroundingTokeniser(
@@ -96,16 +96,16 @@ def make_tokeniser(
 
 
 def draw_mentions(mentions: Dataset, views: Mapping[str, Any], seed: int) -> tuple[Dataset, dict[str, int]]:
-    """Mentions to train on, drawn without replacement, in the order that they had.
+    """Draw training mentions without replacement, keeping their order.
 
     Args:
         mentions: rows of `EventHierarchies`, config `mentions`.
-        views: of the recipe; `mentions_per_event`, how many mentions of each atomic event at most, and
-            `max_mentions`, how many in all, drawn of what the former leaves. None or absent takes all.
+        views: views of the recipe. `mentions_per_event` limits the mentions of each atomic event, then
+            `max_mentions` limits all mentions. None or absent means no limit.
         seed: seed of the draw.
 
     Returns:
-        The mentions, and their number as `mentions_drawn`; 0 where all are taken.
+        The mentions, and their number as `mentions_drawn`, which is 0 if all are taken.
     """
     generator = np.random.default_rng(seed)
     drawn = np.arange(len(mentions))
@@ -120,7 +120,7 @@ def draw_mentions(mentions: Dataset, views: Mapping[str, Any], seed: int) -> tup
 
 
 def _atomic_events(mentions: Dataset) -> Codes:
-    """A number for the first gold event of each mention, its atomic one; one of its own without any."""
+    """Number the first gold event of each mention, the atomic one; without any, a unique number."""
     gold = mentions.select_columns(["event_ids"]).with_format("arrow")[:].column("event_ids").combine_chunks()
     lengths = gold.value_lengths().to_numpy(zero_copy_only=False)
     has_event = lengths > 0
@@ -132,7 +132,7 @@ def _atomic_events(mentions: Dataset) -> Codes:
 
 
 def _place_in_group(groups: Codes) -> Codes:
-    """How many before each element are of its group, `(elements,)`."""
+    """Count the earlier elements of each element's group, `(elements,)`."""
     order = np.argsort(groups, kind="stable")
     sizes = np.unique(groups, return_counts=True)[1]
     places = np.empty(len(groups), dtype=np.int64)
@@ -141,12 +141,12 @@ def _place_in_group(groups: Codes) -> Codes:
 
 
 def make_linking_pairs(mentions: Dataset, events: EventTexts, settings: Mapping[str, Any]) -> LinkingPairs:
-    """The pairs of mentions and gold events, in the languages of the task.
+    """Pair mentions with gold events in the languages of the task.
 
     Args:
         mentions: rows of `EventHierarchies`, config `mentions`.
         events: the knowledge base.
-        settings: the builder's settings; the task `crosslingual` has English candidates alone.
+        settings: the builder's settings; the task `crosslingual` has only English candidates.
 
     Raises:
         EventformersError: there is no pair.
@@ -157,29 +157,29 @@ def make_linking_pairs(mentions: Dataset, events: EventTexts, settings: Mapping[
 
 
 def linking_language(settings: Mapping[str, Any]) -> str | None:
-    """The language of all candidates by the builder's settings; None for that of each mention."""
+    """Return the language of all candidates; None if candidates have the language of their mention."""
     return "en" if settings.get("task") == "crosslingual" else None
 
 
 def check_rows(rows: CountedRows, accepted: str) -> None:
-    """Refuse to train on nothing.
+    """Check that there are training rows.
 
     Args:
         rows: the rows.
-        accepted: what makes a row.
+        accepted: description of data that make rows.
 
     Raises:
-        EventformersError: there is no row; says why.
+        EventformersError: there is no row.
     """
     if not len(rows):
         reasons = ", ".join(f"{count} {reason}" for reason, count in rows.skipped.items() if count)
-        raise EventformersError(f"found no row to train on ({reasons or 'no data'}); accepted: {accepted}")
+        raise EventformersError(f"found no training rows ({reasons or 'no data'}); accepted: {accepted}")
 
 
 def mentions_too_long(pairs: LinkingPairs, tokeniser: GroundingTokeniser) -> int:
-    """How many mentions lose a part of themselves, not of their context alone; warns of them."""
+    """Count the mentions that are truncated themselves, not only their context, and log a warning."""
     column = text_column(pairs.mentions.select_columns(["mention"]).with_format("arrow")[:], "mention")
-    # A token has a byte at least.
+    # Every token has at least one byte, so shorter texts fit.
     texts = column.filter(pc.greater(pc.binary_length(column), tokeniser.mention_tokens - 4)).to_pylist()
     cut = 0
     for start in range(0, len(texts), _BLOCK_MENTIONS):
@@ -187,7 +187,7 @@ def mentions_too_long(pairs: LinkingPairs, tokeniser: GroundingTokeniser) -> int
         cut += len(tokeniser.mentions(alone).cut.get("mention", ()))
     if cut:
         logger.warning(
-            "%d of %d mentions are themselves longer than mention_tokens=%d, and are cut at their end",
+            "%d of %d mentions are longer than mention_tokens=%d even without context and are truncated",
             *(cut, len(column), tokeniser.mention_tokens),
         )
     return cut
@@ -202,18 +202,18 @@ def describe_data(
     skipped: Mapping[str, int],
     told: Mapping[str, int],
 ) -> dict[str, Any]:
-    """What the card tells: of the rows by the first config's report, of sources and licences by all of them.
+    """Describe the data for the card: rows from the first config's report, sources and licences from all.
 
     Args:
         data: as for `load_training_splits`.
-        names: the configs; the first is the one whose rows train.
+        names: the configs; the first is the config of the training rows.
         builder: the builder.
         settings: its settings.
-        skipped: what made no row, by reason.
-        told: further counts; those of 0 are left out.
+        skipped: number of skipped items, by reason.
+        told: further counts; zeros are left out.
 
     Returns:
-        The description; empty for data that others built.
+        The description; empty for data without a build report.
     """
     reports = [
         cast("dict[str, Any]", built_report(data, name, builder=builder, **settings)) for name in names
@@ -238,7 +238,7 @@ def describe_data(
 
 
 class ValidationMentions(NamedTuple):
-    """The mentions of the validation split, and all events of the knowledge base.
+    """Mentions of the validation split, and all events of the knowledge base.
 
     Attributes:
         pairs: the mentions with their gold events.
@@ -252,17 +252,17 @@ class ValidationMentions(NamedTuple):
     def load(
         cls, data: str | None, builder: str, settings: Mapping[str, Any], events: EventTexts, seed: int
     ) -> ValidationMentions | None:
-        """Read the mentions, of many some that the seed draws.
+        """Load the mentions, or a sample of them if there are many.
 
         Args:
             data: as for `load_training_splits`.
             builder: the builder.
             settings: its settings.
             events: the knowledge base.
-            seed: seed of the draw.
+            seed: seed of the sample.
 
         Returns:
-            The mentions; None where there is no split `validation`, or no mention with a gold event in it.
+            The mentions; None if there is no split `validation`, or no mention in it has a gold event.
         """
         splits: DatasetDict = load_built(data, "mentions", builder=builder, **settings)  # type: ignore[assignment]
         if "validation" not in splits:

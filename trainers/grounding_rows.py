@@ -1,4 +1,4 @@
-"""What event grounding trains on: mentions with a gold event each, and events with a parent each."""
+"""Training rows of event grounding: mentions with gold events, and events with parents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MENTION_COLUMNS = ["context_left", "mention", "context_right", "title", "date"]
 
 
 MissedGold: TypeAlias = Literal["add", "skip"]
-"""What becomes of gold events that were not retrieved."""
+"""The handling of gold events that were not retrieved."""
 
 
 class LinkingRow(TypedDict):
@@ -61,7 +61,7 @@ class EventTexts:
         number_of: the number of the event that each row describes, `(rows,)`.
         language_of: the code of the language that each row is in, `(rows,)`.
         texts: the columns that make the texts.
-        distinct: a row for each event and language, the first one; by event, then by language.
+        distinct: the first row for each event and language, sorted by event, then by language.
     """
 
     def __init__(self, events: Dataset) -> None:
@@ -80,34 +80,34 @@ class EventTexts:
         return len(self._ids)
 
     def numbers(self, ids: pa.Array) -> Codes:
-        """The numbers of events by their ids; -1 for an event that is not described."""
+        """Return the numbers of events by their ids; -1 for an event without description."""
         return codes_of(ids.cast(pa.large_string()), self._ids)
 
     def language_codes(self, languages: pa.Array) -> Codes:
-        """The place of each language among `languages`; -1 for one without any event."""
+        """Return the index of each language in `languages`; -1 for a language without events."""
         return codes_of(languages.cast(pa.large_string()), self.languages)
 
     def rows(self, numbers: Codes, languages: Codes) -> Codes:
-        """The rows that describe events in languages; -1 where none does.
+        """Find the rows that describe events in given languages; -1 if there is none.
 
         Args:
             numbers: numbers of events, -1 for an unknown one.
-            languages: the code of the language that each is wanted in, -1 for an unknown one.
+            languages: the code of each event's language, -1 for an unknown one.
         """
         wanted = np.where((numbers < 0) | (languages < 0), PADDING, numbers * len(self.languages) + languages)
         places = np.searchsorted(self._keys, wanted).clip(max=len(self._keys) - 1)
         return np.where(self._keys[places] == wanted, self.distinct[places], PADDING)
 
     def __getitem__(self, row: int) -> EventText:
-        """The text of a row."""
+        """Return the text of a row."""
         return EventText.from_row(self.texts[row])
 
 
 class LinkingPairs(TorchDataset):
-    """The pairs of a mention and one of its gold events (Ou et al., 2023, section 5.1).
+    """Pairs of a mention and one of its gold events (Ou et al., 2023, section 5.1).
 
-    A gold event without a text in the language that candidates have makes no pair; it stays gold where
-    another mention brings it into the batch.
+    A gold event without a text in the language of the candidates makes no pair. It is still gold if another
+    mention brings it into the batch.
 
     Args:
         mentions: rows of `EventHierarchies`, config `mentions`.
@@ -116,12 +116,12 @@ class LinkingPairs(TorchDataset):
 
     Attributes:
         mentions: the columns of the mentions that make their texts.
-        spoken: the code of the language in which each mention has its candidates, `(mentions,)`; -1 for one
-            that no event is described in.
+        spoken: the code of the language of each mention's candidates, `(mentions,)`; -1 for a language
+            without events.
         mention_of: the mention of each pair, in ascending order, `(pairs,)`.
         event_row: the row of each pair's event, `(pairs,)`.
-        num_gold: gold events of a mention at most.
-        skipped: what makes no row, by reason.
+        num_gold: maximum number of gold events of a mention.
+        skipped: number of skipped mentions and gold events, by reason.
     """
 
     def __init__(self, mentions: Dataset, events: EventTexts, language: str | None = None) -> None:
@@ -150,12 +150,12 @@ class LinkingPairs(TorchDataset):
         return len(self.mention_of)
 
     def gold_numbers(self) -> Codes:
-        """The numbers of all gold events of each mention, `(mentions, num_gold)`; -1 fills up."""
+        """Return the numbers of all gold events of each mention, `(mentions, num_gold)`, padded with -1."""
         starts = self._starts
         return padded([self._gold[start:end] for start, end in pairwise(starts)], self.num_gold)
 
     def __getitem__(self, index: int) -> LinkingRow:
-        """A row."""
+        """Return a row."""
         mention, event_row = int(self.mention_of[index]), int(self.event_row[index])
         start, end = self._starts[mention : mention + 2]
         return {
@@ -168,21 +168,21 @@ class LinkingPairs(TorchDataset):
 
 
 class CandidateRows(TorchDataset):
-    """The mentions with their candidates, gold ones among them (Ou et al., 2023, section 5.1).
+    """Mentions with their candidates, including gold events (Ou et al., 2023, section 5.1).
 
-    Gold events that were not retrieved stand in place of the lowest-scored candidates that are not gold, or
-    their mentions are left out.
+    Gold events that were not retrieved replace the wrong candidates with the lowest scores, or their mentions
+    are left out.
 
     Args:
         pairs: the mentions with their gold events.
         events: the knowledge base.
-        retrieved: rows of `events` that were retrieved for each mention, best first, `(mentions,
-            candidates)`; -1 fills up.
-        missed_gold: `add`, as in the paper, or `skip` leaves out mentions of which a gold event was missed.
+        retrieved: rows of `events` retrieved for each mention, best first, `(mentions, candidates)`, padded
+            with -1.
+        missed_gold: `add` adds missed gold events, as in the paper; `skip` leaves out their mentions.
 
     Attributes:
-        gold: number of gold events of all mentions, and of those that were retrieved.
-        skipped: what makes no row or no candidate, by reason.
+        gold: number of gold events of all mentions, and of the retrieved ones.
+        skipped: number of skipped mentions and gold events, by reason.
     """
 
     def __init__(
@@ -207,7 +207,7 @@ class CandidateRows(TorchDataset):
         return len(self._mention)
 
     def __getitem__(self, index: int) -> CandidateRow:
-        """A row: first the gold events, the atomic one before its ancestors, then the others, best first."""
+        """Return a row: the gold events, atomic first, then the wrong candidates, best first."""
         mention = int(self._mention[index])
         retrieved = self._retrieved[mention]
         start, end = self._gold[index]
@@ -224,7 +224,7 @@ class CandidateRows(TorchDataset):
 
 
 class WrongCandidates:
-    """The candidates of each mention that are not gold, which serve as hard negatives.
+    """Wrong candidates of each mention, used as hard negatives.
 
     Args:
         pairs: the mentions with their gold events.
@@ -232,7 +232,7 @@ class WrongCandidates:
         retrieved: as for `CandidateRows`.
 
     Attributes:
-        without: number of pairs whose mention has none.
+        without: number of pairs whose mention has no wrong candidate.
     """
 
     def __init__(self, pairs: LinkingPairs, events: EventTexts, retrieved: Codes) -> None:
@@ -244,15 +244,15 @@ class WrongCandidates:
         self.without = int((self._wrong[pairs.mention_of] == PADDING).all(axis=1).sum())
 
     def draw(self, pair: int, number: int, generator: np.random.Generator) -> list[tuple[EventText, int]]:
-        """Draw wrong candidates of a pair's mention, each once where there are as many.
+        """Draw wrong candidates of a pair's mention, with replacement only if there are too few.
 
         Args:
             pair: the row of `pairs`.
-            number: how many.
-            generator: draws them.
+            number: number of candidates to draw.
+            generator: the random generator.
 
         Returns:
-            The text and the number of each; empty where the mention has none.
+            The text and the number of each; empty if the mention has none.
         """
         found = self._wrong[self._pairs.mention_of[pair]]
         wrong = found[found != PADDING]
@@ -263,15 +263,15 @@ class WrongCandidates:
 
 
 class HierarchyPairs(TorchDataset):
-    """The pairs of a parent and its child, once for each language that describes both.
+    """Pairs of a parent and its child, one for each language that describes both.
 
     Args:
         edges: rows of `EventHierarchies`, config `hierarchy`.
         events: the knowledge base.
 
     Attributes:
-        num_parents: parents of an event at most.
-        skipped: what makes no row, by reason.
+        num_parents: maximum number of parents of an event.
+        skipped: number of skipped edges, by reason.
     """
 
     def __init__(self, edges: Dataset, events: EventTexts) -> None:
@@ -282,7 +282,7 @@ class HierarchyPairs(TorchDataset):
         for language in range(len(events.languages)):
             codes = np.full(len(child), language, dtype=np.int64)
             pairs.append(np.stack([events.rows(parent, codes), events.rows(child, codes)], axis=-1))
-        # Of one edge all languages follow each other.
+        # All languages of an edge are adjacent.
         rows = np.stack(pairs, axis=1)
         described = (rows != PADDING).all(axis=-1)
         self._rows = rows[described]
@@ -297,7 +297,7 @@ class HierarchyPairs(TorchDataset):
         return len(self._rows)
 
     def __getitem__(self, index: int) -> HierarchyRow:
-        """A row."""
+        """Return a row."""
         parent, child = (int(row) for row in self._rows[index])
         number = self._events.number_of[child]
         start, end = self._starts[number : number + 2]

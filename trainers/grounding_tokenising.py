@@ -1,4 +1,4 @@
-"""Mentions and events to tensors, as the towers of event grounding read them."""
+"""Tokenisation of mentions and events for event grounding."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from eventformers.models.grounding_tokens import GroundingTokens, TokenRow
 
 
 class GroundingTokeniser(GroundingTokens):
-    """The tokens of mentions and events, whose errors a user can mend, and their tensors."""
+    """Tokeniser of mentions and events that raises `EventformersError` and pads to tensors."""
 
     error_class = EventformersError
 
     def pad(self, rows: Sequence[TokenRow]) -> dict[str, torch.Tensor]:
-        """Fill up rows to tensors.
+        """Pad rows to tensors.
 
         Args:
-            rows: token ids of each text; a row without any is a candidate that is none.
+            rows: token ids of each text; an empty row is a missing candidate.
 
         Returns:
             `input_ids` and `attention_mask`, each `(rows, length)`.

@@ -58,30 +58,31 @@ class QuestionRow(TypedDict):
 
 @dataclass
 class HeterEventCollator:
-    """Turns rows of `ChainRows` into the inputs of a stage of `HeterEventForPreTraining`.
+    """Collator of rows of `ChainRows` into the inputs of a stage of `HeterEventForPreTraining`.
 
-    The distinct events of a batch are tokenised once; chains and what is made of them are numbers of these.
-    What is drawn for a row depends on the seed, the epoch and the row alone, so that a resumed run and a run
-    on another number of processes draw the same.
+    The distinct events of a batch are tokenised once; chains and corruptions are indices into them. Draws for
+    a row depend only on seed, epoch and row: a resumed run, and a run with another number of processes,
+    repeats them.
 
     Args:
         tokenizer: the encoder's tokenizer, a fast one.
         chains: the training rows.
         config: the head's configuration: its stage, the weights of its terms, the order of roles.
-        seed: seed of every draw.
-        pool: events that distractors are drawn from; None where there are none.
-        max_seq_length: tokens of an event beyond this are cut, and counted in `truncated`.
-        max_chain_length: events of a chain at most.
-        corruption: how chains are corrupted (stage `sequence`).
-        num_incoming_events: events of other chains that are drawn for each chain, and substituted in its
-            corruptions. Each is encoded, so that their number, and not that of the corruptions, costs time.
-        num_views: corrupted views of a chain's graph, N_g (stage `graph`).
-        target: which event is left out (stage `supervised`): `random`, or the `last`, as in the questions.
-        num_distractors: distractors of each left-out event, made as those of the questions. They stand among
-            the events that it is chosen over; in the stage `sequence` among those that are substituted.
-        epoch: the epoch that runs.
-        truncated: number of events cut so far.
-        without_distractors: number of rows so far whose distractors could not be drawn.
+        seed: seed of all draws.
+        pool: events to draw distractors from; None without distractors.
+        max_seq_length: maximum number of tokens of an event.
+        max_chain_length: maximum number of events of a chain.
+        corruption: settings of corruptions (stage `sequence`).
+        num_incoming_events: number of events of other chains to draw for each chain, for substitution in its
+            corruptions. Each one is encoded, so this number determines the cost, not that of corruptions.
+        num_views: number of corrupted views of a chain's graph, N_g (stage `graph`).
+        target: the left-out event (stage `supervised`): `random`, or `last` as in the questions.
+        num_distractors: number of distractors of each left-out event, drawn as those of the questions. In the
+            stage `supervised` they are further wrong choices; in the stage `sequence`, further events to
+            substitute.
+        epoch: the current epoch.
+        truncated: number of events truncated so far.
+        without_distractors: number of rows so far for which no distractors could be drawn.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -102,7 +103,7 @@ class HeterEventCollator:
 
     def __call__(self, rows: Sequence[ChainRow] | Sequence[QuestionRow]) -> Batch:
         """Collate rows of `ChainRows`, or validation questions."""
-        # A validation set is never mixed with training rows.
+        # A batch never mixes validation and training rows.
         if "choices" in rows[0]:
             return self._questions(cast("Sequence[QuestionRow]", rows))
         chains = cast("Sequence[ChainRow]", rows)
@@ -145,8 +146,8 @@ class HeterEventCollator:
         }
 
     def _incoming(self, row: ChainRow) -> Codes:
-        """Events of other chains, none of which reads like an event of this one."""
-        # Numbers of their own, so that a run without substitution draws the same orders.
+        """Draw events of other chains whose texts differ from those of this chain."""
+        # A separate generator, so that a run without substitution draws the same orders.
         generator = np.random.default_rng((self.seed, self.epoch, row["row"], 1))
         pool, reading = self.chains.occurrences, self.chains.reading
         own = reading[row["chain_events"]]
@@ -188,9 +189,11 @@ class HeterEventCollator:
         }
 
     def _incoming_distractors(self, rows: Sequence[ChainRow], incoming: Codes, events: list[Event]) -> Codes:
-        """Places of each row's distractors among the events, `(rows, num_distractors)`; new ones are added.
+        """Draw distractors and append the new ones to `events`.
 
-        A row whose distractors cannot be drawn repeats events that come in anyway.
+        Returns:
+            Indices into `events`, `(rows, num_distractors)`. A row without distractors repeats its incoming
+            events.
         """
         known = {tuple(event.values()): place for place, event in enumerate(events)}
         places = np.resize(incoming.T, (self.num_distractors, len(rows))).T.copy()
@@ -202,7 +205,7 @@ class HeterEventCollator:
         return places
 
     def _distractors(self, row: ChainRow) -> list[Event]:
-        """Distractors of a row, made as those of its question would be; none where they cannot be drawn."""
+        """Draw distractors of a row as for a question; empty if that fails."""
         draws = SeededDraws(self.seed, self.epoch, row["row"])
         arguments = argument_texts(self.chains.events(row["events"]))
         taken = {event_key(event) for event in self.chains.events(row["chain_events"])}
@@ -212,7 +215,7 @@ class HeterEventCollator:
         return found or []
 
     def _questions(self, rows: Sequence[QuestionRow]) -> Batch:
-        """Validation questions: the true choice is the left-out event, the others are its `choices`."""
+        """Collate questions: the true choice is the left-out event, the others are its `choices`."""
         table: dict[tuple[str, ...], int] = {}
         events: list[Event] = []
 
@@ -234,7 +237,7 @@ class HeterEventCollator:
         }
 
     def _tokenised(self, events: Sequence[Event]) -> Batch:
-        """The distinct events of a batch as tensors; what is cut is counted."""
+        """Tokenise the distinct events of a batch, counting truncated ones."""
         order: EventOrder = self.config.event_order
         encoded, cut = tokenise_events(self.tokenizer, events, self.max_seq_length, order)
         self.truncated += cut
@@ -248,7 +251,7 @@ def _roles(event: Event) -> tuple[str, ...]:
 
 
 def _distinct(numbers: Codes) -> tuple[Codes, Codes]:
-    """The distinct numbers, and the place of each of the given ones among them; -1 stays."""
+    """Return the distinct numbers, and the index of each given number among them; -1 stays -1."""
     distinct, places = np.unique(numbers, return_inverse=True)
     padding = int(len(distinct) > 0 and distinct[0] == PADDING)
     return distinct[padding:], places.reshape(numbers.shape) - padding
@@ -267,7 +270,7 @@ def _prepare(
     builder, name, settings = METHOD.training_dataset(recipe)
     splits = cast(DatasetDict, load_built(data, name, builder=builder, **settings))
     if "train" not in splits:
-        raise EventformersError(f"{data}: found the splits {', '.join(splits)}; accepted: with train")
+        raise EventformersError(f"{data}: found the splits {', '.join(splits)}; accepted: a split train")
     chains, length = splits["train"], views.get("max_chain_length", 9)
     if share := views.pop("document_share", 0.0):
         documents = load_training_documents(data, builder, settings)
@@ -276,14 +279,14 @@ def _prepare(
     rows = ChainRows(chains, length, all_windows=views.pop("all_windows", True))
     if not len(rows):
         raise EventformersError(
-            f"found {len(chains)} chains, none of them of {LEAST_EVENTS} events that differ; "
-            "accepted: longer chains, or a lower min_chain_length"
+            f"found {len(chains)} chains, none with {LEAST_EVENTS} different events; accepted: longer "
+            "chains, or a lower min_chain_length"
         )
     substitutes = config.stage == "sequence" and (config.replacement_weight or config.composition_weight)
     if substitutes and len(set(rows.reading.tolist())) <= rows.most_readings():
         raise EventformersError(
-            "found a chain that has all events of the data; accepted: events of other chains to substitute, "
-            "or replacement_weight=0 and composition_weight=0"
+            "found a chain that contains all events of the data, so there are none to substitute; accepted: "
+            "more chains, or replacement_weight=0 and composition_weight=0"
         )
     corruption = CorruptionSettings(
         **{key: views.pop(key) for key in CorruptionSettings.__dataclass_fields__ if key in views}
@@ -298,7 +301,7 @@ def _prepare(
         windows = {"document_windows": len(chains) - len(splits["train"])} if share else {}
         report = {**report, **windows, "skipped": {**skipped, **_counted(rows.skipped)}}
     questions = _questions(recipe, data, config, settings)
-    # A chain is contrasted with its own corruptions and views, and an event with the others of its chain.
+    # The losses contrast a chain with its own corruptions and views, and an event with others of its chain.
     return TrainingData(rows, questions, collator, report, least_rows=1)
 
 
@@ -314,20 +317,20 @@ def _counted(skipped: Mapping[str, int]) -> dict[str, int]:
 def _questions(
     recipe: Recipe, data: str | None, config: HeterEventConfig, settings: Mapping[str, Any]
 ) -> IndexedRows | None:
-    """The first questions of the validation split, or all of them where `validation_rows` is None."""
+    """Take the first `validation_rows` questions of the validation split; None takes all."""
     count = recipe.data.get("validation_rows", 0)
     if count == 0:
         return None
     if config.stage != "supervised":
         raise EventformersError(
-            f"validation_rows={count}: the stage {config.stage} answers no questions; accepted: 0, or "
-            f"supervised.validation_rows={count}"
+            f"validation_rows={count}: the stage {config.stage} cannot be validated on questions; accepted: "
+            f"0, or supervised.validation_rows={count}"
         )
     builder, _ = METHOD.dataset
     splits = cast(DatasetDict, load_built(data, "mcnc", builder=builder, **settings))
     if "validation" not in splits:
         raise EventformersError(
-            f"validation_rows={count} needs questions of a validation split; found "
+            f"validation_rows={count} needs questions of a validation split; found the splits "
             f"{', '.join(splits) or 'none'}; accepted: validation_rows=0, or a validation_share above 0"
         )
     held = splits["validation"]

@@ -26,7 +26,7 @@ from eventformers.methods import load_method
 from eventformers.models.modeling_base import EventPreTrainedModel
 
 ADAPTER_FOLDER = "adapter"
-"""Holds, in the folder of a model whose adapters are merged, the adapters alone."""
+"""The subfolder with the unmerged adapters of a model."""
 
 _CARD = """---
 library_name: peft
@@ -37,7 +37,7 @@ library_name: peft
 ---
 # Adapters of {class_name}
 
-Low-rank adapters of rank {rank} for the attention of the encoder{whole}. On the encoder that they start from:
+Low-rank adapters of rank {rank} for the attention of the encoder{whole}. To load them on their encoder:
 
 ```python
 from {package} import {class_name}
@@ -47,14 +47,14 @@ base = {class_name}.from_encoder({arguments})
 {resize}model = PeftModel.from_pretrained(base, "{folder}")
 ```
 
-What they were trained on, and under which licences, the card of the model with the adapters merged tells.
+The card of the model with merged adapters describes the training data and their licences.
 """
 
 
 def modules_beside_encoders(head: EventPreTrainedModel) -> list[str]:
-    """The modules of a head that are in none of its pretrained encoders, each as large as can be.
+    """List the outermost modules of a head that hold no part of a pretrained encoder.
 
-    A list of modules is none that PEFT could train: its entries are.
+    PEFT cannot train a list of modules, so the entries of a list are named instead.
 
     Args:
         head: the training head.
@@ -80,27 +80,26 @@ def modules_beside_encoders(head: EventPreTrainedModel) -> list[str]:
 def add_lora(head: EventPreTrainedModel, encoder_name: str, rank: int = 8) -> PeftModel:
     """Freeze a head's encoder and add low-rank adapters to its attention.
 
-    Of the token embeddings only those of `added_token_ids` train, and are saved with the adapters. What
-    stands beside the encoder trains whole: PEFT would freeze it otherwise, fresh weights included.
+    Of the token embeddings, only those of `added_token_ids` train; they are saved with the adapters. Modules
+    outside the encoder train without adapters: PEFT would otherwise freeze them with their random weights.
 
     Args:
         head: the training head.
-        encoder_name: where the adapter says that its encoder comes from; of a folder only the last part is
-            told.
+        encoder_name: base model in the adapter's configuration; only the name of a folder is recorded.
         rank: rank of the adapters.
 
     Returns:
         The head with adapters.
 
     Raises:
-        EventformersError: PEFT knows no attention modules of this kind of encoder.
+        EventformersError: PEFT has no target modules for this kind of encoder.
     """
     model_type = head.config.encoder_config.model_type
     targets = TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING.get(model_type)
     if targets is None:
         known = ", ".join(sorted(TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING))
         raise EventformersError(
-            f"--lora: no target modules are known for a {model_type} encoder; known: {known}"
+            f"--lora: PEFT has no target modules for a {model_type} encoder; accepted: {known}"
         )
     head.name_or_path = Path(encoder_name).name if Path(encoder_name).is_dir() else encoder_name
     tables = [encoder.get_input_embeddings() for encoder in head.text_encoders()]
@@ -118,11 +117,11 @@ def add_lora(head: EventPreTrainedModel, encoder_name: str, rank: int = 8) -> Pe
 
 @torch.no_grad()
 def average_with_start(model: PeftModel, share: float) -> None:
-    """Move the trained encoders towards their start, which is what the average of both weights is.
+    """Average the trained encoders with their initial weights.
 
     Args:
-        model: the head with adapters, after the training.
-        share: share of the start, from 0 to 1.
+        model: the head with adapters, after training.
+        share: share of the initial weights, from 0 to 1.
     """
     for module in model.modules():
         if isinstance(module, LoraLayer):
@@ -135,7 +134,7 @@ def average_with_start(model: PeftModel, share: float) -> None:
 
 @dataclass(frozen=True)
 class Adapter:
-    """Trained adapters, with the modules that were trained whole, apart from their model.
+    """Trained adapters and the modules trained without adapters, separate from their model.
 
     Args:
         settings: the settings of PEFT.
@@ -151,7 +150,7 @@ class Adapter:
 
     @classmethod
     def of(cls, model: PeftModel) -> Adapter:
-        """Take the adapters of a model; a merge, which removes them there, must come later."""
+        """Copy the adapters of a model; call this before merging, which removes them."""
         head = model.get_base_model()
         weights = {
             name: value.detach().cpu().clone().contiguous()
@@ -161,13 +160,13 @@ class Adapter:
         return cls(settings, weights, type(head).__name__, head.config)
 
     def after(self, earlier: Path) -> Adapter:
-        """These adapters behind those of the stage before, as one that starts where that one started.
+        """Combine these adapters with those of the previous stage into one for the original encoder.
 
-        A product of low rank beside another is one product of both ranks. What trains whole, the stage before
-        has handed on.
+        The sum of two low-rank products is one product of the sum of their ranks. Modules trained without
+        adapters already include the previous stage.
 
         Args:
-            earlier: folder of the adapters of the stage before, as `save` writes it.
+            earlier: folder of the adapters of the previous stage, as `save` writes it.
         """
         before = load_file(earlier / SAFETENSORS_WEIGHTS_NAME)
         rank = LoraConfig.from_pretrained(earlier).r
@@ -177,17 +176,17 @@ class Adapter:
                 joined[name] = torch.cat([before[name], value])
             elif ".lora_B." in name:
                 joined[name] = torch.cat([before[name], value], dim=1)
-        # Alpha grows with the rank, so that their ratio, by which the product is multiplied, stays.
+        # PEFT scales the product by alpha / rank, so alpha must grow with the rank.
         scale = self.settings.lora_alpha // self.settings.r
         ranks = self.settings.r + rank
         settings = replace(self.settings, r=ranks, lora_alpha=scale * ranks)
         return replace(self, settings=settings, weights=joined)
 
     def save(self, folder: Path) -> None:
-        """Write the adapters as PEFT reads them, with a card.
+        """Write the adapters in PEFT's format, with a card.
 
         Args:
-            folder: made where it is absent.
+            folder: folder to write to; created if absent.
         """
         folder.mkdir(parents=True, exist_ok=True)
         save_file(dict(self.weights), folder / SAFETENSORS_WEIGHTS_NAME, metadata={"format": "pt"})
@@ -203,13 +202,13 @@ class Adapter:
         method = load_method(self.config.model_type)
         home = method.classes[method.head].rpartition(".")[0]
         return _CARD.format(
-            # The Hub refuses a base model that is no name of one.
+            # The Hub rejects a base model that is not a repository id.
             base_model=f"base_model: {encoder}\n" if encoder.count("/") == 1 else "",
             method=method.name,
             package="eventformers" if home.startswith("eventformers.") else home,
             class_name=self.head_class,
             rank=self.settings.r,
-            whole=f", and {modules}, trained whole" if modules else "",
+            whole=f", and {modules}, trained without adapters" if modules else "",
             arguments=f'"{encoder}"{changed}',
             resize=f"base.resize_token_embeddings({vocabulary}, mean_resizing=False)\n" if added else "",
             folder=folder,
@@ -217,9 +216,9 @@ class Adapter:
 
 
 def _changed_fields(config: Any) -> dict[str, Any]:
-    """The method's own fields of a configuration that are not at their defaults."""
+    """Return the method's own fields of a configuration that differ from their defaults."""
     shared = {entry.name for entry in fields(PreTrainedConfig)} | {"text_config"}
-    # A configuration resets the attention of the one that it is given, which the model still runs with.
+    # A configuration resets the attention of its `text_config`, which the model still uses.
     plain = type(config)(text_config=deepcopy(config.text_config))
     return {
         entry.name: getattr(config, entry.name)

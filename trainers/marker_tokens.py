@@ -1,4 +1,4 @@
-"""Tokens that mark a part of a text, learned with the rest of a model."""
+"""Learned tokens that mark a part of a text."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from eventformers.models.modeling_base import EventPreTrainedModel
 def add_marker_tokens(
     tokenizer: PreTrainedTokenizerBase, model: EventPreTrainedModel, markers: Mapping[str, str]
 ) -> list[int]:
-    """Give tokenizer and model tokens that no text splits, whose vectors are learned.
+    """Add marker tokens, which the tokenizer never splits, to a tokenizer and a model.
 
-    Saved with both, they are there after `AutoModel` and `AutoTokenizer`; `add_lora` trains their vectors
-    beside its adapters. What is there already, as in a later stage, keeps its vector.
+    Both save the tokens; `add_lora` trains their vectors beside its adapters. An existing token, as in a
+    later stage, keeps its vector.
 
     Args:
         tokenizer: the encoder's tokenizer, changed in place.
-        model: a model over one encoder or several of its kind, changed in place; its configuration remembers
-            the ids.
-        markers: the tokens, and for each a text that the pretrained encoder knows, whose tokens' mean vector
-            it starts from.
+        model: a model over one encoder or several of the same kind, changed in place; its configuration
+            records the ids.
+        markers: the tokens, each with a text; a token's initial vector is the mean of the text's token
+            vectors in the pretrained encoder.
 
     Returns:
         The ids of the tokens, in their order.
@@ -52,19 +52,19 @@ def add_marker_tokens(
 
 
 def check_marker_tokens(tokenizer: PreTrainedTokenizerBase, markers: Mapping[str, str], marked: str) -> None:
-    """Refuse a tokenizer that would split the tokens that mark a part of a text.
+    """Check that a tokenizer has marker tokens.
 
     Args:
         tokenizer: the tokenizer.
-        markers: the tokens, as `add_marker_tokens` takes them.
-        marked: what they mark, for the error.
+        markers: the tokens, as for `add_marker_tokens`.
+        marked: name of the marked part, for the error.
 
     Raises:
-        EventformersError: it lacks one of them.
+        EventformersError: a token is missing.
     """
     vocabulary = tokenizer.get_vocab()
     if missing := [token for token in markers if token not in vocabulary]:
         raise EventformersError(
-            f"the tokenizer lacks {' and '.join(missing)}, which mark {marked}; accepted: the tokenizer that "
-            "was saved with the model"
+            f"the tokenizer lacks {' and '.join(missing)}, which mark {marked}; accepted: the tokenizer "
+            "saved with the model"
         )

@@ -1,4 +1,4 @@
-"""Another view of a mention: translated there and back, or with words missing."""
+"""Augmented views of a mention: back-translation and word noise."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _MAX_TOKENS = 512
 
 @dataclass(frozen=True)
 class WordNoise:
-    """Leaves out words of a mention and masks others, but never those of its trigger.
+    """Word noise: drops and masks words of a mention outside its trigger.
 
-    A word is what stands between blanks. A mention that would lose all its words keeps them.
+    Words are separated by blanks. A mention that would lose all its words stays unchanged.
 
     Args:
-        word_dropout: share of the words that are left out.
-        word_mask: share of the words that the mask token takes the place of.
-        mask_token: the tokenizer's; None where it has none.
+        word_dropout: share of the words to drop.
+        word_mask: share of the words to replace by the mask token.
+        mask_token: the tokenizer's mask token; None if it has none.
 
     Raises:
-        EventformersError: the shares are not from 0 to 1 together, or words are to be masked without a mask
-            token.
+        EventformersError: a share is not from 0 to below 1, their sum is above 1, or `word_mask` is above 0
+            without a mask token.
     """
 
     word_dropout: float = 0.1
@@ -60,14 +60,14 @@ class WordNoise:
                 )
         if self.word_dropout + self.word_mask > 1:
             raise EventformersError(
-                f"word_dropout and word_mask are {self.word_dropout} and {self.word_mask}; accepted: 1 at "
-                "most together"
+                f"word_dropout and word_mask: found {self.word_dropout} and {self.word_mask}; accepted: a "
+                "sum of 1 or less"
             )
         if self.word_mask and self.mask_token is None:
             raise EventformersError("the tokenizer has no mask token; accepted: word_mask=0")
 
     def __call__(self, mention: Mention, generator: np.random.Generator) -> Mention:
-        """Draw a view of a mention; its trigger has the offsets of the view."""
+        """Draw a view of a mention, with the offsets of its trigger in the view."""
         spans = [match.span() for match in _WORD.finditer(mention.text)]
         parts: list[str] = []
         length, trigger_start, trigger_end = 0, NO_TRIGGER, NO_TRIGGER
@@ -90,11 +90,11 @@ class WordNoise:
 
 
 class Translated(NamedTuple):
-    """What came of a text.
+    """A translation.
 
     Args:
         text: the translation.
-        was_cut: whether the text was longer than the model reads.
+        was_cut: whether the original text was truncated.
     """
 
     text: str
@@ -103,13 +103,13 @@ class Translated(NamedTuple):
 
 @dataclass
 class BackTranslations:
-    """Texts that were translated to other languages and back.
+    """Back-translations of texts.
 
     Args:
         languages: the names of the languages, sorted.
-        texts: what came back of each text, in the order of `languages`.
-        counts: how many distinct texts came back as they were, how many were cut on the way, and how many
-            came back empty, whose original text stands in their place.
+        texts: the back-translations of each text, in the order of `languages`.
+        counts: number of distinct back-translations that are unchanged, truncated, or empty and replaced by
+            the original text.
     """
 
     languages: tuple[str, ...]
@@ -117,7 +117,7 @@ class BackTranslations:
     counts: dict[str, int] = field(default_factory=dict)
 
     def __call__(self, mention: Mention, generator: np.random.Generator) -> Mention:
-        """Draw the language of a view of a mention; where its trigger stands in the view is not known."""
+        """Draw a back-translation of a mention, without its trigger."""
         return Mention(self.texts[mention.text][int(generator.integers(len(self.languages)))])
 
 
@@ -126,27 +126,26 @@ def back_translate(
 ) -> BackTranslations:
     """Translate texts to each of several languages and back (section 3.2).
 
-    What comes back is kept on disk, by the two models and the text, so that it is computed once. An
-    accelerator is used where there is one.
+    Back-translations are cached on disk by models and text. Runs on a GPU if there is one.
 
     Args:
         texts: the texts.
-        models: for each language the ids or folders of two sequence-to-sequence models, such as Marian's:
-            there, and back. They are given a text as it is, without the name of a language.
-        cache: folder for what comes back; None takes one in the cache of `datasets`.
+        models: for each language, the ids or folders of two sequence-to-sequence models, such as Marian's: to
+            the language, and back. Their input is the bare text, without a language code.
+        cache: folder of the cache; None takes one in the cache of `datasets`.
 
     Raises:
-        EventformersError: not two models for a language, or a model that cannot be loaded.
+        EventformersError: a language does not have two models, or a model cannot be loaded.
     """
     if not models:
         raise EventformersError(
-            "translation_models names no language; accepted: a mapping of languages, each to two models"
+            "translation_models is empty; accepted: a mapping of each language to two models"
         )
     for language, pair in models.items():
         if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
             raise EventformersError(
-                f"translation_models: found {shown(pair)} for {language}; accepted: a list of two, the "
-                "model that translates to the language and the one that translates back"
+                f"translation_models: found {shown(pair)} for {language}; accepted: a list of two models, "
+                "one that translates to the language and one that translates back"
             )
     folder = cache or Path(datasets.config.HF_DATASETS_CACHE).expanduser() / "eventformers/back_translation"
     distinct = list(dict.fromkeys(texts))
@@ -166,10 +165,10 @@ def back_translate(
 
 
 def _of_pair(texts: Sequence[str], pair: tuple[str, str], folder: Path) -> dict[str, Translated]:
-    """What comes back of each text through one pair of models, from the cache where it is there."""
+    """Translate texts by one pair of models and back, through the cache."""
     identity = [_identity(model) for model in pair]
     path = folder / f"{sha256(json.dumps(identity).encode()).hexdigest()[:32]}.json"
-    # Of several processes one translates, and the others read what it wrote.
+    # Of several processes, one translates, and the others read its file.
     with one_writer(path, wait=True):
         return _translate_missing(texts, pair, path)
 
@@ -199,12 +198,12 @@ def _read(path: Path) -> dict[str, Translated]:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise EventformersError(
-            f"{path} holds no translations that can be read; remove the file: {' '.join(str(error).split())}"
+            f"cannot read the translations in {path}; remove the file: {' '.join(str(error).split())}"
         ) from error
 
 
 def _identity(model: str) -> list[object]:
-    """A model's id, or the files of its folder: another model may come to lie there."""
+    """Identify a model by its id, or by its folder's files, since a folder can later hold another model."""
     folder = Path(model).expanduser()
     if not folder.is_dir():
         return [model]
@@ -213,7 +212,7 @@ def _identity(model: str) -> list[object]:
 
 
 class Translator:
-    """A model that translates.
+    """A translation model.
 
     Args:
         name: id or folder of a sequence-to-sequence model with its tokenizer.
@@ -230,19 +229,19 @@ class Translator:
         except EventformersError as error:
             raise EventformersError(
                 f"cannot load the translation model {shown(name)}; accepted: id or folder of a "
-                "sequence-to-sequence model in safetensors; Marian's tokenizers need the package "
+                "sequence-to-sequence model in safetensors; Marian tokenizers need the package "
                 f"sentencepiece: {error}"
             ) from error
         self.model.to("cuda" if torch.cuda.is_available() else "cpu")
         self.max_tokens = min(int(self.tokenizer.model_max_length), _MAX_TOKENS)
 
     def __call__(self, texts: Sequence[str]) -> list[Translated]:
-        """Translate texts, by the model's own way of searching and without sampling."""
+        """Translate texts with the model's own generation settings, without sampling."""
         return [translated for batch in _batches(texts) for translated in self._translate(batch)]
 
     @torch.inference_mode()
     def _translate(self, texts: Sequence[str]) -> list[Translated]:
-        # Not every tokenizer tells what it cuts.
+        # Not every tokenizer reports truncation.
         lengths = [len(ids) for ids in self.tokenizer(list(texts), verbose=False)["input_ids"]]
         encoded, _ = tokenise(self.tokenizer, texts, self.max_tokens)
         inputs = {name: encoded[name].to(self.model.device) for name in ("input_ids", "attention_mask")}

@@ -1,4 +1,4 @@
-"""Event mentions to tensors: the sentence, and where in it the trigger stands."""
+"""Tokenisation of event mentions, with the position of the trigger."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from eventformers.trainers.tokenising import tokenise
 
 
 class TokenisedMentions(NamedTuple):
-    """What a model reads of mentions.
+    """Tokenised mentions.
 
     Args:
         input_ids: `(mentions, length)`.
         attention_mask: `(mentions, length)`.
         trigger_mask: true for a token of the trigger, `(mentions, length)`.
-        truncated: number of sentences that were cut.
-        lost_triggers: number of mentions whose trigger was cut off.
+        truncated: number of truncated sentences.
+        lost_triggers: number of mentions whose trigger was truncated.
     """
 
     input_ids: torch.Tensor
@@ -32,10 +32,10 @@ class TokenisedMentions(NamedTuple):
 
 
 def check_markers(tokenizer: PreTrainedTokenizerBase) -> None:
-    """Refuse a tokenizer that would split the tokens around a trigger.
+    """Check that a tokenizer has the marker tokens of triggers.
 
     Raises:
-        EventformersError: it lacks one of them.
+        EventformersError: a token is missing.
     """
     check_marker_tokens(tokenizer, TRIGGER_MARKERS, "the trigger")
 
@@ -52,14 +52,14 @@ def tokenise_mentions(
     Args:
         tokenizer: a fast tokenizer.
         mentions: the mentions.
-        max_seq_length: tokens of a sentence beyond this are cut.
-        marks_trigger: set every trigger between `TRIGGER_MARKERS`.
+        max_seq_length: maximum number of tokens of a sentence.
+        marks_trigger: put `TRIGGER_MARKERS` around every trigger.
 
     Returns:
-        The tensors, and the counts of what was cut.
+        The tensors, and the counts of truncated sentences and triggers.
 
     Raises:
-        EventformersError: triggers are to be marked, and the tokenizer has no tokens for it.
+        EventformersError: `marks_trigger` is true, and the tokenizer lacks the marker tokens.
     """
     if marks_trigger:
         check_markers(tokenizer)
@@ -69,7 +69,7 @@ def tokenise_mentions(
     )
     first, last = encoded["offset_mapping"].unbind(dim=-1)
     starts, ends = (torch.tensor([mention[place] for mention in mentions]).unsqueeze(1) for place in (1, 2))
-    # A special token stands nowhere: its start is its end.
+    # Special tokens have empty offsets.
     trigger_mask = (first < ends) & (last > starts) & (first < last)
     lost = sum(
         mention.has_trigger and not found

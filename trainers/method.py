@@ -1,4 +1,4 @@
-"""What a method adds to training: its data and its collator."""
+"""The parts of training that a method defines: its data and its collator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from eventformers.trainers.silhouette_stopping import UnseenMentions
 
 
 class EventCollator(Protocol):
-    """Turns rows into the inputs of a head, the same for the same seed, epoch and row."""
+    """Collator of rows into the inputs of a head, deterministic by seed, epoch and row."""
 
     epoch: int
     truncated: int
@@ -24,11 +24,11 @@ class EventCollator(Protocol):
 
 
 class Calibration(NamedTuple):
-    """What was chosen for a trained model on rows that it was not trained on.
+    """Values chosen for a trained model on held-out rows.
 
     Attributes:
-        values: what the log tells, by name.
-        told: what the card tells: titles and Markdown.
+        values: values for the log, by name.
+        told: sections of the card: titles and Markdown.
     """
 
     values: dict[str, float]
@@ -37,17 +37,17 @@ class Calibration(NamedTuple):
 
 @dataclass
 class TrainingData:
-    """What a method prepares for its trainer.
+    """The data of a training run.
 
     Args:
         train: training rows.
-        validation: rows for the validation loss; None where none are kept aside.
+        validation: rows for the validation loss; None without a held-out split.
         collator: turns rows into the head's inputs.
-        description: what the card tells of the data: name, fingerprint, counts, sources, licences.
-        unseen: mentions of unseen types, by which a checkpoint can be chosen; None where a method has none.
-        calibrate: what is chosen for the trained head once a run ends, written to its configuration; None
-            where a method chooses nothing.
-        least_rows: rows of a batch at least, over all processes, for the loss to tell a row from others.
+        description: description of the data for the card: name, fingerprint, counts, sources, licences.
+        unseen: mentions of unseen types, for choosing a checkpoint; None if the method has none.
+        calibrate: called with the trained head at the end of a run; writes the chosen values to its
+            configuration. None without calibration.
+        least_rows: minimum number of rows in a batch over all processes; a contrastive loss needs other rows.
     """
 
     train: TorchDataset | IterableDataset
@@ -61,15 +61,15 @@ class TrainingData:
 
 @dataclass(frozen=True)
 class MethodTraining:
-    """What a method adds to training.
+    """The parts of training that a method defines.
 
     Args:
-        prepare: makes the training data from a recipe, the raw or built data, the tokenizer, the head before
-            training and a seed.
-        data_types: the settings of a recipe's `data` section, each with its type, as `eventformers.strict`
-            checks them; those of the builder, which checks them itself, as `object`.
-        view_types: the settings of the `views` section, each with its type.
-        choose_tasks: the tasks that a recipe's run is scored on; None takes all tasks of the method.
+        prepare: makes the training data from a recipe, the raw or built data, the tokenizer, the untrained
+            head and a seed.
+        data_types: the settings of a recipe's `data` section with their types, checked by
+            `eventformers.strict`; `object` for settings that the builder checks.
+        view_types: the settings of the `views` section with their types.
+        choose_tasks: returns the tasks that score a run of a recipe; None takes all tasks of the method.
     """
 
     prepare: Callable[[Recipe, str | None, PreTrainedTokenizerBase, Any, int], TrainingData]
@@ -79,7 +79,7 @@ class MethodTraining:
 
 
 class IndexedRows(TorchDataset):
-    """A dataset whose rows know their place, so that draws depend on the row and not on the order."""
+    """Dataset whose rows hold their index, so that draws depend on the row and not on the order."""
 
     def __init__(self, rows: Dataset) -> None:
         self.rows = rows
@@ -92,6 +92,6 @@ class IndexedRows(TorchDataset):
 
 
 def indexed_stream(rows: IterableDataset, seed: int, buffer_size: int = 10_000) -> IterableDataset:
-    """Shuffle an endless repetition of a stream and number its rows."""
+    """Repeat a stream endlessly, shuffle it and number its rows."""
     shuffled = rows.repeat(None).shuffle(seed=seed, buffer_size=buffer_size)
     return shuffled.map(lambda row, index: {"row": index, **row}, with_indices=True)

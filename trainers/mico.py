@@ -29,18 +29,18 @@ from eventformers.trainers.tokenising import tokenise
 
 
 class PremiseRows(TorchDataset):
-    """The rows of a graph's pairs, each with all alternatives that the training graph knows for its premise.
+    """Rows of a graph's pairs, each with all alternatives of its premise in the training graph.
 
     Args:
         pairs: rows with the columns `premise`, `alternative`, `direction`.
-        known: the training rows that tell the known alternatives; None takes `pairs` themselves.
-        by_triple: an item is a triple, with the rows of both its directions; otherwise it is a row.
+        known: the training rows that define the known alternatives; None takes `pairs` themselves.
+        by_triple: make an item of both directions of a triple instead of a row.
     """
 
     def __init__(self, pairs: Dataset, known: PremiseRows | None = None, by_triple: bool = False) -> None:
         self.is_validation = known is not None
         self.by_triple = by_triple
-        # A selection keeps its order in the format alone, not in the table beneath.
+        # `.data` ignores the indices of a selection.
         table = pairs.with_format("arrow")[:]
         premises, alternatives = (text_column(table, name) for name in ("premise", "alternative"))
         if known is None:
@@ -56,7 +56,7 @@ class PremiseRows(TorchDataset):
                 self.premise_ids, self.alternative_ids, len(self.premises), len(self.alternatives)
             )
         else:
-            # The training rows know nothing of a premise that is new.
+            # A premise that is not in the training rows has no known alternatives.
             new = len(self.premises) - len(known.premises)
             self._starts, self._known = np.pad(known._starts, (0, new), mode="edge"), known._known
         self.most_known = int(np.diff(self._starts).max(initial=1))
@@ -64,7 +64,7 @@ class PremiseRows(TorchDataset):
         self.has_both_directions = direction == ["forward", "reverse"] * (len(direction) // 2)
 
     def log_frequencies(self, validation: PremiseRows | None) -> npt.NDArray[np.float32]:
-        """Log of how many rows have each alternative, by id; 0 for those of the validation rows alone."""
+        """Return the log frequency of each alternative by id; 0 for alternatives of validation rows only."""
         size = len(self.alternatives if validation is None else validation.alternatives)
         return np.log(np.bincount(self.alternative_ids, minlength=size).clip(min=1)).astype(np.float32)
 
@@ -72,7 +72,7 @@ class PremiseRows(TorchDataset):
         return len(self.premise_ids) // 2 if self.by_triple else len(self.premise_ids)
 
     def __getitem__(self, index: int) -> list[Mapping[str, Any]]:
-        """The rows of an item."""
+        """Return the rows of an item."""
         return [self._row(2 * index), self._row(2 * index + 1)] if self.by_triple else [self._row(index)]
 
     def _row(self, index: int) -> Mapping[str, Any]:
@@ -86,33 +86,34 @@ class PremiseRows(TorchDataset):
             "is_validation": self.is_validation,
         }
         if self.has_both_directions:
-            # The triple's other direction asks for the entity that this premise is about.
+            # The alternative of the triple's other direction is the entity of this premise.
             row["entity_id"] = int(self.alternative_ids[index ^ 1])
         return row
 
 
 @dataclass
 class MicoCollator:
-    """Turns rows of `PremiseRows` into the views of `MicoForPreTraining`.
+    """Collator of rows of `PremiseRows` into the views of `MicoForPreTraining`.
 
-    What is drawn for a row depends on the seed, the epoch and the row alone, so that a resumed run and a run
-    on another number of processes draw the same.
+    Draws for a row depend only on seed, epoch and row: a resumed run, and a run with another number of
+    processes, repeats them.
 
     Args:
         tokenizer: the encoder's tokenizer.
         alternatives: the texts of the alternatives, by id.
-        seed: seed of every draw.
-        num_alternatives: alternatives of a row, k: its own, and k - 1 drawn uniformly with replacement from
-            those of its premise. Validation rows have their own alone, as in the released code.
-        most_known: known alternatives of a premise at most; every batch has this width.
-        max_seq_length: tokens of a text beyond this are cut, and counted in `truncated`.
-        draw_positive: also draw which alternative is the positive.
-        known_positives: also give the ids of the known alternatives.
-        entities: also give the entity that a premise is about.
-        log_frequencies: log of how often the training rows have each alternative, by id, to be given with
-            the views; None leaves it out.
-        epoch: the epoch that runs.
-        truncated: number of texts cut so far.
+        seed: seed of all draws.
+        num_alternatives: number of alternatives of a row, k: its own, and k - 1 drawn uniformly with
+            replacement from those of its premise. Validation rows have only their own, as in the released
+            code.
+        most_known: maximum number of known alternatives of a premise, the width in every batch.
+        max_seq_length: maximum number of tokens of a text.
+        draw_positive: draw the positive among the alternatives.
+        known_positives: add the ids of the known alternatives.
+        entities: add the entity of each premise.
+        log_frequencies: log frequency of each alternative in the training rows, by id, to add to the views;
+            None leaves it out.
+        epoch: the current epoch.
+        truncated: number of texts truncated so far.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -131,7 +132,7 @@ class MicoCollator:
     def __call__(self, items: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, torch.Tensor]:
         """Collate items of `PremiseRows`."""
         rows = [row for item in items for row in item]
-        # A validation set is never mixed with training rows.
+        # A batch never mixes validation and training rows.
         count = 1 if rows[0]["is_validation"] else self.num_alternatives
         generators = [np.random.default_rng((self.seed, self.epoch, row["row"])) for row in rows]
         ids = np.array(
@@ -166,7 +167,7 @@ class MicoCollator:
         return [row["alternative_id"], *(int(known[place]) for place in places)]
 
     def _known(self, rows: Sequence[Mapping[str, Any]]) -> Codes:
-        """Known alternatives of each row, sorted and filled up with a number above all ids, `(B, M)`."""
+        """Return each row's known alternatives, sorted and padded with a number above all ids, `(B, M)`."""
         known = [row["known_alternative_ids"] for row in rows]
         return padded(known, self.most_known, fill=len(self.alternatives))
 
@@ -174,7 +175,7 @@ class MicoCollator:
         return self.encode(self.alternatives.take(pa.array(ids)).to_pylist())
 
     def encode(self, texts: Sequence[str]) -> BatchEncoding:
-        """Tokenise texts to tensors of equal width; what is cut is counted."""
+        """Tokenise texts to tensors of equal width, counting truncated ones."""
         encoded, cut = tokenise(self.tokenizer, texts, self.max_seq_length)
         self.truncated += cut
         return encoded
@@ -192,19 +193,19 @@ def _prepare(
     builder, name, settings = METHOD.training_dataset(recipe)
     if not name.endswith("_pairs"):
         raise EventformersError(
-            f"setting config: found {shown(name)}; accepted: the premises and alternatives of a graph, a "
-            "config that ends with _pairs"
+            f"setting config: found {shown(name)}; accepted: a config of premises and alternatives, whose "
+            "name ends with _pairs"
         )
     splits = cast(DatasetDict, load_built(data, name, builder=builder, **settings))
     if "train" not in splits:
-        raise EventformersError(f"{data}: found the splits {', '.join(splits)}; accepted: with train")
+        raise EventformersError(f"{data}: found the splits {', '.join(splits)}; accepted: a split train")
     views = dict(recipe.views)
     by_triple = views.pop("both_directions", False)
     rows = PremiseRows(splits["train"], by_triple=by_triple)
     if (config.self_negatives or by_triple) and not rows.has_both_directions:
         raise EventformersError(
-            "self_negatives=true and both_directions=true need the two directions of a triple in adjacent "
-            "rows, forward first; accepted: the config of a graph that ends with _pairs, or false"
+            "self_negatives=true and both_directions=true need both directions of each triple in adjacent "
+            "rows, forward first; accepted: a config that ends with _pairs, or false for both settings"
         )
     validation = _validation_rows(splits, rows, recipe.data.get("validation_rows", 0))
     collator = MicoCollator(
@@ -219,13 +220,13 @@ def _prepare(
         **views,
     )
     report = built_report(data, name, builder=builder, **settings)
-    # The two directions of a triple, and the entity of a premise, are negatives of each other.
+    # Both directions of a triple, or a premise and its entity, already give each row a negative.
     least_rows = 1 if by_triple or config.self_negatives else 2
     return TrainingData(rows, validation, collator, report, least_rows=least_rows)
 
 
 def _validation_rows(splits: DatasetDict, rows: PremiseRows, count: int | None) -> PremiseRows | None:
-    """The first rows of the validation split, or all of them where `count` is None."""
+    """Take the first `count` rows of the validation split; None takes all."""
     if count == 0:
         return None
     if "validation" not in splits:
@@ -244,7 +245,7 @@ def _validation_rows(splits: DatasetDict, rows: PremiseRows, count: int | None) 
 
 
 def _choose_tasks(recipe: Recipe) -> tuple[str, ...]:
-    """Completion of the graph that was trained on, and the questions."""
+    """Choose completion of the training graph, and the multiple-choice tasks."""
     _, config, _ = METHOD.training_dataset(recipe)
     other = "conceptnet_completion" if config.startswith("atomic") else "atomic_completion"
     return tuple(task for task in METHOD.tasks if task != other)

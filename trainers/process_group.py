@@ -1,4 +1,4 @@
-"""The group of processes that a run of torchrun joins."""
+"""The process group of torchrun."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from eventformers.errors import causes
 
 
 def is_main_process() -> bool:
-    """Whether this is rank 0 of a run of torchrun, or the only process; known before the group exists."""
+    """Return whether this is rank 0 or the only process; also works before the group exists."""
     return os.environ.get("RANK", "0") == "0"
 
 
 @contextmanager
 def leaving_process_group() -> Iterator[None]:
-    """Leave this process's group, if it is in one, at the end of a function, whether or not it fails.
+    """Leave the process group, if there is one, when a function returns or raises.
 
-    Decorate the function whose variables hold what works in the group: models in
-    `DistributedDataParallel`, trainers, losses. A `with` block inside that function would leave too early.
+    Decorate the function whose variables hold the users of the group: models in `DistributedDataParallel`,
+    trainers, losses. A `with` block inside that function would leave too early.
 
-    The threads of a gloo group end with the last reference to it. If one of them still runs while the
-    interpreter ends, and wants to free a Python object, the process aborts with "terminate called without
-    an active exception". Loads nothing that is not loaded.
+    The threads of a gloo group end with the last reference to it. If one of them frees a Python object while
+    the interpreter shuts down, the process aborts with "terminate called without an active exception". This
+    function imports no module.
     """
     try:
         yield
@@ -42,18 +42,18 @@ def _leave(error: BaseException | None = None) -> None:
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return
     for cause in [] if error is None else causes(error):
-        # The variables of a function that failed live as long as its traceback.
+        # A traceback keeps the variables of the failed function alive.
         traceback.clear_frames(cause.__traceback__)
     _drop_defaults(distributed)
-    # Wrapped models and trainers stand in reference cycles.
+    # Wrapped models and trainers are parts of reference cycles.
     gc.collect()
     distributed.destroy_process_group()
 
 
 def _drop_defaults(distributed: ModuleType) -> None:
-    """Drop the group from default arguments of `torch.distributed.nn.functional`.
+    """Remove the group from default arguments of `torch.distributed.nn.functional`.
 
-    DDP imports that module late, and its `group=group.WORLD` then holds the group for ever.
+    DDP imports that module late; its defaults `group=group.WORLD` then keep the group alive.
     """
     functional = sys.modules.get("torch.distributed.nn.functional")
     for function in vars(functional).values() if functional is not None else ():

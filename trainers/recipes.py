@@ -1,4 +1,4 @@
-"""Recipes: YAML files with the settings of one training run, and overrides of single settings."""
+"""Recipes: YAML files with the settings of a training run, and overrides of single settings."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _OF_A_STAGE = ("name", "stage")
 
 @dataclass
 class Recipe:
-    """Settings of one training run, or of one of its stages.
+    """Settings of a training run, or of one of its stages.
 
     Args:
-        method: the `model_type` of what is trained; a file names it where it is not that of its folder.
+        method: the `model_type` of the trained model; a file names it if it differs from its folder's.
         name: file name without suffix.
         description: one line.
         encoder: Hub id of the encoder that the numbers belong to; None takes the packaged one.
@@ -32,13 +32,13 @@ class Recipe:
         data: settings of the dataset builder.
         views: settings of the method's collator.
         training: fields of `EventTrainingArguments`.
-        stages: stages that follow each other, each a mapping with its `name`, the method's `stage` that it
-            runs where that has another name, and the sections that it overrides; empty where there is one
-            stage, that of the sections above.
+        stages: consecutive stages. Each is a mapping with its `name`, the sections that it overrides, and
+            `stage`, the method's stage, if that has another name. Empty for a single stage with the sections
+            above.
         seed: seed of the run; None draws one.
         expected: scores by task that the paper, or our own runs, report.
-        expected_source: where these scores stand.
-        note: how to take the scores of a run.
+        expected_source: source of these scores.
+        note: how to read the scores of a run.
         changed: settings that differ from the file, by key.
     """
 
@@ -59,7 +59,7 @@ class Recipe:
 
 
 def list_recipes(method: str) -> list[str]:
-    """Names of a method's recipes, sorted."""
+    """List the names of a method's recipes, sorted."""
     return sorted(path.stem for path in load_method(method).recipes_path.glob("*.yaml"))
 
 
@@ -98,7 +98,7 @@ def _read(method: str, name: str) -> dict[str, Any]:
         if not isinstance(stage.get("stage", ""), str):
             raise EventformersError(
                 f"{path}, stage {stage['name']}: found {shown(stage['stage'])} as stage; accepted: the "
-                "name of one"
+                "name of a stage"
             )
         _check_sections(stage, f"{path}, stage {stage['name']}")
     return content
@@ -135,7 +135,7 @@ def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 def load_recipe(method: str, name: str) -> Recipe:
     """Load a recipe by name or by the path of a YAML file; `extends: other` starts from another recipe.
 
-    A recipe that names stages runs those alone, in its order, with the settings that they have in the other.
+    A recipe with `stages` runs only those, in its order; they inherit their settings from the other recipe.
 
     Args:
         method: the `model_type`.
@@ -145,15 +145,15 @@ def load_recipe(method: str, name: str) -> Recipe:
         The recipe.
 
     Raises:
-        UnknownNameError: there is no such recipe, or it has a key that recipes do not have.
-        EventformersError: the file is no YAML mapping.
+        UnknownNameError: there is no such recipe, or it has an unknown key.
+        EventformersError: the file is not a YAML mapping.
     """
     content = _read(method, name)
     seen = {name}
     while (base := content.pop("extends", None)) is not None:
         if isinstance(base, str) and base in seen:
             raise EventformersError(f"recipe {name} extends itself through {base}")
-        # What a recipe expects is its own: another setting gives another score.
+        # Expected scores and notes belong to one recipe: other settings give other scores.
         inherited = {
             key: value for key, value in _read(method, base).items() if key not in ("expected", "note")
         }
@@ -165,11 +165,11 @@ def load_recipe(method: str, name: str) -> Recipe:
 def apply_settings(recipe: Recipe, settings: Sequence[str], accepted: Mapping[str, Iterable[str]]) -> Recipe:
     """Override single settings, given as `key=value` or `section.key=value`.
 
-    Of a recipe with stages the setting is every stage's; `stage.key=value` is that of the named stage, and
-    `stages=[name, ...]` chooses among them.
+    In a recipe with stages, `key=value` sets a value for all stages, `stage.key=value` sets it for one stage,
+    and `stages=[name, ...]` selects stages.
 
     Args:
-        recipe: where to start.
+        recipe: the recipe to change.
         settings: the overrides; values are read as YAML.
         accepted: the keys of each section.
 
@@ -199,7 +199,7 @@ def apply_settings(recipe: Recipe, settings: Sequence[str], accepted: Mapping[st
             changed.changed["stages"] = value
         elif len(homes) > 1:
             choices = " or ".join(f"{home}.{key}" for home in homes)
-            raise EventformersError(f"--set {key} could mean several settings; accepted: {choices}")
+            raise EventformersError(f"--set {key} is ambiguous; accepted: {choices}")
         elif not homes or key not in keys.get(homes[0], set()):
             known_keys = [known for home in (homes or keys) for known in keys.get(home, set())]
             raise UnknownNameError("recipe key", key if known_keys else path, known_keys or SECTIONS)
@@ -229,7 +229,7 @@ def read_settings(settings: Sequence[str]) -> dict[str, Any]:
     """Read settings given as `key=value`; values are read as YAML.
 
     Raises:
-        EventformersError: there is no `=`, or a value is no YAML.
+        EventformersError: there is no `=`, or a value is not YAML.
     """
     pairs = [_split(setting) for setting in settings]
     return {key: _read_value(text) for key, text in pairs}
@@ -247,7 +247,7 @@ def _read_value(text: str) -> Any:
         value = parse_yaml(text, Path("--set"), "YAML")
     except DataFormatError as error:
         raise EventformersError(f"--set received the value {shown(text)}: {error.found}") from error
-    # YAML 1.1 reads 1e-5, without a point, as text.
+    # YAML 1.1 parses 1e-5, without a decimal point, as text.
     if isinstance(value, str):
         try:
             return float(value)
@@ -257,7 +257,7 @@ def _read_value(text: str) -> Any:
 
 
 def check_keys(recipe: Recipe, accepted: Mapping[str, Iterable[str]]) -> None:
-    """Refuse a recipe with a setting that nothing reads.
+    """Raise an error for a recipe with an unknown setting.
 
     Args:
         recipe: the recipe.

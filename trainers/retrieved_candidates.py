@@ -1,9 +1,8 @@
-"""The candidate events that a trained bi-encoder retrieves for the mentions that a model trains on.
+"""Candidate events that a trained bi-encoder retrieves for training mentions.
 
-They are retrieved once, before the training, and kept in the cache of `datasets`: a resumed run, and a run
-with the same retriever on the same data, read them from there. Trainers do not import
-`eventformers.inference`: `train` hands in its encoders and its index, so that a model trains on candidates of
-the kind that it later scores.
+They are retrieved once before training and stored in the cache of `datasets` for resumed runs and for runs
+with the same retriever and data. Trainers do not import `eventformers.inference`: `train` passes in its
+encoders and its index, so a model trains on the same kind of candidates that it scores later.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ class Retriever(Protocol):
 
     Attributes:
         name: folder or Hub id.
-        revision: the weights' revision; None where it is not known.
-        max_length: most tokens that it reads.
+        revision: the weights' revision; None if unknown.
+        max_length: maximum number of tokens of a text.
     """
 
     @property
@@ -53,20 +52,20 @@ class Retriever(Protocol):
     def max_length(self) -> int: ...
 
     def search(self, pairs: LinkingPairs, events: EventTexts, number: int) -> Codes:
-        """Find the numbers of the best candidates of each mention, best first; -1 fills up."""
+        """Find the numbers of the best candidates of each mention, best first, padded with -1."""
         ...
 
 
 @dataclass(frozen=True)
 class GroundingTools:
-    """Functions of `eventformers.inference` that training of event grounding calls.
+    """Functions of `eventformers.inference` for the training of event grounding.
 
     Args:
         load_retriever: loads a bi-encoder from a folder or Hub id.
-        as_retriever: copies the bi-encoder that is trained, so that further training does not change it.
+        as_retriever: copies the bi-encoder in training, so that further training does not change the copy.
         calibrate_bi_encoder: chooses the threshold of a trained bi-encoder on validation mentions.
-        calibrate_cross_encoder: chooses that of a trained cross-encoder; a bi-encoder, named by folder or Hub
-            id, finds its candidates.
+        calibrate_cross_encoder: chooses the threshold of a trained cross-encoder on validation mentions,
+            whose candidates a bi-encoder finds, named by folder or Hub id.
     """
 
     load_retriever: Callable[[str], Retriever]
@@ -81,20 +80,19 @@ class GroundingTools:
 
 
 def retrieve_candidates(retriever: Retriever, pairs: LinkingPairs, events: EventTexts, number: int) -> Codes:
-    """The best candidates of each mention among all events of its pool, retrieved once and then kept.
+    """Retrieve the best candidates of each mention among the events of its language, or read the cache.
 
     Args:
         retriever: the bi-encoder.
-        pairs: the mentions, and the language in which each has its candidates.
+        pairs: the mentions, and the language of each mention's candidates.
         events: the knowledge base.
-        number: candidates of a mention, where its pool has so many.
+        number: maximum number of candidates of a mention.
 
     Returns:
-        Rows of `events`, best first, `(mentions, number)`; -1 behind the last one, and for mentions that make
-        no pair.
+        Rows of `events`, best first, `(mentions, number)`, padded with -1; all -1 without a pair.
     """
     path = _cache_file(retriever, pairs, events, number)
-    # The others wait, and read what the first one wrote.
+    # Other ranks wait, then read the file that rank 0 wrote.
     with PartialState().main_process_first():
         if not path.is_file():
             _write(path, _retrieve(retriever, pairs, events, number))

@@ -1,8 +1,8 @@
-"""Views of an event made by exchanging its words, beyond the papers.
+"""Views of an event made by replacing its words, an addition to the papers.
 
-A paraphrase exchanges every role for a near word, so that little but the meaning is left; a swap exchanges
-one role for a far word that occurs with the same predicate, so that the words are left and the meaning goes.
-Near and far are cosines of single words under the encoder before training: nothing else is asked.
+A paraphrase replaces every role by a near word: the meaning stays, the words change. A swap replaces one role
+by a far word that occurs with the same predicate: most words stay, the meaning changes. Words are near or far
+by the cosine of their vectors in the untrained encoder.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ Indices = npt.NDArray[np.int64]
 
 @dataclass
 class SubstitutionSettings:
-    """How words are exchanged.
+    """Settings of the replacement of words.
 
     Args:
-        object_swaps: swaps of the object for each event.
-        subject_swaps: swaps of the subject.
-        predicate_swaps: swaps of the predicate.
-        num_neighbours: near words of a word at most.
-        min_neighbour_cosine: a near word is at least this near; the nearest word always counts.
+        object_swaps: number of swaps of the object for each event.
+        subject_swaps: number of swaps of the subject.
+        predicate_swaps: number of swaps of the predicate.
+        num_neighbours: maximum number of near words of a word.
+        min_neighbour_cosine: minimum cosine of a near word; the nearest word always counts.
         neighbour_temperature: near words are drawn in proportion to exp(cosine / temperature).
-        max_swap_cosine: a far word is less near than this, where a candidate is.
-        min_role_frequency: a word takes part from this many events in its role on.
+        max_swap_cosine: a far word's cosine is below this if any candidate's is.
+        min_role_frequency: minimum number of events with a word in its role.
     """
 
     object_swaps: Number = 2
@@ -75,13 +75,13 @@ class SubstitutionSettings:
 
 
 def word_stem(words: str) -> str:
-    """What tells two words apart that are not forms of one: the first letters of the first word."""
+    """Return an approximate stem, the first letters of the first word, which forms of a word share."""
     return words.split(" ", 1)[0][:_STEM_LETTERS]
 
 
 @dataclass
 class _Vocabulary:
-    """The words of one role: vectors `(V, d)`, stems `(V,)`, neighbours and cumulated chances `(V, K)`."""
+    """Words of one role: vectors `(V, d)`, stems `(V,)`, neighbours and cumulative probabilities `(V, K)`."""
 
     words: list[str]
     vectors: npt.NDArray[np.float32]
@@ -95,16 +95,16 @@ class _Vocabulary:
 
 
 class RoleSubstitution:
-    """Draws paraphrases and swaps of the rows of a dataset.
+    """Paraphrases and swaps of the rows of a dataset.
 
     Args:
         rows: the dataset, with a column `event`.
-        model: the encoder before training.
+        model: the untrained encoder.
         tokenizer: its tokenizer.
-        settings: how words are exchanged.
+        settings: settings of the replacement.
 
     Attributes:
-        kept: rows whose every role can be exchanged; drawing goes by the position in these.
+        kept: rows whose roles can all be replaced; `position` arguments are indices into it.
         skipped: number of rows left out, by reason.
 
     Raises:
@@ -137,7 +137,7 @@ class RoleSubstitution:
         }
         if len(self.kept) < 2:
             raise EventformersError(
-                f"exchanging words needs events whose three roles have words that occur in at least "
+                f"shared_word_weight needs events whose three roles have words that occur in at least "
                 f"{settings.min_role_frequency} events each; found {len(self.kept)} of {len(rows)}; "
                 "accepted: more events, a lower min_role_frequency, or shared_word_weight=0"
             )
@@ -154,7 +154,7 @@ class RoleSubstitution:
         )
 
     def paraphrase(self, position: int, generator: np.random.Generator) -> Event:
-        """Exchange every role of a row for a near word."""
+        """Replace every role of a row by a near word."""
         subject, predicate, obj = (
             self._vocabularies[role].near(int(word), generator)
             for role, word in zip(ROLES, self._ids[position], strict=True)
@@ -162,7 +162,7 @@ class RoleSubstitution:
         return {"subject": subject, "predicate": predicate, "object": obj}
 
     def swaps(self, position: int, generator: np.random.Generator) -> list[Event]:
-        """Exchange one role of a row for a far word, once for each of `settings.swapped_roles`."""
+        """Replace one role of a row by a far word, once for each of `settings.swapped_roles`."""
         return [self._swap(position, role, generator) for role in self.settings.swapped_roles]
 
     def _swap(self, position: int, role: Role, generator: np.random.Generator) -> Event:
@@ -184,7 +184,7 @@ class RoleSubstitution:
 
 
 def _usable(role: Role, words: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Which words can be exchanged: letters alone, and no pronoun where the object stands."""
+    """Return which words can be replaced: only letters, and no pronouns as objects."""
     return np.array(
         [bool(_WORDS.fullmatch(word)) and not (role == "object" and word in PRONOUNS) for word in words]
     )
@@ -224,7 +224,7 @@ def _vocabulary(
 def _word_vectors(
     words: list[str], model: EventEncoderModel, tokenizer: PreTrainedTokenizerBase
 ) -> torch.Tensor:
-    """Unit vectors `(V, hidden_size)` of single words, mean pooled, in float32 on the CPU."""
+    """Encode single words to mean-pooled unit vectors `(V, hidden_size)`, in float32 on the CPU."""
     was_training = model.training
     model.eval()
     order = sorted(range(len(words)), key=lambda place: len(words[place]))
@@ -232,7 +232,7 @@ def _word_vectors(
     longest = longest_input(tokenizer, model.config.encoder_config)
     for start in range(0, len(words), _BLOCK):
         places = order[start : start + _BLOCK]
-        # A word of more pieces than the encoder has positions is no word: its start will do.
+        # Only junk has more pieces than the encoder has positions, so truncation does no harm.
         batch, _ = tokenise(tokenizer, [words[place] for place in places], longest)
         batch = batch.to(model.device)
         hidden = model.encoder(

@@ -40,28 +40,28 @@ from eventformers.trainers.stages import (
 
 _OURS = {
     *("output_dir", "seed", "data_seed", "use_cpu", "bf16", "fp16", "remove_unused_columns", "report_to"),
-    # It would stand in the records of the run; the login has one.
+    # A token would end up in the records of the run; the login provides one.
     "hub_token",
 }
 
 
 @dataclass
 class TrainingRun:
-    """What a training run leaves behind.
+    """A finished training run.
 
     Args:
         method: the method.
         recipe: the recipe with its overrides.
         seed: the seed.
-        model: the trained head of the last stage; adapters are merged.
+        model: the trained head of the last stage with merged adapters.
         adapter: the adapters of all stages; None without `lora`.
         tokenizer: the encoder's tokenizer.
         arguments: the training arguments of the last stage.
-        data: what the card tells of its data.
-        validation_rows: rows of its validation loss.
-        stages: how each stage went.
-        is_main_process: False in all but one of several processes, which then leave writing to that one.
-        chosen: what the card tells of what was chosen for the trained model: titles and Markdown.
+        data: description of its data for the card.
+        validation_rows: number of rows of its validation loss.
+        stages: the record of each stage.
+        is_main_process: True on rank 0; only rank 0 writes.
+        chosen: sections of the card about the calibration of the trained model: titles and Markdown.
     """
 
     method: Method
@@ -79,7 +79,7 @@ class TrainingRun:
 
     @property
     def steps(self) -> int:
-        """Optimizer steps of all stages."""
+        """Number of optimizer steps of all stages."""
         return sum(stage.steps for stage in self.stages)
 
     @property
@@ -89,19 +89,19 @@ class TrainingRun:
 
     @property
     def truncated(self) -> int:
-        """How many texts were cut, in all stages."""
+        """Number of truncated texts of all stages."""
         return sum(stage.truncated for stage in self.stages)
 
     @property
     def history(self) -> list[dict[str, float]]:
-        """The log of all stages, one mapping a line; steps and epochs count on."""
+        """The log of all stages, one mapping for each line; steps and epochs continue."""
         return continuous_history(self.stages)
 
 
 def accepted_keys(method: Method) -> dict[str, Mapping[str, Any]]:
-    """The keys of each section of a method's recipes, with their types.
+    """List the keys of each section of a method's recipes, with their types.
 
-    What a configuration or a builder reads has the type `object`: it is checked where it is read.
+    Settings of configurations and builders have the type `object`: configuration and builder check them.
     """
     inherited = {"text_config", *(entry.name for entry in fields(PreTrainedConfig))}
     return {
@@ -118,10 +118,10 @@ def resolve_recipe(
     """Load a recipe, override single settings, and give it a seed.
 
     Args:
-        method: the method; a recipe may name a further model of it.
+        method: the method; a recipe may name another model of it.
         recipe: name or YAML file; None takes the method's default.
         settings: overrides, `key=value`.
-        seed: overrides the recipe's; a seed that is missing in both is drawn.
+        seed: overrides the recipe's seed; without either, a random seed is drawn.
 
     Returns:
         A recipe with a seed.
@@ -133,7 +133,7 @@ def resolve_recipe(
     folder, method = method.recipe_folder, load_method(resolved.method)
     if method.recipe_folder != folder:
         raise EventformersError(
-            f"the recipe {resolved.name} is one of {resolved.method}; accepted: a recipe of {folder}"
+            f"recipe {resolved.name} belongs to {resolved.method}; accepted: a recipe of {folder}"
         )
     accepted = accepted_keys(method)
     check_stages(resolved, method.config_class)
@@ -164,20 +164,20 @@ def train_head(
     dtype: str | None = None,
     on_ready: Callable[[], object] | None = None,
 ) -> TrainingRun:
-    """Train a method's head as a recipe says.
+    """Train a method's head with a recipe.
 
     Args:
-        recipe: what `resolve_recipe` returns.
+        recipe: a recipe from `resolve_recipe`.
         encoder: folder or Hub id of the pretrained encoder.
-        encoder_name: how the encoder is called in records.
-        output: folder of the run; checkpoints go there.
+        encoder_name: name of the encoder in records.
+        output: folder of the run and its checkpoints.
         data: built dataset, folder of raw files, or None for the bundled samples.
         lora: train low-rank adapters instead of the whole encoder.
-        resume: go on from the last checkpoint in `output`, or after its last finished stage.
-        device: `cpu` or `cuda`; None takes an accelerator where there is one.
-        dtype: `bfloat16` or `float16` computes in mixed precision; None in float32.
-        on_ready: called once, when the settings of all stages and the data of the first are accepted, before
-            anything is written.
+        resume: continue from the last checkpoint in `output`, or after its last finished stage.
+        device: `cpu` or `cuda`; None takes an accelerator if there is one.
+        dtype: `bfloat16` or `float16` for mixed precision; None for float32.
+        on_ready: called once before anything is written, after the settings of all stages and the data of the
+            first one are accepted.
 
     Returns:
         The run, with the trained model in evaluation mode.
@@ -201,8 +201,8 @@ def train_head(
     if resume:
         check_resume(record, output, stages)
     for stage in stages:
-        # What is not accepted must not cost the time of the stages before. This also fixes the device of the
-        # process, which the preparation of data takes, too.
+        # A wrong setting of a late stage must fail before the first stage trains. The check also sets the
+        # device of the process, which preparing data uses.
         check_settings(method, stage, options)
 
     is_noted = False
@@ -258,7 +258,7 @@ def save_run(run: TrainingRun | StageRun, folder: Path) -> None:
 
     Args:
         run: the run, or one stage of it.
-        folder: where the files go.
+        folder: folder to write to.
     """
     if run.adapter is not None:
         run.adapter.save(folder / ADAPTER_FOLDER)
@@ -273,7 +273,7 @@ def _folder_before(stage: Stage, stages: Sequence[Stage]) -> Path | None:
 
 
 def _keep_stage(trained: StageRun, stage: Stage, record: Mapping[str, Any]) -> None:
-    """Write the model of a stage that others follow."""
+    """Write the model of a stage that is not the last one."""
     with staged_folder(stage.folder, last=(STAGE_FILE,)) as staging:
         save_run(trained, staging)
         _write_record({**record, "recipe": asdict(stage.recipe)}, staging)

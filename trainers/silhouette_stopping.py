@@ -1,4 +1,4 @@
-"""The choice of a checkpoint by how well the mentions of unseen types fall apart into clusters."""
+"""Choice of a checkpoint by the silhouette of clusters of mentions of unseen types."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Matrix = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class UnseenMentions:
-    """The mentions of no seen type. Their labels are not here.
+    """Mentions of unseen types, without their labels.
 
     Args:
         batches: inputs of the encoder.
-        num_mentions: rows of all batches.
-        num_types: how many unseen types there are; 0 where it is not known.
+        num_mentions: number of rows of all batches.
+        num_types: number of unseen types; 0 if unknown.
     """
 
     batches: Sequence[Mapping[str, torch.Tensor]]
@@ -41,31 +41,31 @@ class UnseenMentions:
 
 
 def choose_checkpoint(silhouettes: Sequence[float], window: int) -> int:
-    """The best value within the best window (section 3.6 and Appendix F).
+    """Choose the best value within the best window (section 3.6 and Appendix F).
 
-    Of all windows that lie wholly within the values, the one with the highest mean is taken, and of its
-    values the highest; of equal ones the first.
+    The best window is the complete window with the highest mean. On ties, the first window and the first
+    value win.
 
     Args:
         silhouettes: one value for each checkpoint, at least one.
-        window: values in a window; where there are fewer, all are one window.
+        window: number of values in a window; fewer values form one window.
 
     Returns:
-        The place of the value.
+        The index of the value.
     """
     values = np.asarray(silhouettes, dtype=np.float64)
     width = min(window, len(values))
     means = np.convolve(values, np.full(width, 1 / width), mode="valid")
-    # Equal means differ by rounding.
+    # Rounding can separate equal means.
     start = int(np.argmax(means >= means.max() - 1e-12))
     return start + int(np.argmax(values[start : start + width]))
 
 
 def attention_silhouette(query: Matrix, key: Matrix, embeddings: Matrix, num_clusters: int) -> float:
-    """How well clusters of the learned attention fit the encoder's vectors (section 3.6).
+    """Measure how well clusters of the learned attention fit the encoder's vectors (section 3.6).
 
-    Average linkage on 1 - QK^T, which is made symmetric, then the mean silhouette of the encoder's vectors
-    under the cosine.
+    Clusters come from average linkage on the symmetrised 1 - QK^T; the result is the mean cosine silhouette
+    of the encoder's vectors.
 
     Args:
         query: `(n, d)`.
@@ -78,21 +78,21 @@ def attention_silhouette(query: Matrix, key: Matrix, embeddings: Matrix, num_clu
     """
     scores = query @ key.T
     distances = 1 - (scores + scores.T) / 2
-    # The clusters are the same, and a distance below 0 is none to the library.
+    # scikit-learn rejects negative distances, and the shift does not change the clusters.
     distances -= distances.min()
     clustering = AgglomerativeClustering(n_clusters=num_clusters, metric="precomputed", linkage="average")
     return float(silhouette_score(embeddings, clustering.fit_predict(distances), metric="cosine"))
 
 
 class SilhouetteCallback(TrainerCallback):
-    """Logs the silhouette of the unseen mentions with every checkpoint.
+    """Callback that logs the silhouette of the unseen mentions for every checkpoint.
 
-    The values stand in the log, which a checkpoint holds, so that a resumed run knows those before it.
+    Checkpoints include the log, so a resumed run has the earlier values.
 
     Args:
         unseen: the mentions.
-        num_clusters: how many clusters they are cut into.
-        window: checkpoints in a window; see `choose_checkpoint`.
+        num_clusters: number of clusters.
+        window: number of checkpoints in a window; see `choose_checkpoint`.
     """
 
     def __init__(self, unseen: UnseenMentions, num_clusters: int, window: int) -> None:
@@ -103,13 +103,13 @@ class SilhouetteCallback(TrainerCallback):
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Measure where a checkpoint is saved after this step."""
+        """Measure if a checkpoint is saved after this step."""
         self._measure(state, control, kwargs["model"])
 
     def on_epoch_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Measure where a checkpoint is saved after this epoch."""
+        """Measure if a checkpoint is saved after this epoch."""
         self._measure(state, control, kwargs["model"])
 
     def _measure(self, state: TrainerState, control: TrainerControl, model: nn.Module) -> None:
@@ -120,10 +120,10 @@ class SilhouetteCallback(TrainerCallback):
         state.log_history.append(line)
 
     def take_checkpoint(self, folder: Path, state: TrainerState) -> Path:
-        """Choose a checkpoint and note it in the log.
+        """Choose a checkpoint and record it in the log.
 
         Args:
-            folder: where the checkpoints lie.
+            folder: folder of the checkpoints.
             state: the state after the last step.
 
         Returns:
@@ -136,11 +136,11 @@ class SilhouetteCallback(TrainerCallback):
 
 
 def remove_other_checkpoints(chosen: Path, last: int) -> None:
-    """Remove all checkpoints but the chosen one and the last one, after which a resume finds nothing to do.
+    """Remove all checkpoints but the chosen one and the last one, which tells a resume that no step is left.
 
     Args:
         chosen: the folder of the chosen checkpoint.
-        last: the step of the last one.
+        last: the step of the last checkpoint.
     """
     kept = {chosen.name, f"{PREFIX_CHECKPOINT_DIR}-{last}"}
     for checkpoint in chosen.parent.glob(f"{PREFIX_CHECKPOINT_DIR}-*"):
@@ -151,11 +151,11 @@ def remove_other_checkpoints(chosen: Path, last: int) -> None:
 def silhouette_callback(
     arguments: EventTrainingArguments, unseen: UnseenMentions | None
 ) -> SilhouetteCallback | None:
-    """The callback that measures the checkpoints; None where the last weights are taken.
+    """Make the callback that measures the checkpoints; None without `silhouette_window`.
 
     Args:
         arguments: the training arguments.
-        unseen: the mentions of no seen type; None where a method has none.
+        unseen: mentions of unseen types; None if the method has none.
 
     Raises:
         EventformersError: a setting is not accepted, or there is nothing to cluster.
@@ -164,30 +164,31 @@ def silhouette_callback(
     if window is None:
         return None
     if unseen is None:
-        raise EventformersError("silhouette_window needs mentions of unseen types; accepted: null")
+        raise EventformersError("silhouette_window needs mentions of unseen types; accepted here: null")
     if arguments.load_best_model_at_end:
         raise EventformersError(
-            "silhouette_window and load_best_model_at_end both choose the checkpoint; accepted: one of them"
+            "silhouette_window and load_best_model_at_end both choose the checkpoint; accepted: only one of "
+            "them"
         )
     num_clusters = asked or unseen.num_types
     if num_clusters < 2:
         raise EventformersError(
-            f"the data tell of {unseen.num_types} unseen types; accepted: 2 or more, the setting "
-            "silhouette_clusters, or silhouette_window=null"
+            f"silhouette_window: found {unseen.num_types} unseen types in the data; accepted: 2 or more, the "
+            "setting silhouette_clusters, or silhouette_window=null"
         )
     if unseen.num_mentions <= num_clusters:
         raise EventformersError(
-            f"{unseen.num_mentions} unseen mentions for {num_clusters} clusters; accepted: more mentions "
-            "than clusters, or silhouette_window=null"
+            f"silhouette_window: found {unseen.num_mentions} unseen mentions for {num_clusters} clusters; "
+            "accepted: more mentions than clusters, or silhouette_window=null"
         )
     return SilhouetteCallback(unseen, num_clusters, window)
 
 
 def check_silhouette_settings(settings: Mapping[str, Any]) -> None:
-    """Refuse training settings under which no checkpoint can be chosen.
+    """Check that training settings keep the checkpoints for `silhouette_window`.
 
     Args:
-        settings: the training settings that a recipe states.
+        settings: the training settings of a recipe.
 
     Raises:
         EventformersError: checkpoints are not saved, or are removed before the choice.
@@ -203,12 +204,12 @@ def check_silhouette_settings(settings: Mapping[str, Any]) -> None:
 
 
 def _measured(state: TrainerState) -> dict[int, float]:
-    """The silhouette of each checkpoint, by its step."""
+    """Return the silhouette of each checkpoint by its step."""
     return {cast(int, line["step"]): line["silhouette"] for line in state.log_history if "silhouette" in line}
 
 
 def _encode(model: nn.Module, batches: Sequence[Mapping[str, torch.Tensor]]) -> tuple[Matrix, Matrix, Matrix]:
-    """Queries, keys and encoder vectors of all batches, each `(n, d)`."""
+    """Compute queries, keys and encoder vectors of all batches, each `(n, d)`."""
     head = model.get_base_model() if isinstance(model, PeftModel) else model
     encoder = cast(Any, head).base_model
     parts: list[tuple[Matrix, ...]] = []

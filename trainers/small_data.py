@@ -1,4 +1,4 @@
-"""Batches of data that have fewer rows than a batch."""
+"""Checks for data with fewer rows than a batch."""
 
 from __future__ import annotations
 
@@ -13,56 +13,57 @@ logger = logging.getLogger(__name__)
 
 
 def fit_batch_size(arguments: EventTrainingArguments, data: TrainingData) -> None:
-    """Lower the batch size to what the data have where they are fewer than a batch, and log it.
+    """Lower the batch size to the number of rows if there are fewer, and log it.
 
     Args:
         arguments: the training arguments; `per_device_train_batch_size` changes.
-        data: the training data. Of a stream that tells nothing of its rows the batch size stays.
+        data: the training data. The batch size stays for a stream with an unknown number of rows.
 
     Raises:
-        EventformersError: the loss needs more rows, there is none for each process, or a stream has no end.
+        EventformersError: the loss needs more rows, there are fewer rows than processes, or a stream has no
+            `max_steps`.
     """
     train = data.train
     if not isinstance(train, Sized) and arguments.max_steps < 1:
         raise EventformersError(
-            "streaming=true knows no end of the rows; accepted: with max_steps of 1 or more, or "
-            "streaming=false"
+            "streaming=true needs max_steps, since a stream has no last row; accepted: max_steps of 1 or "
+            "more, or streaming=false"
         )
     rows = len(train) if isinstance(train, Sized) else data.description.get("rows")
     if rows is None:
         return
     if rows < data.least_rows:
         raise EventformersError(
-            f"found {rows} row{'' if rows == 1 else 's'} to train on; accepted: {data.least_rows} or more, "
-            "since each row is contrasted with others"
+            f"found {rows} training row{'' if rows == 1 else 's'}; accepted: {data.least_rows} or more, "
+            "since the loss contrasts each row with others"
         )
     processes = arguments.world_size
     if rows < processes:
         raise EventformersError(
-            f"found {rows} rows to train on with {processes} processes; accepted: a row or more for each, or "
-            "fewer processes"
+            f"found {rows} training rows for {processes} processes; accepted: at least one row for each; add "
+            "data or start fewer processes"
         )
     fitting = rows // processes
     if arguments.per_device_train_batch_size > fitting:
         if arguments.process_index == 0:
             logger.warning(
-                "the training data have %d rows, and a batch %d; batches of %d are trained on",
+                "training data has %d rows but the batch size is %d; lowering it to %d",
                 *(rows, processes * arguments.per_device_train_batch_size, processes * fitting),
             )
         arguments.per_device_train_batch_size = fitting
 
 
 def check_steps(steps: int) -> None:
-    """Refuse a training run that trained nothing.
+    """Check that a training run had at least one step.
 
     Args:
-        steps: its optimizer steps.
+        steps: number of optimizer steps.
 
     Raises:
-        EventformersError: there is none.
+        EventformersError: there was no step.
     """
     if not steps:
         raise EventformersError(
-            "the training run had no step, so that no model is written; accepted: data with a batch of rows "
-            "or more, and max_steps or num_train_epochs above 0"
+            "the training run had no steps, so there is no model to write; accepted: data for at least one "
+            "batch, and max_steps or num_train_epochs above 0"
         )

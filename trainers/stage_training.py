@@ -1,4 +1,4 @@
-"""Training of one stage: the head it starts from, its data, its arguments, its end."""
+"""Training of one stage: head, data, training arguments and final weights."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ _DTYPES = ("float32", "bfloat16", "float16")
 
 @dataclass(frozen=True)
 class StageOptions:
-    """What a run is asked for beside its recipe, the same for all its stages.
+    """The options of a run that are not in its recipe, the same for all its stages.
 
     Args:
         seed: the seed.
         encoder: folder or Hub id of the pretrained encoder.
-        encoder_name: how the encoder is called in records.
+        encoder_name: name of the encoder in records.
         data: built dataset, folder of raw files, or None for the bundled samples.
         lora: train low-rank adapters instead of the whole encoder.
-        resume: go on from the stage's last checkpoint, where it has one.
-        device: `cpu` or `cuda`; None takes an accelerator where there is one.
-        dtype: `bfloat16` or `float16` computes in mixed precision; None in float32.
+        resume: continue from the stage's last checkpoint, if it has one.
+        device: `cpu` or `cuda`; None takes an accelerator if there is one.
+        dtype: `bfloat16` or `float16` for mixed precision; None for float32.
     """
 
     seed: int
@@ -78,18 +78,18 @@ class StageOptions:
 
 @dataclass
 class StageRun:
-    """What the training of a stage leaves behind.
+    """A trained stage.
 
     Args:
-        model: the trained head; adapters are merged.
-        adapter: the adapters, those of earlier stages included; None without `lora`.
+        model: the trained head with merged adapters.
+        adapter: the adapters, including those of earlier stages; None without `lora`.
         tokenizer: the encoder's tokenizer.
         arguments: the training arguments.
-        data: what the card tells of the data.
-        validation_rows: rows of the validation loss.
-        finished: how the stage went.
-        is_main_process: False in all but one of several processes.
-        calibrate: as of `TrainingData`.
+        data: description of the data for the card.
+        validation_rows: number of rows of the validation loss.
+        finished: the record of the stage.
+        is_main_process: True on rank 0.
+        calibrate: see `TrainingData`.
     """
 
     model: EventPreTrainedModel
@@ -104,12 +104,12 @@ class StageRun:
 
 
 class PreparedStage(NamedTuple):
-    """What is ready before a stage trains.
+    """The parts of a stage before training.
 
     Attributes:
         model: the head.
         tokenizer: the encoder's tokenizer.
-        data: what the method prepared.
+        data: the training data and the collator.
         arguments: the training arguments.
     """
 
@@ -120,10 +120,10 @@ class PreparedStage(NamedTuple):
 
 
 def check_settings(method: Method, stage: Stage, options: StageOptions) -> None:
-    """Refuse a stage whose configuration or training arguments are not accepted.
+    """Check the configuration and the training arguments of a stage.
 
     Raises:
-        EventformersError: says which.
+        EventformersError: a setting is not accepted.
     """
     with _accepted_fields():
         method.config_class(**stage.recipe.model)
@@ -144,9 +144,10 @@ def train_stage(
     Args:
         method: the method.
         stage: the stage.
-        options: what the run is asked for.
-        earlier: folder of the stage before, from whose head this one starts; None starts from the encoder.
-        on_ready: called when the settings and the data are accepted.
+        options: the options of the run.
+        earlier: folder of the previous stage, whose head this stage starts from; None starts from the
+            encoder.
+        on_ready: called after settings and data are accepted.
 
     Returns:
         The stage, with the trained model in evaluation mode.
@@ -185,7 +186,7 @@ def train_stage(
     _run_steps(trainer, checkpoint)
     if by_silhouette is not None:
         _load_chosen(trainer, by_silhouette, stage.folder)
-    # Mixed precision wraps `forward`; the trained model computes as the saved one.
+    # Mixed precision wraps `forward`; without the wrapper, the trained model computes like the saved one.
     trained = trainer.accelerator.unwrap_model(trained, keep_fp32_wrapper=False)
     final, adapter = _finish_weights(trained, start, arguments, earlier)
     return StageRun(
@@ -216,7 +217,7 @@ def _prepare_stage(
         model = _build_head(method, options.encoder, recipe)
     else:
         model = _continue_head(method, earlier, recipe)
-    # Before the data, which may take minutes: a share that is not accepted is told at once.
+    # Preparing data can take minutes, so a wrong setting must fail before.
     if (dropout := recipe.training.get("encoder_dropout")) is not None:
         set_dropout(model.text_encoders(), dropout)
     with faults_told(options.encoder):
@@ -235,21 +236,21 @@ def _check_together(
     prepared: TrainingData,
     options: StageOptions,
 ) -> None:
-    """Raise an error for settings that are accepted alone but not with this model or this data.
+    """Check the settings that depend on the model or the data.
 
     Raises:
-        EventformersError: says which.
+        EventformersError: a setting is not accepted with this model or this data.
     """
     if arguments.push_to_hub:
         check_publishable(prepared.description)
     if arguments.gradient_cache_chunk_size is not None and not hasattr(model, "encode_views"):
         raise EventformersError(
-            f"gradient_cache_chunk_size: {method.title} encodes a batch at once; "
-            "accepted: null, with a smaller per_device_train_batch_size"
+            f"gradient_cache_chunk_size: {method.title} cannot encode a batch in chunks; accepted: null; "
+            "lower per_device_train_batch_size to save memory"
         )
     if options.lora and getattr(model.config, "freeze_encoder", False):
         raise EventformersError(
-            "--lora adapts the encoder, and freeze_encoder keeps it as it is; accepted: --lora with "
+            "--lora adapts the encoder, but freeze_encoder=true freezes it; accepted: --lora with "
             "freeze_encoder=false and encoder_cache_tokens=null, or a run without --lora"
         )
 
@@ -257,10 +258,10 @@ def _check_together(
 def _make_trainable(
     model: EventPreTrainedModel, arguments: EventTrainingArguments, options: StageOptions
 ) -> tuple[EventPreTrainedModel | PeftModel, StartWeights | None]:
-    """Freeze what is not trained, and add the encoder cache and the adapters.
+    """Freeze modules, and add the encoder cache and the adapters.
 
     Returns:
-        The model to train, a PEFT model with `lora`; and the start's weights to average with, without `lora`.
+        The model to train, a PEFT model with `lora`; and without `lora` the initial weights to average with.
     """
     frozen = arguments.frozen_modules or []
     _freeze(model, frozen)
@@ -269,36 +270,36 @@ def _make_trainable(
     if not options.lora:
         return model, _start_weights(model, arguments.start_weight_share)
     adapted = add_lora(model, options.encoder_name)
-    # PEFT makes what is trained whole train, whatever it was before.
+    # PEFT unfreezes the modules that it trains without adapters.
     _freeze(adapted, frozen)
     return adapted, None
 
 
 def _run_steps(trainer: EventTrainer, checkpoint: str | None) -> None:
-    """Train to the end, from a checkpoint where there is one.
+    """Train to the last step, starting from a checkpoint if there is one.
 
     Raises:
-        EventformersError: memory ran out, or no step was made.
+        EventformersError: memory ran out, or there was no step.
     """
     try:
         if checkpoint is not None and is_finished(Path(checkpoint)):
-            # Trainer would do one step more.
+            # Trainer would run one more step.
             trainer.load_finished(checkpoint)
         else:
             trainer.train(resume_from_checkpoint=checkpoint)
     except torch.OutOfMemoryError as error:
         raise EventformersError(
-            f"out of memory with {trainer.args.per_device_train_batch_size} rows a batch; lower "
+            f"out of memory with batches of {trainer.args.per_device_train_batch_size} rows; lower "
             "per_device_train_batch_size, or set gradient_cache_chunk_size to encode that many rows at a time"
         ) from error
     check_steps(trainer.state.global_step)
 
 
 def _load_chosen(trainer: EventTrainer, by_silhouette: SilhouetteCallback, folder: Path) -> None:
-    """Load the checkpoint that the silhouettes choose, and remove the others."""
+    """Load the checkpoint with the best silhouette, and remove the others."""
     chosen = by_silhouette.take_checkpoint(folder, trainer.state)
     trainer.load_weights(chosen)
-    # Another process may still read one.
+    # Other processes may still be reading a checkpoint.
     trainer.accelerator.wait_for_everyone()
     if trainer.is_world_process_zero():
         remove_other_checkpoints(chosen, trainer.state.global_step)
@@ -310,10 +311,10 @@ def _finish_weights(
     arguments: EventTrainingArguments,
     earlier: Path | None,
 ) -> tuple[EventPreTrainedModel, Adapter | None]:
-    """Average with the start's weights where asked, and merge adapters.
+    """Average with the initial weights if the settings say so, and merge adapters.
 
     Returns:
-        The head, and its adapters with those of earlier stages; None without adapters.
+        The head, and its adapters including those of earlier stages; None without adapters.
     """
     if not isinstance(trained, PeftModel):
         if start is not None:
@@ -328,13 +329,13 @@ def _finish_weights(
 
 
 def check_publishable(report: Mapping[str, Any]) -> None:
-    """Refuse to push a model while it trains on rows that not everyone may publish.
+    """Check that the licences of the training data allow pushes during training.
 
     Args:
         report: the report of the training data.
 
     Raises:
-        EventformersError: their licences are not open, or nothing is known of them.
+        EventformersError: a licence is not open, or is unknown.
     """
     sources = report.get("sources", {}).values()
     closed = {str(source.get("license", UNSPECIFIED)) for source in sources}
@@ -342,18 +343,18 @@ def check_publishable(report: Mapping[str, Any]) -> None:
     if closed:
         raise EventformersError(
             f"push_to_hub: the licences of the training data are not all open: {', '.join(sorted(closed))}; "
-            "accepted: push_to_hub=false, and then `eventformers push RUN --accept-licenses` where you may "
-            "publish that"
+            "accepted: push_to_hub=false; run `eventformers push RUN --accept-licenses` afterwards if you "
+            "may publish the model"
         )
 
 
 @contextmanager
 def _accepted_fields() -> Iterator[None]:
-    """Tell a configuration's reason for refusing a field in one line."""
+    """Turn a configuration's error about a field into one line."""
     try:
         yield
     except (StrictDataclassError, ValueError) as error:
-        # A configuration wraps the reason twice: "Validation error for field 'x': TypeError: the reason".
+        # Configurations nest the reason: "Validation error for field 'x': TypeError: the reason".
         reason = re.sub(r"^.*?validation error for .*?Error: ", "", " ".join(str(error).split()), flags=re.I)
         raise EventformersError(f"model: {reason}") from error
 
@@ -366,7 +367,7 @@ def _build_head(method: Method, encoder: str, recipe: Recipe) -> EventPreTrained
 
 
 def _continue_head(method: Method, folder: Path, recipe: Recipe) -> EventPreTrainedModel:
-    """The head that a stage left, under the configuration of the next."""
+    """Load the head of a finished stage with the configuration of the next stage."""
     with faults_told(str(folder)):
         load_config(str(folder))
         with _accepted_fields():
@@ -375,29 +376,29 @@ def _continue_head(method: Method, folder: Path, recipe: Recipe) -> EventPreTrai
             head = load_whole(method.head_class, str(folder), config=config, dtype=torch.float32)
         except RuntimeError as error:
             raise EventformersError(
-                f"{folder} holds weights of other sizes; accepted: the same sizes in every stage: "
+                f"{folder}: the weights have other sizes; accepted: the same sizes in every stage: "
                 f"{' '.join(str(error).split())[:300]}"
             ) from error
         except (EventformersError, OSError, ValueError) as error:
             raise EventformersError(
-                f"{folder} is damaged ({first_sentence(error)}); remove it to train that stage again"
+                f"{folder} is damaged ({first_sentence(error)}); remove it to repeat that stage"
             ) from error
     return cast(EventPreTrainedModel, head).train()
 
 
 def _trains_on_cpu(device: str | None) -> bool:
-    """Whether a run that asks for this device trains on the CPU; None asks for an accelerator, if any."""
+    """Return whether a run with this device option trains on the CPU; None prefers an accelerator."""
     return not torch.accelerator.is_available() if device is None else torch.device(device).type == "cpu"
 
 
 def _check_text_length(model: EventPreTrainedModel, prepared: TrainingData) -> None:
-    """Refuse texts that are longer than the encoder has positions for."""
+    """Check that `max_seq_length` is within the encoder's positions."""
     longest = getattr(prepared.collator, "max_seq_length", None)
     positions = getattr(model.config.encoder_config, "max_position_embeddings", None)
     if longest is not None and positions and longest > positions:
         raise EventformersError(
-            f"setting max_seq_length: found {longest}; accepted: {positions} or less, which is what the "
-            "encoder reads"
+            f"setting max_seq_length: found {longest}; accepted: {positions} or less, the maximum of the "
+            "encoder"
         )
 
 
@@ -412,19 +413,19 @@ def _freeze(model: nn.Module, names: Sequence[str]) -> None:
 
 
 def _start_weights(model: EventPreTrainedModel, share: float) -> StartWeights | None:
-    """The start's weights where the final encoder is to have a share of them."""
+    """Copy the initial weights if the final encoder is to have a share of them."""
     return StartWeights(_encoders(model)) if share else None
 
 
 def _encoders(model: EventPreTrainedModel) -> nn.Module:
-    """All encoders of a model, as one module."""
+    """Return all encoders of a model as one module."""
     return nn.ModuleList(model.text_encoders())
 
 
 def _make_arguments(
     recipe: Recipe, folder: Path, options: StageOptions, has_validation: bool
 ) -> EventTrainingArguments:
-    """The training arguments of a stage.
+    """Make the training arguments of a stage.
 
     Raises:
         EventformersError: an argument is not accepted.
@@ -436,17 +437,17 @@ def _make_arguments(
         "logging_steps": 10,
         "save_total_limit": None if chooses_later else 2,
         **({"save_strategy": "epoch"} if chooses_later else {}),
-        # Each process reads its own part of a stream; batches sent by one process would need equal widths.
+        # Each process reads its own part of a stream: batches sent by one process would need equal widths.
         "accelerator_config": {"dispatch_batches": False},
         **recipe.training,
     }
     if settings.get("push_to_hub") and not settings.get("hub_model_id"):
         raise EventformersError(
-            "push_to_hub: found no hub_model_id; accepted: hub_model_id=OWNER/NAME with it"
+            "push_to_hub: found no hub_model_id; accepted: push_to_hub=true with hub_model_id=OWNER/NAME"
         )
     if has_validation:
         settings.setdefault("eval_strategy", settings.get("save_strategy", "steps"))
-        # The best model is chosen among those saved; evaluating more often would be time lost.
+        # The best model is chosen among the saved ones, so other steps need no evaluation.
         settings.setdefault("eval_steps", settings.get("save_steps"))
         settings.setdefault("load_best_model_at_end", True)
     if options.dtype not in (None, *_DTYPES):

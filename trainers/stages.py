@@ -1,8 +1,8 @@
-"""The stages of a run: what each trains, where it is kept, and what a resume finds of it.
+"""The stages of a run: their settings, folders and records, and the checks before a resume.
 
-A recipe without stages is a run of one stage. Every stage but the last leaves a model in a folder of its own,
-complete with configuration, code and tokenizer, from which the next one starts; the last stage is trained in
-the run's own folder.
+A recipe without stages runs one stage. Every stage but the last writes its model to a folder of its own, with
+configuration, code and tokenizer; the next stage starts from there. The last stage trains in the folder of
+the run.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from eventformers.trainers.checkpoints import (
 from eventformers.trainers.recipes import SECTIONS, Recipe
 
 LOG_FILE = "training_log.json"
-"""Tells, beside a finished run's model, how each of its stages went."""
+"""The file with the records of all stages, beside a finished run's model."""
 
-# What decides on the rows, the draws and the loss; other training arguments may change on the way.
+# These determine rows, draws and loss; other training arguments may change between resumes.
 _KEPT_BY_A_RESUME = ("seed", "model", "data", "views")
 
 
@@ -38,9 +38,9 @@ class Stage:
     """One stage of a run.
 
     Args:
-        name: its name; empty where a run has but one.
-        recipe: its settings: the recipe's, with those that the stage overrides.
-        folder: where its checkpoints go, and its model.
+        name: its name; empty if the run has only one stage.
+        recipe: its settings: the recipe's with the overrides of the stage.
+        folder: folder of its checkpoints and its model.
     """
 
     name: str
@@ -49,21 +49,21 @@ class Stage:
 
     @property
     def record(self) -> FinishedStage | None:
-        """How the stage went; None where it has not finished, or is the last one."""
+        """The record of the stage; None if it has not finished or is the last one."""
         path = self.folder / STAGE_FILE
         return read_record(path, lambda content: FinishedStage(**content)) if path.is_file() else None
 
 
 @dataclass(frozen=True)
 class FinishedStage:
-    """How a stage went.
+    """The record of a finished stage.
 
     Args:
-        name: its name; empty where a run has but one.
-        steps: optimizer steps.
+        name: its name; empty if the run has only one stage.
+        steps: number of optimizer steps.
         seconds: training time.
-        truncated: how many texts were cut.
-        history: the log, one mapping a line.
+        truncated: number of truncated texts.
+        history: the log, one mapping for each line.
     """
 
     name: str
@@ -73,35 +73,35 @@ class FinishedStage:
     history: list[dict[str, float]] = field(default_factory=list)
 
     def write(self, folder: Path) -> None:
-        """Write what `Stage.record` reads."""
+        """Write the file that `Stage.record` reads."""
         write_text(folder / STAGE_FILE, json.dumps(asdict(self), indent=2) + "\n")
 
 
 def write_log(stages: Sequence[FinishedStage], folder: Path) -> None:
-    """Write what `read_log` reads."""
+    """Write the file that `read_log` reads."""
     write_text(folder / LOG_FILE, json.dumps([asdict(stage) for stage in stages], indent=2) + "\n")
 
 
 def read_log(folder: Path) -> list[FinishedStage]:
-    """How the stages of a finished run went.
+    """Read the records of a finished run's stages.
 
     Raises:
-        EventformersError: the folder does not tell.
+        EventformersError: the folder has no readable log.
     """
     path = folder / LOG_FILE
     try:
         return [FinishedStage(**stage) for stage in json.loads(path.read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError) as error:
         raise EventformersError(
-            f"{folder}: found no {LOG_FILE} that can be read; accepted: the folder of a finished run, as "
+            f"{folder}: found no readable {LOG_FILE}; accepted: the folder of a finished run, as "
             "`eventformers train` writes it"
         ) from error
 
 
 def stage_recipes(recipe: Recipe) -> list[Recipe]:
-    """The settings of each stage of a recipe, in order; of one without stages its own.
+    """Make a recipe for each stage of a recipe, in order; a recipe without stages is returned unchanged.
 
-    The configuration's field `stage` is the stage's own `stage`, or its name.
+    The configuration's field `stage` is the stage's key `stage`, or else its name.
     """
     if not recipe.stages:
         return [recipe]
@@ -115,21 +115,21 @@ def stage_recipes(recipe: Recipe) -> list[Recipe]:
 
 
 def check_stages(recipe: Recipe, config_class: type[EventConfig]) -> None:
-    """Refuse stages that a method does not have.
+    """Check that a method has the stages of a recipe.
 
     Args:
         recipe: the recipe.
-        config_class: the method's configuration, which knows its stages.
+        config_class: the method's configuration class, which lists its stages.
 
     Raises:
         EventformersError: the method has no stages.
-        UnknownNameError: it has none of this name.
+        UnknownNameError: it has no stage of this name.
     """
     known = [name for entry in fields(config_class) if entry.name == "stage" for name in get_args(entry.type)]
     for stage in recipe.stages:
         if not known:
             raise EventformersError(
-                f"stages: found {shown(stage['name'])}, but {recipe.method} has one stage alone; accepted: a "
+                f"stages: found {shown(stage['name'])}, but {recipe.method} has only one stage; accepted: a "
                 "recipe without stages"
             )
         if (asked := stage.get("stage", stage["name"])) not in known:
@@ -137,7 +137,7 @@ def check_stages(recipe: Recipe, config_class: type[EventConfig]) -> None:
 
 
 def plan_stages(recipe: Recipe, output: Path) -> list[Stage]:
-    """The stages of a run, in order.
+    """List the stages of a run in order.
 
     Args:
         recipe: the recipe.
@@ -150,17 +150,17 @@ def plan_stages(recipe: Recipe, output: Path) -> list[Stage]:
 
 
 def check_resume(record: Mapping[str, Any], output: Path, stages: Sequence[Stage]) -> None:
-    """Refuse to resume where there is nothing, or where what there is was made with other settings.
+    """Check that a folder holds a run to resume, with the same settings.
 
-    A stage that has not begun may have other settings than before.
+    The settings of a stage that has not started may change.
 
     Args:
-        record: what the run is asked for.
+        record: the record of the requested run.
         output: its folder.
         stages: its stages.
 
     Raises:
-        EventformersError: there is nothing to go on from, or it is of another run.
+        EventformersError: there is no checkpoint, or it belongs to a run with other settings.
     """
     if not can_resume(output):
         raise EventformersError(f"{output}: found no checkpoint to resume; run without --resume")
@@ -178,22 +178,22 @@ def check_resume(record: Mapping[str, Any], output: Path, stages: Sequence[Stage
         different += [key for key in keys if was[key] != now[key]]
     if different:
         raise EventformersError(
-            f"{output}: the run to resume has another {' and '.join(dict.fromkeys(different))}; pass the "
-            f"settings of {path}, or another -o"
+            f"{output}: the run to resume has other settings: {', '.join(dict.fromkeys(different))}; pass "
+            f"the settings of {path}, or another -o"
         )
 
 
 def _compare_runs(
     earlier: Mapping[str, Any], record: Mapping[str, Any], output: Path
 ) -> tuple[dict[Path, Stage], list[str]]:
-    """The stages of an earlier run by folder, and what it has of its own apart from them."""
+    """Return the stages of an earlier run by folder, and its other settings that differ."""
     stages = plan_stages(Recipe(**earlier["recipe"]), output)
     different = [key for key in ("encoder", "lora") if earlier[key] != record[key]]
     return {stage.folder: stage for stage in stages}, different
 
 
 def continuous_history(stages: Sequence[FinishedStage]) -> list[dict[str, float]]:
-    """The log of all stages as of one training: steps and epochs count on from stage to stage."""
+    """Join the logs of all stages; steps and epochs continue from stage to stage."""
     lines: list[dict[str, float]] = []
     steps, epochs = 0, 0.0
     for stage in stages:

@@ -37,26 +37,26 @@ _SUBSTITUTION_TYPES = get_type_hints(SubstitutionSettings, include_extras=True)
 
 @dataclass
 class SwccCollator:
-    """Turns rows of co-occurring events into the views of `SwccForPreTraining`.
+    """Collator of rows of co-occurring events into the views of `SwccForPreTraining`.
 
-    What is drawn for a row depends on the seed, the epoch and the row alone, so that a resumed run and a run
-    on another number of processes draw the same.
+    Draws for a row depend only on seed, epoch and row: a resumed run, and a run with another number of
+    processes, repeats them.
 
     Args:
         tokenizer: the encoder's tokenizer.
         event_order: order of the roles in an event's text.
-        frequency_normalization: how frequencies become weights (`SwccConfig`).
+        frequency_normalization: normalisation of frequencies to weights (`SwccConfig`).
         frequency_minimum: smallest pair frequency of the data.
         frequency_maximum: largest pair frequency of the data.
-        seed: seed of every draw.
-        max_seq_length: tokens of an event beyond this are cut, and counted in `truncated`.
-        mask_tokens: also give the view with one masked token.
-        substitution: also give paraphrases and swaps of the events; None leaves them out.
-        co_events_without_shared_words: draw only co-events that share no word with their event; where there
-            is none the weight is 0, and the row is counted in `without_co_event`.
-        epoch: the epoch that runs.
-        truncated: number of texts cut so far.
-        without_co_event: number of rows so far whose co-events all shared words with them.
+        seed: seed of all draws.
+        max_seq_length: maximum number of tokens of an event.
+        mask_tokens: add the view with one masked token.
+        substitution: add paraphrases and swaps of the events; None leaves them out.
+        co_events_without_shared_words: draw only co-events that share no word with their event. If there is
+            none, the weight is 0, and the row is counted in `without_co_event`.
+        epoch: the current epoch.
+        truncated: number of texts truncated so far.
+        without_co_event: number of rows so far without a co-event that shares no word.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -101,7 +101,7 @@ class SwccCollator:
         return batch
 
     def _draw_co_event(self, row: Mapping[str, Any], generator: np.random.Generator) -> tuple[int, bool]:
-        """Place of a co-event drawn uniformly, and whether it counts."""
+        """Draw a co-event uniformly; return its index and whether its weight counts."""
         places = range(len(row["co_events"]))
         if self.co_events_without_shared_words:
             stems = _stems(row["event"])
@@ -129,7 +129,7 @@ class SwccCollator:
         }
 
     def encode(self, events: Sequence[Event]) -> BatchEncoding:
-        """Tokenise events to tensors of equal width; what is cut is counted."""
+        """Tokenise events to tensors of equal width, counting truncated ones."""
         texts = [event_text(event, self.event_order) for event in events]
         encoded, cut = tokenise(self.tokenizer, texts, self.max_seq_length, return_special_tokens_mask=True)
         self.truncated += cut
@@ -138,7 +138,7 @@ class SwccCollator:
     def _mask(
         self, anchors: BatchEncoding, generators: Sequence[np.random.Generator]
     ) -> dict[str, torch.Tensor]:
-        """Mask one token of each event, drawn uniformly from those that are not special (section 3.3)."""
+        """Mask one token of each event, drawn uniformly from the non-special ones (section 3.3)."""
         maskable = (anchors["special_tokens_mask"] == 0) & (anchors["attention_mask"] == 1)
         positions = torch.tensor(
             [
@@ -173,8 +173,7 @@ def _prepare(
     validation_rows = recipe.data.get("validation_rows", 0)
     if streaming and (validation_rows or config.shared_word_weight):
         raise EventformersError(
-            "streaming=true knows no row but the next; accepted: with validation_rows=0 and "
-            "shared_word_weight=0"
+            "streaming=true cannot select rows; accepted with it: validation_rows=0 and shared_word_weight=0"
         )
     rows = load_built(data, name, builder=builder, streaming=streaming, **settings)["train"]
     report = built_report(data, name, builder=builder, **settings)
@@ -217,14 +216,14 @@ def _prepare(
 
 
 def _frequency_range(rows: Dataset | IterableDataset, report: Mapping[str, Any]) -> tuple[int, int]:
-    """Smallest and largest pair frequency, from the build report or from the rows."""
+    """Return the smallest and largest pair frequency, from the build report or from the rows."""
     statistics = report.get("statistics", {})
     if statistics.get("minimum_pair_frequency") is not None:
         return statistics["minimum_pair_frequency"], statistics["maximum_pair_frequency"]
     if isinstance(rows, IterableDataset):
         raise EventformersError(
-            "the dataset has no build report, and a stream cannot be read for its frequencies first; "
-            "accepted: a folder that `eventformers data build` wrote, or streaming=false"
+            "streaming=true needs the frequency range of a build report, which the dataset lacks; accepted: "
+            "a folder that `eventformers data build` wrote, or streaming=false"
         )
     extremes = [
         pc.min_max(pc.list_flatten(chunk)).as_py() for chunk in rows.data.column("frequencies").chunks

@@ -1,4 +1,4 @@
-"""Texts to tensors, with a count of what was cut."""
+"""Tokenisation of texts, with a count of truncated ones."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def tokenise(
     Args:
         tokenizer: a fast tokenizer.
         texts: the texts.
-        max_seq_length: tokens of a text beyond this are cut.
-        **options: passed on to the tokenizer.
+        max_seq_length: maximum number of tokens of a text.
+        **options: further arguments of the tokenizer.
 
     Returns:
-        Token ids and attention mask, `(texts, length)`, and the number of texts that were cut.
+        Token ids and attention mask, `(texts, length)`, and the number of truncated texts.
     """
     encoded = tokenizer(
         list(texts), padding=True, truncation=True, max_length=max_seq_length, return_tensors="pt", **options

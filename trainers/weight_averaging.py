@@ -7,13 +7,12 @@ from torch import nn
 
 
 class StartWeights:
-    """The weights that an encoder starts from, kept for the average at the end (Wortsman et al., 2022).
+    """Copy of an encoder's initial weights, for averaging after training (Wortsman et al., 2022).
 
-    A model between its start and its end often keeps what the start knew of other tasks and most of what was
-    learned.
+    An averaged model often keeps both the initial model's performance on other tasks and most of the gain.
 
     Args:
-        encoder: the encoder, or several as one module, before the training.
+        encoder: the encoder before training, or several as one module.
     """
 
     def __init__(self, encoder: nn.Module) -> None:
@@ -23,11 +22,11 @@ class StartWeights:
 
     @torch.no_grad()
     def average_into(self, encoder: nn.Module, share: float) -> None:
-        """Move the trained weights towards the start.
+        """Average the trained weights with the initial ones, in place.
 
         Args:
-            encoder: the same, after the training.
-            share: share of the start, from 0 to 1.
+            encoder: the same encoder after training.
+            share: share of the initial weights, from 0 to 1.
         """
         for name, parameter in encoder.named_parameters():
             start = self._weights[name].to(parameter.device, parameter.dtype)

@@ -1,4 +1,4 @@
-"""The command line: its commands in the order of the help, and what a failed one prints."""
+"""The command line: its commands in the order of the help, and its error output."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def _root(
 
 @leaving_process_group()
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command; a user's error is one line on standard error and exit code 2.
+    """Run a command; print a user's error as one line on standard error and exit with code 2.
 
     Args:
-        arguments: arguments after the program's name; None uses those of the command line.
+        arguments: arguments after the program's name; None takes them from the command line.
     """
     quiet_libraries()
     try:
@@ -80,12 +80,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             errors.print(f"error: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(2)
     if code == INTERRUPTED:
-        errors.print("interrupted; train and extract go on where they stopped with --resume", highlight=False)
+        errors.print("interrupted; continue train or extract with --resume", highlight=False)
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def _usage_fault(error: Exception) -> str:
-    """Describe a wrong command line in one line; empty if the help was shown for an empty command line."""
+    """Describe a wrong command line in one line; empty if an empty command line printed the help."""
     message = one_line(str(error.format_message()))  # type: ignore[attr-defined]
     path = getattr(getattr(error, "ctx", None), "command_path", "eventformers")
     return f"{message.rstrip('.')}; see {path} --help" if message else ""

@@ -1,4 +1,4 @@
-"""Where a result comes from: library versions and the commit of the code. Needs nothing of this package."""
+"""Provenance of results: library versions and the commit of the code. Imports nothing of this package."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIBRARIES = ("eventformers", "torch", "transformers", "tokenizers", "datasets", 
 
 
 def library_versions() -> dict[str, str | None]:
-    """The version of Python and of each of `LIBRARIES`; None where one is not installed."""
+    """Return the versions of Python and of `LIBRARIES`; None for a library that is not installed."""
     versions: dict[str, str | None] = {"python": platform.python_version()}
     for library in LIBRARIES:
         try:
@@ -25,15 +25,15 @@ def library_versions() -> dict[str, str | None]:
 
 
 def git_commit(file: Path | None = None) -> str | None:
-    """The commit of the checkout that tracks a file; None outside of one, as in an installed package.
+    """Return the commit of the checkout that tracks a file; None outside a checkout, as when installed.
 
     Args:
-        file: a source file; an untracked file counts as outside, so that a virtual environment inside some
-            other checkout does not pass for ours. None is this package, as it is at the first call: what
-            changes later is not the code that runs.
+        file: a source file. An untracked file counts as outside a checkout, so that a virtual environment
+            within another checkout does not report that one's commit. None takes this package, as it was at
+            the first call.
 
     Returns:
-        The hash, with `-dirty` behind it where tracked files differ from the commit.
+        The hash, with the suffix `-dirty` if tracked files differ from the commit.
     """
     return _own_commit() if file is None else _commit(file)
 
@@ -53,7 +53,7 @@ def _commit(file: Path) -> str | None:
 
 
 def _git(file: Path, *arguments: str) -> str | None:
-    """What a git command prints in the folder of a file; None where it fails or there is no git."""
+    """Return the output of a git command in the folder of a file; None if it fails or git is missing."""
     git = shutil.which("git")
     if git is None:
         return None

@@ -1,4 +1,4 @@
-"""The check of settings: strict dataclasses, sections of recipes, and training arguments."""
+"""Type and range checks of settings: strict dataclasses, sections of recipes, training arguments."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from eventformers.errors import EventformersError, UnknownNameError, shown
 Settings = TypeVar("Settings", bound="StrictSettings")
 
 LARGEST = 2**32 - 1
-"""The largest whole number that a setting accepts: the largest seed, and more than any count needs."""
+"""The largest whole number that a setting accepts, which is the largest seed."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """The numbers that a setting accepts, as metadata of `Annotated`.
+    """Range of accepted numbers, as metadata of `Annotated`. None means no bound.
 
     Args:
-        least: the lowest number; None for no such bound.
-        most: the highest number.
-        above: every number is higher than this.
-        below: every number is lower than this.
+        least: inclusive lower bound.
+        most: inclusive upper bound.
+        above: exclusive lower bound.
+        below: exclusive upper bound.
     """
 
     least: float | None = None
@@ -55,7 +55,7 @@ Count = Annotated[int, Range(least=1)]
 Number = Annotated[int, Range(least=0)]
 """A whole number of 0 or more."""
 TextLength = Annotated[int, Range(least=3)]
-"""Tokens of a text, those at both ends included."""
+"""A number of tokens in a text, including the special tokens at both ends."""
 Positive = Annotated[float, Range(above=0)]
 """A number above 0."""
 NotNegative = Annotated[float, Range(least=0)]
@@ -65,19 +65,18 @@ Cosine = Annotated[float, Range(least=-1, most=1)]
 Share = Annotated[float, Range(least=0, most=1)]
 """A share of a whole."""
 ShareBelowOne = Annotated[float, Range(least=0, below=1)]
-"""A share that leaves a rest."""
+"""A share below 1."""
 
 
 class StrictSettings:
-    """Base of frozen dataclasses under `strict_settings`.
+    """Base of frozen dataclasses with `strict_settings`.
 
-    Each value is checked against the type of its field, as by `check_types`, and by the test of `setting`;
-    then the methods `validate_*` check how values go together. A whole number becomes a float where the field
-    is a float.
+    Each value is checked against the type of its field, as in `check_types`, and by the test of `setting`.
+    The methods `validate_*` then check combinations of values. Whole numbers become floats in float fields.
 
     Raises:
-        UnknownNameError: a value is none of the names of its field.
-        EventformersError: a value is not accepted; the message says what is.
+        UnknownNameError: a text is not one of the names that its field accepts.
+        EventformersError: a value is not accepted.
     """
 
     _types: dict[str, Any]
@@ -91,40 +90,40 @@ class StrictSettings:
 
 
 def strict_settings(cls: type[Settings]) -> type[Settings]:
-    """Make a frozen dataclass of settings strict; stands above `@dataclass(frozen=True)`."""
+    """Make a frozen dataclass of settings strict; put this above `@dataclass(frozen=True)`."""
     cls._types = get_type_hints(cls, include_extras=True)
-    # It runs the methods `validate_*`.
+    # `strict` runs the methods `validate_*`.
     return strict(cls)
 
 
 def setting(default: Any, test: Callable[[Any], bool], accepted: str) -> Any:
-    """A field whose values must pass a test.
+    """Define a field whose values must pass a test.
 
     Args:
         default: the default.
         test: receives a value of the field's type other than None; returns whether it is accepted.
-        accepted: what is accepted, for the message.
+        accepted: description of accepted values for the error.
     """
     return field(default=default, metadata={"test": test, "accepted": accepted})
 
 
 def count(default: int | None) -> Any:
-    """A field that is a whole number of 1 or more."""
+    """Define a field that accepts whole numbers of 1 or more."""
     return setting(default, lambda number: number >= 1, "1 or more")
 
 
 def check_types(values: Mapping[str, Any], types: Mapping[str, Any]) -> None:
-    """Raise an error for a value that is not of its setting's type, or outside of its range.
+    """Check the types and ranges of settings.
 
-    A float is finite, and a whole number at most `LARGEST` from 0, whatever the annotation says.
+    Floats must be finite, and absolute values of whole numbers at most `LARGEST`, for every annotation.
 
     Args:
         values: settings.
-        types: the annotation of each setting. `Annotated` adds a `Range`; an annotation of another kind than
-            a plain type, a union, a literal, a list or a mapping accepts any value.
+        types: the annotation of each setting: a plain type, a union, a literal, a list or a mapping, and
+            `Annotated` with a `Range`. Other annotations accept any value.
 
     Raises:
-        UnknownNameError: a text is none of the names that its setting accepts.
+        UnknownNameError: a text is not one of the names that its setting accepts.
         EventformersError: a value is not accepted.
     """
     for key, value in values.items():

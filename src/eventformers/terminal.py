@@ -1,4 +1,4 @@
-"""What a command prints besides its result: one line for a fault or a warning, no chatter of libraries."""
+"""Output of commands besides their results: one line for each error or warning, silent libraries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from eventformers.errors import EventformersError
 from eventformers.files import full_disk
 
 PROGRESS_DELAY = "3"
-"""Seconds after which a progress bar appears: a bar for work that is over at once only hides what matters."""
+"""Seconds before a progress bar appears, so that short work shows none."""
 
 _SYSTEM_FAULTS = {
     errno.ENOSPC,
@@ -34,10 +34,10 @@ _FULL_DISK = "no space left on device; free some and run the command again"
 
 
 def quiet_libraries() -> None:
-    """Keep warnings of this package, in one line each, and bars of long work; silence the rest.
+    """Show only this package's warnings, one line each, and progress bars of long work.
 
-    Called before the libraries are imported, which read their settings then. What the user has set in the
-    environment wins.
+    Call this before importing the libraries, which read their settings on import. Environment variables that
+    the user has set take precedence.
     """
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("DATASETS_VERBOSITY", "error")
@@ -47,7 +47,7 @@ def quiet_libraries() -> None:
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
         warnings.filterwarnings("default", category=UserWarning, module=r"eventformers(\.|$)")
-        # What other packages deprecate is the developer's concern.
+        # Deprecation warnings are for developers.
         warnings.filterwarnings("ignore", category=DeprecationWarning)
         warnings.filterwarnings("ignore", category=FutureWarning)
         warnings.showwarning = _show_warning
@@ -60,7 +60,7 @@ def quiet_libraries() -> None:
 
 
 def describe_fault(error: BaseException) -> str | None:
-    """One line for an error that the user can mend, or that the system caused; None for a fault of ours."""
+    """Describe an error of the user or the system in one line; return None for a bug of this package."""
     if isinstance(error, EventformersError):
         return one_line(str(error))
     if (cause := full_disk(error)) is not None:
@@ -77,7 +77,7 @@ def _place(error: BaseException) -> str:
 
 def one_line(text: str) -> str:
     """Return a message as one line, with very long words truncated."""
-    # A path or an argument can be as long as the system takes.
+    # A path or an argument can be very long.
     return " ".join(word if len(word) <= 300 else f"{word[:200]}…" for word in text.split())
 
 
@@ -93,7 +93,7 @@ def _show_warning(
 
 
 class _StandardError(logging.StreamHandler[TextIO]):
-    """Writes to the standard error of the moment, which a program may redirect between commands."""
+    """Handler for the current standard error, which a program may redirect between commands."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
@@ -104,7 +104,7 @@ class _StandardError(logging.StreamHandler[TextIO]):
 
 
 class _LineFormatter(logging.Formatter):
-    """`warning: text` for a warning, the bare text for what is only said."""
+    """Formatter of warnings as `warning: text`, and of information as the bare text."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802, the name is the base class's
         if record.levelno <= logging.INFO:

@@ -248,4 +248,4 @@ def test_what_a_trainer_pushes(hub: LoopbackHub, heads: Path, run_script: RunScr
     text = Path(card).read_text(encoding="utf-8")
     assert "alice/saves" in text
     assert str(heads) not in text
-    assert process.stderr.count("the state of the optimizer is pickled and stays in") == 1
+    assert process.stderr.count("the optimizer state is pickled and stays in") == 1

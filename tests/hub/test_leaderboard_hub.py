@@ -72,7 +72,7 @@ def test_an_authors_repository_that_cannot_be_read_is_left_out_and_told(api, tmp
     api.create_repo("storms/empty")
     api.upload_file(repo_id="storms/bad", path_in_repo=".eval_results/x.yaml", path_or_fileobj=b"- 3\n")
     assert [one.model for one in read_author("storms", api)] == ["storms/good"]
-    assert "storms/bad is left out" in caplog.text
+    assert "left out storms/bad" in caplog.text
     with pytest.raises(EventformersError, match="nobody on the Hub: found no model repository"):
         read_author("nobody", api)
 

@@ -79,7 +79,7 @@ def test_a_damaged_checkpoint(case: str, trained: Path, tiny_encoder: Path, tmp_
         _run(output, tiny_encoder, resume=True)
     message = str(refused.value)
     assert name in message
-    assert f"remove {output / 'checkpoint-2'} to resume from the checkpoint before it" in message
+    assert f"remove {output / 'checkpoint-2'} to resume from the previous checkpoint" in message
 
 
 def test_without_the_damaged_checkpoint_a_run_goes_on(

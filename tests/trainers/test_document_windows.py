@@ -93,5 +93,5 @@ def test_documents_of_other_files_are_refused(raw: Path, tmp_path: Path) -> None
     )
     for config in ("documents", "chains"):
         build_dataset("event_chains", config, data_dir=raw, output=tmp_path / "built")
-    with pytest.raises(EventformersError, match="from files other than those of the chains"):
+    with pytest.raises(EventformersError, match="from other files than the chains"):
         load_training_documents(str(tmp_path / "built"), "event_chains", {})

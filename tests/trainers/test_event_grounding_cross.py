@@ -250,7 +250,7 @@ class TestTraining:
             return np.full((len(pairs.mentions), number), -1)
 
         monkeypatch.setattr("eventformers.trainers.event_grounding_cross.retrieve_candidates", find_nothing)
-        message = r"no row to train on \(.*mention_with_missed_gold_event.*missed_gold: add"
+        message = r"no training rows \(.*mention_with_missed_gold_event.*missed_gold: add"
         with pytest.raises(EventformersError, match=message):
             _prepare(tiny_encoder, raw, (f"retriever={retriever}", "missed_gold=skip"))
 

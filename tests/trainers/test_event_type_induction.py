@@ -248,14 +248,17 @@ class TestEventTypeInductionTraining(MethodTrainingCase):
         ("setting", "message"),
         [
             ("augmentation=swap", r"unknown setting augmentation 'swap'"),
-            ("augmentation=back_translation", r"translation_models names no language"),
+            ("augmentation=back_translation", r"translation_models is empty"),
             ("translation_models=fr", r"translation_models: found 'fr'; accepted: a mapping"),
             ("word_dropout=1.5", r"word_dropout: found 1\.5"),
             ("word_mask=some", r"word_mask: found 'some'; accepted: a number"),
             ("max_seq_length=2", r"max_seq_length: found 2; accepted: a whole number of 3 or more"),
             ("config=frames", r"unknown setting config 'frames'"),
             ("num_seen=0", r"no mention has a seen type"),
-            ("num_seen=4", r"frame_weight needs a frame of each seen type; found for Flood: none"),
+            (
+                "num_seen=4",
+                r"frame_weight needs the definition of a frame .* found for Flood: none",
+            ),
             ("seen_types=[Thunder]", r"Thunder"),
             ("margin=1.5", r"margin is 1\.5"),
             ("silhouette_window=0", r"silhouette_window: found 0"),
@@ -288,7 +291,7 @@ class TestEventTypeInductionTraining(MethodTrainingCase):
         (tmp_path / "frames.jsonl").write_text("".join(json.dumps(frame) + "\n" for frame in frames))
         vectors = _prepare(tiny_encoder, tmp_path).collator.frame_vectors
         assert vectors.shape[0] == 3
-        assert "1 of 3 type names or definitions have more than 32 tokens and were cut" in caplog.messages
+        assert "1 of 3 type names or definitions were truncated to 32 tokens" in caplog.messages
 
 
 class TestCollator:

@@ -108,7 +108,7 @@ class TestLinkingPairs:
 
     def test_no_pair_at_all(self) -> None:
         rows = mentions(("de", ["siege"]), ("en", ["fest"]))
-        message = r"found no row to train on \(2 gold_event_without_text_in_the_language, 2 mention_without"
+        message = r"found no training rows \(2 gold_event_without_text_in_the_language, 2 mention_without"
         with pytest.raises(EventformersError, match=message):
             make_linking_pairs(rows, events(), {"task": "multilingual"})
         assert len(make_linking_pairs(rows, events(), {"task": "crosslingual"})) == 1

@@ -141,7 +141,7 @@ class TestHeterEventTraining(MethodTrainingCase):
             ("segment_order_share=-0.1", r"segment_order_share: found -0\.1"),
             ("target=first", r"unknown setting target 'first'"),
             ("all_windows=2", r"all_windows: found 2"),
-            ("validation_rows=3", r"the stage sequence answers no questions"),
+            ("validation_rows=3", r"the stage sequence cannot be validated on questions"),
             ("supervised.validation_rows=300", r"a number up to the \d+ questions"),
             ("supervised.validation_rows=-1", r"validation_rows: found -1"),
             ("min_chain_length=40", r"chains|rows"),

@@ -62,7 +62,7 @@ class TestWordNoise:
             ((-0.1, 0.0, None), "word_dropout: found -0.1"),
             ((float("nan"), 0.0, None), "word_dropout: found nan"),
             ((0.1, 1.5, "[MASK]"), "word_mask: found 1.5"),
-            ((0.7, 0.6, "[MASK]"), "0.7 and 0.6; accepted: 1 at most"),
+            ((0.7, 0.6, "[MASK]"), "0.7 and 0.6; accepted: a sum"),
             ((0.1, 0.1, None), "no mask token; accepted: word_mask=0"),
         ],
     )
@@ -187,7 +187,7 @@ class TestBackTranslation:
     @pytest.mark.parametrize(
         ("pairs", "message"),
         [
-            ({}, "names no language"),
+            ({}, "translation_models is empty"),
             ({"fr": "model"}, "found 'model' for fr; accepted: a list of two"),
             ({"fr": ["one"]}, r"found \['one'\] for fr"),
             ({"fr": ["nowhere/there", "nowhere/back"]}, "cannot load the translation model 'nowhere/there'"),
@@ -201,5 +201,5 @@ class TestBackTranslation:
         back_translate(TEXTS, {"fr": models["fr"]}, tmp_path)
         [path] = tmp_path.glob("*.json")
         path.write_text("{", encoding="utf-8")
-        with pytest.raises(EventformersError, match=r"\.json holds no translations that can be read"):
+        with pytest.raises(EventformersError, match=r"cannot read the translations in .*\.json"):
             back_translate(TEXTS, {"fr": models["fr"]}, tmp_path)

@@ -136,7 +136,7 @@ class TestMicoTraining(MethodTrainingCase):
         mixed = DatasetDict(train=rows.select([*range(0, len(rows), 2), *range(1, len(rows), 2)]))
         monkeypatch.setattr(mico, "load_built", lambda *_arguments, **_settings: mixed)
         off = [f"{name}=false" for name in ("self_negatives", "both_directions") if name != on]
-        with pytest.raises(EventformersError, match=rf"{on}=true.* the two directions of a triple"):
+        with pytest.raises(EventformersError, match=rf"{on}=true.* both directions of each triple"):
             self.run(tiny_encoder, raw, tmp_path, (f"{on}=true", *off))
 
     def test_lora_where_nothing_else_is_trained(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:

@@ -58,9 +58,9 @@ def test_resume_with_another_encoder_or_adapters(
     finished: tuple[Path, TrainingRun], tiny_encoder: Path, tiny_encoder_without_dropout: Path
 ) -> None:
     output, _ = finished
-    with pytest.raises(EventformersError, match="has another encoder"):
+    with pytest.raises(EventformersError, match="has other settings: encoder"):
         run(output, tiny_encoder_without_dropout, resume=True)
-    with pytest.raises(EventformersError, match="has another lora"):
+    with pytest.raises(EventformersError, match="has other settings: lora"):
         run(output, tiny_encoder, resume=True, lora=True)
 
 

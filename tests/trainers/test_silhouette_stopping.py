@@ -98,7 +98,7 @@ class TestSettings:
         ("unseen", "changed", "message"),
         [
             (None, {}, "needs mentions of unseen types"),
-            (UnseenMentions([], 9, 0), {}, "0 unseen types; accepted: 2 or more"),
+            (UnseenMentions([], 9, 0), {}, "0 unseen types in the data; accepted: 2 or more"),
             (UnseenMentions([], 9, 1), {}, "1 unseen types"),
             (UnseenMentions([], 9, 9), {}, "9 unseen mentions for 9 clusters"),
             (UnseenMentions([], 9, 0), {"silhouette_clusters": 12}, "9 unseen mentions for 12 clusters"),

@@ -64,8 +64,8 @@ def test_a_batch_is_no_larger_than_the_data(caplog: pytest.LogCaptureFixture) ->
         assert _fitted(20, 64) == 20
         assert _fitted(21, 64, processes=2) == 10
     assert [record.getMessage() for record in caplog.records] == [
-        "the training data have 20 rows, and a batch 64; batches of 20 are trained on",
-        "the training data have 21 rows, and a batch 128; batches of 20 are trained on",
+        "training data has 20 rows but the batch size is 64; lowering it to 20",
+        "training data has 21 rows but the batch size is 128; lowering it to 20",
     ]
 
 
@@ -80,20 +80,20 @@ def test_a_batch_that_fits_stays(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_too_few_rows_are_refused() -> None:
-    with pytest.raises(EventformersError, match=r"found 1 row to train on; accepted: 2 or more"):
+    with pytest.raises(EventformersError, match=r"found 1 training row; accepted: 2 or more"):
         _fitted(1, 64)
-    with pytest.raises(EventformersError, match=r"found 1 rows to train on with 2 processes"):
+    with pytest.raises(EventformersError, match=r"found 1 training rows for 2 processes"):
         _fitted(1, 64, processes=2, least_rows=1)
 
 
 def test_no_step_is_no_success() -> None:
     check_steps(1)
-    with pytest.raises(EventformersError, match="the training run had no step"):
+    with pytest.raises(EventformersError, match="the training run had no steps"):
         check_steps(0)
 
 
 def test_a_loss_of_0_at_every_step_is_no_success() -> None:
-    with pytest.raises(EventformersError, match="the training loss was 0 at every step"):
+    with pytest.raises(EventformersError, match="the training loss is 0 at every step"):
         EventTrainer.log(_logging_trainer(), {"train_loss": 0.0})
 
 
@@ -171,7 +171,7 @@ def test_a_stream_of_few_rows_trains(tiny_encoder: Path, tmp_path: Path) -> None
     run = train_head(resolve_recipe(method, "demo", settings, 1), output=tmp_path / "run", **options)
     assert (run.steps, run.arguments.per_device_train_batch_size) == (2, 6)
     endless = resolve_recipe(method, "demo", [*settings, "max_steps=-1"], 1)
-    with pytest.raises(EventformersError, match=r"streaming=true knows no end .* max_steps of 1 or more"):
+    with pytest.raises(EventformersError, match=r"streaming=true needs max_steps.* max_steps of 1 or more"):
         train_head(endless, output=tmp_path / "endless", **options)
 
 
@@ -219,4 +219,4 @@ def test_two_processes_share_few_rows(tiny_encoder: Path, tmp_path: Path) -> Non
     finished = run_python(["-c", LAUNCH, *map(str, arguments)], cwd=tmp_path, server="package")
     assert finished.returncode == 0, finished.stderr[-3000:]
     assert "2 steps" in finished.stdout
-    assert finished.stderr.count("the training data have 3 rows, and a batch 128; batches of 2") == 1
+    assert finished.stderr.count("training data has 3 rows but the batch size is 128; lowering it to 2") == 1

@@ -139,9 +139,9 @@ def test_a_finished_stage_keeps_its_settings(
         ("graph.num_views=3", "views"),
         ("num_segments=4", "views"),
     ):
-        with pytest.raises(EventformersError, match=rf"has another {different}"):
+        with pytest.raises(EventformersError, match=rf"has other settings: {different}"):
             run(tiny_encoder, killed, setting, resume=True)
-    with pytest.raises(EventformersError, match="has another seed"):
+    with pytest.raises(EventformersError, match="has other settings: seed"):
         run(tiny_encoder, killed, resume=True, seed=6)
     # The third stage has not begun.
     resumed = run(tiny_encoder, killed, "supervised.max_steps=2", "supervised.num_distractors=0", resume=True)
@@ -164,7 +164,7 @@ def test_a_setting_of_a_later_stage_is_refused_at_once(tiny_encoder: Path, tmp_p
 
 
 def test_stages_must_agree_on_sizes(tiny_encoder: Path, tmp_path: Path) -> None:
-    with pytest.raises(EventformersError, match="weights of other sizes"):
+    with pytest.raises(EventformersError, match="the weights have other sizes"):
         run(tiny_encoder, tmp_path, "graph.event_dim=8", "max_steps=1", "stages=[sequence, graph]")
 
 
@@ -279,7 +279,7 @@ def test_bad_stages(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_a_method_of_one_stage_has_no_others(tmp_path: Path) -> None:
-    with pytest.raises(EventformersError, match="swcc has one stage alone"):
+    with pytest.raises(EventformersError, match="swcc has only one stage"):
         resolve_recipe(load_method("swcc"), written(tmp_path, "stages: [{name: graph}]"))
     with pytest.raises(UnknownNameError, match="stage of heterevent"):
         check_stages(

@@ -37,7 +37,7 @@ def extract(
     arguments: Annotated[str, typer.Option(help="heads: head words; spans: whole mentions.")] = "heads",
     exclude_predicate: Annotated[
         list[str] | None,
-        typer.Option(help="Predicate of events to leave out; reporting: verbs of reporting. Repeatable."),
+        typer.Option(help="Predicate of events to leave out; reporting: all reporting verbs. Repeatable."),
     ] = None,
     drop_pronoun_only: Annotated[
         bool, typer.Option("--drop-pronoun-only", help="Leave out events whose arguments are all pronouns.")

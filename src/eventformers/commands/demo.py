@@ -1,4 +1,4 @@
-"""The whole path on the bundled samples: train, evaluate, save, reload, use."""
+"""The demo on the bundled samples: train, evaluate, save, reload and use a model."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Texts = dict[str, str | Event]
 
 @dataclass(frozen=True)
 class Showing:
-    """What the demo of a method shows: for some queries, what is nearest among the samples.
+    """Queries and candidates of a method's demo, which shows the nearest neighbours among the samples.
 
     Args:
-        query: what a query is.
-        nearest: what is found for it.
+        query: name of a query.
+        nearest: name of a neighbour.
         queries: makes the queries.
-        candidates: loads what may be found from the samples.
-        number: how many are found for each query.
+        candidates: loads the candidates from the samples.
+        number: number of neighbours for each query.
     """
 
     query: str
@@ -41,13 +41,12 @@ class Showing:
 
 @dataclass
 class Demonstration:
-    """What a demo did and found.
+    """A finished demo.
 
     Args:
         run: the finished run.
-        showing: what is shown of the reloaded model.
-        neighbours: queries, each with a text of the samples that is near to it and their cosine; nearest
-            first.
+        showing: the queries and candidates.
+        neighbours: query, text and cosine, query by query, nearest first.
     """
 
     run: FinishedRun
@@ -58,20 +57,20 @@ class Demonstration:
 def run_demo(
     method: str | None, output: str | Path, *, encoder: str | None = None, device: str | None = None
 ) -> Demonstration:
-    """Train a method on the bundled samples, score it, save it, and load it again.
+    """Train a method on the bundled samples, score the model, save and reload it.
 
     Args:
         method: the `model_type`; None takes the first one.
-        output: folder of the demos; each method gets a folder of its own in it.
+        output: folder of the demos; each method gets a subfolder.
         encoder: Hub id or folder of a pretrained encoder; None takes the packaged all-MiniLM-L6-v2.
-        device: `cpu` or `cuda`; None takes an accelerator where there is one.
+        device: `cpu` or `cuda`; None takes an accelerator if there is one.
 
     Returns:
-        The run and what the reloaded model finds.
+        The run and the neighbours found by the reloaded model.
 
     Raises:
         UnknownNameError: there is no such method.
-        EventformersError: an argument is not accepted; says what is.
+        EventformersError: an argument is not accepted.
     """
     shown = {name: one.showing for name, one in all_methods().items() if one.showing}
     chosen = next(iter(shown)) if method is None else method
@@ -86,11 +85,11 @@ def run_demo(
 
 
 def find_neighbours(model: EventEncoder, showing: Showing) -> list[tuple[str, str, float]]:
-    """The texts of the samples that are nearest to the queries; a query is no neighbour of its own.
+    """Find the sample texts nearest to the queries, excluding the queries themselves.
 
     Args:
         model: the encoder.
-        showing: what is shown.
+        showing: the queries and candidates.
 
     Returns:
         Query, text and cosine, query by query, nearest first.
@@ -182,4 +181,4 @@ NEAREST_SENTENCES = Showing("sentence", "nearest mentions", _shown_sentences, _s
 """For a method that reads sentences with triggers."""
 
 NEAREST_MENTIONS = Showing("mention", "nearest mentions", _shown_mentions, _sample_mentions, number=3)
-"""For a method that reads mentions and the events that they may mean."""
+"""For a method that links mentions to events."""

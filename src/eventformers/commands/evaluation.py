@@ -142,8 +142,7 @@ def show_results(results: Iterable[TaskResult]) -> None:
     from eventformers.evaluation.tasks import TASKS
     from eventformers.model_cards.scores import score_text
 
-    # A name that is cut cannot be asked for.
-    # Within 80 columns, the narrow padding leaves room for every name.
+    # Users copy task names, so the names must not be truncated; narrow padding fits them into 80 columns.
     names = [Column(name, no_wrap=True) for name in ("task", "score", "model", "untrained", "published")]
     table = Table(*names, "rows", pad_edge=False, collapse_padding=True)
     for result in results:

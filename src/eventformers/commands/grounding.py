@@ -57,8 +57,8 @@ def ground(
     threshold: Annotated[
         float | None,
         typer.Option(
-            help="Minimum probability of the reranker, or without one minimum score of the model, to link an "
-            "event. Default: the threshold learned with the model."
+            help="Minimum probability of the reranker, or minimum score of the model without a reranker, to "
+            "link an event. Default: the threshold learned with the model."
         ),
     ] = None,
     candidates: Annotated[int, typer.Option(help="Number of candidate events for each mention.")] = 8,
@@ -117,12 +117,12 @@ def ground(
     console.print(counts_text(found.counts))
     threshold, source = found.settings["threshold"], found.settings["threshold_source"]
     if threshold is not None:
-        console.print(f"threshold of linking: {threshold:.4g}, {source}")
+        console.print(f"linking threshold: {threshold:.4g}, {source}")
     if found.note:
         console.print(Text(found.note), soft_wrap=True)
     for name, recall in found.recall.items():
         console.print(f"recall of the approximate search{f', {name}' if name else ''}: {100 * recall:.1f} %")
     if found.without_pool:
         told = ", ".join(f"{count:,} {language}" for language, count in found.without_pool.items())
-        console.print(f"no event is described in the language of: {told}")
+        console.print(f"mentions in languages without events: {told}")
     console.print(f"Wrote {', '.join(map(str, files))}.", soft_wrap=True)

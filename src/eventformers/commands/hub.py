@@ -27,9 +27,9 @@ Collection = Annotated[
     str | None, typer.Option(metavar="TITLE", help="Collection to add to, created if absent.")
 ]
 AcceptLicenses = Annotated[
-    bool, typer.Option("--accept-licenses", help="Publish although licences of the rows are not open.")
+    bool, typer.Option("--accept-licenses", help="Publish even if licences of the rows are not open.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be sent; send nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the files that would be sent; send nothing.")]
 Replace = Annotated[
     bool, typer.Option("--overwrite", help="Replace files that others wrote, or another model.")
 ]
@@ -133,21 +133,21 @@ def _show(done: Push, collection: str | None) -> None:
         if done.is_dry_run:
             _show_files(plan)
         elif plan.is_done:
-            console.print(f"{pushed.url} holds all of it already; nothing was sent.", soft_wrap=True)
+            console.print(f"{pushed.url} is up to date; nothing was sent.", soft_wrap=True)
         else:
             console.print(
-                f"Pushed {_amount(plan)} to {pushed.url}, commit {pushed.commit}, and loaded it from there.",
+                f"Pushed {_amount(plan)} to {pushed.url}, commit {pushed.commit}, and loaded it again.",
                 soft_wrap=True,
             )
     if done.is_dry_run:
-        console.print("A dry run: nothing was sent." + (f" Collection: {collection}." if collection else ""))
+        console.print("Dry run: nothing was sent." + (f" Collection: {collection}." if collection else ""))
     elif done.collection is not None:
         console.print(f"Collection: {done.collection}", soft_wrap=True)
 
 
 def _show_files(plan: PushPlan) -> None:
-    """Format one line a file, with the path last, so that no path is truncated."""
-    state = "is new" if plan.head is None else "is there"
+    """Print one line for each file, with the path last, so that no path is truncated."""
+    state = "new" if plan.head is None else "exists"
     shown_to = "private" if plan.private else "public"
     lines = [f"{plan.address}, branch {plan.branch} ({state}, {shown_to})"]
     for each in plan.files:
@@ -155,7 +155,7 @@ def _show_files(plan: PushPlan) -> None:
         lines.append(f"  {each.state:8}{each.size:>15,} bytes  {kept_as:7}{each.path}")
     lines += [f"  {'goes':8}{path}" for path in plan.deleted]
     lines += [f"  {'stays':8}{path}" for path in plan.kept]
-    # Of a folder with many files that stay behind, one line is enough.
+    # A folder can hold thousands of local files, so they share one line.
     kept_back: Counter[tuple[str, str]] = Counter()
     for path, reason in plan.local.left_out.items():
         top, slash, _ = path.partition("/")
@@ -172,7 +172,7 @@ def _amount(plan: PushPlan) -> str:
     number = len(plan.to_send)
     there = len(plan.files) - number
     told = f"{_files(number)} ({_size(plan.bytes_to_send)})"
-    return told + (f", {there} there already" if there else "")
+    return told + (f", {there} unchanged" if there else "")
 
 
 def _files(number: int) -> str:
@@ -180,7 +180,7 @@ def _files(number: int) -> str:
 
 
 def _size(count: float) -> str:
-    """Format a number of bytes for people."""
+    """Format a number of bytes with a unit."""
     for unit in _UNITS[:-1]:
         if count < 1000:
             return f"{count:.3g} {unit}" if unit != "bytes" else f"{count} bytes"

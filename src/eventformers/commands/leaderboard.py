@@ -46,7 +46,7 @@ def leaderboard(
         typer.Option(help="First digits of the commit of the dataset to show. Repeatable."),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option(help="Write one page that sorts and filters; - prints it.")
+        Path | None, typer.Option(help="Write an HTML page with sorting and filters; - prints it.")
     ] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write Markdown; - prints it.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
@@ -107,11 +107,11 @@ def _table(board: Board) -> Table:
         speed_text,
     )
 
-    # The name, by which a task can be asked for.
+    # The task's name instead of its title, since --task takes the name.
     titles = [
         Column(Text(f"{column.task}\n{column_facts(column)}"), justify="right") for column in board.columns
     ]
-    # A column in which nothing is known only takes the place of others.
+    # Empty columns would waste space.
     has_variant = any(row.variant for row in board.rows)
     has_parameters = any(row.parameters for row in board.rows)
     shown = Table(

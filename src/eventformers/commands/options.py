@@ -1,4 +1,4 @@
-"""Consoles, options and helpers that the commands share. Imports nothing heavy."""
+"""Consoles, options and helpers of the commands. Imports nothing slow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.console import Console
 
 from eventformers.errors import EventformersError, shown
 
-# Paths, ids and titles may contain brackets, which are not markup.
+# Paths, ids and titles may contain brackets, which rich would read as markup.
 console = Console(markup=False)
 errors = Console(stderr=True, markup=False)
 
@@ -42,7 +42,7 @@ Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting. Repeatable.")
 ]
 ExcludeSource = Annotated[
-    list[str] | None, typer.Option("--exclude-source", help="Source of the data to leave out. Repeatable.")
+    list[str] | None, typer.Option("--exclude-source", help="Source to leave out of the data. Repeatable.")
 ]
 Device = Annotated[
     str | None, typer.Option("--device", help="cpu or cuda. Default: an accelerator if there is one.")
@@ -54,9 +54,7 @@ Seed = Annotated[
 ]
 Rerank = Annotated[
     bool,
-    typer.Option(
-        "--rerank", help="Rerank the alternatives of a graph by votes of the nearest known premises."
-    ),
+    typer.Option("--rerank", help="Rerank alternatives of a graph by votes of the nearest known premises."),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing output.")]
 
@@ -70,7 +68,7 @@ def batch_size_of(text: str) -> int | Literal["auto"]:
     """Parse the value of `--batch-size`.
 
     Raises:
-        EventformersError: it is neither auto nor a number above 0.
+        EventformersError: the value is neither auto nor a positive integer.
     """
     if text == "auto":
         return "auto"

@@ -43,7 +43,7 @@ def reproduce(
     device: Device = None,
     dtype: Dtype = None,
 ) -> None:
-    """Reproduce a table of a paper; finished rows are read from their results."""
+    """Reproduce a table of a paper, reusing finished rows."""
     from eventformers.reproduction.planner import reproduce_table
 
     finished = reproduce_table(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def demo(
-    method: Annotated[str | None, typer.Argument(help="The method; without it the first one.")] = None,
+    method: Annotated[str | None, typer.Argument(help="The method. Default: the first one.")] = None,
     output: Output = Path("eventformers-demo"),
     encoder: Encoder = None,
     device: Device = None,
@@ -39,12 +39,12 @@ def demo(
 
     finished = run_demo(method, output, encoder=encoder, device=device)
     _show_run(finished.run)
-    console.print("\nReloaded with AutoModel.from_pretrained; what is nearest among the samples:")
+    console.print("\nReloaded with AutoModel.from_pretrained; nearest neighbours among the samples:")
     table = Table(finished.showing.query, finished.showing.nearest, "cosine")
     for query, nearest, cosine in finished.neighbours:
         table.add_row(query, nearest, f"{cosine:.2f}")
     console.print(table)
-    console.print("The samples are small and ours: these scores are no benchmark.")
+    console.print("The samples are small and made for this demo: their scores are not a benchmark.")
 
 
 def train(
@@ -65,7 +65,7 @@ def train(
     dtype: Dtype = None,
     card: Annotated[bool, typer.Option(help="Write the model card.")] = True,
 ) -> None:
-    """Train a method, score it, and write a complete model repository."""
+    """Train a method, score the model, and write a complete model repository."""
     from eventformers.training import train as run_training
 
     overrides = list(settings or [])

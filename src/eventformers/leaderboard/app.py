@@ -1,4 +1,4 @@
-"""A leaderboard as a Gradio app, such as a Space of the Hub runs. Needs the extra `leaderboard`."""
+"""A leaderboard as a Gradio app, for example for a Space. Needs the extra `leaderboard`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _FRAME = "width: 100%; height: 88vh; border: 0; color-scheme: light dark"
 
 
 def leaderboard_app(leaderboard: Leaderboard) -> gradio.Blocks:
-    """The app: the page of the leaderboard in a frame that can reach nothing of what is around it.
+    """Make the app, which shows the page of the leaderboard in a sandboxed frame.
 
     Args:
-        leaderboard: what it shows.
+        leaderboard: the leaderboard.
 
     Raises:
         EventformersError: gradio is not installed.

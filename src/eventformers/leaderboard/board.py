@@ -1,4 +1,4 @@
-"""Leaderboards: scores of models on the same data beside each other, with baselines and published scores."""
+"""Leaderboards: scores of models on the same data, with baselines and published scores."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from eventformers.model_cards.scores import score_text
 logger = logging.getLogger(__name__)
 
 Kind = Literal["model", "baseline", "published"]
-"""Models that were trained here; baselines and untrained encoders; and what papers published."""
+"""Trained models; baselines and untrained encoders; published scores."""
 
 KINDS: tuple[Kind, ...] = ("model", "baseline", "published")
 
@@ -36,13 +36,13 @@ class ScoreColumn:
     Attributes:
         task: its name.
         title: its title.
-        description: what the score means.
+        description: meaning of the score.
         split: the split.
-        metric: the key of the metric's scores.
-        data: the data's short name, as `Measurement.data` has it.
-        dataset_revision: the commit of the dataset on the Hub, where known.
-        origin: `samples`, `local` or `hub`, where known.
-        rows: number of rows, where known.
+        metric: the metric's key of the score.
+        data: short name of the data, as in `Measurement.data`.
+        dataset_revision: commit of the dataset on the Hub, if known.
+        origin: `samples`, `local` or `hub`, if known.
+        rows: number of rows, if known.
     """
 
     task: str
@@ -57,7 +57,7 @@ class ScoreColumn:
 
     @property
     def key(self) -> str:
-        """Its name in JSON: task and split."""
+        """The name in JSON: task and split."""
         return f"{self.task}/{self.split}"
 
 
@@ -66,11 +66,11 @@ class Cell:
     """A score in a column.
 
     Attributes:
-        value: the mean over the seeds for which the metric is defined; None where it is for none.
-        spread: the standard deviation over these; None with fewer than two.
-        count: how many these are; 0 for a published score.
-        undefined: for how many the metric is not defined.
-        rank: the place among the models; equal scores share one. None for all other rows.
+        value: mean over the seeds with a defined metric; None if there are none.
+        spread: standard deviation over these seeds; None for fewer than two.
+        count: number of these seeds; 0 for a published score.
+        undefined: number of seeds without a defined metric.
+        rank: rank among the models; equal scores share one. None for other rows.
     """
 
     value: float | None
@@ -82,18 +82,18 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A model under one way of running it, over its seeds.
+    """A model with one set of evaluation settings, over its seeds.
 
     Attributes:
-        kind: what it is.
-        model: its name, without the seed where several seeds are taken together.
-        variant: what was chosen against the model's own settings.
-        cells: a score for each column; None where there is none.
-        revisions: the revisions that were measured.
+        kind: kind of the row.
+        model: name of the model, without the seed if the row combines several seeds.
+        variant: settings that differ from the model's own.
+        cells: a score for each column; None if there is none.
+        revisions: the measured revisions.
         seeds: their seeds.
-        parameters: number of parameters, where recorded.
-        texts_per_second: distinct texts encoded and compared in a second, where recorded.
-        device: where these were.
+        parameters: number of parameters, if recorded.
+        texts_per_second: distinct texts encoded and compared in a second, if recorded.
+        device: device of this measurement.
         card: address or path of the card of the first revision that has one.
     """
 
@@ -110,7 +110,7 @@ class Row:
 
     @property
     def runs(self) -> int:
-        """How many runs the score with the most of them is a mean of; 0 for published scores."""
+        """Maximum number of runs behind a score; 0 for published scores."""
         return max((cell.count + cell.undefined for cell in self.cells if cell), default=0)
 
 
@@ -122,8 +122,8 @@ class Board:
         dataset: its builder, in snake_case.
         title: its title.
         columns: the tasks that have scores.
-        rows: models, baselines and published scores, in this order, each by the scores of a column.
-        sorted_by: the column's place, or the name of another column.
+        rows: models, baselines and published scores, in this order, each sorted by a column.
+        sorted_by: index of the score column, or the name of another column.
     """
 
     dataset: str
@@ -135,10 +135,10 @@ class Board:
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """Boards, and what was left out of them.
+    """Boards, and notes about results left out.
 
     Attributes:
-        boards: one for each dataset.
+        boards: one board for each dataset.
         left_out: sentences about results that are not shown.
     """
 
@@ -157,24 +157,24 @@ def leaderboard(
     dataset_revisions: Sequence[str] = (),
     sort: str | None = None,
 ) -> Leaderboard:
-    """Read results from folders and model repositories and set them beside each other.
+    """Compare results from folders and model repositories.
 
     Args:
         folders: folders of runs and of evaluations, or copies of model repositories.
-        repositories: ids of model repositories of the Hub.
-        author: a user or an organization of the Hub, all of whose model repositories are read.
-        collection: a collection of the Hub, all of whose model repositories are read.
-        tasks: names of the tasks to show; none shows all.
-        fingerprints: first digits of the fingerprints of data; of a task measured on several versions of its
-            data, only those are shown.
-        dataset_revisions: the same by the commits of datasets on the Hub.
-        sort: the task, or `model`, `parameters` or `speed`, to order rows by; None takes the first task of
-            each dataset.
+        repositories: ids of model repositories on the Hub.
+        author: a user or an organization on the Hub, to read all model repositories of.
+        collection: a collection on the Hub, to read all model repositories of.
+        tasks: names of the tasks to show; empty shows all.
+        fingerprints: first digits of the fingerprints of data to show, for tasks measured on several versions
+            of their data.
+        dataset_revisions: the same for commits of datasets on the Hub.
+        sort: a task, or `model`, `parameters` or `speed`, to sort rows by; None takes the first task of each
+            dataset.
 
     Raises:
         UnknownNameError: there is no such task or column.
-        DataFormatError: a file is no result, or one of another version.
-        EventformersError: nothing was found, or a task was measured on different data and none was chosen.
+        DataFormatError: a file is not a result, or has another version.
+        EventformersError: there is no result, or a task was measured on different data and none was chosen.
     """
     for name in tasks:
         get_task(name)
@@ -200,7 +200,7 @@ def build_leaderboard(
     dataset_revisions: Sequence[str] = (),
     sort: str | None = None,
 ) -> Leaderboard:
-    """Set measurements beside each other; arguments and errors as of `leaderboard`."""
+    """Compare measurements; arguments and errors as for `leaderboard`."""
     found = measurement_table(one for one in measurements if not tasks or one.task in tasks)
     if found.empty:
         raise EventformersError(f"found no result of {', '.join(tasks) or 'any task'}; accepted: one or more")
@@ -212,7 +212,7 @@ def build_leaderboard(
 
 
 SORTABLE = ("model", "parameters", "speed")
-"""What rows can be ordered by besides the scores of a task."""
+"""The keys for sorting rows other than tasks."""
 
 
 def _board(dataset: str, found: pd.DataFrame, sort: str | None) -> Board:
@@ -228,14 +228,13 @@ def _board(dataset: str, found: pd.DataFrame, sort: str | None) -> Board:
 
 
 def sorted_board(board: Board, sort: str | None) -> Board:
-    """Sort the rows of a board, models before baselines before published scores.
+    """Sort the rows of a board: models, then baselines, then published scores.
 
-    Scores, parameters and speed go from the highest down, rows without one come last, and equal ones go by
-    name.
+    Scores, parameters and speed sort in descending order, missing values last, ties by name.
 
     Args:
         board: the board.
-        sort: as of `leaderboard`; a task that the board does not have is taken as None.
+        sort: as for `leaderboard`; a task that the board does not have counts as None.
     """
     places = [place for place, column in enumerate(board.columns) if column.task == sort]
     by: int | str = sort if sort in SORTABLE else places[0] if places else 0
@@ -254,7 +253,7 @@ def sorted_board(board: Board, sort: str | None) -> Board:
 
 
 def _columns(found: pd.DataFrame) -> Iterator[ScoreColumn]:
-    """A column for each task, split and metric, in the order of the tasks."""
+    """Yield a column for each task, split and metric, in the order of the tasks."""
     order = found.task.map(list(TASKS).index)
     for (_, name, split, metric), own in found.groupby([order, *COLUMN]):
         task, facts = TASKS[name], _first_known(own, ["data", "dataset_revision", "origin", "rows"])
@@ -262,7 +261,7 @@ def _columns(found: pd.DataFrame) -> Iterator[ScoreColumn]:
 
 
 def _start_encoders(found: pd.DataFrame) -> pd.DataFrame:
-    """What the records of models tell of the encoders that they started from."""
+    """Make rows of the untrained encoders in the records of models."""
     own = found[found.baseline.notna()]
     names = [entry.name for entry in fields(BaselineScore)]
     starts = pd.DataFrame([vars(one) for one in own.baseline], own.index, names, dtype=object)
@@ -285,7 +284,7 @@ def _rows(kind: Kind, found: pd.DataFrame, columns: Sequence[ScoreColumn]) -> It
     names = [_without_seed(*one) for one in zip(newest.model, newest.seed, strict=True)]
     for (name, variant), own in newest.groupby([pd.Series(names, newest.index), "variant"], sort=False):
         runs = own.drop_duplicates(["seed", "model", "revision"])
-        # Two runs of one seed are no repetitions of each other.
+        # Two runs with the same seed are different models, so they get separate rows.
         if runs.seed.is_unique and (len(runs) == 1 or runs.seed.notna().all()):
             yield _row(kind, name if len(runs) > 1 else own.model.iat[0], variant, own, columns)
             continue
@@ -296,8 +295,10 @@ def _rows(kind: Kind, found: pd.DataFrame, columns: Sequence[ScoreColumn]) -> It
 
 
 def _newest(found: pd.DataFrame) -> pd.DataFrame:
-    """One measurement for each model, revision, variant and column; files that tell the model's revision and
-    their time go before bare entries."""
+    """Keep the newest measurement for each model, revision, variant and column.
+
+    A measurement without revision is dropped if the same model has others with a revision.
+    """
     place = ["model", "variant", *COLUMN]
     has_revision = found.revision.notna()
     is_replaced = ~has_revision & has_revision.groupby([found[name] for name in place]).transform("any")
@@ -306,14 +307,14 @@ def _newest(found: pd.DataFrame) -> pd.DataFrame:
         scores = dict.fromkeys(score_text(_known(value), metric) for value in own.value)
         if len(scores) > 1:
             logger.warning(
-                "%s, %s: measured as %s on the same rows; the newest is shown",
+                "%s, %s: found different scores on the same rows: %s; showing the newest",
                 *(model, task, " and ".join(scores)),
             )
     return known.drop_duplicates([*place, "revision"], keep="last")
 
 
 def _without_seed(model: str, seed: int | None) -> str:
-    """The model's name without its seed, where it ends in the one that is recorded."""
+    """Remove the recorded seed from the end of a model's name."""
     named = _SEED.fullmatch(model)
     return named[1] if named and pd.notna(seed) and int(named[2]) == seed else model
 
@@ -335,13 +336,13 @@ def _row(kind: Kind, model: str, variant: str, own: pd.DataFrame, columns: Seque
 
 
 def _cell(defined: list[float], runs: int) -> Cell:
-    # Exact sums, so that the order of the files changes no digit.
+    # fmean and stdev sum exactly, so the result does not depend on the order of files.
     mean, spread = fmean(defined) if defined else None, stdev(defined) if len(defined) > 1 else None
     return Cell(mean, spread, len(defined), runs - len(defined))
 
 
 def _first_known(found: pd.DataFrame, names: list[str]) -> dict[str, Any]:
-    """The first known value of each of these, or None."""
+    """Return the first known value of each column, or None."""
     return {name: _known(value) for name, value in found[names].bfill().iloc[0].items()}
 
 
@@ -350,7 +351,7 @@ def _known(value: Any) -> Any:
 
 
 def _ranked(rows: Sequence[Row]) -> list[Row]:
-    """The rows with their places in each column; the place after two that share one is left free."""
+    """Add ranks in each column to rows; after two equal scores, the next rank is skipped."""
     scores = pd.DataFrame([[cell.value if cell else None for cell in row.cells] for row in rows], dtype=float)
     ranks = scores.round(9).rank(method="min", ascending=False)
     return [
@@ -366,7 +367,7 @@ def _ranked(rows: Sequence[Row]) -> list[Row]:
 
 
 def _distinct(rows: Sequence[Row]) -> list[Row]:
-    """The baselines without those whose variant changes none of their scores."""
+    """Remove baselines whose variant changes no score."""
     plain = {row.model: row.cells for row in rows if not row.variant}
     return [
         row
@@ -378,7 +379,7 @@ def _distinct(rows: Sequence[Row]) -> list[Row]:
 
 
 def _published(columns: Sequence[ScoreColumn]) -> list[Row]:
-    """What papers published, in the columns of the rows that it was measured on."""
+    """Make rows of published scores, in the columns with the rows that they were measured on."""
     systems: dict[str, list[Cell | None]] = {}
     for task in dict.fromkeys(column.task for column in columns):
         places = [place for place, column in enumerate(columns) if column.task == task]

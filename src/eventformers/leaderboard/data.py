@@ -1,4 +1,4 @@
-"""Which measurements of a leaderboard are of the same data, and the refusal to mix others."""
+"""Selection of one version of the data for each column of a leaderboard."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from eventformers.errors import EventformersError
 from eventformers.leaderboard.sources import UNKNOWN_DATA, Measurement
 
 COLUMN = ["task", "split", "metric"]
-"""What makes a column of a leaderboard."""
+"""The attributes that identify a column of a leaderboard."""
 
 _TOLD_SOURCES = 3
 
 
 def measurement_table(measurements: Iterable[Measurement]) -> pd.DataFrame:
-    """Make a table with the attributes of a measurement in each row, in columns of their names."""
+    """Make a table with a row for each measurement and a column for each attribute."""
     table = pd.DataFrame([{**vars(one), "data": one.data} for one in measurements], dtype=object)
     return table if table.empty else table.astype({"value": float})
 
@@ -26,16 +26,16 @@ def same_data(
 ) -> tuple[pd.DataFrame, list[str]]:
     """Choose the measurements of one version of the data for each task and split.
 
-    A result that tells the revision alone is of the data whose fingerprint another result of that revision
-    tells. Where a fingerprint or a revision is chosen that a column has, its others are left out.
+    A result with only a revision has the fingerprint of other results of that revision. If a chosen
+    fingerprint or revision occurs in a column, other versions are left out of that column.
 
     Args:
-        found: a table as of `measurement_table`.
-        fingerprints: first digits of chosen fingerprints; `unknown` for results that tell none.
+        found: a table from `measurement_table`.
+        fingerprints: first digits of chosen fingerprints; `unknown` for results without one.
         revisions: first digits of chosen revisions.
 
     Returns:
-        The measurements, under one name of their data, and a sentence for each version that is left out.
+        The measurements, with one name for their data, and a sentence for each version left out.
 
     Raises:
         EventformersError: a column has several versions of the data, or a choice matches nothing.
@@ -58,8 +58,8 @@ def same_data(
         if len(shown) > 1:
             told = "; ".join(_version_text(name, versions[name]) for name in shown)
             raise EventformersError(
-                f"{task} ({split}) was measured on different data, which no column can compare: {told}; "
-                "choose one by --fingerprint or --dataset-revision, or give other folders"
+                f"{task} ({split}): found results on different data, which cannot be compared: {told}; "
+                "choose one by --fingerprint or --dataset-revision, or pass other folders"
             )
         kept.append(versions[shown[0]].assign(data=shown[0]))
         left_out += [
@@ -71,7 +71,7 @@ def same_data(
 
 
 def _matched(found: pd.DataFrame, fingerprints: Sequence[str], revisions: Sequence[str]) -> set[str]:
-    """Those of the choices that are of the data of some of the measurements."""
+    """Return the choices that match the data of at least one measurement."""
     known = found.fingerprint.fillna(UNKNOWN_DATA)
     short = tuple(found.data)
     return {
@@ -81,7 +81,7 @@ def _matched(found: pd.DataFrame, fingerprints: Sequence[str], revisions: Sequen
 
 
 def _version_text(name: str, found: pd.DataFrame) -> str:
-    """A version of the data, its size, and which runs have it."""
+    """Describe a version of the data: its name, its size and its runs."""
     first = found.iloc[0]
     facts = [f"{first.rows:,} rows" if first.rows else "", first.origin or ""]
     told = ", ".join(filter(None, facts))

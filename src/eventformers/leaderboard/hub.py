@@ -1,4 +1,4 @@
-"""Reading what model repositories of the Hub tell a leaderboard."""
+"""Measurements from model repositories on the Hub."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ logger = logging.getLogger(__name__)
 
 
 def read_repository(repo_id: str, api: HfApi | None = None) -> list[Measurement]:
-    """The measurements that a model repository tells.
+    """Read the measurements of a model repository.
 
     Args:
         repo_id: `ORG/NAME`.
         api: the client; None takes one with the user's settings.
 
     Raises:
-        DataFormatError: a file of the repository is not of the Hub's format.
-        EventformersError: the repository is not there, may not be read, or the Hub cannot be reached.
+        DataFormatError: a file of the repository is not in the Hub's format.
+        EventformersError: the repository does not exist or is not accessible, or the Hub is unreachable.
     """
     api = api or HfApi()
     with hub_faults(repo_id):
@@ -40,16 +40,16 @@ def read_repository(repo_id: str, api: HfApi | None = None) -> list[Measurement]
 
 
 def read_author(author: str, api: HfApi | None = None) -> list[Measurement]:
-    """The measurements of all model repositories of a user or an organization.
+    """Read the measurements of all model repositories of a user or an organization.
 
-    A repository without results is passed over; one with a file that cannot be read is left out and told of.
+    Repositories without results are ignored. A repository with an unreadable file is left out with a warning.
 
     Args:
         author: the name.
         api: the client; None takes one with the user's settings.
 
     Raises:
-        EventformersError: the Hub cannot be reached, or there is no model repository.
+        EventformersError: the Hub is unreachable, or there is no model repository.
     """
     api = api or HfApi()
     with hub_faults(author):
@@ -58,14 +58,14 @@ def read_author(author: str, api: HfApi | None = None) -> list[Measurement]:
 
 
 def read_collection(slug: str, api: HfApi | None = None) -> list[Measurement]:
-    """The measurements of the model repositories of a collection, as of `read_author`.
+    """Read the measurements of all model repositories of a collection, like `read_author`.
 
     Args:
         slug: the collection, such as `org/title-0123456789abcdef01234567`.
         api: the client; None takes one with the user's settings.
 
     Raises:
-        EventformersError: the collection is not there, or the Hub cannot be reached.
+        EventformersError: the collection does not exist, or the Hub is unreachable.
     """
     api = api or HfApi()
     with hub_faults(slug):
@@ -75,11 +75,11 @@ def read_collection(slug: str, api: HfApi | None = None) -> list[Measurement]:
 
 def _read_all(repo_ids: list[str], where: str, api: HfApi) -> list[Measurement]:
     if not repo_ids:
-        raise EventformersError(f"{where}: found no model repository; accepted: a name that has some")
+        raise EventformersError(f"{where}: found no model repository; accepted: at least one")
     found: list[Measurement] = []
     for repo_id in repo_ids:
         try:
             found += read_repository(repo_id, api)
         except DataFormatError as error:
-            logger.warning("%s is left out: %s", repo_id, error)
+            logger.warning("left out %s: %s", repo_id, error)
     return found

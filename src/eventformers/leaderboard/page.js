@@ -16,7 +16,7 @@ const kinds = [...document.querySelectorAll("input[name=kind]")];
 const status = document.getElementById("status");
 
 function ordered(rows, place, isText, descending) {
-  // Rows without a value come last in both directions; equal ones keep their order.
+  // Rows without a value come last in both directions.
   const keyed = rows.map((row) => {
     const value = row.cells[place].dataset.value;
     return { row, value: value === undefined ? null : isText ? value.toLowerCase() : Number(value) };
@@ -77,7 +77,7 @@ function filter() {
     board.section.hidden = !isChosen || visible === 0;
     count += board.section.hidden ? 0 : visible;
   }
-  status.textContent = count === 0 ? "No row fits." : `${count.toLocaleString("en")} of ${of.toLocaleString("en")} rows.`;
+  status.textContent = count === 0 ? "No matching rows." : `${count.toLocaleString("en")} of ${of.toLocaleString("en")} rows.`;
   remember();
 }
 
@@ -89,7 +89,7 @@ function remember() {
   try {
     history.replaceState(null, "", text ? `#${text}` : location.pathname + location.search);
   } catch {
-    // A page inside another one may have no address of its own.
+    // An embedded page may have no address.
   }
 }
 

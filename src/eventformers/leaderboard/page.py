@@ -1,4 +1,4 @@
-"""A leaderboard as one page without other files and network: rows to sort, tasks and names to filter."""
+"""A leaderboard as one self-contained page, with sorting and filters."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _SCRIPT = Path(__file__).with_name("page.js")
 
 
 def leaderboard_page(leaderboard: Leaderboard, folder: str | Path = ".") -> str:
-    """The page.
+    """Render the page.
 
     Args:
-        leaderboard: what it shows.
-        folder: where the page will lie; links to cards of local models start there.
+        leaderboard: the leaderboard.
+        folder: folder of the page; links to cards of local models are relative to it.
     """
     script = _SCRIPT.read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -45,20 +45,20 @@ def leaderboard_page(leaderboard: Leaderboard, folder: str | Path = ".") -> str:
         models=sum(row.kind == "model" for board in leaderboard.boards for row in board.rows),
         left_out=leaderboard.left_out,
         script=Markup(script),  # noqa: S704 - our own file
-        # The page runs this script and no other.
+        # The content security policy allows only this script.
         script_source=f"'sha256-{digest}'",
     )
 
 
 def write_page(text: str, path: str | Path) -> Path:
-    """Write a page, whole or not at all; an earlier one is replaced.
+    """Write a page atomically, replacing an existing one.
 
     Args:
         text: the page.
-        path: the file; `-` and `/dev/stdout` stand for the standard output.
+        path: the file; `-` and `/dev/stdout` mean standard output.
 
     Raises:
-        EventformersError: it cannot be written, or is no regular file.
+        EventformersError: the file cannot be written, or is not a regular file.
     """
     path = Path(path)
     if is_standard_output(path):
@@ -132,11 +132,11 @@ def _cell(cell: Cell | None, row: Row, column: ScoreColumn) -> dict[str, Any]:
 
 
 def _address(card: str | None, folder: Path) -> str | None:
-    """Where a card's link leads: its address, or its path from the page's folder."""
+    """Return the target of a card's link: its address, or its path relative to the page."""
     if card is None or card.startswith(("https://", "http://")):
         return card
     try:
         return quote(Path(os.path.relpath(card, folder)).as_posix())
     except ValueError:
-        # On another drive.
+        # A path on another Windows drive has no relative form.
         return Path(card).absolute().as_uri()

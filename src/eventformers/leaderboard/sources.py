@@ -1,4 +1,4 @@
-"""Reading what a leaderboard compares: result files of run folders, and what model repositories tell."""
+"""Measurements from result files of run folders, and from the files of model repositories."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ logger = logging.getLogger(__name__)
 CARD = "README.md"
 ENTRIES = ".eval_results/*.yaml"
 UNKNOWN_DATA = "unknown"
-"""The name of data that a result tells nothing of."""
+"""The name of data without fingerprint and revision."""
 
 DATA_DIGITS = 12
-"""Digits of a fingerprint or a revision that are shown and compared."""
+"""The number of digits of a fingerprint or a revision to show and compare."""
 
 
 @dataclass(frozen=True)
 class BaselineScore:
-    """The score of the encoder that a model started from, untrained, on the model's rows.
+    """Score of a model's untrained encoder on the same rows.
 
     Attributes:
         model: its name.
-        revision: its revision; None where only notes tell of it.
-        value: its main score; None where the metric is not defined.
-        reading: pooling and order of an event's roles, as far as they are told.
+        revision: its revision; None if unknown.
+        value: its main score; None if the metric is not defined.
+        reading: pooling and order of an event's roles, as far as recorded.
     """
 
     model: str
@@ -49,30 +49,30 @@ class BaselineScore:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One main score of one model, with what a leaderboard tells of it. What a source leaves out is None.
+    """A main score of a model, with its facts for a leaderboard. Facts missing in a source are None.
 
     Attributes:
         task: a name in `TASKS`.
-        split: the split that was scored.
-        metric: the key of the metric's scores.
+        split: the scored split.
+        metric: the metric's key of the score.
         model: Hub id, or the name of the model's folder.
-        value: the score; None where the metric is not defined.
-        source: the file or repository that tells it.
+        value: the score; None if the metric is not defined.
+        source: file or repository of the score.
         revision: the model's revision.
-        variant: what was chosen against the model's own settings, without the split.
-        rows: number of rows scored.
+        variant: settings that differ from the model's own, without the split.
+        rows: number of scored rows.
         origin: `samples`, `local` or `hub`.
-        fingerprint: of the rows, at least its first `DATA_DIGITS` digits.
-        dataset_revision: the commit of the dataset on the Hub.
-        seed: the seed of the run.
+        fingerprint: fingerprint of the rows, at least its first `DATA_DIGITS` digits.
+        dataset_revision: commit of the dataset on the Hub.
+        seed: seed of the run.
         baseline: the untrained encoder's score.
-        is_baseline: whether the model is a baseline itself, not a model that was trained here.
+        is_baseline: True for a baseline, False for a trained model.
         parameters: number of the model's parameters.
-        texts: distinct texts that were encoded in `seconds`.
+        texts: number of distinct texts encoded in `seconds`.
         seconds: time for encoding and comparing.
-        device: where.
+        device: device of this measurement.
         card: address or path of the model's card.
-        created: date and time, ISO 8601; empty where untold.
+        created: date and time, ISO 8601; empty if unknown.
     """
 
     task: str
@@ -99,7 +99,7 @@ class Measurement:
 
     @property
     def data(self) -> str:
-        """A short name of the data: their fingerprint, or else their revision."""
+        """Short name of the data: their fingerprint, or else their revision."""
         if self.fingerprint is not None:
             return self.fingerprint[:DATA_DIGITS]
         if self.dataset_revision is not None:
@@ -108,17 +108,17 @@ class Measurement:
 
 
 def read_folder(folder: str | Path) -> list[Measurement]:
-    """The measurements of a folder of run folders, of one of them, or of a copy of a model repository.
+    """Read the measurements of runs below a folder, or of a copy of a model repository.
 
-    Result files are searched in every `results/` below the folder, hidden folders left out. Where there is
-    none, the folder's own `.eval_results` and the `model-index` of its card are read.
+    Reads the result files in every `results/` below the folder, except in hidden folders. Without any, reads
+    the folder's `.eval_results` and the `model-index` of its card.
 
     Args:
         folder: the folder.
 
     Raises:
-        DataFormatError: a file is no result, or one of another version.
-        EventformersError: there is no such folder, or no result in it.
+        DataFormatError: a file is not a result, or has another version.
+        EventformersError: the folder does not exist or has no results.
     """
     folder = Path(folder).expanduser()
     if not folder.is_dir():
@@ -131,13 +131,13 @@ def read_folder(folder: str | Path) -> list[Measurement]:
     if not found:
         raise EventformersError(
             f"{folder}: found no result; accepted: folders with results/MODEL/REVISION/TASK.json, as train "
-            "and evaluate -o write them, or a copy of a model repository with .eval_results or a model-index"
+            "and evaluate -o write, or a copy of a model repository with .eval_results or a model-index"
         )
     return found
 
 
 def from_result(result: TaskResult, path: Path) -> Measurement:
-    """What a result file tells.
+    """Make a measurement from a result file.
 
     Args:
         result: its content.
@@ -146,7 +146,7 @@ def from_result(result: TaskResult, path: Path) -> Measurement:
     baseline = result.baseline
     parts = [part for part in result.variant.split("-") if part != result.dataset.split]
     seconds = result.timing.get("seconds")
-    # A task whose vectors were taken over tells nothing of the time to make them.
+    # A task that reuses the vectors of another does not measure encoding.
     timed = bool(seconds) and not result.timing.get("shared_texts")
     texts = result.timing.get("distinct_texts", result.timing.get("distinct_events"))
     device = result.settings.get("device")
@@ -188,20 +188,20 @@ def read_model_files(
     parameters: int | None = None,
     source: str,
 ) -> list[Measurement]:
-    """What a model repository tells: its `.eval_results`, and for other tasks the `model-index` of its card.
+    """Read the measurements in `.eval_results`, and for other tasks in the `model-index` of the card.
 
-    Results of benchmarks that are no task here are left out, and told of.
+    Results on unknown benchmarks are left out with a warning.
 
     Args:
         folder: the repository, or a copy of these files.
         model: the model's name.
         revision: the commit.
         card: address or path of the card.
-        parameters: number of the model's parameters, where known.
-        source: what errors and warnings call the repository.
+        parameters: number of the model's parameters, if known.
+        source: name of the repository in errors and warnings.
 
     Raises:
-        DataFormatError: a file is not of the Hub's format.
+        DataFormatError: a file is not in the Hub's format.
         EventformersError: a file cannot be read.
     """
     known: dict[str, Any] = {
@@ -227,12 +227,12 @@ def read_model_files(
         elif (result.task_name, _split(result.task_name, result.dataset_split)) not in told:
             found.append(_from_index(result, folder / CARD, known))
     if others:
-        logger.warning("%s: left out, of no task known here: %s", source, ", ".join(sorted(set(others))))
+        logger.warning("%s: left out results of unknown tasks: %s", source, ", ".join(sorted(set(others))))
     return found
 
 
 def _result_files(folder: Path) -> Iterator[Path]:
-    """The files of results below a folder, in the order of their paths."""
+    """Yield the result files below a folder, in the order of their paths."""
     if folder.name == "results":
         yield from _results_in(folder)
     for place, names, _ in os.walk(folder):
@@ -246,11 +246,11 @@ def _results_in(results: Path) -> Iterator[Path]:
         if path.stem in TASKS:
             yield path
         elif not path.parent.name.startswith("checkpoint-") and not path.parent.parent.name.startswith("."):
-            logger.warning("%s: left out, of no task known here", path)
+            logger.warning("%s: left out, unknown task", path)
 
 
 def _run_card(path: Path) -> str | None:
-    """The card of the model whose folder holds a result; None where the folder is of no model."""
+    """Return the card of the model whose folder holds a result; None if the folder holds no model."""
     folder = path.parents[3]
     card = folder / CARD
     return str(card) if card.is_file() and (folder / "config.json").is_file() else None
@@ -262,7 +262,7 @@ def _reading(settings: Mapping[str, object]) -> str:
 
 
 def _entries(path: Path) -> list[EvalResultEntry]:
-    accepted = "a list of entries with dataset (id and task_id) and value, as the Hub has them"
+    accepted = "a list of entries in the Hub's format, with dataset (id and task_id) and value"
     try:
         return parse_eval_result_entries(parse_yaml(path.read_bytes(), path, accepted))
     except OSError as error:
@@ -273,7 +273,7 @@ def _entries(path: Path) -> list[EvalResultEntry]:
 
 
 def _from_entry(entry: EvalResultEntry, path: Path, known: Mapping[str, Any]) -> Measurement | None:
-    """What an entry tells; None where it is of no task known here."""
+    """Make a measurement from an entry; None for an unknown task."""
     noted = ResultNotes.read(entry.notes)
     task = noted.task if noted else entry.task_id
     if task not in TASKS:
@@ -307,7 +307,7 @@ def _model_index(card: Path) -> list[EvalResult]:
         return model_index_to_eval_results(cast("list[dict[str, Any]]", index))[1]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         found = f"a model-index with {type(error).__name__}: {error}"
-        raise DataFormatError(card, None, found, "a model-index as the Hub has it") from error
+        raise DataFormatError(card, None, found, "a model-index in the Hub's format") from error
 
 
 def _from_index(result: EvalResult, path: Path, known: Mapping[str, Any]) -> Measurement:
@@ -323,12 +323,12 @@ def _from_index(result: EvalResult, path: Path, known: Mapping[str, Any]) -> Mea
 
 
 def _split(task: str, told: str | None) -> str:
-    """The split that is told, or else the task's usual one."""
+    """Return the recorded split, or else the task's default."""
     return told or TASKS[task].splits[0]
 
 
 def _number(value: object, path: Path) -> float | None:
-    """A score; None for NaN and infinity."""
+    """Check a score and return it; None for NaN and infinity."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise DataFormatError(path, None, f"the value {shown(value)}", "a number")
     return float(value) if math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""A leaderboard as text: the words of its cells, Markdown, and JSON."""
+"""A leaderboard as text: cells, Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ HEADINGS: dict[Kind, str] = {
     "published": "Published scores, on the data of their papers",
 }
 FORMAT = 1
-"""The version of the JSON's shape."""
+"""The version of the JSON format."""
 
 
 def cell_text(cell: Cell | None, row: Row, column: ScoreColumn) -> str:
-    """A score with its spread, and what differs from the rest of its row; empty where there is none.
+    """Format a score with its spread, and its number of runs if that differs from the row's.
 
     Args:
-        cell: the score.
-        row: its row, whose number of runs is told elsewhere.
+        cell: the score; None returns an empty text.
+        row: its row.
         column: its column.
     """
     if cell is None:
@@ -42,18 +42,18 @@ def cell_text(cell: Cell | None, row: Row, column: ScoreColumn) -> str:
 
 
 def spread_text(spread: float, metric: str) -> str:
-    """A standard deviation with the digits of its score."""
+    """Format a standard deviation with as many digits as its score."""
     return f"{spread:.3f}" if metric in CORRELATIONS else f"{spread:.1f}"
 
 
 def column_facts(column: ScoreColumn) -> str:
-    """What a column was measured on, in a few words."""
+    """Describe the data of a column in a few words."""
     rows = f"{column.rows:,} rows of {column.split}" if column.rows else column.split
     return f"{rows}, samples" if column.origin == "samples" else rows
 
 
 def count_text(count: int | None) -> str:
-    """A number of parameters as people say it; empty where it is not known."""
+    """Format a number of parameters with a unit; empty if unknown."""
     if count is None:
         return ""
     for size, name in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
@@ -63,18 +63,18 @@ def count_text(count: int | None) -> str:
 
 
 def speed_text(row: Row) -> str:
-    """Texts in a second; empty where they are not recorded."""
+    """Format the texts per second; empty if not recorded."""
     return "" if row.texts_per_second is None else f"{row.texts_per_second:,.0f}"
 
 
 def rank_text(board: Board, row: Row) -> str:
-    """The place of a row in the column that its board is sorted by, or else in the first."""
+    """Return the rank of a row in the column that its board is sorted by, or else in the first."""
     cell = row.cells[board.sorted_by if isinstance(board.sorted_by, int) else 0]
     return str(cell.rank) if cell and cell.rank else ""
 
 
 def markdown(leaderboard: Leaderboard) -> str:
-    """The leaderboard as Markdown: a section for each dataset, a table for each kind of rows."""
+    """Format the leaderboard as Markdown: a section for each dataset, a table for each kind of rows."""
     parts = ["# Leaderboard"]
     for board in leaderboard.boards:
         parts.append(f"## {escaped(board.title)}")
@@ -108,7 +108,7 @@ def markdown(leaderboard: Leaderboard) -> str:
 
 
 def to_json(leaderboard: Leaderboard) -> str:
-    """The leaderboard as JSON; what is not known has no key."""
+    """Format the leaderboard as JSON; unknown values have no key."""
     content = {
         "format": FORMAT,
         "boards": [_board(board) for board in leaderboard.boards],
@@ -124,7 +124,7 @@ def _cells(board: Board, row: Row) -> list[str]:
 
 
 def _linked(row: Row) -> str:
-    """The name, with a link where the card is on the Hub; a path leads nowhere from another place."""
+    """Return the model's name, linked to a card on the Hub; a local path would break elsewhere."""
     name = escaped(row.model)
     is_address = row.card is not None and row.card.startswith(("https://", "http://"))
     return f"[{name}]({row.card})" if is_address else name

@@ -1,7 +1,7 @@
 """The Space of a leaderboard.
 
-It shows the result files in `results/` beside this file, and what the model repositories tell that the
-variable LEADERBOARD_REPOSITORIES names, separated by spaces.
+It shows the result files in `results/` beside this file, and the scores of the model repositories in the
+variable LEADERBOARD_REPOSITORIES, separated by spaces.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def space_app() -> gradio.Blocks:
-    """The app of this Space."""
+    """Make the app of this Space."""
     results = Path(__file__).parent / "results"
     repositories = os.environ.get("LEADERBOARD_REPOSITORIES", "").split()
     return leaderboard_app(leaderboard([results] if results.is_dir() else [], repositories=repositories))
