@@ -27,7 +27,7 @@ from eventformers.inference.grounding.retrieve_rerank import grounding_model
 
 TASKS = ("event_retrieval", "event_linking", "parent_discovery")
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*were cut there", "ignore:.*themselves longer than")
+pytestmark = pytest.mark.filterwarnings("ignore:.*were truncated", "ignore:.*themselves longer than")
 
 
 @pytest.fixture(scope="module")

@@ -101,7 +101,7 @@ def test_a_plain_encoder_reads_what_is_around_a_mention(
     np.testing.assert_allclose(encoded.vectors[1:2], expected, atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:.*were cut there")
+@pytest.mark.filterwarnings("ignore:.*were truncated")
 def test_what_a_model_cuts_is_counted_by_its_part(model: EventEncoder) -> None:
     whole = MentionText("", RIGHT, "")
     with pytest.warns(UserWarning, match=r"2 of 4 mentions are themselves longer than the 12 tokens"):
@@ -133,7 +133,7 @@ def test_combining_characters_and_other_directions_have_vectors(plain: EventEnco
     assert np.isfinite(encode_mentions(plain, texts).vectors).all()
     # A mention of which the tokenizer keeps nothing stands where its left context ends.
     long = MentionText(f"{LEFT} ", "\u200f", f" {RIGHT}")
-    with pytest.warns(UserWarning, match="were cut there"):
+    with pytest.warns(UserWarning, match="were truncated"):
         encoded = encode_mentions(plain, [long])
     expected = plain.encode([" ".join(["man"] * 15 + ["woman"] * 15)], normalize=True)
     np.testing.assert_allclose(encoded.vectors, expected, atol=1e-5)

@@ -412,5 +412,5 @@ def test_vectors_that_are_not_finite_are_told(
     broken = load_encoder(save_tiny_bi_encoder(tiny_encoder, tmp_path / "broken"), device="cpu")
     for parameter in broken.model.parameters():
         parameter.data.fill_(float("nan"))
-    with pytest.raises(EventformersError, match="the model 'broken' gives numbers that are not finite"):
+    with pytest.raises(EventformersError, match="the model 'broken' computes numbers that are not finite"):
         ground(broken, TEXTS, known)
