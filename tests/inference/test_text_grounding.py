@@ -389,7 +389,7 @@ def test_wrong_settings_are_told(
     with pytest.raises(EventformersError, match=r"retriever_weight: found -2\.0; accepted: a number from 0"):
         ground(encoder, TEXTS, known, reranker=cross_folder, retriever_weight=-2.0)
     for setting in ("language", "candidate_language"):
-        with pytest.raises(EventformersError, match=rf"^{setting} is empty text; accepted: the code"):
+        with pytest.raises(EventformersError, match=rf"^{setting} is empty; accepted: the code"):
             ground(encoder, TEXTS, known, **{setting: " "})
     for threshold in (0.0, 1.0, float("nan")):
         with pytest.raises(EventformersError, match="accepted: a probability between 0 and 1"):
