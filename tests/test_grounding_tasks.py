@@ -115,7 +115,7 @@ def test_a_cross_encoder_orders_candidates_anew(bi_encoder, cross_encoder, tmp_p
         GroundingSettings(retriever_weight=-1)
     with pytest.raises(EventformersError, match="the type event_grounding, which does not score pairs"):
         evaluate(bi_encoder, "event_linking", settings=GroundingSettings(reranker=str(bi_encoder)))
-    with pytest.raises(EventformersError, match="cross is a cross-encoder, which scores pairs and returns no"):
+    with pytest.raises(EventformersError, match="cross is a cross-encoder, which scores pairs and returns"):
         evaluate(cross_encoder, "event_retrieval", baseline=False)
 
 

@@ -86,7 +86,8 @@ def load_cross_encoder(
         config = load_config(source)
         if not scores_pairs(config):
             raise EventformersError(
-                f"{name_or_path} is a {config.model_type} model, which does not score pairs; accepted: a "
+                f"{name_or_path} is a model of the type {config.model_type}, which does not score pairs; "
+                "accepted: a "
                 "cross-encoder of event grounding"
             )
         tokenizer = load_tokenizer(source, config)
