@@ -33,7 +33,7 @@ def trained_folder(tmp_path, tiny_encoder):
     return folder
 
 
-@pytest.mark.filterwarnings("ignore:.*were cut there")
+@pytest.mark.filterwarnings("ignore:.*were truncated")
 @pytest.mark.parametrize("name", CHAIN_TASKS)
 def test_a_trained_model_stands_beside_its_untrained_encoder(name, trained_folder, tiny_encoder, tmp_path):
     result = evaluate(trained_folder, name, output=tmp_path / "out")
@@ -51,7 +51,7 @@ def test_the_accuracy_is_that_of_the_predictions(tiny_encoder):
     assert result.main_value == pytest.approx(100 * sum(right) / len(right))
 
 
-@pytest.mark.filterwarnings("ignore:.*were cut there")
+@pytest.mark.filterwarnings("ignore:.*were truncated")
 def test_the_accuracy_of_steps_leaves_the_last_one_out(tiny_encoder):
     result = evaluate(tiny_encoder, "mcns_v")
     right = [step for record in result.predictions for step in record["correct"]]
@@ -60,7 +60,7 @@ def test_the_accuracy_of_steps_leaves_the_last_one_out(tiny_encoder):
     assert len(result.scores["step_accuracy"]) == 3
 
 
-@pytest.mark.filterwarnings("ignore:.*were cut there")
+@pytest.mark.filterwarnings("ignore:.*were truncated")
 def test_chains_read_in_another_way_have_a_place_of_their_own(tiny_encoder, tmp_path):
     for settings in (None, ChainSettings(sky="graph")):
         evaluate(tiny_encoder, "multistep_sky", output=tmp_path, settings=settings)

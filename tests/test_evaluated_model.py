@@ -23,7 +23,7 @@ from eventformers.evaluation.tasks import TASKS
 from eventformers.inference.chains import vectors as chain_vectors
 from eventformers.inference.encode import EventEncoder, load_encoder
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*were cut there")
+pytestmark = pytest.mark.filterwarnings("ignore:.*were truncated")
 
 STEPS = ["mcns_v", "multistep_base", "multistep_sky", "mcne_v"]
 TASKS_OF_CHAINS = ["mcnc", *STEPS]

@@ -27,7 +27,7 @@ from eventformers.inference.grounding.retrieve_rerank import grounding_model
 
 TASKS = ("event_retrieval", "event_linking", "parent_discovery")
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*were cut there", "ignore:.*themselves longer than")
+pytestmark = pytest.mark.filterwarnings("ignore:.*were truncated", "ignore:.*themselves longer than")
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def test_a_cross_encoder_orders_candidates_anew(bi_encoder, cross_encoder, tmp_p
         GroundingSettings(retriever_weight=-1)
     with pytest.raises(EventformersError, match="the type event_grounding, which does not score pairs"):
         evaluate(bi_encoder, "event_linking", settings=GroundingSettings(reranker=str(bi_encoder)))
-    with pytest.raises(EventformersError, match="cross: a cross-encoder, which scores pairs and gives no"):
+    with pytest.raises(EventformersError, match="cross is a cross-encoder, which scores pairs and returns"):
         evaluate(cross_encoder, "event_retrieval", baseline=False)
 
 

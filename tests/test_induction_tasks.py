@@ -26,7 +26,7 @@ from eventformers.inference.induction import mention_encoding
 
 TASKS = ("type_induction", "type_naming", "frame_linking")
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*were cut there", "ignore:.*triggers lie beyond")
+pytestmark = pytest.mark.filterwarnings("ignore:.*were truncated", "ignore:.*triggers are beyond")
 
 
 @pytest.fixture(scope="module")

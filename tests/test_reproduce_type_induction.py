@@ -28,7 +28,7 @@ from eventformers.trainers.run import resolve_recipe
 TABLES = paper_tables()["type-induction"]
 METHOD = load_method("event_type_induction")
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*were cut there", "ignore:.*triggers lie beyond")
+pytestmark = pytest.mark.filterwarnings("ignore:.*were truncated", "ignore:.*triggers are beyond")
 
 
 @pytest.fixture

@@ -75,7 +75,7 @@ def folders(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> dic
     return {name: saved(name, tiny_encoder, root / name.replace(" ", "-")) for name in (*MODELS, *TOWERS)}
 
 
-@pytest.mark.filterwarnings("ignore:.*were cut there")
+@pytest.mark.filterwarnings("ignore:.*were truncated")
 @pytest.mark.parametrize("name", [*MODELS, *TOWERS])
 def test_vectors_equal_those_of_encode(folders: dict[str, Path], name: str) -> None:
     model = sentence_transformers.SentenceTransformer(str(folders[name]), device="cpu")
@@ -86,7 +86,7 @@ def test_vectors_equal_those_of_encode(folders: dict[str, Path], name: str) -> N
     assert model.similarity_fn_name == ("dot" if name in TOWERS else "cosine")
 
 
-@pytest.mark.filterwarnings("ignore:.*were cut there")
+@pytest.mark.filterwarnings("ignore:.*were truncated")
 @pytest.mark.parametrize("name", TOWERS)
 def test_each_side_is_a_model_of_its_own(folders: dict[str, Path], name: str) -> None:
     folder = folders[name]

@@ -1,4 +1,4 @@
-"""From a recipe to a finished model repository: trained, scored, with its card."""
+"""Training from a recipe to a finished model repository with scores and a model card."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FILES_OF_A_MODEL = (
     *("added_tokens.json", "special_tokens_map.json", "merges.txt", "*.model", "*.jinja", "onnx"),
     *(ADAPTER_FOLDER, ".eval_results", *SENTENCE_TRANSFORMERS_FILES),
 )
-"""What goes with the model that another one replaces, even where the new one has no file of that name."""
+"""Files to remove with a replaced model, even if the new one has no file of that name."""
 
 logger = logging.getLogger(__name__)
 
@@ -123,7 +123,7 @@ def train(
         resolved = resolve_recipe(asked_method, recipe, settings, seed)
         encoder_path = resolve_encoder(encoder)
         if find_device(device).type == "cpu" and device is None and dtype in ("bfloat16", "float16"):
-            logger.warning("found no accelerator: %s is computed on the CPU, as with --device cpu", dtype)
+            logger.warning("found no accelerator: training in %s on the CPU, as with --device cpu", dtype)
         scored: list[ScoredTasks] = []
         run = train_head(
             resolved,
@@ -135,13 +135,13 @@ def train(
             resume=resume,
             device=device,
             dtype=dtype,
-            # Before the training, not after it, and not before the training data are accepted.
+            # Checked before the training run, but after the training data are accepted.
             on_ready=lambda: scored.append(plan_evaluation(resolved, data, evaluation_data, tasks, own.data)),
         )
         if not run.is_main_process:
             return FinishedRun(folder, run, [])
         if run.truncated:
-            logger.warning("%d texts were longer than max_seq_length and were cut", run.truncated)
+            logger.warning("%d texts were longer than max_seq_length and were truncated", run.truncated)
         with staged_folder(folder, replaced=FILES_OF_A_MODEL) as staging:
             save_run(run, staging)
             write_sentence_transformers_files(run.model.base_model, run.tokenizer, staging)
@@ -158,7 +158,7 @@ def train(
 
 
 def _push(run: TrainingRun, folder: Path) -> str:
-    """Publish a run that pushed while it trained, now with its scores and its card."""
+    """Publish the final state, with scores and card, of a run that pushed during training."""
     asked = run.arguments
     private, revision = bool(asked.hub_private_repo), asked.hub_revision
     return push(folder, str(asked.hub_model_id), private=private, revision=revision).repositories[0].url
@@ -166,9 +166,9 @@ def _push(run: TrainingRun, folder: Path) -> str:
 
 @contextmanager
 def _run_folder(folder: Path) -> Iterator[None]:
-    """Be the one writer of a run; one that fails before its first checkpoint leaves no new folder."""
+    """Hold the lock of a run's folder; a run that fails before its first checkpoint leaves no new folder."""
     existed = folder.exists()
-    # Of several processes the main one alone writes.
+    # Only rank 0 writes.
     with output_folder(folder) if is_main_process() else nullcontext():
         try:
             yield
@@ -218,12 +218,12 @@ def _score(
 
 
 def _trained_on(run: TrainingRun) -> TrainedOn | None:
-    """What is known of the training rows; None without a report, as for a dataset that others built."""
+    """Describe the training rows; None without a build report, as for a dataset from elsewhere."""
     return TrainedOn.from_report(run.data, validation_rows=run.validation_rows) if run.data else None
 
 
 def _stages_section(run: TrainingRun) -> dict[str, str]:
-    """The stages of a run that has several."""
+    """Describe the stages of a run with several."""
     if len(run.stages) < 2:
         return {}
     rows = [[code(stage.name), number(stage.steps), duration(stage.seconds)] for stage in run.stages]

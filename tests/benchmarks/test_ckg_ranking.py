@@ -31,7 +31,7 @@ def small_run(tiny_encoder: Path) -> list[str]:
     return [f"--encoder={tiny_encoder}", "--rounds=2", f"--threads={torch.get_num_threads()}"]
 
 
-@pytest.mark.filterwarnings("ignore:.*were cut there")
+@pytest.mark.filterwarnings("ignore:.*were truncated")
 @pytest.mark.parametrize(("chosen", "number"), [("--sample=7", "7"), ("--full", "")])
 def test_prints_ratios_and_memory(
     benchmark: ModuleType,
@@ -52,7 +52,7 @@ def test_prints_ratios_and_memory(
     assert agreed.split()[3] == agreed.split()[5]
 
 
-@pytest.mark.filterwarnings("ignore:.*were cut there")
+@pytest.mark.filterwarnings("ignore:.*were truncated")
 def test_refuses_other_ranks(
     benchmark: ModuleType, small_run: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -165,7 +165,7 @@ def test_files_of_two_indexes_mixed(
 ) -> None:
     other = build_alternative_index(encoder, pairs, tmp_path / "o", graph="conceptnet", splits=["validation"])
     (index.folder / "premises.faiss").write_bytes((other.folder / "premises.faiss").read_bytes())
-    with pytest.raises(EventformersError, match="do not fit"):
+    with pytest.raises(EventformersError, match="do not match"):
         load_alternative_index(index.folder)
 
 
@@ -183,7 +183,7 @@ def test_a_record_that_cannot_be_read(index: AlternativeIndex, tmp_path: Path) -
             load_alternative_index(index.folder)
     for text in ("{", "[]", json.dumps({"format": 2})):
         path.write_text(text)
-        with pytest.raises(EventformersError, match="no record of an index"):
+        with pytest.raises(EventformersError, match="is not a valid record of an index"):
             load_alternative_index(index.folder)
 
 

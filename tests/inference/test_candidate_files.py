@@ -147,7 +147,7 @@ def test_torn_and_mixed_files(folder: Path, events: Dataset, tmp_path: Path) -> 
     stored_candidates(tmp_path / "other", events.select([0]), encode, model=MODEL, dimension=8)
     path = folder / "events.faiss"
     path.write_bytes((tmp_path / "other" / "events.faiss").read_bytes())
-    with pytest.raises(EventformersError, match="5 events, 1 vectors and a record of 5 do not fit"):
+    with pytest.raises(EventformersError, match="5 events, 1 vectors and a record of 5 do not match"):
         opened(folder, events)
     path.write_bytes(path.read_bytes()[:20])
     with pytest.raises(EventformersError, match="damaged"):
@@ -172,7 +172,7 @@ def test_a_record_with_other_values_is_told(
 ) -> None:
     path = folder / "index.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changed))
-    with pytest.raises(EventformersError, match=r"index\.json: no record of an index"):
+    with pytest.raises(EventformersError, match=r"index\.json is not a valid record of an index"):
         opened(folder, events)
 
 
@@ -186,7 +186,7 @@ def test_files_of_another_kind_are_told(folder: Path, events: Dataset) -> None:
     with pytest.raises(EventformersError, match=r"damaged: .*language"):
         opened(folder, events)
     (folder / "index.json").write_text("[" * 100_000)
-    with pytest.raises(EventformersError, match="no record of an index"):
+    with pytest.raises(EventformersError, match="is not a valid record of an index"):
         opened(folder, events)
 
 
@@ -207,9 +207,9 @@ def test_what_cannot_be_indexed(events: Dataset, tmp_path: Path) -> None:
     def build(rows: Dataset, encode: Any = encode, model: IndexedModel = MODEL, **settings: Any) -> None:
         stored_candidates(tmp_path, rows, encode, model=model, dimension=8, **settings)
 
-    with pytest.raises(EventformersError, match="2 events stand several times, the first 'Q2'; accepted"):
+    with pytest.raises(EventformersError, match="2 events occur several times, the first 'Q2'; accepted"):
         build(events, by_language=False)
-    with pytest.raises(EventformersError, match="1 events stand several times, the first 'Q1' in 'de'"):
+    with pytest.raises(EventformersError, match="1 events occur several times, the first 'Q1' in 'de'"):
         build(Dataset.from_list([*ROWS, ROWS[1]]))
     with pytest.raises(EventformersError, match="has no revision"):
         build(events, model=MODEL._replace(revision=None))

@@ -138,9 +138,9 @@ def test_the_order_and_the_graph_of_the_context_count(encoder):
     chain = np.arange(len(context))
     one, three = (states.nodes([chain], num_layers=depth)[0] for depth in (1, 3))
     assert not np.allclose(one, three, atol=1e-3)
-    with pytest.raises(EventformersError, match="4 graph layers were asked for; accepted: 1 to 3"):
+    with pytest.raises(EventformersError, match="num_layers is 4; accepted: 1 to 3"):
         states.nodes([chain], num_layers=4)
-    with pytest.raises(EventformersError, match="chain 1 has no event"):
+    with pytest.raises(EventformersError, match="chain 1 is empty"):
         states.nodes([chain, chain[:0]])
 
 

@@ -66,7 +66,7 @@ def test_affinity_that_does_not_settle_is_told(
     vectors: MentionVectors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clustering, "_AFFINITY_STEPS", 2)
-    with pytest.raises(EventformersError, match="46 mentions did not settle"):
+    with pytest.raises(EventformersError, match="46 mentions did not converge"):
         cluster_affinity(-distances(vectors, "encoder"))
 
 

@@ -144,7 +144,7 @@ def test_what_is_no_similarity_is_refused(values, message):
 @pytest.mark.parametrize(
     ("transitions", "end", "message"),
     [
-        ([], None, "no step"),
+        ([], None, "the transitions are empty"),
         ([np.ones((2, 3))], None, r"step 0 have shape \(2, 3\); accepted: \(1, choices\)"),
         ([np.ones((1, 3)), np.ones((2, 3))], None, r"step 1 have shape \(2, 3\); accepted: \(3, choices\)"),
         ([np.ones((1, 3))], 3, "choice 3; accepted: an index from 0 to 2"),

@@ -235,7 +235,7 @@ def test_public_function_takes_names_and_loaded_encoders(tiny_encoder: Path, enc
     expected = encoder.encode(texts)
     np.testing.assert_array_equal(eventformers.encode(tiny_encoder, texts), expected)
     np.testing.assert_array_equal(eventformers.encode(encoder, texts), expected)
-    with pytest.raises(EventformersError, match="belong to loading"):
+    with pytest.raises(EventformersError, match="apply when a model is loaded"):
         eventformers.encode(encoder, texts, pooling="cls")
 
 

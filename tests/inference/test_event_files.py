@@ -231,7 +231,7 @@ def test_unknown_suffix_absent_file_and_wrong_output(tmp_path: Path, encoder: Ev
         embed_file(encoder, source, tmp_path / "out.csv")
     with pytest.raises(EventformersError, match="cannot write"):
         embed_file(encoder, source, source / "out.parquet")
-    with pytest.raises(EventformersError, match="belong to loading"):
+    with pytest.raises(EventformersError, match="apply when a model is loaded"):
         embed_file(encoder, source, tmp_path / "out.parquet", pooling="cls")
 
 

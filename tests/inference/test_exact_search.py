@@ -134,7 +134,7 @@ def test_a_precision_is_chosen() -> None:
 def test_what_has_no_product_is_refused(wrong: float) -> None:
     vectors = np.ones((5, 2), dtype=np.float32)
     vectors[3, 1] = wrong
-    with pytest.raises(EventformersError, match="1 vectors have an entry that is NaN, infinite or beyond 1e"):
+    with pytest.raises(EventformersError, match="1 vectors have an entry that is NaN, infinite or above 1e"):
         ExactSearch(vectors)
     with pytest.raises(EventformersError, match="1 queries have an entry"):
         ExactSearch(np.ones((5, 2), dtype=np.float32)).search(vectors, 1)

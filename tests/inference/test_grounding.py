@@ -106,7 +106,7 @@ def test_a_weight_is_a_number(weight: object) -> None:
 
 @pytest.mark.parametrize("given", [[0.0], [np.nan] * 5, [[0.0] * 5]])
 def test_a_scorer_gives_a_number_for_each_pair(retrieved: Candidates, given: list) -> None:
-    with pytest.raises(EventformersError, match="the scorer gave an array of shape"):
+    with pytest.raises(EventformersError, match="the scorer returned an array of shape"):
         rerank(retrieved, lambda mentions, events: np.array(given))
 
 

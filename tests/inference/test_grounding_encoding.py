@@ -95,16 +95,16 @@ def test_a_plain_encoder_reads_what_is_around_a_mention(
     assert encoded.cut == dict.fromkeys(cut, 2)
     assert plain.truncated == 2
     assert any("2 of 3 texts have more than 32 tokens" in str(one.message) for one in told)
-    own = [str(one.message) for one in told if "themselves longer than the 32 tokens" in str(one.message)]
+    own = [str(one.message) for one in told if "longer than the limit of 32 tokens" in str(one.message)]
     assert bool(own) == ("mention" in cut)
     expected = plain.encode([" ".join(kept)], normalize=True)
     np.testing.assert_allclose(encoded.vectors[1:2], expected, atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:.*were cut there")
+@pytest.mark.filterwarnings("ignore:.*were truncated")
 def test_what_a_model_cuts_is_counted_by_its_part(model: EventEncoder) -> None:
     whole = MentionText("", RIGHT, "")
-    with pytest.warns(UserWarning, match=r"2 of 4 mentions are themselves longer than the 12 tokens"):
+    with pytest.warns(UserWarning, match=r"2 of 4 mentions are .* longer than the limit of 12 tokens"):
         mentions = encode_mentions(model, [MENTIONS[0], LONG, whole, whole])
     assert mentions.cut == {"context": 1, "mention": 2}
     assert model.truncated == 3
@@ -133,7 +133,7 @@ def test_combining_characters_and_other_directions_have_vectors(plain: EventEnco
     assert np.isfinite(encode_mentions(plain, texts).vectors).all()
     # A mention of which the tokenizer keeps nothing stands where its left context ends.
     long = MentionText(f"{LEFT} ", "\u200f", f" {RIGHT}")
-    with pytest.warns(UserWarning, match="were cut there"):
+    with pytest.warns(UserWarning, match="were truncated"):
         encoded = encode_mentions(plain, [long])
     expected = plain.encode([" ".join(["man"] * 15 + ["woman"] * 15)], normalize=True)
     np.testing.assert_allclose(encoded.vectors, expected, atol=1e-5)

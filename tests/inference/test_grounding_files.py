@@ -139,7 +139,7 @@ def test_a_wrong_line_is_told(record: object, message: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("text", ["a [[b", "a b]]", "a [[b [[c]] d]]", "[[a]] b]]", "]]a[["])
 def test_brackets_that_do_not_match_are_told(text: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(f"[[fire]]\n{text}\n", encoding="utf-8")
-    with pytest.raises(DataFormatError, match="line 2: found brackets that do not match"):
+    with pytest.raises(DataFormatError, match="line 2: found unbalanced brackets"):
         load_text_mentions(tmp_path / "a.txt")
 
 
@@ -172,7 +172,7 @@ def test_mentions_come_in_frames_and_other_types_are_refused() -> None:
 
 
 def test_many_brackets_are_read_in_linear_time() -> None:
-    with pytest.raises(EventformersError, match="brackets that do not match"):
+    with pytest.raises(EventformersError, match="unbalanced brackets"):
         load_text_mentions(["[[" * 500_000])
 
 

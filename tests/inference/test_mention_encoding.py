@@ -136,8 +136,8 @@ def test_labels_are_read_whole(plain: EventEncoder, tiny_encoder: Path) -> None:
 def test_triggers_that_are_cut_off_are_told(plain: EventEncoder) -> None:
     long = mention("the man said " * 20 + "fire", "fire")
     with (
-        pytest.warns(UserWarning, match="were cut there"),
-        pytest.warns(UserWarning, match="1 triggers lie beyond the 32 tokens"),
+        pytest.warns(UserWarning, match="were truncated"),
+        pytest.warns(UserWarning, match="1 triggers are beyond the first 32 tokens"),
     ):
         vectors = encode_mentions(plain, [long], trigger_input="span")
     assert np.isfinite(vectors.embeddings).all()
@@ -154,7 +154,7 @@ def test_wrong_input_is_told(plain: EventEncoder, tiny_heterevent: Path, tiny_en
         encode_mentions(plain, MENTIONS, trigger_input="marked")
     with pytest.raises(EventformersError, match="item 0: found a text without any word"):
         encode_mentions(plain, [mention(" ")], trigger_input="span")
-    with pytest.raises(EventformersError, match="pools tokens in its own way"):
+    with pytest.raises(EventformersError, match="has its own pooling"):
         encode_mentions(load_encoder(tiny_heterevent), MENTIONS, trigger_input="span")
     with pytest.raises(EventformersError, match="was trained with 'none'"):
         encode_mentions(trained(tiny_encoder, "none"), MENTIONS, trigger_input="span")

@@ -57,7 +57,7 @@ def test_a_chain_of_one_event_and_one_candidate_are_defined(encoder):
 
 
 def test_of_a_long_chain_the_latest_events_are_read_and_the_others_told(encoder):
-    with pytest.warns(UserWarning, match="has 3 events; the latest 2 are read, and the first 1 are left out"):
+    with pytest.warns(UserWarning, match="has 3 events; the latest 2 are used, and the first 1 are left out"):
         found = next_event(encoder, CHAIN, candidates=CANDIDATES, max_events=2)
     assert found.chain == tuple(CHAIN[1:])
     assert found.left_out == 1
@@ -71,7 +71,7 @@ def test_the_events_of_a_corpus_are_candidates_but_for_those_of_the_chain(tiny_e
     held = {tuple(one.values()) for rows in splits.values() for chain in rows["events"] for one in chain}
     first = next(iter(splits.values()))[0]["events"]
     asked = [{role: text.upper() for role, text in one.items()} for one in first[:2]]
-    with pytest.warns(UserWarning, match="tokens and were cut"):
+    with pytest.warns(UserWarning, match="tokens and were truncated"):
         found = next_event(encoder, asked, corpus=folder, top=10**6)
     assert {tuple(one.event.values()) for one in found.candidates} == held - {
         tuple(one.values()) for one in first[:2]

@@ -130,5 +130,5 @@ def test_scores_that_are_not_finite_are_told(folder: Path) -> None:
     broken = load_cross_encoder(folder, device="cpu")
     for parameter in broken.encoder.model.parameters():
         parameter.data.fill_(float("nan"))
-    with pytest.raises(EventformersError, match="'cross-encoder' gives numbers that are not finite"):
+    with pytest.raises(EventformersError, match="'cross-encoder' computes numbers that are not finite"):
         PairScores(broken, MENTIONS, EVENTS)(PAIRS[:, 0], PAIRS[:, 1])

@@ -389,7 +389,7 @@ def test_wrong_settings_are_told(
     with pytest.raises(EventformersError, match=r"retriever_weight: found -2\.0; accepted: a number from 0"):
         ground(encoder, TEXTS, known, reranker=cross_folder, retriever_weight=-2.0)
     for setting in ("language", "candidate_language"):
-        with pytest.raises(EventformersError, match=rf"^{setting} is empty text; accepted: the code"):
+        with pytest.raises(EventformersError, match=rf"^{setting} is empty; accepted: the code"):
             ground(encoder, TEXTS, known, **{setting: " "})
     for threshold in (0.0, 1.0, float("nan")):
         with pytest.raises(EventformersError, match="accepted: a probability between 0 and 1"):
@@ -412,5 +412,5 @@ def test_vectors_that_are_not_finite_are_told(
     broken = load_encoder(save_tiny_bi_encoder(tiny_encoder, tmp_path / "broken"), device="cpu")
     for parameter in broken.model.parameters():
         parameter.data.fill_(float("nan"))
-    with pytest.raises(EventformersError, match="the model 'broken' gives numbers that are not finite"):
+    with pytest.raises(EventformersError, match="the model 'broken' computes numbers that are not finite"):
         ground(broken, TEXTS, known)

@@ -44,7 +44,7 @@ def test_rank_is_that_of_the_best_valid_label() -> None:
     assert label_ranks(cosines, NAMES, [{"south"}, set()]) == [float("inf")] * 2
     tied = np.array([[0.5, 0.5, 0.5, 0.9]])
     assert label_ranks(tied, [*"abcd"], [{"b"}]) == [3]
-    with pytest.raises(EventformersError, match="valid labels of 1 clusters; accepted: of all 2"):
+    with pytest.raises(EventformersError, match="valid labels for 1 clusters; accepted: for all 2"):
         label_ranks(cosines, NAMES, [{"east"}])
 
 

@@ -1,4 +1,4 @@
-"""From events to vectors: loading any encoder, and encoding many events fast in bounded memory."""
+"""Loading of any encoder, and fast encoding of many events in bounded memory."""
 
 from __future__ import annotations
 
@@ -33,36 +33,36 @@ Vectors = npt.NDArray[np.float32]
 Positions = npt.NDArray[np.int64]
 
 BLOCK_TEXTS = 16_384
-"""Distinct texts that are tokenised at a time: bounds the memory for token ids."""
+"""Number of distinct texts tokenised at a time; it bounds the memory for token ids."""
 
 CPU_BATCH_TOKENS = 2_048
-"""Tokens of an automatic batch on a CPU: its activations stay in the cache."""
+"""Tokens in an automatic batch on a CPU, so few that its activations stay in the cache."""
 
 ACCELERATOR_BATCH_TOKENS = 65_536
-"""Tokens of an automatic batch on an accelerator: enough rows to fill it."""
+"""Tokens in an automatic batch on an accelerator, enough to fill it."""
 
 ACCELERATOR_FILL_TOKENS = 8_192
-"""A smaller batch takes shorter texts as well: an accelerator would wait for its instructions."""
+"""Tokens below which a batch on an accelerator also takes shorter texts: small batches leave it idle."""
 
 PACKING_PAYS_FROM_TEXTS = 512
-"""Distinct texts from which packing the weights costs less than it saves."""
+"""Number of distinct texts from which packing the weights saves more time than it costs."""
 
 
 @dataclass
 class EventEncoder:
-    """A model with its tokenizer, ready to turn events into vectors.
+    """A loaded model with its tokenizer, ready to encode events.
 
     Attributes:
         model: a model whose output has `embeddings`, `(batch, projection_dim)`.
         tokenizer: its tokenizer.
         event_order: the order in which an event's roles become text.
-        name: Hub id, or the folder's name.
-        revision: commit on the Hub, or digest of a folder's configuration and weights; None where unknown.
-        max_length: tokens of a text at most, special tokens included; what is longer is cut and counted.
-        memory: keeps what the latest list of inputs was encoded to, for as long as the model's weights stay
-            as they are; None keeps nothing. An event takes 4·d bytes for its vector of size d; for chains
-            4·(v + (2 + w)·D), with its vector of size v, candidate and node of size D, and w words.
-        truncated: number of texts that the latest call of `encode` cut.
+        name: Hub id or folder name.
+        revision: commit on the Hub, or digest of a folder's configuration and weights; None if unknown.
+        max_length: maximum number of tokens, special tokens included; longer texts are truncated and counted.
+        memory: cache of the vectors of the latest list of inputs, valid while the model's weights do not
+            change; None disables it. An event takes 4·d bytes for its vector of size d; for chains 4·(v + (2
+            + w)·D), with its vector of size v, candidate and node of size D, and w words.
+        truncated: number of texts that the latest call of `encode` truncated.
         remembered: number of distinct inputs of the latest call whose vectors came from `memory`.
     """
 
@@ -82,21 +82,21 @@ class EventEncoder:
         return int(self.model.config.projection_dim)
 
     def texts(self, items: EventLike) -> list[str]:
-        """The text of each item: a string as it is, an event in the model's order of roles.
+        """Return the text of each item; an event's roles follow the model's order.
 
         Raises:
-            EventformersError: the items cannot be read, or one has no word; see `encode`.
+            EventformersError: the items cannot be read, or one contains no word; see `encode`.
         """
         inputs = self.inputs()
         return [inputs.text(item, position) for position, item in enumerate(values_of(items)[0])]
 
     @property
     def reads_chains(self) -> bool:
-        """Whether the model reads an event by its roles, and within a chain."""
+        """True if the model reads the roles of events and their chain."""
         return hasattr(self.model, "encode_chains")
 
     def inputs(self) -> EventInputs:
-        """What turns texts and events into what the model reads."""
+        """Return the converter from texts and events to the model's inputs."""
         kind = RoleInputs if self.reads_chains else TextInputs
         return kind(self.tokenizer, self.event_order, self.max_length)
 
@@ -110,13 +110,13 @@ class EventEncoder:
     ) -> Vectors:
         """Encode texts or events.
 
-        Each distinct text is encoded once, and of texts that differ but have the same tokens the first, so
-        that their vectors are equal to the last bit. Texts of one length make a batch, so that none is
-        padded, but for small batches on an accelerator. On a CPU the batches run side by side, one thread
-        each, on as many threads as `torch.get_num_threads()`.
+        Each distinct text is encoded once. Texts with the same tokens share one vector, so their vectors are
+        equal to the last bit. A batch holds texts of one length, without padding; only small batches on an
+        accelerator mix lengths. On a CPU, batches run in parallel on `torch.get_num_threads()` threads, one
+        thread each.
 
         Args:
-            items: texts and events in any form that `eventformers.encode` reads; or one alone.
+            items: texts and events in any form that `eventformers.encode` accepts, or a single one.
             batch_size: texts of a batch at most; `auto` fills batches by their number of tokens.
             normalize: scale every vector to length 1.
             show_progress: draw a progress bar on standard error.
@@ -125,8 +125,9 @@ class EventEncoder:
             `(N, d)` float32 in the order of the items; `(d,)` for one item alone.
 
         Raises:
-            EventformersError: the items are of no type that is read, one is no text or event, or has no word;
-                the batch size is no positive integer; a vector is not finite; or memory ran out.
+            EventformersError: the type of the items is not supported; an item is not a text or event, or
+                contains no word; the batch size is not a positive integer; a vector is not finite; or memory
+                ran out.
         """
         values, is_alone = values_of(items)
         if is_alone:
@@ -148,21 +149,21 @@ class EventEncoder:
 
         self.pass_distinct(rows, inputs, apply, batch_size=batch_size, show_progress=show_progress)
         rows.copy_known(vectors)
-        # A change by one caller would reach the next.
+        # The memory returns the same array to later callers, so nobody may change it.
         vectors.setflags(write=self.memory is None)
         self.keep(vectors)
         return vectors
 
     def recall(self, kind: str, keys: Sequence[Hashable], settings: Hashable) -> Any:
-        """What the memory holds for a list of inputs; sets `remembered`, and `truncated` where it holds it.
+        """Look up a list of inputs in the memory; sets `remembered`, and on a hit `truncated`.
 
         Args:
-            kind: what the inputs are encoded to.
-            keys: what tells each input from others.
-            settings: what else decides the outcome, besides the encoder's own attributes.
+            kind: kind of output, such as `vectors`.
+            keys: identity of each input.
+            settings: everything else that affects the output, besides the encoder's attributes.
 
         Returns:
-            What was kept; None where the inputs are to be encoded and kept by `keep`.
+            The stored output; None if the caller must encode the inputs and pass the output to `keep`.
         """
         self.remembered = 0
         if self.memory is None:
@@ -175,7 +176,7 @@ class EventEncoder:
         return encoded
 
     def keep(self, encoded: object) -> None:
-        """Give the memory what was encoded after `recall` held nothing for it."""
+        """Store an output that `recall` did not find."""
         if self.memory is not None:
             self.memory.keep((encoded, self.truncated))
 
@@ -188,20 +189,20 @@ class EventEncoder:
         batch_size: int | Literal["auto"] = "auto",
         show_progress: bool = False,
     ) -> None:
-        """Pass every distinct input once through the model; sets `truncated`, and warns of what was cut.
+        """Pass every distinct input once through the model; sets `truncated`, and warns of truncated texts.
 
         Args:
-            rows: the inputs. Of those with equal tokens only the first is passed; `rows.known` tells the
+            rows: the inputs. Only the first of those with equal tokens is passed; `rows.known` lists the
                 others.
-            inputs: turns them into what the model reads.
-            apply: gets a copy of the model, its arguments for a batch, and the positions of the batch among
-                `rows.distinct`, and returns all that it computed; it may be called from several threads.
-            batch_size: inputs of a batch at most; `auto` fills batches by their number of tokens.
+            inputs: converts them to the model's inputs.
+            apply: receives a copy of the model, its arguments for a batch and the positions of the batch in
+                `rows.distinct`; returns all that it computed. Several threads may call it.
+            batch_size: maximum number of inputs in a batch; `auto` fills batches by their number of tokens.
             show_progress: draw a progress bar on standard error.
 
         Raises:
-            EventformersError: the batch size is no positive integer, what the model computes is not finite,
-                or memory ran out.
+            EventformersError: the batch size is not a positive integer, the model computes a number that is
+                not finite, or memory ran out.
         """
         if batch_size != "auto" and (not isinstance(batch_size, int) or batch_size < 1):
             raise EventformersError(
@@ -241,7 +242,7 @@ class EventEncoder:
         if self.truncated:
             warnings.warn(
                 f"{self.truncated:,} of {rows.number:,} texts have more than {self.max_length} tokens and "
-                "were cut there",
+                "were truncated",
                 stacklevel=3,
             )
 
@@ -268,15 +269,15 @@ def load_encoder(
 
     Args:
         name_or_path: folder or Hub id; None for the packaged all-MiniLM-L6-v2.
-        pooling: `cls` or `mean`; None takes the model's own, for a plain encoder the one in its
-            sentence-transformers files, or else `mean`.
-        event_order: a key of `EVENT_ORDERS`; None takes the model's own, for a plain encoder
-            `subject_predicate_object`.
-        device: a torch device; None takes an accelerator where there is one.
-        dtype: `float32`, `bfloat16` or `float16`; None takes the one of the saved weights.
+        pooling: `cls` or `mean`; None uses the model's own. For a plain encoder that is the pooling of its
+            sentence-transformers files, or `mean` without them.
+        event_order: a key of `EVENT_ORDERS`; None uses the model's own, `subject_predicate_object` for a
+            plain encoder.
+        device: a torch device; None uses an accelerator if there is one.
+        dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
 
     Raises:
-        EventformersError: there is no such model, its folder is not complete, or a weight is missing.
+        EventformersError: the model does not exist, its folder is incomplete, or a weight is missing.
         UnknownNameError: an unknown pooling, order or dtype.
     """
     loaded = load_model_and_tokenizer(
@@ -300,17 +301,17 @@ def as_encoder(
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
 ) -> EventEncoder:
-    """Give back an encoder that is loaded, or load the one that is named; arguments as of `load_encoder`.
+    """Return a loaded encoder as it is, or load one by name with the arguments of `load_encoder`.
 
     Raises:
-        EventformersError: the model cannot be loaded, or settings are given for an encoder that is loaded.
+        EventformersError: the model cannot be loaded, or loading settings are given for a loaded encoder.
     """
     if not isinstance(model, EventEncoder):
         return load_encoder(model, pooling=pooling, event_order=event_order, device=device, dtype=dtype)
     if pooling or event_order or device or dtype:
         raise EventformersError(
-            "pooling, event_order, device and dtype belong to loading; accepted: them with the name of a "
-            "model, or a loaded encoder without them"
+            "pooling, event_order, device and dtype apply when a model is loaded, but received a loaded "
+            "encoder; accepted: these settings with the name of a model, or a loaded encoder without them"
         )
     return model
 
@@ -359,7 +360,7 @@ def encode(
 
 
 def require_finite(name: str, *computed: Vectors) -> None:
-    """Refuse what a model computed if it is not finite, in one pass over it.
+    """Raise an error if a model computed a number that is not finite.
 
     Args:
         name: the model's name.
@@ -370,16 +371,16 @@ def require_finite(name: str, *computed: Vectors) -> None:
     """
     if not all(np.isfinite(part).all() for part in computed):
         raise EventformersError(
-            f"the model {shown(name)} gives numbers that are not finite; accepted: another model, or float32 "
-            "as dtype"
+            f"the model {shown(name)} computes numbers that are not finite; use dtype float32 or another "
+            "model"
         )
 
 
 class DistinctRows:
-    """The distinct inputs of a list, and the rows where each stands.
+    """The distinct inputs of a list, and the rows of each.
 
     Args:
-        keys: what tells an input from others, for each row.
+        keys: identity of the input in each row.
 
     Attributes:
         number: number of rows.
@@ -402,7 +403,7 @@ class DistinctRows:
         self._first_with_tokens: dict[bytes, int] = {}
 
     def with_new_tokens(self, start: int, token_rows: list[TokenRow]) -> Positions:
-        """Positions in the block from `start` of the distinct texts whose tokens no earlier text has."""
+        """Return the positions, in the block from `start`, of distinct texts with new tokens."""
         new = []
         for position, ids in enumerate(token_rows, start=start):
             # A digest, since the token ids of all texts may need more memory than their vectors.
@@ -415,13 +416,13 @@ class DistinctRows:
         return np.asarray(new, dtype=np.int64)
 
     def copy_known(self, vectors: Vectors) -> None:
-        """Give texts whose tokens an earlier text has the vector of that one."""
+        """Copy an earlier text's vector to the texts with the same tokens."""
         for position, first in self.known:
             row = self._rows[self._starts[first]]
             self.scatter(np.asarray([position]), vectors[row : row + 1], vectors)
 
     def scatter(self, positions: Positions, encoded: Vectors, vectors: Vectors) -> None:
-        """Write the vector of each of some distinct texts to all of its rows."""
+        """Write the vector of each given distinct text to all of its rows."""
         counts = self.counts[positions]
         ends = np.cumsum(counts)
         within = np.arange(ends[-1]) - np.repeat(ends - counts, counts)
@@ -430,13 +431,13 @@ class DistinctRows:
 
 
 def _forward(model: nn.Module, tensors: dict[str, torch.Tensor]) -> Vectors:
-    """The vectors of a batch, `(batch, d)`."""
+    """Compute the vectors of a batch, `(batch, d)`."""
     return model(**tensors).embeddings.float().cpu().numpy()
 
 
 @contextmanager
 def _memory_fault_told(device: torch.device, texts: int, tokens: int) -> Iterator[None]:
-    """Tell a fault of memory in one line."""
+    """Turn an out-of-memory error into a one-line error that names the setting to lower."""
     try:
         yield
     except RuntimeError as error:
@@ -453,9 +454,10 @@ def _is_out_of_memory(error: RuntimeError) -> bool:
 
 
 class _Workers:
-    """Applies a function to batches, side by side on single-threaded workers.
+    """A pool of single-threaded workers that apply a function to batches in parallel.
 
-    Threads that share one product wait for each other at every layer; threads with a batch each do not.
+    Threads that share one matrix product wait for each other at every layer; threads with a batch each do
+    not.
     """
 
     def __init__(self, number: int) -> None:
@@ -467,11 +469,12 @@ class _Workers:
 
     def __exit__(self, *exception: object) -> None:
         self._pool.shutdown(cancel_futures=True)
-        # The workers' setting is also the default of threads to come.
+        # The setting of a worker also becomes the default of later threads.
         torch.set_num_threads(self._threads)
 
     def run(self, function: Callable[[Positions], None], batches: Sequence[Positions]) -> None:
-        """Apply the function to every batch; too few batches for all workers share all threads instead."""
+        """Apply the function to every batch; with fewer batches than workers, each in turn uses all
+        threads."""
         if self.number == 1 or len(batches) < self.number:
             for batch in batches:
                 function(batch)

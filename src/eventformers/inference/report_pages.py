@@ -1,4 +1,4 @@
-"""What the reports of results share: pages from templates, and folders that hold no other results."""
+"""Shared parts of reports: pages from templates, and checks of the output folder."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ _ENVIRONMENT = Environment(
 
 
 def render_page(template: Path, **values: object) -> str:
-    """Render a page from a template; texts are escaped.
+    """Render a page from a template, with all texts escaped.
 
     Args:
-        template: the template's file.
-        **values: values of the names in it.
+        template: path to the template.
+        **values: values of its variables.
     """
     return _ENVIRONMENT.from_string(template.read_text(encoding="utf-8")).render(**values)
 
 
 def check_results_free(folder: Path, names: Sequence[str], what: str, *, overwrite: bool) -> None:
-    """Refuse a place where results are, or a file: told before the work, not after it.
+    """Raise an error, before the work starts, if the output folder is a file or holds results.
 
     Args:
-        folder: where the results go.
-        names: their files.
-        what: whose results they are, with its article, for the error.
-        overwrite: whether they may be replaced.
+        folder: folder for the results.
+        names: names of their files.
+        what: owner of the results, with its article, for the error.
+        overwrite: replace existing results.
 
     Raises:
-        EventformersError: something is there that may not be replaced.
+        EventformersError: the folder is a file, or holds results and `overwrite` is off.
     """
     if folder.exists() and not folder.is_dir():
-        raise EventformersError(f"{folder}: a file; accepted: a folder to write to")
+        raise EventformersError(f"{folder} is a file; accepted: a folder for the results")
     found = [name for name in names if (folder / name).exists()]
     if found and not overwrite:
         raise EventformersError(f"{folder} holds {found[0]} of {what}; --overwrite replaces it")

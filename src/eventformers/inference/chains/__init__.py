@@ -1,1 +1,1 @@
-"""Chains of events: scores of what comes next."""
+"""Scores of the next event in a chain."""

@@ -1,8 +1,8 @@
-"""Decoders of multistep inference: which choice is taken at each step of a chain, by transition matrices.
+"""Decoders of multistep inference: they select a choice at each step of a chain from transition matrices.
 
 A chain has a start and several steps with several choices each. The matrix of a step has the shape (choices
-of the step before, choices of the step), and (1, choices) for the first step, which follows the start. The
-rules are those of Lee and Goldwasser's evaluation (2018, 2019).
+of the previous step, choices of this step), or (1, choices) for the first step. The rules follow the
+evaluation of Lee and Goldwasser (2018, 2019).
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ Matrix = NDArray[np.float64]
 
 
 def row_normalized(similarities: Matrix, *, compat: bool = False) -> Matrix:
-    """Similarities as transition probabilities: every row divided by its sum.
+    """Normalise similarities to transition probabilities: divide every row by its sum.
 
     Args:
         similarities: how well each target follows each source, (sources, targets), 0 or more.
-        compat: divide as the reference code of Lee and Goldwasser (2019) does, whose row sums are spread
-            along the wrong axis: entry (i, j) is divided by the sum of row j. Only for square matrices and
-            those of one row, which come out right.
+        compat: reproduce the reference code of Lee and Goldwasser (2019), which broadcasts row sums along the
+            wrong axis: entry (i, j) is divided by the sum of row j. Only for square matrices and matrices of
+            one row, for which the result is correct.
 
     Returns:
-        The same shape. A row of zeros tells nothing and becomes uniform.
+        The same shape. A row of zeros becomes uniform.
 
     Raises:
-        EventformersError: a value is negative, NaN or infinite, the shape is no matrix with an entry, or
-            `compat` meets a shape that the reference code cannot divide.
+        EventformersError: a value is negative, NaN or infinite, the input is not a matrix or is empty, or the
+            reference code cannot divide its shape and `compat` is on.
     """
     values = np.asarray(similarities, dtype=np.float64)
     if values.ndim != 2 or not values.size:
         raise EventformersError(f"similarities have shape {values.shape}; accepted: (sources, targets)")
     if not (np.isfinite(values) & (values >= 0)).all():
-        raise EventformersError("similarities hold a negative, NaN or infinite value; accepted: 0 or more")
+        raise EventformersError("similarities contain a negative, NaN or infinite value; accepted: 0 or more")
     rows, columns = values.shape
     values = np.where(values.sum(axis=1, keepdims=True) > 0, values, 1.0)
     sums = values.sum(axis=1)
@@ -51,33 +51,35 @@ def row_normalized(similarities: Matrix, *, compat: bool = False) -> Matrix:
 
 
 def viterbi(transitions: Sequence[Matrix], end: int | None = None) -> list[int]:
-    """The path of the largest product of transitions from the start to the last step; MCNS-V and MCNE-V.
+    """Find the path with the largest product of transitions from the start to the last step; MCNS-V and
+    MCNE-V.
 
-    Products are sums of logarithms. A transition of 0 counts as one that goes to 0 at the same rate as every
-    other of 0: the paths with the fewest of them go before all others. Of equal paths the one is taken that
-    has the first index at the last step, then at the one before, and so on.
+    Products are sums of logarithms. All transitions of 0 count as the same infinitesimal: paths with the
+    fewest zeros win. Among equal paths, the one with the lowest index at the last step wins, then at the step
+    before, and so on.
 
     Args:
         transitions: one matrix for each step.
-        end: the choice that is known to be right at the last step, to which the path is held (MCNE); None
-            leaves it free (MCNS).
+        end: the known correct choice at the last step, where the path must end (MCNE); None leaves the end
+            free (MCNS).
 
     Returns:
         The index of the choice at each step.
 
     Raises:
-        EventformersError: the matrices do not follow each other, or the last step has no choice `end`.
+        EventformersError: the shapes of consecutive matrices do not match, or the last step has no choice
+            `end`.
     """
     _check_steps(transitions)
     last = transitions[-1].shape[1]
     if end is not None and not 0 <= end < last:
         raise EventformersError(f"the end is choice {end}; accepted: an index from 0 to {last - 1}")
-    # Of the start alone: one path of length 0, in front of every choice.
+    # At the start there is one path, of length 0.
     zeros, score = np.zeros(1, dtype=np.int64), np.zeros(1)
     previous: list[NDArray[np.intp]] = []
     for matrix in transitions:
         is_zero = matrix == 0
-        # Counted apart: sums of -inf would be equal however many there are.
+        # Zeros have their own count, since sums of -inf are equal for any number of zeros.
         all_zeros = zeros[:, None] + is_zero
         all_scores = score[:, None] + np.log(np.where(is_zero, 1.0, matrix))
         best = _best(all_zeros, all_scores)
@@ -92,12 +94,12 @@ def viterbi(transitions: Sequence[Matrix], end: int | None = None) -> list[int]:
 
 
 def _best(zeros: NDArray[np.int64], scores: Matrix) -> NDArray[np.intp]:
-    """Index along the first axis of the best score among those with the fewest zeros."""
+    """Return the index, along the first axis, of the best score among those with the fewest zeros."""
     return np.argmax(np.where(zeros == zeros.min(axis=0), scores, -np.inf), axis=0)
 
 
 def greedy(transitions: Sequence[Matrix]) -> list[int]:
-    """The best transition at each step from the choice taken before it; Base. The first index wins ties.
+    """Take the best transition at each step from the previous choice; Base. The first index wins ties.
 
     Args:
         transitions: one matrix for each step.
@@ -106,7 +108,7 @@ def greedy(transitions: Sequence[Matrix]) -> list[int]:
         The index of the choice at each step.
 
     Raises:
-        EventformersError: the matrices do not follow each other.
+        EventformersError: the shapes of consecutive matrices do not match.
     """
     _check_steps(transitions)
     path = [0]
@@ -116,15 +118,15 @@ def greedy(transitions: Sequence[Matrix]) -> list[int]:
 
 
 def informed(transitions: Mapping[tuple[int, int], Matrix], gold: Sequence[int]) -> list[int]:
-    """Each step by itself, given the right choices of all other states, before and behind it; Sky.
+    """Choose each step separately, given the correct choices of all earlier and later states; Sky.
 
-    The score of choice j of step t is the sum of the transitions to it from the right choices before, and
-    from it to the right choices behind. The first index wins ties.
+    The score of choice j of step t is the sum of the transitions to it from the correct earlier choices, and
+    from it to the correct later choices. The first index wins ties.
 
     Args:
         transitions: for each pair of states s < t the matrix (choices of s, choices of t); state 0 is the
             start, state t the t-th step.
-        gold: the right choice of each step.
+        gold: the correct choice of each step.
 
     Returns:
         The index of the choice at each step.
@@ -157,4 +159,4 @@ def _check_steps(transitions: Sequence[Matrix]) -> None:
             )
         rows = matrix.shape[1]
     if not len(transitions):
-        raise EventformersError("there is no step; accepted: transitions to at least one")
+        raise EventformersError("the transitions are empty; accepted: transitions to at least one step")

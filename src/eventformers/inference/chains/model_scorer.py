@@ -1,4 +1,4 @@
-"""Scoring chains by a model: the nodes of a chain's graph against candidates, and the scorer of any model."""
+"""Chain scoring with models that read whole chains, and the choice of a scorer for any model."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from eventformers.inference.encoding.unit_vectors import unit_vectors
 
 @dataclass(frozen=True)
 class ModelChainScorer(CosineScorer):
-    """Chains by a model that reads them as a whole (HeterEvent).
+    """A chain scorer for a model that reads whole chains (HeterEvent).
 
-    The score of a candidate is the mean cosine of its vector, which the encoder alone gives, with the nodes
-    of the context's events in the graph of the context. A transition from a to b is (cos(a, b) + 1) / 2, with
-    a as the node of a graph of its own and b as a candidate.
+    The score of a candidate is the mean cosine of its encoder vector with the nodes of the context's events
+    in the graph of the context. A transition from a to b is (cos(a, b) + 1) / 2, where a is the node of a
+    graph with only this event and b is a candidate.
 
     Attributes:
-        encoder: the model; its `truncated` counts the events that the latest call cut.
-        aggregation: `mean` over the events of the context, or the `last` one alone.
-        batch_size: events of a batch at most, or `auto`.
+        encoder: the model; its `truncated` counts the events that the latest call truncated.
+        aggregation: `mean` over the events of the context, or only the `last` one.
+        batch_size: maximum number of events in a batch, or `auto`.
     """
 
     encoder: EventEncoder
@@ -48,7 +48,7 @@ class ModelChainScorer(CosineScorer):
     def cosines(
         self, left: Sequence[Sequence[Event]], right: Sequence[Sequence[Event]], *, alone: bool
     ) -> list[Scores]:
-        """Compute cosines of nodes and candidates; a context of one event is a chain of one."""
+        """Compute cosines of nodes and candidates; a context of one event is a chain of length one."""
         distinct = DistinctEvents()
         left_rows = [distinct.rows(events) for events in left]
         right_rows = [distinct.rows(events) for events in right]
@@ -74,12 +74,12 @@ def chain_scorer(
     aggregation: Aggregation = "mean",
     batch_size: int | Literal["auto"] = "auto",
 ) -> ChainScorer:
-    """The scorer that goes with a model.
+    """Return the scorer for a model.
 
     Args:
         encoder: a model of this suite or a plain encoder.
-        aggregation: `mean` over the events of the context, or the `last` one alone.
-        batch_size: events of a batch at most, or `auto`.
+        aggregation: `mean` over the events of the context, or only the `last` one.
+        batch_size: maximum number of events in a batch, or `auto`.
     """
     if encoder.reads_chains:
         return ModelChainScorer(encoder, aggregation, batch_size)

@@ -1,4 +1,4 @@
-"""What happens next in a user's own chain: candidates, or the events of a corpus, ranked by a model."""
+"""Ranking of candidates, or of the events of a corpus, as the next event of a chain."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.encoding.event_reader import EventLike, file_values, read_item, values_of
 
 MAX_EVENTS = 8
-"""Events of a chain that are read: as many as stand before the asked one in the chains of the benchmarks."""
+"""Default maximum length of a chain: the length of a context in the benchmarks."""
 
 BLOCK_CANDIDATES = 16_384
-"""Candidates that are encoded and scored at a time: bounds the memory for their vectors."""
+"""Number of candidates encoded and scored at a time; it bounds the memory for their vectors."""
 
 ACCEPTED_EVENT = (
     '"subject | predicate | object" with nothing between the bars for an absent role, a predicate alone, or '
     'JSON such as {"subject": "police", "predicate": "arrested", "object": "man"}'
 )
 TABLE_SUFFIXES = (".json", ".csv", ".tsv", ".parquet")
-"""Files that `file_values` reads; those of other suffixes have an event a line, as a user writes it."""
+"""Suffixes that `file_values` reads; other files have one event on each line."""
 FILE_SUFFIXES = (".txt", ".jsonl", *TABLE_SUFFIXES)
 
 Events: TypeAlias = EventLike
-"""A file of events; or events as `eventformers.encode` reads them, texts as lines of such a file; or a line.
+"""A file of events, events as `eventformers.encode` reads them (texts as lines of such a file), or one line.
 
-A tuple of three strings is three lines: a chain has several events.
+A tuple of three strings is three lines, not one event.
 """
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """An event that may come next.
+    """A candidate for the next event.
 
     Attributes:
         event: its roles.
         text: its text.
-        score: mean cosine with the events of the chain, or the cosine with the last one; higher is likelier.
+        score: mean cosine with the events of the chain, or the cosine with the last one; higher is better.
     """
 
     event: Event
@@ -61,12 +61,12 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What `next_event` found.
+    """Result of `next_event`.
 
     Attributes:
-        chain: the events that were read, in their order.
-        left_out: events at the start of the chain that were not read, since it was too long.
-        candidates: the best candidates, best first; of equal ones the first.
+        chain: the events that were used, in order.
+        left_out: number of events dropped from the start of a chain that was too long.
+        candidates: the best candidates, best first; ties keep the order of the input.
         considered: number of distinct candidates.
         model: name of the model.
     """
@@ -78,7 +78,7 @@ class Prediction:
     model: str
 
     def to_dict(self) -> dict[str, Any]:
-        """The prediction as JSON can hold it."""
+        """Return the prediction as JSON-serialisable values."""
         return asdict(self)
 
 
@@ -126,20 +126,20 @@ def next_event(
 
     Raises:
         DataFormatError: a line of a file is not an event.
-        EventformersError: a chain or a list of candidates without an event, an event without a word, both
-            candidates and a corpus, a number below 1, or the model or the corpus cannot be loaded.
+        EventformersError: the chain or the candidates are empty, an event contains no word, both candidates
+            and a corpus are given, a number is below 1, or the model or the corpus cannot be loaded.
         UnknownNameError: an unknown aggregation.
     """
     for name, value in (("top", top), ("max_events", max_events)):
         if value < 1:
             raise EventformersError(f"{name} is {value}; accepted: 1 or more")
     if candidates is not None and corpus is not None:
-        raise EventformersError("received candidates and a corpus; accepted: one of them")
+        raise EventformersError("received both candidates and a corpus; accepted: one of them")
     whole = read_events(chain, "the chain")
     read = whole[-max_events:]
     if len(read) < len(whole):
         warnings.warn(
-            f"the chain has {len(whole)} events; the latest {len(read)} are read, and the first "
+            f"the chain has {len(whole)} events; the latest {len(read)} are used, and the first "
             f"{len(whole) - len(read)} are left out",
             stacklevel=2,
         )
@@ -167,15 +167,16 @@ def next_event(
 
 
 def read_events(events: Events, what: str) -> list[Event]:
-    """Events from a file, or from a list of events and lines.
+    """Read events from a file, or from a list of events and lines.
 
     Args:
-        events: a file with an event a line, a JSON list of events, a CSV or a Parquet file; or the events.
-        what: what they are, for an error.
+        events: a file with one event on each line, a JSON list of events, a CSV or Parquet file; or the
+            events.
+        what: description of the events, for errors.
 
     Raises:
-        DataFormatError: a line of the file is no event.
-        EventformersError: there is no such file, an item is no event, or there is none.
+        DataFormatError: a line of the file is not an event.
+        EventformersError: the file does not exist, an item is not an event, or there are no events.
     """
     if isinstance(events, str):
         events = _named_file(events) or [events]
@@ -193,10 +194,10 @@ def read_events(events: Events, what: str) -> list[Event]:
 
 
 def _named_file(text: str) -> Path | None:
-    """The file that a text names; None where it is an event.
+    """Return the file that a text names; None if the text is an event.
 
     Raises:
-        EventformersError: it looks like a file, and there is none.
+        EventformersError: the text looks like a path, but the file does not exist.
     """
     if "|" in text or text.lstrip().startswith("{"):
         return None
@@ -226,7 +227,7 @@ def _event_of_item(item: object, place: int, what: str) -> Event:
 
 
 def _event_of(value: object, path: Path, number: int | None) -> Event:
-    """Read an event, or a text that holds one as a line of a file does."""
+    """Read an event, or a text in the format of a line of a file."""
     item = value if isinstance(value, str) else read_item(value, path, number)
     if isinstance(item, str) and item.lstrip().startswith("{"):
         item = read_item(parse_json(item, path, number, ACCEPTED_EVENT), path, number)
@@ -251,7 +252,7 @@ def _with_word(subject: str, predicate: str, object_: str, path: Path, number: i
 
 
 def _corpus_events(corpus: str | Path | None, chain: Iterable[Event]) -> Iterator[Event]:
-    """The events of all chains of a corpus, without those that read like one of the user's chain."""
+    """Return the events of all chains of a corpus, except those with the text of one of the user's chain."""
     known = {event_key(event) for event in chain}
     splits = load_built(corpus, "chains", builder="event_chains")
     for rows in splits.values():

@@ -1,4 +1,5 @@
-"""Scores of events that may come next in a chain: what the chain tasks and decoders ask of any model."""
+"""Scorers of candidates for the next event of a chain, the interface of chain tasks and decoders to
+models."""
 
 from __future__ import annotations
 
@@ -17,16 +18,15 @@ from eventformers.inference.encoding.unit_vectors import rounded_cosines, unit_v
 Scores: TypeAlias = NDArray[np.float64]
 Positions: TypeAlias = NDArray[np.int64]
 EmbedEvents: TypeAlias = Callable[[Sequence[Event]], NDArray[np.floating]]
-"""Events to vectors, (N, d), in their order. Vectors need not be normalised."""
+"""A function from events to vectors, (N, d), in the same order. Vectors need not be normalised."""
 
 Aggregation = Literal["mean", "last"]
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
-"""What becomes of a candidate's cosines with the events of the context: their mean, or the one with the last
-event."""
+"""How a candidate's cosines with the events of the context become a score: their mean, or only the last."""
 
 
 class ChainScorer(Protocol):
-    """Scores candidates for the next event of a chain, and how well one event follows another."""
+    """A scorer of candidates for the next event of a chain, and of transitions between events."""
 
     @property
     def name(self) -> str:
@@ -39,23 +39,23 @@ class ChainScorer(Protocol):
         """Score the choices of each question.
 
         Args:
-            contexts: the events of each question's chain, in their order.
-            choices: the candidates of each question; one alone gets a score like any other.
+            contexts: the events of each question's chain, in order.
+            choices: the candidates of each question; one or more.
 
         Returns:
             One array for each question, (choices,); higher is better. Scores of different questions need not
-            compare.
+            be comparable.
         """
         ...
 
     def similarities(
         self, sources: Sequence[Sequence[Event]], targets: Sequence[Sequence[Event]]
     ) -> list[Scores]:
-        """How well each target follows each source, before rows are normalised.
+        """Score how well each target follows each source, before rows are normalised.
 
         Args:
-            sources: the events of each question that are followed.
-            targets: the events of each question that follow.
+            sources: the earlier events of each question.
+            targets: the later events of each question.
 
         Returns:
             One array for each question, (sources, targets), 0 or more.
@@ -64,18 +64,18 @@ class ChainScorer(Protocol):
 
 
 class DistinctEvents:
-    """Events in the order of their first occurrence, each once, so that each is encoded once."""
+    """Distinct events in the order of their first occurrence, so that each is encoded once."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
         self._rows: dict[tuple[str, str, str], int] = {}
 
     def rows(self, events: Iterable[Event]) -> Positions:
-        """The row of each event; new ones are added."""
+        """Return the row of each event, and add new events."""
         return np.asarray([self._row(event) for event in events], dtype=np.int64)
 
     def texts(self, rows: Positions) -> list[str]:
-        """The texts of the events at some rows."""
+        """Return the texts of the events in some rows."""
         return [event_text(self.events[row]) for row in rows]
 
     def _row(self, event: Event) -> int:
@@ -87,7 +87,7 @@ class DistinctEvents:
 
 
 class CosineScorer(ABC):
-    """A `ChainScorer` by cosines; a subclass makes the vectors.
+    """A `ChainScorer` that uses cosines; subclasses compute the vectors.
 
     The score of a candidate is the mean of its cosines with the events of the context, or the last of them. A
     transition from a to b is (cos(a, b) + 1) / 2.
@@ -96,10 +96,10 @@ class CosineScorer(ABC):
     aggregation: Aggregation
 
     def __post_init__(self) -> None:
-        """Refuse an unknown aggregation.
+        """Check the aggregation.
 
         Raises:
-            UnknownNameError: it is none of `AGGREGATIONS`.
+            UnknownNameError: it is not one of `AGGREGATIONS`.
         """
         if self.aggregation not in AGGREGATIONS:
             raise UnknownNameError("aggregation", self.aggregation, AGGREGATIONS)
@@ -113,7 +113,8 @@ class CosineScorer(ABC):
         Args:
             left: the events of each question that are followed.
             right: the events of each question that may follow.
-            alone: whether each event on the left is a chain of its own, or all of a question are one.
+            alone: True if each event on the left is a separate chain; False if those of a question form one
+                chain.
         """
 
     def score_choices(
@@ -146,7 +147,7 @@ class CosineScorer(ABC):
 
 @dataclass(frozen=True)
 class EncoderChainScorer(CosineScorer):
-    """Chains by vectors of single events: SWCC, MICO, and plain sentence encoders.
+    """A chain scorer that uses vectors of single events: SWCC, MICO, and plain sentence encoders.
 
     The mean of the cosines ranks candidates like the cosine with the sum of the context's unit vectors.
 
@@ -175,12 +176,12 @@ class EncoderChainScorer(CosineScorer):
 
 
 def check_questions(left: Sequence[Sequence[Event]], right: Sequence[Sequence[Event]], what: str) -> None:
-    """Refuse questions that cannot be scored.
+    """Raise an error for questions that cannot be scored.
 
     Args:
         left: the events of each question that are followed.
         right: the events of each question that may follow.
-        what: what the latter are, for an error.
+        what: description of the latter, for errors.
 
     Raises:
         EventformersError: lists of unequal length, or a question without an event on one side.

@@ -1,4 +1,4 @@
-"""Vectors of events within chains, by a model that reads chains: each distinct event is encoded once."""
+"""Vectors of events in chains, from a model that reads chains; each distinct event is encoded once."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from eventformers.inference.encoding.packed_linear import inference_copy
 from eventformers.models.event_graph import build_event_graph
 
 BLOCK_EVENTS = 4_096
-"""Events of the chains whose graphs are made at a time: bounds the memory for nodes and edges."""
+"""Number of events per block of chains; it bounds the memory for nodes and edges."""
 
 
 @dataclass(frozen=True)
 class EventStates:
-    """Distinct events as a model that reads chains holds them before any chain is read.
+    """A model's encodings of distinct events, before it reads any chain.
 
     Attributes:
         encoder: the model.
         events: vectors of the events, (E, d).
-        candidates: each event as a chain of its own, without a graph, (E, D).
+        candidates: vectors of the events as candidates, without a graph, (E, D).
         word_vectors: vectors of the distinct words of all events, event by event, (occurrences, D).
-        words: the number of the word of each, (occurrences,); equal numbers for equal words.
-        word_starts: where the words of each event start, (E + 1,).
-        latest_nodes: keeps the nodes of the latest chains; None keeps nothing.
+        words: the id of each word, (occurrences,); equal words have equal ids.
+        word_starts: position of the first word of each event, (E + 1,).
+        latest_nodes: cache of the nodes of the latest chains; None disables it.
     """
 
     encoder: EventEncoder
@@ -44,26 +44,26 @@ class EventStates:
     latest_nodes: LatestAnswer[list[Vectors]] | None = field(default=None, repr=False, compare=False)
 
     def nodes(self, chains: Sequence[Positions], *, num_layers: int | None = None) -> list[Vectors]:
-        """The node of each event of each chain after the graph's layers.
+        """Compute the node of each event of each chain after the graph's layers.
 
         Args:
-            chains: the events of each chain by their place in `events`; one or more.
-            num_layers: layers to run; None takes all of the model's.
+            chains: the positions in `events` of each chain's events; one or more.
+            num_layers: number of layers to run; None runs all of the model's.
 
         Returns:
             One array for each chain, (events, D).
 
         Raises:
-            EventformersError: a chain has no event, or the model has fewer layers.
+            EventformersError: a chain is empty, or the model has fewer layers.
         """
         depth = int(self.encoder.model.config.num_graph_layers)
         if num_layers is not None and not 1 <= num_layers <= depth:
             raise EventformersError(
-                f"{num_layers} graph layers were asked for; accepted: 1 to {depth}, those of this model"
+                f"num_layers is {num_layers}; accepted: 1 to {depth}, the graph layers of this model"
             )
         lengths = np.asarray([len(chain) for chain in chains], dtype=np.int64)
         if not lengths.all():
-            raise EventformersError(f"chain {int(np.argmin(lengths))} has no event; accepted: at least one")
+            raise EventformersError(f"chain {int(np.argmin(lengths))} is empty; accepted: at least one event")
         if self.latest_nodes is None:
             return self._find_nodes(chains, lengths, num_layers)
         known = self.latest_nodes.ask((num_layers, digest_of(chain.tolist() for chain in chains)))
@@ -77,11 +77,11 @@ class EventStates:
     ) -> list[Vectors]:
         model = inference_copy(self.encoder.model, pack=False)
         found: list[Vectors] = [np.empty((0, 0), dtype=np.float32)] * len(chains)
-        # Chains of like length make a block, so that little is padded.
+        # Chains of similar length form a block, so that padding is small.
         order = np.argsort(lengths, kind="stable")
         start = 0
         while start < len(order):
-            # The longest of a block is its last, and no block is larger than rows of that length allow.
+            # The last chain of a block is its longest and decides how many rows the block may have.
             stop = start + 1
             while stop < len(order) and (stop + 1 - start) * lengths[order[stop]] <= BLOCK_EVENTS:
                 stop += 1
@@ -114,7 +114,7 @@ class EventStates:
         return np.split(of_events, np.cumsum(lengths.numpy())[:-1])
 
     def _padded_words(self, rows: Positions) -> tuple[torch.Tensor, torch.Tensor]:
-        """Vectors `(rows, W, D)` and numbers `(rows, W)` of the words of some events; -1 for none."""
+        """Return vectors `(rows, W, D)` and ids `(rows, W)` of the words of some events; -1 is padding."""
         starts, counts = self.word_starts[rows], np.diff(self.word_starts)[rows]
         width = max(1, int(counts.max()))
         is_word = np.arange(width) < counts[:, None]
@@ -130,15 +130,15 @@ class EventStates:
 def encode_states(
     encoder: EventEncoder, events: Sequence[Event], *, batch_size: int | Literal["auto"] = "auto"
 ) -> EventStates:
-    """Encode distinct events for chains, or take them from the encoder's memory; sets `encoder.truncated`.
+    """Encode distinct events for chains, or read them from the encoder's memory; sets `encoder.truncated`.
 
     Args:
         encoder: a model that reads chains.
         events: the events, no two of them equal.
-        batch_size: events of a batch at most, or `auto`.
+        batch_size: maximum number of events in a batch, or `auto`.
 
     Raises:
-        EventformersError: the model reads no chains, an event has no word, or memory ran out.
+        EventformersError: the model does not read chains, an event contains no word, or memory ran out.
     """
     if not encoder.reads_chains:
         raise EventformersError(

@@ -1,8 +1,8 @@
-"""Virtual contexts: an event without a chain is read at the end of training chains that share its words.
+"""Virtual contexts: the model reads a single event at the end of training chains that share its words.
 
-Zheng et al. (TNNLS 2022), Eq. 17 and 18: chains are retrieved by the words that their events share with the
-event, the event is appended to each of them, and its nodes in their graphs are averaged by the softmax of the
-matches. Eq. 18 divides by the number of chains besides, which changes no cosine and is left out.
+Zheng et al. (TNNLS 2022), Eq. 17 and 18: retrieve chains by the words that their events share with the event,
+append the event to each chain, and average its nodes in their graphs with the softmax of the matches as
+weights. Eq. 18 also divides by the number of chains; we leave this out, as it changes no cosine.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from eventformers.inference.encoding.event_reader import EventLike, read_items
 from eventformers.strict import StrictSettings, count, strict_settings
 
 MAX_EVENTS = 8
-"""Events of a context at most, as many as the models learn from; a longer chain makes several contexts."""
+"""Maximum number of events in a context, as in training; a longer chain yields several contexts."""
 
 BLOCK_QUERIES = 256
-"""Events that are matched, and read in their contexts, at a time: bounds the memory."""
+"""Number of events matched and read in their contexts at a time; it bounds the memory."""
 
 MATCH_DECIMALS = 12
-"""Far below the difference of any two matches: the order of summation must not decide between equal ones."""
+"""Decimals of a match. The order of summation must not decide between equal matches."""
 
 
 @strict_settings
 @dataclass(frozen=True)
 class VirtualContext(StrictSettings):
-    """Where contexts come from, and how they are read.
+    """Settings of virtual contexts: their source, and how the model reads them.
 
     Attributes:
-        chains: raw files, a built folder or a Hub id of `EventChains`, or None for the bundled samples; its
-            training chains are taken.
-        retrieved: contexts of an event at most.
-        num_layers: graph layers; 1 is the paper's for single events (Fig. 3).
+        chains: raw files, a built folder or a Hub id of `EventChains`, of which the training chains are used;
+            None uses the bundled samples.
+        retrieved: maximum number of contexts of an event.
+        num_layers: number of graph layers; 1 is the paper's for single events (Fig. 3).
     """
 
     chains: str | Path | None
@@ -52,7 +52,7 @@ class VirtualContext(StrictSettings):
 
     @property
     def name(self) -> str:
-        """What results call it, with the counts that are not the default."""
+        """Name in results, with the counts that differ from the default."""
         chosen = [
             f"{field.name.replace('_', '-')}-{getattr(self, field.name)}"
             for field in fields(self)
@@ -62,17 +62,17 @@ class VirtualContext(StrictSettings):
 
 
 class ChainIndex:
-    """An inverted index over chains by the words of their events.
+    """An inverted index from words of events to chains.
 
     Args:
-        chains: the chains. One of more than `max_events` makes several contexts, without overlap.
-        max_events: events of a context at most.
+        chains: the chains. A chain of more than `max_events` yields several contexts, without overlap.
+        max_events: maximum number of events in a context.
 
     Attributes:
         contexts: the contexts.
 
     Raises:
-        EventformersError: there is no chain.
+        EventformersError: there are no chains.
     """
 
     def __init__(self, chains: Iterable[Sequence[Event]], *, max_events: int = MAX_EVENTS) -> None:
@@ -91,23 +91,23 @@ class ChainIndex:
                 columns += [self._words.setdefault(word, len(self._words)) for word in words_of(event)]
             values += [1 / len(context)] * (len(columns) - starts[-1])
             starts.append(len(columns))
-        # Of words that several events of a context hold, the entries are summed.
+        # The matrix sums the entries of a word that occurs in several events of a context.
         self._shares = csr_matrix((values, columns, starts), shape=(len(self.contexts), len(self._words)))
         self._shares.sum_duplicates()
 
     def nearest(self, events: Sequence[Event], number: int) -> list[tuple[Positions, Scores]]:
-        """The contexts that match each event best.
+        """Find the contexts that match each event best.
 
-        The match of two events is the share of the words of the asked one that the other holds; that of a
-        context is the mean over its events (Eq. 17).
+        The match of an event with another is the share of its words that the other contains; the match with a
+        context is the mean over the context's events (Eq. 17).
 
         Args:
             events: the events.
-            number: contexts of an event at most.
+            number: maximum number of contexts of an event.
 
         Returns:
-            Positions and matches of the contexts of each event, best first, of equal ones the first; fewer
-            where fewer share a word with it, and none where none does.
+            Positions and matches of the contexts of each event, best first; ties keep the order of the index.
+            Only contexts that share a word count, so there may be fewer, or none.
         """
         found: list[tuple[Positions, Scores]] = []
         for start in range(0, len(events), BLOCK_QUERIES):
@@ -132,17 +132,17 @@ class ChainIndex:
 
 
 class ContextEncoder:
-    """Encodes events in virtual contexts.
+    """An encoder of events in virtual contexts.
 
     Args:
         encoder: a model that reads chains.
-        index: the chains that contexts are retrieved from.
-        retrieved: contexts of an event at most.
-        num_layers: graph layers.
+        index: the index to retrieve contexts from.
+        retrieved: maximum number of contexts of an event.
+        num_layers: number of graph layers.
 
     Attributes:
-        without_context: distinct events of the latest call that share no word with any chain; each was read
-            as a chain of its own.
+        without_context: number of distinct events of the latest call that share no word with any chain; the
+            model read each as a chain of one event.
     """
 
     def __init__(
@@ -156,15 +156,15 @@ class ContextEncoder:
         """Encode events, each as the weighted mean of its nodes at the end of its contexts (Eq. 18).
 
         Args:
-            items: events, as `eventformers.encode` reads them; a text is an event that is all predicate.
-            batch_size: events of a batch at most, or `auto`.
+            items: events, as `eventformers.encode` reads them; a text is an event with only a predicate.
+            batch_size: maximum number of events in a batch, or `auto`.
 
         Returns:
             (N, D) float32, in the order of the items.
 
         Raises:
-            EventformersError: the model reads no chains or has fewer layers, or an item is no event or has no
-                word.
+            EventformersError: the model does not read chains or has fewer layers, or an item is not an event
+                or contains no word.
         """
         distinct = DistinctEvents()
         asked = distinct.rows(
@@ -180,7 +180,7 @@ class ContextEncoder:
         vectors = np.empty((len(queries), states.candidates.shape[1]), dtype=np.float32)
         for start in range(0, len(queries), BLOCK_QUERIES):
             block = range(start, min(start + BLOCK_QUERIES, len(queries)))
-            # Without a context the event is a chain of its own.
+            # Without a context, the event is a chain of one.
             chains = [
                 np.append(context, query)
                 for query in block
@@ -197,16 +197,16 @@ class ContextEncoder:
 
 
 def context_encoder(encoder: EventEncoder, context: VirtualContext) -> ContextEncoder:
-    """An encoder of events in the training chains of a dataset.
+    """Create an encoder of events in the training chains of a dataset.
 
     Raises:
         DataFormatError: a raw file cannot be read.
-        EventformersError: the data has no training chains, or the model reads no chains.
+        EventformersError: the data has no training chains, or the model does not read chains.
     """
     if not encoder.reads_chains:
         raise EventformersError(
-            f"{encoder.name or 'the model'} reads single events, so it has no use for contexts; accepted: a "
-            "model that reads chains, such as HeterEvent"
+            f"{encoder.name or 'the model'} reads single events and cannot use contexts; accepted: a model "
+            "that reads chains, such as HeterEvent"
         )
     splits = load_built(context.chains, "chains", builder="event_chains")
     if "train" not in splits:
@@ -219,5 +219,5 @@ def context_encoder(encoder: EventEncoder, context: VirtualContext) -> ContextEn
 
 
 def words_of(event: Event) -> list[str]:
-    """The distinct words of an event, whatever their case."""
+    """Return the distinct words of an event, ignoring case."""
     return list(dict.fromkeys(event_text(event).casefold().split()))

@@ -1,1 +1,1 @@
-"""Commonsense graphs: completion and questions."""
+"""Completion of commonsense graphs, and multiple-choice questions."""

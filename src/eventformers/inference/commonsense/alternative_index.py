@@ -27,11 +27,11 @@ from eventformers.inference.search.index_folder import (
 
 @dataclass(frozen=True, kw_only=True)
 class AlternativeRecord(IndexRecord):
-    """What an index of alternatives was built from.
+    """Record of what an index of alternatives was built from.
 
     Attributes:
         graph: config of the graph, such as `conceptnet`.
-        splits: the splits whose pairs are known here.
+        splits: the splits whose pairs the index contains.
         pairs: number of distinct pairs.
         truncated: number of truncated texts.
     """
@@ -50,7 +50,7 @@ class AlternativeIndex:
 
     Attributes:
         folder: its folder.
-        record: what it was built from.
+        record: the record of its source.
         alternatives: the distinct alternatives.
         premises: the distinct premises.
         offsets: `(premises + 1,)`; the alternatives of premise p are at `known[offsets[p]:offsets[p + 1]]`.
@@ -65,7 +65,7 @@ class AlternativeIndex:
     known: Positions
 
     def alternatives_of(self, premise: int) -> Positions:
-        """Positions of the alternatives that the graph knows for the premise at a position."""
+        """Return the positions of the alternatives in the graph for the premise at a position."""
         return self.known[self.offsets[premise] : self.offsets[premise + 1]]
 
 
@@ -87,7 +87,7 @@ def build_alternative_index(
         pairs: splits by name, with the columns `premise` and `alternative`.
         folder: the folder of the index.
         graph: config of the graph, for the record and for its relations.
-        splits: the splits to index; None takes all.
+        splits: the splits to index; None uses all.
         batch_size: maximum number of texts in a batch, or `auto`.
         show_progress: draw a progress bar on standard error.
         overwrite: replace an existing index.
@@ -96,7 +96,7 @@ def build_alternative_index(
         The index, mapped from its files.
 
     Raises:
-        EventformersError: as of `build_index`, or the pairs have no rows.
+        EventformersError: there are no pairs, or an error of `build_index`.
     """
     known = known_pairs(pairs, splits)
     details: dict[str, Any] = {
@@ -139,10 +139,10 @@ def load_alternative_index(
     Args:
         folder: a folder that `build_alternative_index` wrote.
         encoder: the model to use the index with; None skips the check.
-        fingerprint: `graph_fingerprint` of the graph that it should be of; None skips the check.
+        fingerprint: the expected `graph_fingerprint`; None skips the check.
 
     Raises:
-        EventformersError: as of `open_index`.
+        EventformersError: an error of `open_index`.
     """
     model = None if encoder is None else IndexedModel.of(encoder)
     record, tables = open_index(folder, AlternativeRecord, model=model, fingerprint=fingerprint)
@@ -158,7 +158,7 @@ def load_alternative_index(
 
 
 def graph_fingerprint(pairs: Mapping[str, Dataset], splits: Collection[str] | None = None) -> str:
-    """Compute the fingerprint of the premises and alternatives of some splits; None takes all."""
+    """Compute the fingerprint of the premises and alternatives of some splits; None uses all."""
     chosen = choose_splits(pairs, splits)
     return dataset_fingerprint(
         DatasetDict({name: pairs[name].select_columns(["premise", "alternative"]) for name in chosen})

@@ -1,4 +1,4 @@
-"""A commonsense graph at work: completing a user's own query, and zero-shot multiple choice."""
+"""Completion of queries with a commonsense graph, and zero-shot multiple choice."""
 
 from __future__ import annotations
 
@@ -47,28 +47,28 @@ from eventformers.inference.search.index_folder import (
 )
 
 REVERSE = "~"
-"""Before a relation: the other direction, so that the text is the tail and the heads are looked for."""
+"""Prefix of a relation that reverses it: the query is the tail, and the search finds heads."""
 
 DEFAULT_GRAPH = "conceptnet"
 
 VOTING_GRAPHS = ("conceptnet",)
-"""Graphs whose completion gains by votes; that of ATOMIC, whose events are mostly new, loses."""
+"""Graphs whose completion improves with votes; that of ATOMIC, whose events are mostly new, does not."""
 
 SHOWN_ALTERNATIVES = 5
-"""Known alternatives that an explanation shows of a premise at most."""
+"""Maximum number of known alternatives per premise in an explanation."""
 
 _RELATION_LIKE = re.compile(r"[A-Za-z]\w*")
 
 
 @dataclass(frozen=True)
 class Query:
-    """A query as it was understood.
+    """A parsed query.
 
     Attributes:
-        text: the premise that is encoded.
+        text: the premise to encode.
         head: the entity or event of the query; None for free text.
         relation: the relation; None for free text.
-        direction: `forward` looks for tails, `reverse` for heads; None for free text.
+        direction: `forward` finds tails, `reverse` finds heads; None for free text.
     """
 
     text: str
@@ -79,14 +79,13 @@ class Query:
 
 @dataclass(frozen=True)
 class Alternative:
-    """An alternative of the graph, as an answer to a query.
+    """An alternative of the graph that answers a query.
 
     Attributes:
         text: the alternative.
-        score: what it is ranked by: the cosine, or where neighbours vote the cosine with the expanded query
-            and the votes.
+        score: the ranking score: the cosine, or with votes the cosine with the expanded query plus the votes.
         cosine: cosine of its vector with the query's.
-        known: whether the graph holds it for this very premise.
+        known: True if the graph contains it for exactly this premise.
     """
 
     text: str
@@ -97,12 +96,12 @@ class Alternative:
 
 @dataclass(frozen=True)
 class NearestPremise:
-    """A premise of the graph that is near to the query: what the model may know its answers from.
+    """A premise of the graph near the query, which explains the answers.
 
     Attributes:
         text: the premise.
         cosine: cosine of its vector with the query's.
-        alternatives: those of its known alternatives that are nearest to the query, best first.
+        alternatives: its known alternatives nearest to the query, best first.
         number: number of its known alternatives.
     """
 
@@ -114,16 +113,16 @@ class NearestPremise:
 
 @dataclass(frozen=True)
 class Completion:
-    """What `complete` found.
+    """Result of `complete`.
 
     Attributes:
-        query: the query as it was understood.
+        query: the parsed query.
         alternatives: the nearest alternatives, best first.
         explanation: the nearest known premises, best first.
         model: name of the model.
         graph: config of the graph.
         index: folder of the index.
-        reranked: whether neighbours voted.
+        reranked: True if neighbours voted.
     """
 
     query: Query
@@ -135,7 +134,7 @@ class Completion:
     reranked: bool
 
     def to_dict(self) -> dict[str, Any]:
-        """The completion as JSON can hold it."""
+        """Return the completion as JSON-serialisable values."""
         return asdict(self)
 
 
@@ -147,7 +146,7 @@ class Answer:
         premise: the premise.
         alternatives: the alternatives, in the order received.
         scores: the cosine of each with the premise.
-        index: position of the chosen one; of equal ones the first.
+        index: position of the chosen one; the first wins ties.
     """
 
     premise: str
@@ -226,7 +225,7 @@ def complete(
         raise EventformersError(f"top is {top} and explain is {explain}; accepted: at least 1 and at least 0")
     _check_words(query)
     if isinstance(index, (str, Path)) and not overwrite and holds_index(Path(index)):
-        # Before the model is loaded: a wrong relation is told at once.
+        # Parsed before the model is loaded, so that a wrong relation fails at once.
         config = _config(config, read_record(index, AlternativeRecord).graph)
     elif isinstance(index, AlternativeIndex):
         config = _config(config, index.record.graph)
@@ -264,12 +263,13 @@ def answer(model: str | Path | EventEncoder | None, premise: str, alternatives: 
     """Choose among a question's alternatives by cosine, without training on questions.
 
     Args:
-        model: as of `complete`.
-        premise: the question, in words that an alternative completes.
+        model: see `complete`.
+        premise: the question, phrased so that an alternative completes it.
         alternatives: two or more.
 
     Raises:
-        EventformersError: fewer than two alternatives, an empty text, or a model that cannot be loaded.
+        EventformersError: there are fewer than two alternatives, a text is empty, or the model cannot be
+            loaded.
     """
     accepted = f"alternatives: {ACCEPTED_CONTAINERS}"
     one = isinstance(alternatives, str)
@@ -295,7 +295,7 @@ def _text(value: object) -> str:
 
 
 def graph_templates(config: str, file: str | Path | None = None) -> RelationTemplates:
-    """The relations of a graph's config and their words.
+    """Return the relations of a graph's config with their templates.
 
     Raises:
         EventformersError: the file cannot be read.
@@ -310,14 +310,14 @@ def _graph_of(config: str) -> str:
 def read_query(
     query: str | tuple[str, str], templates: RelationTemplates, relation: str | None = None
 ) -> Query:
-    """Understand a query: a head with a relation, or free text.
+    """Parse a query: a head with a relation, or free text.
 
-    In `"head, relation"` the relation is the one word behind the last comma. A word that is neither a
-    relation nor looks like one (a capital within, or `~` before it) leaves the query free text.
+    In `"head, relation"` the relation is the single word after the last comma. If that word is not a relation
+    and does not look like one (an inner capital, or a `~` before it), the query is free text.
 
     Raises:
-        UnknownNameError: there is no such relation.
-        EventformersError: the query or its head has no word, or a relation is given twice.
+        UnknownNameError: the relation is unknown.
+        EventformersError: the query or its head contains no word, or a relation is given twice.
     """
     _check_words(query)
     if not isinstance(query, str):
@@ -365,8 +365,8 @@ def _is_relation(name: str, templates: RelationTemplates) -> bool:
 def _config(received: str | None, of_index: str) -> str:
     if received is not None and received != of_index:
         raise EventformersError(
-            f"the index is of the graph {of_index}, received config {received}; accepted: the index's own, "
-            "or another index"
+            f"the index is of the graph {of_index}, received config {received}; accepted: the graph of the "
+            "index; or use another index"
         )
     return of_index
 
@@ -383,7 +383,7 @@ def _open_index(
     overwrite: bool,
     show_progress: bool,
 ) -> AlternativeIndex:
-    """Return the index that was given, or open the one in the folder, or build it there."""
+    """Return the given index, or open the one in the folder, or build it there."""
     fingerprint = None
     if data is not None or index is None:
         pairs = data if isinstance(data, Mapping) else _load_pairs(data, config, templates)
@@ -425,7 +425,7 @@ def _load_pairs(data: str | Path | None, config: str, templates: str | Path | No
 
 
 def _cached_index(encoder: EventEncoder, fingerprint: str) -> Path:
-    """Return the folder in the cache for a model and a graph, when none was given."""
+    """Return the cache folder for a model and a graph."""
     parts = f"{FORMAT} {encoder.revision} {encoder.model.config.pooling} {fingerprint}"
     root = Path(datasets.config.HF_DATASETS_CACHE).expanduser()
     return root / "eventformers" / "alternative_indexes" / sha256(parts.encode()).hexdigest()[:16]
@@ -439,7 +439,7 @@ def _nearest_alternatives(
     votes: VoteSettings | None,
     own: Collection[str],
 ) -> tuple[Alternative, ...]:
-    """The alternatives with the highest scores, without those in `own` that the graph does not know."""
+    """Return the alternatives with the highest scores, except those in `own` that are not known answers."""
     same = pc.index(index.premises.texts, query.text).as_py()
     known = set() if same < 0 else set(index.alternatives_of(same).tolist())
     out = {pc.index(index.alternatives.texts, text).as_py() for text in own} - known
@@ -464,10 +464,10 @@ def _nearest_alternatives(
 def _voted(
     index: AlternativeIndex, vector: Vectors, number: int, settings: VoteSettings
 ) -> tuple[Vectors, Positions]:
-    """Scores and positions of a set that holds the `number` alternatives with the highest scores.
+    """Return scores and positions of a set that contains the `number` alternatives with the highest scores.
 
-    They are the nearest to the expanded query and all that got a vote: a vote only adds to a score, so an
-    alternative outside of both is behind `number` others.
+    The set holds the nearest to the expanded query and all with a vote. Votes only add to a score, so any
+    other alternative ranks below `number` others.
     """
     cosines, premises = index.premises.nearest(vector, settings.neighbours)
     votes = neighbour_votes(
@@ -489,7 +489,7 @@ def _voted(
 
 
 def _own_texts(query: Query, templates: RelationTemplates) -> set[str]:
-    """The query's own head as alternatives hold it: near to the query, and never an answer to it."""
+    """Return the texts of the query's head as an alternative, which is near the query but never an answer."""
     if query.head is None:
         return set()
     return {templates.text(query.head), templates.alternative(query.head, "reverse")}

@@ -1,9 +1,9 @@
-"""What near premises of a graph are known to be completed by, for the ranking of alternatives.
+"""Votes of near premises of a graph for their known alternatives, to rank alternatives.
 
-A query's nearest known premises vote for their alternatives, the nearer the more. The votes act twice: the
-mean vector of what was voted for moves the query's vector (the expansion of queries by what they find, after
-Rocchio, 1971), which also brings alternatives forward that nobody voted for; and each vote adds to a score.
-Nothing is trained.
+A query's nearest known premises vote for their alternatives; nearer premises have larger votes. The votes act
+in two ways. The mean vector of the alternatives with votes moves the query's vector (query expansion after
+Rocchio, 1971), which also raises alternatives without a vote. Each vote also adds to a score. Nothing is
+trained.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ _BLOCK_QUERIES = 1024
 @strict_settings
 @dataclass(frozen=True)
 class VoteSettings(StrictSettings):
-    """How the nearest known premises act on the scores of alternatives.
+    """Settings for the effect of the nearest known premises on the scores of alternatives.
 
-    The defaults were chosen on 1,500 rows of CN-82K-Ind's validation split with an all-MiniLM-L6-v2 after
-    300 steps of MICO, from a grid of temperatures (0.05 to 0.2), expansions and weights, by the mean
-    reciprocal rank of one half of their premises (16.1 filtered, and 16.1 on the other half). On 3,000
-    further rows, whose premises were not among those, it rose from 6.3 to 15.9 and Hits@10 from 11.7 to
-    26.3, with the 72,015 candidates of training and validation. What gains are rows whose alternative
-    stands in the training split; of the third of the 1,500 rows whose alternative does not, the mean
-    reciprocal rank fell from 4.8 to 2.2. The untrained encoder, whose nearest premises have lower cosines,
-    is served better by a temperature of 0.2. With the recipes' models and these settings, the mean
-    reciprocal rank of all 19,590 rows of CN-82K-Ind's validation split rose from 13.2 to 16.9, while that of
-    ATOMIC-Ind's 48,710 rows, whose events are mostly new, fell from 5.5 to 4.0.
+    The defaults were tuned on 1,500 rows of CN-82K-Ind's validation split with an all-MiniLM-L6-v2 after 300
+    steps of MICO, on a grid of temperatures (0.05 to 0.2), expansions and weights, by the mean reciprocal
+    rank on one half of their premises (16.1 filtered, and 16.1 on the other half). On 3,000 further rows with
+    other premises and the 72,015 candidates of training and validation, the mean reciprocal rank rose from
+    6.3 to 15.9 and Hits@10 from 11.7 to 26.3. The gain comes from rows whose alternative is in the training
+    split. On the third of the 1,500 rows whose alternative is not, the mean reciprocal rank fell from 4.8 to
+    2.2. A temperature of 0.2 suits the untrained encoder better, as its nearest premises have lower cosines.
+    With the recipes' models and these settings, the mean reciprocal rank of all 19,590 rows of CN-82K-Ind's
+    validation split rose from 13.2 to 16.9, while that of ATOMIC-Ind's 48,710 rows, whose events are mostly
+    new, fell from 5.5 to 4.0.
 
     Attributes:
         neighbours: number of premises that vote.
-        temperature: a premise's vote is exp((cosine - 1) / temperature): 1 where it equals the query.
-        expansion: the query's vector becomes the direction of itself plus this much of the unit vector of
-            what was voted for; 0 leaves it as it is.
+        temperature: a premise's vote is exp((cosine - 1) / temperature), which is 1 if it equals the query.
+        expansion: weight of the unit vector of the alternatives with votes when it is added to the query's
+            vector, before normalisation; 0 leaves the query unchanged.
         weight: added to an alternative's cosine for each vote of 1; 0 adds nothing.
 
     Raises:
-        EventformersError: a value out of its range.
+        EventformersError: a value is out of range.
     """
 
     neighbours: int = count(256)
@@ -65,7 +65,7 @@ class VoteSettings(StrictSettings):
 
 
 def vote_settings(rerank: bool | VoteSettings) -> VoteSettings | None:
-    """The settings that a switch stands for: True for the measured ones, False for no votes."""
+    """Return the settings for a switch: True means the measured settings, False no votes."""
     if isinstance(rerank, VoteSettings):
         return rerank
     return VoteSettings() if rerank else None
@@ -79,7 +79,7 @@ def neighbour_votes(
     num_alternatives: int,
     temperature: float,
 ) -> sparse.csr_array:
-    """The votes of each query's neighbours.
+    """Compute the votes of each query's neighbours.
 
     Args:
         cosines: `(Q, K)`, of each query with its nearest known premises.
@@ -90,7 +90,7 @@ def neighbour_votes(
         temperature: a premise's vote is exp((cosine - 1) / temperature).
 
     Returns:
-        `(Q, A)`, sparse, each entry once, never negative.
+        `(Q, A)`, sparse, without duplicate or negative entries.
     """
     votes = np.exp((cosines.astype(np.float64) - 1) / temperature)
     counts = offsets[neighbours + 1] - offsets[neighbours]
@@ -104,16 +104,16 @@ def neighbour_votes(
 
 
 def expanded(queries: Vectors, votes: sparse.csr_array, alternatives: Vectors, expansion: float) -> Vectors:
-    """Queries moved towards what was voted for.
+    """Move queries towards the alternatives with votes.
 
     Args:
         queries: `(Q, d)`, normalised.
         votes: `(Q, A)`.
         alternatives: `(A, d)`, normalised.
-        expansion: the length of the step, against a query's 1.
+        expansion: the length of the step, relative to a query's length of 1.
 
     Returns:
-        `(Q, d)`, normalised; a query without votes as it was.
+        `(Q, d)`, normalised; a query without votes does not change.
     """
     voted = votes @ alternatives
     moved = queries + expansion * _unit(voted)
@@ -122,7 +122,7 @@ def expanded(queries: Vectors, votes: sparse.csr_array, alternatives: Vectors, e
 
 @dataclass(frozen=True)
 class VotedRanking:
-    """What re-ranking brings to `rank_by_cosine`.
+    """Arguments for `rank_by_cosine` that apply votes.
 
     Attributes:
         premises: `(Q, d)`, the expanded vectors of the queries' premises.
@@ -145,8 +145,8 @@ def voted_ranking(
 
     Args:
         premises: `(Q, d)`, of the queries, normalised.
-        known_premises: `(P, d)`, of the premises that vote, normalised. They must not be of the split that is
-            ranked, whose alternatives are what is asked for.
+        known_premises: `(P, d)`, of the premises that vote, normalised. They must not come from the ranked
+            split, whose alternatives are the answers.
         offsets: `(P + 1,)`; the alternatives of premise p stand at `known[offsets[p]:offsets[p + 1]]`.
         known: positions of alternatives, distinct within a premise.
         alternatives: `(A, d)`, of the candidates, normalised.
@@ -176,7 +176,7 @@ def voted_ranking(
             torch.from_numpy(part.astype(np.int64)).to(scores.device) for part in votes.coords
         )
         values = torch.from_numpy(settings.weight * votes.data).to(scores)
-        # Each entry stands there once, so none is written twice.
+        # No entry occurs twice, so plain assignment is safe.
         scores[at_row, at_column] += values
         return scores
 
@@ -184,6 +184,6 @@ def voted_ranking(
 
 
 def _unit(vectors: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    """The vectors at length one; a zero vector stays."""
+    """Scale vectors to length 1; zero vectors do not change."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.where(lengths > 0, lengths, 1)

@@ -1,1 +1,1 @@
-"""Readers of texts and events, and what encoders share."""
+"""Readers of texts and events, and shared parts of encoders."""

@@ -1,4 +1,4 @@
-"""Values out of what holds them in memory: lists, frames, series, Arrow tables and arrays, datasets."""
+"""Readers of containers in memory: lists, frames, series, Arrow tables and arrays, datasets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ACCEPTED_CONTAINERS = (
 )
 
 Header: TypeAlias = Callable[[Sequence[str], Path], Collection[str]]
-"""Checks the names of columns, and returns those that are read."""
+"""Checks the names of columns, and returns those to read."""
 
 _MEMORY = Path()
 _NO_SEQUENCES = (str, bytes, bytearray, memoryview)
@@ -28,10 +28,10 @@ _STREAMS = (datasets.IterableDataset, IterableColumn)
 
 
 def all_columns(columns: Sequence[str], path: Path) -> Collection[str]:
-    """Read every column; the names are checked row by row.
+    """Return every column; later, each row checks its names.
 
     Raises:
-        DataFormatError: a column stands there twice.
+        DataFormatError: a column occurs twice.
     """
     if len(set(columns)) < len(columns):
         raise DataFormatError(path, None, "a column twice", "each column once")
@@ -39,15 +39,15 @@ def all_columns(columns: Sequence[str], path: Path) -> Collection[str]:
 
 
 def values_in(items: object, header: Header, accepted: str) -> Iterable[object]:
-    """Take the values out of a container; frames, tables and datasets give a dict for each row.
+    """Return the values of a container; frames, tables and datasets yield a dict for each row.
 
     Args:
         items: the container.
-        header: checks the columns of a frame, and chooses those that are read.
-        accepted: what would be accepted, for errors.
+        header: checks the columns of a frame, and chooses those to read.
+        accepted: description of accepted input, for errors.
 
     Raises:
-        EventformersError: it is no container of these, or `header` refuses its columns.
+        EventformersError: the container's type is not supported, or `header` rejects its columns.
     """
     try:
         return _values(items, header, accepted)
@@ -71,12 +71,12 @@ def listed(array: pa.Array, path: Path, line: int | None) -> list[object]:
     try:
         return cast("list[object]", array.to_pylist())
     except (pa.ArrowException, ValueError, OverflowError) as error:
-        # Such as text that is not UTF-8, and a struct with a name twice.
+        # For example text that is not UTF-8, or a struct with a repeated name.
         raise DataFormatError(path, line, f"values that cannot be read ({error})", "strings") from error
 
 
 def _values(items: Any, header: Header, accepted: str) -> Iterable[object]:
-    # Without an import: who has a frame has loaded pandas.
+    # No import is needed: a frame exists only if pandas is loaded.
     pandas: Any = sys.modules.get("pandas")
     if pandas is not None and isinstance(items, pandas.DataFrame):
         return _frame_rows(items, header)

@@ -1,4 +1,4 @@
-"""Files of events in, a Parquet file of vectors out: streaming, in order, with ids."""
+"""Streaming encoding of a file of events into a Parquet file of vectors, in order and with ids."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from eventformers.inference.encoding.onnx_runtime import load_onnx_encoder
 from eventformers.locks import one_writer
 
 BLOCK_ROWS = 8_192
-"""Rows that are written at a time: bounds the memory for vectors."""
+"""Number of rows written at a time; it bounds the memory for vectors."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class EventRow:
     """One row of a file of events.
 
     Attributes:
-        id: the row's `id`, or its number from 0 where the file has none.
+        id: the row's `id`, or its number from 0 if the file has no ids.
         text: the event's text.
-        event: its roles; None where the file has its text alone.
+        event: its roles; None if the file has only its text.
     """
 
     id: str
@@ -44,22 +44,22 @@ class EventRow:
 
     @property
     def item(self) -> str | Event:
-        """What is encoded: the event, or the text where there are no roles."""
+        """The input to encode: the event, or the text if there are no roles."""
         return self.text if self.event is None else self.event
 
 
 @dataclass(frozen=True)
 class EmbedReport:
-    """What `embed_file` did.
+    """Summary of a run of `embed_file`.
 
     Attributes:
         output: the file written.
         rows: number of events.
         distinct: number of distinct texts, each encoded once.
-        truncated: number of distinct texts that were longer than the model takes, and were cut.
+        truncated: number of distinct texts that exceeded the model's maximum length and were truncated.
         dimension: size of the vectors.
         seconds: time for encoding and writing.
-        left_out: number of malformed lines and rows that were left out.
+        left_out: number of malformed lines and rows that were skipped.
     """
 
     output: Path
@@ -76,16 +76,16 @@ def read_event_rows(
 ) -> Iterator[EventRow]:
     """Read the events of a file, one at a time.
 
-    Files are read as `file_values` says, and rows as `read_item` says; a row may have an `id`.
+    See `file_values` for the formats of files and `read_item` for those of rows. A row may have an `id`.
 
     Args:
         path: the file.
-        order: order in which roles become text.
-        skipped: decides on malformed rows, and counts those that are left out; None has the policy in force.
+        order: order of the roles in the text.
+        skipped: policy for malformed rows, which counts the skipped ones; None uses the policy in force.
 
     Raises:
-        DataFormatError: the file is empty, is not UTF-8, lacks the columns, or a row cannot be read or has no
-            word.
+        DataFormatError: the file is empty, is not UTF-8, lacks the columns, or a row cannot be read or
+            contains no word.
         EventformersError: the file cannot be opened, or its suffix is unknown.
     """
     skipped = SkippedRows() if skipped is None else skipped
@@ -112,30 +112,30 @@ def embed_file(
 ) -> EmbedReport:
     """Encode the events of a file into a Parquet file with the columns `id`, `text` and `embedding`.
 
-    The input is read twice: first whole, so that a bad row is told before the work; then for writing. Each
-    distinct text is encoded once over the whole file; the vectors wait in a temporary file on disk.
+    The input is read twice: the first pass reports bad rows before any encoding, the second writes. Each
+    distinct text of the file is encoded once. A temporary file on disk holds the vectors.
 
     Args:
         model: folder or Hub id of a model of this suite or of any plain encoder, None for the packaged
-            all-MiniLM-L6-v2, or an encoder that is loaded.
+            all-MiniLM-L6-v2, or a loaded encoder.
         input: the file of events; see `read_event_rows`.
-        output: the Parquet file, replaced as a whole or not at all.
-        batch_size: texts of a batch at most; `auto` fills batches by their number of tokens.
+        output: the Parquet file, replaced atomically.
+        batch_size: maximum number of texts in a batch; `auto` fills batches by their number of tokens.
         normalize: scale every vector to length 1.
         show_progress: draw a progress bar on standard error.
-        pooling: `cls` or `mean` against the model's own.
-        event_order: a key of `EVENT_ORDERS` against the model's own.
-        device: a torch device; None takes an accelerator where there is one.
-        dtype: `float32`, `bfloat16` or `float16`; None takes the one of the saved weights.
-        onnx: compute by ONNX Runtime, on the CPU and in float32; see `load_onnx_encoder`.
-        malformed: `skip` leaves out malformed lines and rows, counts and lists them; `error` raises for the
-            first one; None takes the policy in force, `error` where nothing else was set.
+        pooling: `cls` or `mean`, instead of the model's own.
+        event_order: a key of `EVENT_ORDERS`, instead of the model's own.
+        device: a torch device; None uses an accelerator if there is one.
+        dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
+        onnx: compute with ONNX Runtime, on the CPU and in float32; see `load_onnx_encoder`.
+        malformed: `skip` skips, counts and lists malformed lines and rows; `error` raises an error for the
+            first one; None uses the policy in force, by default `error`.
 
     Raises:
         DataFormatError: the input cannot be read.
-        EventformersError: the model cannot be loaded, settings of loading are given for an encoder that is
-            loaded, the output cannot be written, the input changed in the meantime, or ONNX is asked for
-            where it is not to be had.
+        EventformersError: the model cannot be loaded, loading settings are given for a loaded encoder, the
+            output cannot be written, the input changed in the meantime, or ONNX does not support the model or
+            a setting.
     """
     source, target = Path(input), Path(output)
     if target.suffix.lower() != ".parquet":
@@ -154,7 +154,7 @@ def embed_file(
         items: list[str | Event] = []
         positions = array("q")
         for number, row in enumerate(rows):
-            # Where roles are not read, the text alone is held: it is what is encoded, and it is smaller.
+            # A model that reads no roles encodes only the text, which takes less memory.
             item = row.item if encoder.reads_chains else row.text
             position = index.setdefault(inputs.key(item, number), len(index))
             positions.append(position)
@@ -202,10 +202,10 @@ def _onnx_encoder(
 ) -> EventEncoder:
     if isinstance(model, EventEncoder):
         raise EventformersError(
-            f"{model.name}: an encoder that is loaded; accepted with ONNX: the name of a model, or what "
-            "load_onnx_encoder gives without onnx=True"
+            f"{model.name} is a loaded encoder; accepted with onnx=True: the name of a model; or pass the "
+            "result of load_onnx_encoder without onnx=True"
         )
-    # "cuda" and "float16" cannot be granted, and nothing else than what was asked for is to be computed.
+    # ONNX supports neither "cuda" nor "float16", and a silent fallback would compute something else.
     for name, asked, accepted in (("device", device, "cpu"), ("dtype", dtype, "float32")):
         if asked is not None and str(asked).removeprefix("torch.") != accepted:
             raise EventformersError(f"{name} is {shown(str(asked))} with ONNX; accepted: {accepted}")
@@ -221,7 +221,7 @@ def _encode_to(
     normalize: bool,
     show_progress: bool,
 ) -> int:
-    """Append the vectors of texts and events to a file, block by block; the number of those that were cut."""
+    """Append the vectors of texts and events to a file, block by block; return the number truncated."""
     truncated = 0
     block = 8 * BLOCK_ROWS
     for start in range(0, len(items), block):
@@ -232,7 +232,7 @@ def _encode_to(
             show_progress=show_progress,
         )
         truncated += encoder.truncated
-        # Not through a writable memory map: a full disk would kill the process instead of raising an error.
+        # With a writable memory map, a full disk would kill the process instead of raising an error.
         store.write(vectors.tobytes())
     store.flush()
     return truncated
@@ -272,7 +272,7 @@ def _write_parquet(
 
 
 def _state(path: Path) -> tuple[int, int]:
-    """What changes with a file's content: its size and its time of change."""
+    """Return a file's size and modification time, which change with its content."""
     status = path.stat()
     return status.st_size, status.st_mtime_ns
 

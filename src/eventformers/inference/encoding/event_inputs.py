@@ -1,4 +1,4 @@
-"""What a model reads of a text or an event: token ids, and for some models each token's role and word."""
+"""Model inputs from texts and events: token ids, and for some models each token's role and word."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from eventformers.models.event_tokens import ROLES
 from eventformers.trainers.event_tokenising import tokenise_events
 
 TokenRow: TypeAlias = list[int]
-"""What a model reads of one text, as one list of numbers, so that equal inputs are equal lists."""
+"""The model's input for one text as one list of numbers, so that equal inputs compare equal."""
 
 
 class EventInputs(ABC):
-    """Turns texts and events into what a model reads.
+    """A converter from texts and events to model inputs.
 
     Args:
         tokenizer: the model's tokenizer.
@@ -29,26 +29,27 @@ class EventInputs(ABC):
     """
 
     pads: ClassVar[bool] = False
-    """Whether `tensors` takes rows of different lengths."""
+    """True if `tensors` accepts rows of different lengths."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, event_order: EventOrder, max_length: int) -> None:
         self.tokenizer, self.event_order, self.max_length = tokenizer, event_order, max_length
 
     @abstractmethod
     def key(self, item: object, position: int) -> Hashable:
-        """What tells an item from others.
+        """Return the identity of an item.
 
         Args:
             item: a text or an event, as `read_item` reads it.
-            position: its place, for an error.
+            position: its position, for errors.
 
         Raises:
-            EventformersError: it is neither, or has no word.
+            EventformersError: the item is neither a text nor an event, or contains no word.
         """
 
     @abstractmethod
     def token_rows(self, keys: Sequence[Hashable]) -> tuple[list[TokenRow], list[int]]:
-        """The rows of some keys, each cut to `max_length`, and the positions of those that were cut."""
+        """Return the rows of some keys, truncated to `max_length`, and the positions of the truncated
+        ones."""
 
     @abstractmethod
     def length(self, row: TokenRow) -> int:
@@ -56,25 +57,25 @@ class EventInputs(ABC):
 
     @abstractmethod
     def tensors(self, rows: Sequence[TokenRow], device: torch.device) -> dict[str, torch.Tensor]:
-        """The model's arguments for rows of one length, with `pads` of any lengths."""
+        """Return the model's arguments for rows of one length, or of any lengths if `pads`."""
 
     def text(self, item: object, position: int) -> str:
-        """The text of an item; arguments and errors as of `key`."""
+        """Return the text of an item; see `key` for arguments and errors."""
         found = item_at(item, position)
         return found if isinstance(found, str) else event_text(found, self.event_order)
 
 
 class TextInputs(EventInputs):
-    """The token ids of texts, for models that read nothing else."""
+    """A converter of texts to token ids, for models that read only these."""
 
     pads = True
 
     def key(self, item: object, position: int) -> str:
-        """The item's text; see `EventInputs`."""
+        """Return the item's text; see `EventInputs`."""
         return self.text(item, position)
 
     def token_rows(self, keys: Sequence[Hashable]) -> tuple[list[TokenRow], list[int]]:
-        """Token ids of texts, and the positions of those that were cut."""
+        """Return the token ids of texts, and the positions of truncated texts."""
         encoded, cut = tokenise_texts(self.tokenizer, cast("list[str]", list(keys)), self.max_length)
         return cast("list[TokenRow]", encoded["input_ids"]), cut
 
@@ -83,7 +84,7 @@ class TextInputs(EventInputs):
         return len(row)
 
     def tensors(self, rows: Sequence[TokenRow], device: torch.device) -> dict[str, torch.Tensor]:
-        """`input_ids`, `(batch, length)`, and `attention_mask` where rows differ in length."""
+        """Return `input_ids`, `(batch, length)`, and `attention_mask` if rows differ in length."""
         length = max(map(len, rows))
         if min(map(len, rows)) == length:
             return {"input_ids": torch.tensor(rows, device=device)}
@@ -105,10 +106,10 @@ def tokenise_texts(
         tokenizer: the tokenizer.
         texts: the texts.
         max_length: tokens of a text at most, special tokens included.
-        **settings: passed on to the tokenizer.
+        **settings: arguments of the tokenizer.
 
     Returns:
-        The encoding, and the positions of the texts that were cut.
+        The encoding, and the positions of truncated texts.
     """
     plain = {"return_attention_mask": False, "return_token_type_ids": False, "verbose": False}
     encoded = tokenizer(texts, truncation=True, max_length=max_length, **plain, **settings)
@@ -121,9 +122,9 @@ def tokenise_texts(
 
 
 class RoleInputs(EventInputs):
-    """Token ids with the roles and the word of each token, for models that read an event by its roles.
+    """A converter of events to token ids with each token's roles and word, for models that read roles.
 
-    A text without roles is an event that is all predicate. The numbers of words hold for all calls of one
+    A text without roles is an event with only a predicate. Word numbers stay valid across the calls of one
     object.
     """
 
@@ -132,14 +133,14 @@ class RoleInputs(EventInputs):
         self._words: dict[str, int] = {}
 
     def key(self, item: object, position: int) -> tuple[str, str, str]:
-        """The item's roles; see `EventInputs`."""
+        """Return the item's roles; see `EventInputs`."""
         found = item_at(item, position)
         if isinstance(found, str):
             return "", found, ""
         return found["subject"], found["predicate"], found["object"]
 
     def token_rows(self, keys: Sequence[Hashable]) -> tuple[list[TokenRow], list[int]]:
-        """Token ids, role codes and words of events, one after the other, and which events were cut."""
+        """Return the token ids, role codes and words of events, concatenated, and the truncated events."""
         events = [
             Event(subject=subject, predicate=predicate, object=object_)
             for subject, predicate, object_ in cast("list[tuple[str, str, str]]", keys)
@@ -147,7 +148,7 @@ class RoleInputs(EventInputs):
         encoded, cut = tokenise_events(
             self.tokenizer, events, self.max_length, self.event_order, words=self._words
         )
-        # A token may stand in two roles, so that a role is one bit.
+        # A token may belong to two roles, so each role is one bit.
         roles = (encoded["role_masks"] << torch.arange(len(ROLES)).unsqueeze(-1)).sum(dim=1)
         codes = torch.stack([encoded["input_ids"], roles, encoded["word_index"]], dim=1).numpy()
         filled = encoded["attention_mask"].bool().numpy()
@@ -162,7 +163,7 @@ class RoleInputs(EventInputs):
         return len(row) // 3
 
     def tensors(self, rows: Sequence[TokenRow], device: torch.device) -> dict[str, torch.Tensor]:
-        """`input_ids` and `word_index` `(batch, length)`, `role_masks` `(batch, 3, length)`."""
+        """Return `input_ids` and `word_index`, `(batch, length)`, and `role_masks`, `(batch, 3, length)`."""
         codes = torch.from_numpy(np.asarray(rows, dtype=np.int64)).view(len(rows), 3, -1).to(device)
         bits = torch.arange(len(ROLES), device=device).unsqueeze(-1)
         return {

@@ -1,4 +1,4 @@
-"""The reader of texts and events: strings, events, frames, tables, columns, and the rows of files."""
+"""Reader of texts and events: strings, events, frames, tables, columns, and rows of files."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from eventformers.errors import DataFormatError, EventformersError, lookalike, s
 from eventformers.inference.encoding.containers import ACCEPTED_CONTAINERS, listed, rows_of, values_in
 
 Item: TypeAlias = str | Event
-"""What is encoded: a text as it is, or an event with all of its roles."""
+"""An input to encode: a text, or an event with all of its roles."""
 
 EventLike: TypeAlias = Any
 """Texts and events in any form that `values_of` reads."""
 
 FileValue: TypeAlias = tuple[Path, int | None, object]
-"""A value of a file, with the path and the line for errors."""
+"""Path and line, for errors, and a value of a file."""
 
 ROLES = EVENT_ORDERS["subject_predicate_object"]
 COLUMNS = ("id", "text", "event", *ROLES)
@@ -51,7 +51,7 @@ ACCEPTED_INPUT = f"a text, an event, or {ACCEPTED_CONTAINERS}"
 ACCEPTED_FILES = ".jsonl, .json, .csv, .tsv and .txt, each also with .gz, and .parquet"
 
 BLOCK_ROWS = 8_192
-"""Rows of a Parquet file that are read at a time."""
+"""Number of rows of a Parquet file read at a time."""
 
 _KNOWN, _ROLES = frozenset(COLUMNS), frozenset(ROLES)
 _COMPLETE = frozenset(("text", "event"))
@@ -59,23 +59,23 @@ _MEMORY = Path()
 
 
 def read_items(items: EventLike) -> list[Item]:
-    """Read texts and events; arguments and errors as of `values_of` and `item_at`."""
+    """Read texts and events; see `values_of` and `item_at` for arguments and errors."""
     return [item_at(value, position) for position, value in enumerate(values_of(items)[0])]
 
 
 def values_of(items: EventLike) -> tuple[Iterable[object], bool]:
-    """Take the texts and events out of what holds them.
+    """Return the texts and events of a container.
 
     Args:
-        items: a text, an event, a row with `text` or `event`, or a tuple of three strings, each alone; or a
-            list, tuple, iterator, NumPy array, series, Arrow array or column of those; or a frame, table or
-            dataset with the columns of `read_item`. A list of three strings is three texts.
+        items: a single text, event, row with `text` or `event`, or tuple of three strings; a list, tuple,
+            iterator, NumPy array, series, Arrow array or column of these; or a frame, table or dataset with
+            the columns of `read_item`. A list of three strings is three texts.
 
     Returns:
-        The values, and whether it is one alone.
+        The values, and True if the input is a single one.
 
     Raises:
-        EventformersError: it is of another type, or has other columns.
+        EventformersError: the type or the columns are not supported.
     """
     if isinstance(items, np.ndarray) and not items.ndim:
         items = items.item()
@@ -88,7 +88,7 @@ def item_at(value: object, position: int) -> Item:
     """Read one value of a list; errors name its position.
 
     Raises:
-        EventformersError: it is no text or event, or has no word.
+        EventformersError: the value is not a text or event, or contains no word.
     """
     try:
         return read_item(value, _MEMORY, None)
@@ -104,13 +104,14 @@ def read_item(value: object, path: Path, line: int | None) -> Item:
     Args:
         value: a text; a tuple or list of three strings: subject, predicate and object; or a row. A row has
             `text`, or `event` with the three roles, or `predicate` with `subject` and `object`; null and an
-            absent subject or object are the empty string. Of a row with several of these the first counts.
+            absent subject or object are the empty string. In a row with several of these, the first counts.
             Other names beside `text`, `event` or all three roles are ignored.
         path: the file, for errors.
         line: the line, for errors.
 
     Raises:
-        DataFormatError: it is something else, has a name that may be a misspelt role, or has no word.
+        DataFormatError: the value is something else, has a name that may be a misspelt role, or contains no
+            word.
     """
     if isinstance(value, str):
         return _text(value, "text", path, line)
@@ -135,13 +136,12 @@ def read_item(value: object, path: Path, line: int | None) -> Item:
 def file_values(path: str | Path, skipped: SkippedRows) -> Iterator[FileValue]:
     """Read a file of texts and events, one value at a time.
 
-    The suffix tells the format. JSON lines hold what `read_item` reads; `.json` may also be one list of it.
-    CSV files have a header with the columns of `read_item`, as Parquet files have. Plain text holds a text on
-    each line.
+    The suffix sets the format. A JSON line holds a value that `read_item` accepts; `.json` may also hold one
+    list of them. CSV and Parquet files have the columns of `read_item`. Plain text has one text on each line.
 
     Args:
         path: the file.
-        skipped: decides on malformed lines and rows.
+        skipped: policy for malformed lines and rows.
 
     Returns:
         An iterator over the path and line for errors, and the value.
@@ -175,7 +175,7 @@ def file_values(path: str | Path, skipped: SkippedRows) -> Iterator[FileValue]:
 def _check_names(
     names: Mapping[str, object] | Sequence[str], path: Path, line: int | None, what: str
 ) -> None:
-    """Refuse names that a text or a role may be lost by."""
+    """Raise an error for names that may be a misspelt text or role, and for missing names."""
     found = names.keys() if isinstance(names, Mapping) else frozenset(names)
     if found <= _KNOWN and ("predicate" in found or not found.isdisjoint(_COMPLETE)):
         return
@@ -187,7 +187,7 @@ def _check_names(
     if not found.isdisjoint(_COMPLETE) or found >= _ROLES:
         return
     if not found.isdisjoint(_ROLES):
-        # A role that is absent may stand there under another name.
+        # An absent role may be present under another name.
         try:
             check_keys({str(name): None for name in names}, _KNOWN, path, line, what=what)
         except DataFormatError as error:
@@ -267,7 +267,7 @@ def _csv_rows(path: Path, delimiter: str, skipped: SkippedRows) -> Iterator[File
 
     reader = csv.reader(lines(), delimiter=delimiter, strict=True)
     try:
-        # Without a line where all of them were left out.
+        # All rows were skipped, so there is no line to name.
         header = [name.strip() for name in next(reader, [])]
         _check_header(header, path)
         empty = True

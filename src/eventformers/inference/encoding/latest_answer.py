@@ -1,4 +1,4 @@
-"""The answer to the latest question, kept so that tasks on the same rows do not compute it again."""
+"""Cache of one answer, so that tasks on the same rows do not compute it again."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Answer = TypeVar("Answer")
 
 
 class LatestAnswer(Generic[Answer]):
-    """Keeps one answer: that to the latest question.
+    """A cache of the answer to the latest question.
 
-    A question is answered as a whole or not at all: batches depend on what is asked for together, and the
-    last bits of a vector on its batch, so that parts of another answer would not be what a fresh one is.
+    Parts of an answer are never reused: batches depend on the whole question, and the last bits of a vector
+    depend on its batch, so reuse would change results.
     """
 
     def __init__(self) -> None:
@@ -21,29 +21,29 @@ class LatestAnswer(Generic[Answer]):
         self._answer: Answer | None = None
 
     def ask(self, question: Hashable) -> Answer | None:
-        """The answer, where this was the latest question; otherwise None, and the latest answer is forgotten.
+        """Return the answer if this was the latest question; otherwise drop the answer and return None.
 
         Args:
-            question: all that decides the answer to the last bit.
+            question: everything that affects the answer, down to the last bit.
         """
         if question != self._question:
-            # Now, so that two answers never lie in memory together.
+            # Dropped before the next answer is computed, so that memory never holds two answers.
             self._question, self._answer = question, None
         return self._answer
 
     def keep(self, answer: Answer) -> None:
-        """Keep the answer to the latest question."""
+        """Store the answer to the latest question."""
         self._answer = answer
 
     def forget(self) -> None:
-        """Keep nothing."""
+        """Drop the stored answer."""
         self._question = self._answer = None
 
 
 def digest_of(parts: Iterable[object]) -> bytes:
-    """Stands for a long list of texts, or of tuples of texts or numbers: 32 bytes of a hash."""
+    """Return a 32-byte hash of a list of texts, or of tuples of texts or numbers."""
     digest = blake2b(digest_size=32)
     for part in parts:
-        # What repr writes has no line break of its own.
+        # repr escapes line breaks, so a line break separates keys.
         digest.update(f"{part!r}\n".encode())
     return digest.digest()

@@ -1,4 +1,4 @@
-"""Batches of texts of one length, or of like length where one length does not fill an accelerator."""
+"""Batches of texts of one length, or of similar lengths where one length does not fill an accelerator."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ def equal_length_batches(
     max_rows: int | None = None,
     fill_tokens: int = 0,
 ) -> list[npt.NDArray[np.int64]]:
-    """Split texts into batches in which all have the same number of tokens, so that nothing is padded.
+    """Split texts into batches of equal length in tokens, so that nothing is padded.
 
     Args:
         lengths: number of tokens of each text.
-        max_tokens: tokens of a batch at most; a single longer text still makes a batch.
-        max_rows: texts of a batch at most.
-        fill_tokens: a batch of fewer tokens, padding included, takes shorter texts as well.
+        max_tokens: maximum number of tokens in a batch; a single longer text still makes a batch.
+        max_rows: maximum number of texts in a batch.
+        fill_tokens: a batch of fewer tokens, padding included, also takes shorter texts.
 
     Returns:
-        The positions of the texts of each batch; longest first, so that no worker starts on a long batch
+        The positions of the texts in each batch; the longest first, so that no worker starts a long batch
         when the others are done.
     """
     counts = np.asarray(lengths, dtype=np.int64)

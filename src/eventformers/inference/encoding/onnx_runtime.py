@@ -1,4 +1,4 @@
-"""Encoders as one ONNX graph each, from token ids to vectors, and ONNX Runtime in the place of PyTorch."""
+"""Export of encoders to ONNX, and encoding with ONNX Runtime instead of PyTorch."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 ONNX_FOLDER = "onnx"
 ONNX_FILE = "model.onnx"
-"""Where libraries that read ONNX models of the Hub look for the graph."""
+"""The folder in which other libraries expect the ONNX graph of a Hub model."""
 
 _WEIGHTS_FILE = "model.onnx_data"
 _SINGLE_FILE_BYTES = 1_500_000_000
-"""Weights beyond which the graph has a file of its own: a file of ONNX ends at 2 GB."""
+"""Size of the weights beyond which they get a separate file, as ONNX limits a file to 2 GB."""
 
 _PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 _DIGEST_KEY = "eventformers_model_sha256"
@@ -43,15 +43,15 @@ _INPUTS = ("input_ids", "attention_mask")
 _OUTPUT = "embeddings"
 _TOLERANCE = 1e-4
 _UNTOLD = ("transformers_version", "_name_or_path", "auto_map", "architectures", "dtype")
-"""Fields of a configuration that have no part in the graph."""
+"""Fields of a configuration that do not affect the graph."""
 
 logger = logging.getLogger(__name__)
 
 
 class OnnxModel(nn.Module):
-    """A graph in ONNX Runtime that is called like the model it was made from.
+    """A graph in ONNX Runtime with the call signature of its model.
 
-    Each call computes on one thread, since `EventEncoder` runs as many calls side by side as PyTorch has
+    Each call computes on one thread, since `EventEncoder` runs as many calls in parallel as PyTorch has
     threads.
 
     Args:
@@ -59,7 +59,7 @@ class OnnxModel(nn.Module):
         config: the configuration of the model.
 
     Raises:
-        EventformersError: the file is no graph of an encoder.
+        EventformersError: ONNX Runtime cannot load the file.
     """
 
     def __init__(self, path: Path, config: PreTrainedConfig) -> None:
@@ -70,7 +70,7 @@ class OnnxModel(nn.Module):
         self.session = _session(path)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> OnnxModel:
-        """The model itself: nothing in it changes, and a session cannot be copied."""
+        """Return the model itself: it never changes, and a session cannot be copied."""
         return self
 
     def forward(
@@ -80,10 +80,10 @@ class OnnxModel(nn.Module):
 
         Args:
             input_ids: token ids, `(batch, length)`.
-            attention_mask: 1 for a token, 0 for padding, `(batch, length)`; None where nothing is padded.
+            attention_mask: 1 for a token, 0 for padding, `(batch, length)`; None without padding.
 
         Returns:
-            `EventModelOutput` with `embeddings` alone.
+            `EventModelOutput` with only `embeddings`.
         """
         if attention_mask is None:
             attention_mask = torch.ones_like(input_ids)
@@ -95,20 +95,20 @@ class OnnxModel(nn.Module):
 def load_onnx_encoder(
     name_or_path: str | Path | None = None, *, pooling: str | None = None, event_order: str | None = None
 ) -> EventEncoder:
-    """Load an encoder whose vectors ONNX Runtime computes, on the CPU and in float32.
+    """Load an encoder that computes with ONNX Runtime, on the CPU and in float32.
 
-    The graph is exported where there is none yet, or where weights or configuration changed since. Of a
-    folder that `eventformers train` wrote it lies in `onnx/model.onnx`; of all else in the cache.
+    The first call exports the graph, as does a call after weights or configuration have changed. The graph of
+    a folder that `eventformers train` wrote is in its `onnx/model.onnx`; all other graphs are in the cache.
 
     Args:
         name_or_path: folder or Hub id of a model of this suite or of any plain encoder; None for the packaged
             all-MiniLM-L6-v2.
-        pooling: `cls` or `mean` against the model's own.
-        event_order: a key of `EVENT_ORDERS` against the model's own.
+        pooling: `cls` or `mean`, instead of the model's own.
+        event_order: a key of `EVENT_ORDERS`, instead of the model's own.
 
     Raises:
         EventformersError: the model cannot be loaded or reads more than texts, a package is missing, or the
-            graph cannot be written or gives other vectors.
+            graph cannot be written or its vectors differ from the model's.
     """
     check_onnx_packages()
     encoder = load_encoder(
@@ -116,8 +116,9 @@ def load_onnx_encoder(
     )
     if encoder.reads_chains:
         raise EventformersError(
-            f"{encoder.name}: a {encoder.model.config.model_type} model reads the roles and words of events, "
-            "which have no graph in ONNX; accepted: a model that reads texts, or this one without ONNX"
+            f"{encoder.name}: a {encoder.model.config.model_type} model reads the roles and words of "
+            "events, which ONNX export does not support; accepted: a model that reads texts, or this one "
+            "without ONNX"
         )
     digest = _digest(encoder.model)
     path = _place(name_or_path, digest, own_settings=pooling is None) / ONNX_FILE
@@ -130,14 +131,15 @@ def load_onnx_encoder(
 
 
 def export_onnx(model: PreTrainedModel, folder: Path, *, digest: str | None = None) -> Path:
-    """Write a model as one graph from `input_ids` and `attention_mask`, `(batch, length)`, to `embeddings`.
+    """Export a model as one graph from `input_ids` and `attention_mask`, `(batch, length)`, to `embeddings`.
 
-    Batch and length are free. The vectors are compared with the model's before the file takes its place.
+    Batch size and length are dynamic. The export compares the vectors with the model's before it writes the
+    file.
 
     Args:
         model: a model that reads texts, in float32 and evaluation mode, on the CPU.
-        folder: where `model.onnx` goes; of a model beyond 1.5 GB with its weights in a file beside it.
-        digest: what tells the model's weights and configuration from others; None computes it.
+        folder: folder for `model.onnx`; the weights of a model beyond 1.5 GB go to a file beside it.
+        digest: digest of the model's weights and configuration; None computes it.
 
     Returns:
         The file.
@@ -152,7 +154,7 @@ def export_onnx(model: PreTrainedModel, folder: Path, *, digest: str | None = No
     texts = torch.randint(min(5, model.config.encoder_config.vocab_size), (2, 6))
     try:
         with _quiet_export():
-            # Not the older exporter: it fixes the attention mask, so that other texts get other vectors.
+            # The older exporter fixes the attention mask, so other texts get wrong vectors.
             program = torch.onnx.export(
                 _Vectors(model).eval(),
                 (texts, torch.ones_like(texts)),
@@ -184,7 +186,7 @@ def export_onnx(model: PreTrainedModel, folder: Path, *, digest: str | None = No
 
 
 def check_onnx_packages() -> None:
-    """Refuse to go on without the packages of the extra `onnx`.
+    """Raise an error if a package of the extra `onnx` is missing.
 
     Raises:
         EventformersError: one of them is not installed.
@@ -198,7 +200,7 @@ def check_onnx_packages() -> None:
 
 
 class _Vectors(nn.Module):
-    """A model's vectors alone."""
+    """A wrapper that returns only a model's vectors."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()
@@ -217,14 +219,14 @@ def _session(path: Path) -> InferenceSession:
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        # Its errors have no base class of their own.
+        # The errors of ONNX Runtime have no common base class.
         if type(error).__module__.startswith("onnxruntime"):
-            raise EventformersError(f"{path}: no graph that ONNX Runtime can run: {error}") from error
+            raise EventformersError(f"{path}: ONNX Runtime cannot load the graph: {error}") from error
         raise
 
 
 def _read(path: Path, config: PreTrainedConfig, digest: str) -> OnnxModel | None:
-    """The graph in a file; None where there is none, or one of other weights."""
+    """Read the graph in a file; None if there is no file or its graph has other weights."""
     if not path.is_file():
         return None
     try:
@@ -235,7 +237,7 @@ def _read(path: Path, config: PreTrainedConfig, digest: str) -> OnnxModel | None
 
 
 def _place(name_or_path: str | Path | None, digest: str, *, own_settings: bool) -> Path:
-    """The folder of a graph: beside a trained model, else one in the cache that goes by the digest."""
+    """Return the folder of a graph: beside a trained model, otherwise in the cache, named by the digest."""
     if name_or_path is not None and own_settings:
         folder = Path(resolve_encoder(name_or_path))
         if (folder / "training_args.json").is_file() and os.access(folder, os.W_OK | os.X_OK):
@@ -244,7 +246,7 @@ def _place(name_or_path: str | Path | None, digest: str, *, own_settings: bool) 
 
 
 def _digest(model: PreTrainedModel) -> str:
-    """SHA-256 over the weights and what of the configuration decides the vectors."""
+    """Return the SHA-256 of the weights and of the settings that affect the vectors."""
     settings = {name: value for name, value in model.config.to_dict().items() if name not in _UNTOLD}
     sha = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode())
     for name, weight in sorted(model.state_dict().items()):
@@ -255,7 +257,7 @@ def _digest(model: PreTrainedModel) -> str:
 
 @torch.inference_mode()
 def _check_vectors(model: PreTrainedModel, path: Path) -> None:
-    """Compare the graph with the model on texts of another number and length, one of them padded.
+    """Compare the graph with the model on another batch size and length, with padding.
 
     Raises:
         EventformersError: they differ.
@@ -265,17 +267,17 @@ def _check_vectors(model: PreTrainedModel, path: Path) -> None:
     mask[0, 4:] = 0
     expected = model(input_ids=texts, attention_mask=mask).embeddings
     difference = (OnnxModel(path, model.config)(texts, mask).embeddings - expected).abs().max().item()
-    # Written so that NaN is refused, too.
+    # Negated so that NaN fails the check.
     if not difference <= _TOLERANCE * max(1.0, expected.abs().max().item()):
         raise EventformersError(
-            f"the graph in ONNX gives vectors that differ from the model's by {difference:.1g}; accepted: "
+            f"the vectors of the ONNX graph differ from the model's by {difference:.1g}; accepted: "
             f"{_TOLERANCE:g}; use the model without ONNX"
         )
 
 
 @contextmanager
 def _quiet_export() -> Iterator[None]:
-    """Keep the exporter from telling of packages that are not installed and of its own ways."""
+    """Silence the exporter's messages on optional packages and on its internals."""
     exporter = logging.getLogger("torch.onnx")
     level = exporter.level
     exporter.setLevel(logging.ERROR)

@@ -1,9 +1,10 @@
-"""Linear layers whose weights lie in the layout of oneDNN's kernels: the same products, faster on a CPU.
+"""Linear layers with weights in the layout of oneDNN's kernels, for faster products on a CPU.
 
-PyTorch sends float32 matrix products on x86 to MKL, whose kernels for AMD processors use half of the vector
-width. oneDNN compiles kernels for the processor at hand; its weights are brought into their layout once and
-not with every product. On two threads of an AMD EPYC, all-MiniLM-L6-v2 encodes 6,000 distinct events 1.17
-times as fast by processor time and 1.23 times by the clock; on one thread 1.11 times by processor time.
+On x86, PyTorch computes float32 matrix products with MKL, whose kernels for AMD processors use half of the
+vector width. oneDNN compiles kernels for the actual processor; packing converts the weights to their layout
+once instead of with every product. On two threads of an AMD EPYC, all-MiniLM-L6-v2 encodes 6,000 distinct
+events 1.17 times as fast in processor time and 1.23 times in wall-clock time; on one thread 1.11 times in
+processor time.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from torch import nn
 
 
 class PackedLinear(nn.Linear):
-    """A linear layer for inference that shares its parameters with another and adds their packed form.
+    """A linear layer for inference that shares another layer's parameters and adds a packed copy.
 
     Args:
-        linear: the layer; later changes of its weight are not seen.
+        linear: the layer; later changes of its weight have no effect.
     """
 
     def __init__(self, linear: nn.Linear) -> None:
@@ -29,19 +30,19 @@ class PackedLinear(nn.Linear):
         self.packed_weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach())
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """Map `(..., in_features)` to `(..., out_features)`, without gradient."""
+        """Map `(..., in_features)` to `(..., out_features)`, without gradients."""
         return torch.ops.mkldnn._linear_pointwise(input, self.packed_weight, self.bias, "none", [], "")
 
 
 def inference_copy(model: nn.Module, *, pack: bool) -> nn.Module:
     """Copy a model's structure, not its parameters, in evaluation mode.
 
-    The model itself keeps its mode, its layers and its gradients, so that a model in training can be copied
-    between two steps. The copy is meant to be thrown away: it sees no later change of a packed weight.
+    The model keeps its mode, layers and gradients, so that it can be copied between two training steps. Later
+    changes of a packed weight do not reach the copy, so do not keep it.
 
     Args:
         model: any model.
-        pack: pack the weights of the linear layers, where that is possible and pays.
+        pack: pack the weights of the linear layers where that is possible.
     """
     shared = [*model.parameters(), *model.buffers()]
     duplicate = copy.deepcopy(model, {id(tensor): tensor for tensor in shared}).eval()
@@ -55,9 +56,9 @@ def inference_copy(model: nn.Module, *, pack: bool) -> nn.Module:
 
 @functools.cache
 def can_pack() -> bool:
-    """Whether this build of PyTorch packs linear weights on this processor and computes right with them.
+    """Return True if this PyTorch build packs linear weights on this processor and computes correctly.
 
-    The two operators are those that `torch.compile` emits; they are no public interface, hence the trial.
+    The two operators, which `torch.compile` emits, are not public, so a trial tests them.
     """
     if platform.machine().lower() not in ("x86_64", "amd64") or not torch.backends.mkldnn.is_available():
         return False

@@ -1,1 +1,1 @@
-"""Event grounding: mentions linked to events of a knowledge base."""
+"""Event grounding: links from mentions to events of a knowledge base."""

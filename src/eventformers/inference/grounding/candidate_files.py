@@ -33,10 +33,10 @@ EventRow: TypeAlias = dict[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateRecord(IndexRecord):
-    """What a candidate index was built from.
+    """Record of what a candidate index was built from.
 
     Attributes:
-        by_language: whether there is a pool for each language, or one for all.
+        by_language: True for a pool for each language, False for one pool.
     """
 
     tables: ClassVar = {"events": COLUMNS}
@@ -61,11 +61,11 @@ def stored_candidates(
     Args:
         folder: the folder of the index.
         events: rows of `EventHierarchies`, config `events`.
-        encode: turns a block of rows into their vectors, `(block, dimension)`.
+        encode: encodes a block of rows, `(block, dimension)`.
         model: the model that `encode` runs.
         dimension: size of a vector.
-        by_language: make a pool for each language; without it one pool serves mentions in any language.
-        kind: how to search, see `CandidateIndex`.
+        by_language: create a pool for each language; if off, one pool serves mentions in any language.
+        kind: kind of search, see `CandidateIndex`.
         show_progress: draw a progress bar on standard error while the index is built.
         overwrite: replace an index of another model, of other events or with other pools.
 
@@ -73,8 +73,8 @@ def stored_candidates(
         The index, mapped from its files.
 
     Raises:
-        EventformersError: the index in the folder does not fit and `overwrite` is off; as of `build_index`;
-            an event is twice in a pool.
+        EventformersError: the index in the folder does not match and `overwrite` is off; an event occurs
+            twice in a pool; or an error of `build_index`.
     """
     folder = Path(folder)
     fingerprint = dataset_fingerprint(events.select_columns(list(COLUMNS)))
@@ -123,7 +123,7 @@ def _rows(events: Dataset, by_language: bool) -> list[EventRow]:
     if repeated:
         event_id, language = repeated[0]
         raise EventformersError(
-            f"{len(repeated):,} events stand several times, the first {shown(event_id)}"
+            f"{len(repeated):,} events occur several times, the first {shown(event_id)}"
             f"{f' in {shown(language)}' if language else ''}; accepted: one row for each event"
             f"{' and language' if by_language else ''}"
         )

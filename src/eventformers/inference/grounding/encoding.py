@@ -1,8 +1,8 @@
-"""From mentions in their contexts, and from events, to the vectors whose product is their score.
+"""Encoding of mentions in their contexts and of events; the score of a pair is a dot product.
 
-A model of event grounding reads both by its towers, within its budgets and between its tags. Any other
-encoder reads the plain text of a mention with its context, and title and description of an event; the score
-is the cosine then.
+A model of event grounding encodes both with its towers, token budgets and tags. Any other encoder reads the
+plain text of a mention with its context, and the title and description of an event; the score is then the
+cosine.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class EncodedTexts(NamedTuple):
 
     Attributes:
         vectors: `(texts, d)`.
-        cut: number of texts that lost tokens of a part, by the part: `mention`, `heading`, `context`, `title`
-            or `description`; of a text that is read as a whole `text`.
+        cut: number of truncated texts by part: `mention`, `heading`, `context`, `title` or `description`, or
+            `text` if the model reads the text as a whole.
     """
 
     vectors: Vectors
@@ -54,22 +54,22 @@ def encode_mentions(
 ) -> EncodedTexts:
     """Encode mentions in their contexts, each distinct one once; sets the encoder's `truncated`.
 
-    A plain encoder reads context and mention as they stand, and not the document's title and date. Where that
-    is too long the contexts are cut as a model of event grounding cuts them.
+    A plain encoder reads the context and the mention, but not the document's title and date. Contexts that
+    are too long are truncated as for a model of event grounding.
 
     Args:
         encoder: a model of event grounding, or any plain encoder.
         mentions: the mentions.
-        batch_size: mentions of a batch at most; `auto` fills batches by their number of tokens.
+        batch_size: maximum number of mentions in a batch; `auto` fills batches by their number of tokens.
         show_progress: draw a progress bar on standard error.
 
     Returns:
-        The vectors in the order of the mentions, of a plain encoder at length 1. A mention that is itself too
-        long is cut at its end, counted and told.
+        The vectors in the order of the mentions; those of a plain encoder have length 1. A mention that is
+        too long is truncated at its end and counted in a warning.
 
     Raises:
-        EventformersError: the model is a cross-encoder, a mention has no text, a vector has no direction, or
-            memory ran out.
+        EventformersError: the model is a cross-encoder, a mention has no text, a vector is zero, or memory
+            ran out.
     """
     return _encode(encoder, "mention", mentions, batch_size, show_progress)
 
@@ -86,40 +86,38 @@ def encode_events(
     Args:
         encoder: a model of event grounding, or any plain encoder, which reads `title . description`.
         events: the events.
-        batch_size: events of a batch at most; `auto` fills batches by their number of tokens.
+        batch_size: maximum number of events in a batch; `auto` fills batches by their number of tokens.
         show_progress: draw a progress bar on standard error.
 
     Returns:
         The vectors in the order of the events, of a plain encoder at length 1.
 
     Raises:
-        EventformersError: an event has neither title nor description, a vector has no direction, or memory
-            ran out.
+        EventformersError: an event has neither title nor description, a vector is zero, or memory ran out.
     """
     return _encode(encoder, "event", events, batch_size, show_progress)
 
 
 def grounds_events(encoder: EventEncoder) -> bool:
-    """Whether the encoder has towers for mentions and events."""
+    """Return True if the encoder has towers for mentions and events."""
     return hasattr(encoder.model, "tower")
 
 
 def scores_pairs(config: PreTrainedConfig) -> bool:
-    """Whether a configuration is that of a cross-encoder, which reads a mention and an event together."""
+    """Return True for the configuration of a cross-encoder, which reads a mention and an event together."""
     return "AutoModelForSequenceClassification" in getattr(config, "full_auto_map", {})
 
 
 def score_calibration(encoder: EventEncoder) -> tuple[float, float]:
-    """The scale and the bias that make a logit of the dot product of a mention and an event.
+    """Return the scale and the bias that turn the dot product of a mention and an event into a logit.
 
-    Where they were learned they are weights of the training head, which are read from the model's folder or
-    repository.
+    If they were learned, they are weights of the training head, read from the model's folder or repository.
 
     Args:
         encoder: a model of event grounding.
 
     Raises:
-        EventformersError: they were learned, and the training head cannot be read.
+        EventformersError: they were learned, but the training head cannot be read.
     """
     config = encoder.model.config
     if not config.learnable_score_scale and config.score_bias is None:
@@ -138,25 +136,25 @@ def score_calibration(encoder: EventEncoder) -> tuple[float, float]:
 
 
 def mention_text(mention: MentionText) -> str:
-    """What is read of a mention as plain text."""
+    """Return a mention as plain text."""
     return f"{mention.context_left}{mention.mention}{mention.context_right}"
 
 
 def event_text(event: EventText) -> str:
-    """What is read of an event as plain text."""
+    """Return an event as plain text."""
     return " . ".join(filter(None, event))
 
 
 class SideInputs(TextInputs):
-    """Token ids of mentions, or of events.
+    """A converter of mentions or events to token ids.
 
     Args:
         tokenizer: the model's tokenizer.
-        max_length: tokens of a text at most.
-        tokenise: makes them.
+        max_length: maximum number of tokens in a text.
+        tokenise: tokenises them.
 
     Attributes:
-        cut: the texts that lost tokens of a part, by the part.
+        cut: the truncated texts, by part.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, max_length: int, tokenise: _Tokenise) -> None:
@@ -165,7 +163,7 @@ class SideInputs(TextInputs):
         self.cut: defaultdict[str, set[Hashable]] = defaultdict(set)
 
     def token_rows(self, keys: Sequence[Hashable]) -> tuple[list[TokenRow], list[int]]:
-        """Token ids of mentions or events, and the positions of those that were cut."""
+        """Return the token ids of mentions or events, and the positions of truncated ones."""
         texts = self._tokenise(keys)
         for part, positions in texts.cut.items():
             self.cut[part].update(keys[position] for position in positions)
@@ -181,18 +179,19 @@ def _encode(
 ) -> EncodedTexts:
     if scores_pairs(encoder.model.config):
         raise EventformersError(
-            f"{encoder.name}: a cross-encoder, which scores pairs and gives no vectors; accepted: a "
+            f"{encoder.name} is a cross-encoder, which scores pairs and returns no vectors; accepted: a "
             "bi-encoder of event grounding or a plain encoder as the model, and this one as the reranker"
         )
     grounds = grounds_events(encoder)
     if not grounds and (encoder.reads_chains or not encoder.tokenizer.is_fast):
-        # Roles of events and slow tokenizers do not tell where a mention stands: it may be cut off.
+        # Models that read roles and slow tokenizers do not know the mention's position and may truncate it
+        # away.
         plain = _plain_texts(side, texts)
         vectors = encoder.encode(plain, batch_size=batch_size, show_progress=show_progress)
         cut = {"text": encoder.truncated} if encoder.truncated else {}
         return EncodedTexts(unit_vectors(vectors, plain).astype(np.float32), cut)
     limit, tokenise = _reading(encoder, side, grounds)
-    # What is told of a cut is the limit that cuts.
+    # The warning names the limit that truncates.
     limited = replace(encoder, max_length=limit)
     inputs = SideInputs(encoder.tokenizer, limit, tokenise)
     rows = DistinctRows(texts)
@@ -211,8 +210,8 @@ def _encode(
     cut = {part: sum(counts[text] for text in lost) for part, lost in sorted(inputs.cut.items())}
     if cut.get("mention"):
         warnings.warn(
-            f"{cut['mention']:,} of {len(texts):,} mentions are themselves longer than the {limit} tokens "
-            "that are read, and are cut at their end",
+            f"{cut['mention']:,} of {len(texts):,} mentions are themselves longer than the limit of {limit} "
+            "tokens and are truncated at their end",
             stacklevel=3,
         )
     if not grounds:
@@ -221,7 +220,7 @@ def _encode(
 
 
 def _reading(encoder: EventEncoder, side: Side, grounds: bool) -> tuple[int, _Tokenise]:
-    """The tokens of a text at most, and what makes them."""
+    """Return the maximum number of tokens in a text, and the tokenising function."""
     limit = encoder.max_length
     if grounds:
         config = encoder.model.config
@@ -257,7 +256,7 @@ def _plain_event_tokens(
 def _plain_mention_tokens(
     tokenizer: PreTrainedTokenizerBase, limit: int, mentions: Sequence[MentionText]
 ) -> TokenisedTexts:
-    """Token ids of mentions with their contexts as plain text, of long ones those around the mention."""
+    """Tokenise mentions with their contexts as plain text; long ones keep the tokens around the mention."""
     for position, mention in enumerate(mentions):
         if not mention.mention.strip():
             raise EventformersError(
@@ -283,7 +282,7 @@ def _plain_mention_tokens(
         end = start + len(mention.mention)
         own = [token for token, is_special in enumerate(special) if not is_special]
         inside = [token for token in own if offsets[token][0] < end and offsets[token][1] > start]
-        # A mention of characters that the tokenizer drops has no token; its place is where the left ends.
+        # If the tokenizer drops all characters of a mention, its position is the end of the left context.
         first = inside[0] if inside else next((token for token in own if offsets[token][0] >= end), own[-1])
         behind = inside[-1] + 1 if inside else first
         room = limit - (len(ids) - len(own)) - (behind - first)

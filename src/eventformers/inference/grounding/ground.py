@@ -1,4 +1,4 @@
-"""Events in a user's own text: every mention linked to events of a knowledge base and to their ancestors."""
+"""Grounding of texts: links from mentions to events of a knowledge base and to their ancestors."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ from eventformers.inference.search.index_folder import IndexedModel
 from eventformers.models.grounding_tokens import EventText
 
 LOWEST_PARENT = 0.5
-"""Share of an event's mentions that it must share with another for that one to be told as its parent."""
+"""Minimum share of an event's mentions that another event must have to be reported as its parent."""
 
 SHARED_MENTIONS = 2
-"""Mentions that an event must share with another at least: one alone tells of every pair of candidates."""
+"""Minimum number of shared mentions of a reported pair: a single mention would relate all its candidates."""
 
 
 @takes_malformed
@@ -105,15 +105,15 @@ def ground(
 
     Raises:
         DataFormatError: a line of a file cannot be read, with file and line.
-        EventformersError: there is no mention or no event, no language for a mention, no event in the
-            languages of the mentions; an invalid threshold or number; a model that cannot be
-            loaded or is of another kind; an index that does not fit.
+        EventformersError: there are no mentions or events, a mention has no language, no event has the
+            languages of the mentions, a threshold or number is invalid, a model cannot be loaded or has the
+            wrong kind, or an index does not match.
         UnknownNameError: an unknown kind of search.
     """
     _check(search, candidates, threshold, retriever_weight, with_reranker=reranker is not None)
     for setting, code in (("language", language), ("candidate_language", candidate_language)):
         if code is not None and not code.strip():
-            raise EventformersError(f"{setting} is empty text; accepted: the code of a language, such as en")
+            raise EventformersError(f"{setting} is empty; accepted: the code of a language, such as en")
     mentions, counts = load_text_mentions(texts)
     known = load_knowledge_base(knowledge_base)
     mentions, without_language = _with_language(mentions, language, known, candidate_language)
@@ -130,7 +130,7 @@ def ground(
         batch_size=batch_size,
         search=search,
         show_progress=show_progress,
-        # The index on disk has a bar of its own.
+        # The index on disk draws its own progress bar.
         event_progress=show_progress and index is None,
     )
     by_language = candidate_language is None
@@ -203,7 +203,7 @@ def ground(
 
 
 def _cut_name(what: str) -> str:
-    """Name the count of texts that lost tokens, of a side and a part as in `GroundingModel.cut`."""
+    """Return the name of a count of truncated texts, for a side and a part as in `GroundingModel.cut`."""
     side, part = what.split("_")
     by = ""
     if side == "pair":
@@ -231,10 +231,10 @@ def _with_language(
     known: KnowledgeBase,
     candidate_language: str | None,
 ) -> tuple[list[TextMention], int]:
-    """The mentions, each with a language, and how many have none but that of the knowledge base.
+    """Return the mentions with a language each, and how many use that of the knowledge base.
 
     Raises:
-        EventformersError: a mention states none, and candidates are to be in its language.
+        EventformersError: a mention has no language, and its candidates depend on it.
     """
     without = [mention for mention in mentions if not mention.language and language is None]
     if language is None and len(known.languages) == 1:
@@ -242,8 +242,8 @@ def _with_language(
     if without and language is None and candidate_language is None:
         raise EventformersError(
             f"{len(without):,} mentions have no language, the first {shown(without[0].mention_id)}, and "
-            f"events are described in {', '.join(known.languages)}; accepted: a language in each line, one "
-            "for all of them as language, or candidate_language"
+            f"events are described in {', '.join(known.languages)}; accepted: a language on each line, "
+            "language= for all mentions, or candidate_language="
         )
     filled = [
         mention if mention.language else mention._replace(language=language or "") for mention in mentions
@@ -254,7 +254,7 @@ def _with_language(
 def _pooled_events(
     mentions: Sequence[TextMention], known: KnowledgeBase, candidate_language: str | None, *, whole: bool
 ) -> Dataset:
-    """The rows of the events that are candidates; the whole knowledge base where other texts will ask, too.
+    """Return the rows of the candidate events; with an index folder, which other texts share, all events.
 
     Raises:
         EventformersError: there is none.
@@ -314,8 +314,8 @@ def _grounded(
 def _found_parents(
     ranked: Candidates, event_ids: Sequence[str], known: KnowledgeBase, language: str
 ) -> tuple[FoundParent, ...]:
-    """The pairs of events whose mentions speak for part-of, best first; both directions where the mentions of
-    two events are the same."""
+    """Return the pairs of events whose mentions suggest part-of, best first; in both directions if two events
+    have the same mentions."""
     discovered = discover_hierarchy(event_ids, ranked.events[:, :DEPTH])
     pairs = discovered.parents(lowest=LOWEST_PARENT)
     found = []

@@ -1,4 +1,4 @@
-"""What grounding a text gives: mentions with their candidates, linked events and ancestors; found parents."""
+"""Results of grounding: mentions with their candidates, linked events and ancestors, and found parents."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Relation: TypeAlias = Literal["parent", "ancestor", "below", "new"]
 
 
 class CandidateEvent(NamedTuple):
-    """An event that was found for a mention.
+    """A candidate event of a mention.
 
     Attributes:
         event_id: its id.
-        title: its title in the language of the mention, else in English, else in another.
-        score: product of the vectors of mention and event; of a plain encoder their cosine.
-        probability: the cross-encoder's, in [0, 1]; None without one.
-        linked: whether the mention is linked to it.
+        title: its title in the language of the mention, otherwise in English, otherwise in any language.
+        score: dot product of the vectors of mention and event; the cosine for a plain encoder.
+        probability: probability by the cross-encoder, in [0, 1]; None without one.
+        linked: True if the mention is linked to it.
     """
 
     event_id: str
@@ -31,11 +31,11 @@ class CandidateEvent(NamedTuple):
 
 
 class Ancestor(NamedTuple):
-    """An event that a linked event is part of, as the hierarchy tells and not the model.
+    """An ancestor of a linked event, from the hierarchy and not from the model.
 
     Attributes:
         event_id: its id.
-        title: its title, as of `CandidateEvent`.
+        title: its title; see `CandidateEvent`.
         of: the ids of the linked events that are part of it.
     """
 
@@ -50,11 +50,11 @@ class GroundedMention:
 
     Attributes:
         mention: the mention in its context.
-        candidates: the events that were found for it, best first.
-        ancestors: what its linked events are part of and it is not linked to itself, from below to the roots.
-        has_pool: whether any event is described in its language.
-        threshold: the least probability, or without a reranker score, that a candidate needed to be linked;
-            None where the first one was linked whatever its score.
+        candidates: the events found for it, best first.
+        ancestors: the ancestors of its linked events, without linked events, from below to the roots.
+        has_pool: True if any event is described in its language.
+        threshold: the minimum probability, or without a reranker score, of a linked candidate; None if the
+            first candidate is linked whatever its score.
     """
 
     mention: TextMention
@@ -65,16 +65,16 @@ class GroundedMention:
 
     @property
     def is_unchecked(self) -> bool:
-        """Whether it is linked without a threshold that its event had to reach."""
+        """True if it is linked without a threshold."""
         return self.threshold is None and bool(self.linked)
 
     @property
     def linked(self) -> tuple[CandidateEvent, ...]:
-        """The events that it is linked to, best first; empty for NULL."""
+        """The linked events, best first; empty for NULL."""
         return tuple(candidate for candidate in self.candidates if candidate.linked)
 
     def to_dict(self) -> dict[str, Any]:
-        """The mention as JSON can hold it."""
+        """Return the mention as JSON-serialisable values."""
         start, end = self.mention.span
         return {
             "mention_id": self.mention.mention_id,
@@ -93,17 +93,17 @@ class GroundedMention:
 
 
 class FoundParent(NamedTuple):
-    """A part-of relation that the mentions speak for (`DiscoveredHierarchy`).
+    """A part-of relation that the mentions suggest (`DiscoveredHierarchy`).
 
     Attributes:
         child_id: the event that would be part of the other.
-        child_title: its title in the language of all candidates, else as of `KnowledgeBase.text`.
+        child_title: its title in the language of all candidates, otherwise that of `KnowledgeBase.text`.
         parent_id: the other event.
         parent_title: its title.
-        score: share of the child's mentions that are the parent's, too, in (0, 1].
+        score: share of the child's mentions that are also mentions of the parent, in (0, 1].
         shared: number of these mentions.
-        known: what the hierarchy says of the second event: it is a `parent` of the first, an `ancestor`
-            further up, or itself `below` it; `new` where it says nothing.
+        known: relation of the second event to the first in the hierarchy: `parent`, `ancestor` (further up)
+            or `below`; `new` if the hierarchy has none.
     """
 
     child_id: str
@@ -117,18 +117,18 @@ class FoundParent(NamedTuple):
 
 @dataclass(frozen=True)
 class Grounding:
-    """What `ground` found.
+    """Result of `ground`.
 
     Attributes:
-        mentions: the mentions in their order, with their events.
-        parents: part-of relations that the mentions speak for, best first.
+        mentions: the mentions in input order, with their events.
+        parents: part-of relations that the mentions suggest, best first.
         knowledge_base: the events and their hierarchy.
-        settings: the models with their revisions, and how was searched and linked.
-        counts: numbers of mentions and events, and of what was left out, cut, mended or is missing.
-        without_pool: number of mentions by language that no event is described in.
-        recall: share of the exact candidates that an approximate search found, by language; empty where the
+        settings: the models with their revisions, and the settings of search and linking.
+        counts: numbers of mentions and events, and of those skipped, truncated, repaired or incomplete.
+        without_pool: number of mentions, by language, whose language has no events.
+        recall: share of the exact candidates that an approximate search found, by language; empty if the
             search was exact.
-        note: what the reader must know of the threshold; empty where it was given, or learned with the model.
+        note: a remark on the threshold for the reader; empty if it was given, or learned with the model.
     """
 
     mentions: tuple[GroundedMention, ...]
@@ -142,7 +142,7 @@ class Grounding:
 
     @property
     def title_language(self) -> str:
-        """The language of titles that belong to no mention: that of all candidates, or the most frequent."""
+        """Language of titles without a mention: that of all candidates, or the most frequent one."""
         languages = Counter(one.mention.language for one in self.mentions)
         return self.settings["candidate_language"] or languages.most_common(1)[0][0]
 

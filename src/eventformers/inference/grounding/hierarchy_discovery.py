@@ -1,11 +1,11 @@
-"""Parent-child relations of events, found where the mentions of one are mentions of the other, too.
+"""Discovery of parent-child relations between events that share mentions.
 
-M_e are the mentions that have the event e among their first candidates (the paper takes four). A mention that
-is linked to an event should be linked to its parent as well, so that
+M_e are the mentions with the event e among their first candidates (four in the paper). A mention linked to an
+event should also be linked to its parent, so that
 
     h(i, j) = |M_i ∩ M_j| / |M_i|
 
-is high where j is the parent of i (Ou et al., 2023, section 5.3, equation 5). The intersections of all pairs
+is high if j is the parent of i (Ou et al., 2023, section 5.3, equation 5). The intersections of all pairs
 are one product of sparse matrices.
 """
 
@@ -24,17 +24,17 @@ from eventformers.errors import EventformersError, shown
 from eventformers.inference.encode import Positions
 
 DEPTH = 4
-"""First candidates of a mention that count as linked to it (Ou et al., 2023, section 6.3)."""
+"""Number of first candidates of a mention that count as linked to it (Ou et al., 2023, section 6.3)."""
 
 
 class Parents(NamedTuple):
-    """Parents that were found: one entry for each pair of child and parent, child by child, best first.
+    """Found parents: one entry for each pair of child and parent, child by child, best first.
 
     Attributes:
         children: positions of the children, `(pairs,)`.
         parents: positions of their parents, `(pairs,)`.
         scores: h(child, parent), in (0, 1], `(pairs,)`.
-        shared: number of mentions that both have, `(pairs,)`.
+        shared: number of mentions of both, `(pairs,)`.
     """
 
     children: Positions
@@ -44,17 +44,17 @@ class Parents(NamedTuple):
 
 
 class ParentRanks(NamedTuple):
-    """Where the gold parent of each child stands among all other events, from 1.
+    """Rank of each child's gold parent among all other events, from 1.
 
-    Of several gold parents the one that stands first counts. An infinite rank is a miss at every depth.
+    The best of several gold parents counts. An infinite rank is a miss at every depth.
 
     Attributes:
-        ranks: equal scores are put in the order of the ids, `(children,)`.
-        pessimistic: the gold parent stands behind all that tie with it, `(children,)`.
+        ranks: ranks with ties ordered by id, `(children,)`.
+        pessimistic: ranks with the gold parent after all events that tie with it, `(children,)`.
         tied: number of children whose gold parent ties with another event.
-        unlinked: number of children that no mention has among its candidates; their ranks are infinite.
-        unknown_parents: number of children with mentions of whose gold parents none is among the events;
-            their ranks are infinite.
+        unlinked: number of children that are not a candidate of any mention; their ranks are infinite.
+        unknown_parents: number of children with mentions but without a gold parent among the events; their
+            ranks are infinite.
     """
 
     ranks: NDArray[np.float64]
@@ -79,11 +79,11 @@ class DiscoveredHierarchy:
     shared: csr_array
 
     def parents(self, number: int | None = None, *, lowest: float = 0.0) -> Parents:
-        """The likeliest parents of each event, of those that share a mention with it.
+        """Return the likeliest parents of each event among those that share a mention with it.
 
         Args:
-            number: parents of an event at most; None takes all.
-            lowest: the score that a parent must have.
+            number: maximum number of parents of an event; None returns all.
+            lowest: minimum score of a parent.
 
         Raises:
             EventformersError: a number below 1.
@@ -101,13 +101,13 @@ class DiscoveredHierarchy:
         return Parents(children[order], parents[order], scores[order], pairs.data[order].astype(np.int64))
 
     def ranks(self, gold_parents: Mapping[str, Collection[str]]) -> ParentRanks:
-        """Ranks of gold parents by h, in the order of the children.
+        """Compute the ranks of gold parents by h, in the order of the children.
 
         Args:
             gold_parents: the ids of the parents of each child, by its id.
 
         Raises:
-            EventformersError: there is no child, or one without a parent or with itself as one.
+            EventformersError: there are no children, or a child has no parent or is its own parent.
         """
         if not gold_parents:
             raise EventformersError("there is no event with a parent; accepted: at least one")
@@ -131,7 +131,7 @@ class DiscoveredHierarchy:
         return ParentRanks(ranks[0], ranks[1], tied, unlinked, unknown_parents)
 
     def _count(self, child: int, gold: Positions) -> tuple[int, int, int]:
-        """Events above the best gold parent, those level with it, and of these those whose id is before."""
+        """Count events above the best gold parent, those tied with it, and tied events with a smaller id."""
         of_child = slice(*self.shared.indptr[child : child + 2])
         others, shared = self.shared.indices[of_child], self.shared.data[of_child]
         of_gold = np.zeros(len(gold), dtype=np.int64)
@@ -144,14 +144,14 @@ class DiscoveredHierarchy:
         if highest:
             level = self._id_order[others[shared == highest]]
             return int(np.sum(shared > highest)), len(level), int(np.sum(level < first))
-        # All events without a shared mention are level, but for the child and its gold parents.
+        # All events without a shared mention tie, except the child and its gold parents.
         left_out = self._id_order[np.concatenate(([child], gold, others))]
         level_events = len(self.event_ids) - len(left_out)
         return len(others), level_events, int(first - np.sum(left_out < first))
 
     @cached_property
     def _id_order(self) -> Positions:
-        """The place of each event in the order of the ids."""
+        """Return the position of each event in the order of the ids."""
         order = np.empty(len(self.event_ids), dtype=np.int64)
         by_id = sorted(range(len(self.event_ids)), key=self.event_ids.__getitem__)
         order[by_id] = np.arange(len(by_id))
@@ -163,11 +163,11 @@ def discover_hierarchy(event_ids: Sequence[str], candidates: Positions) -> Disco
 
     Args:
         event_ids: the ids of the events.
-        candidates: the first candidates of each mention by their positions in `event_ids`, -1 where there is
-            none, `(mentions, k)`; an event that stands twice counts once.
+        candidates: the first candidates of each mention as positions in `event_ids`, -1 for none, `(mentions,
+            k)`; a repeated event counts once.
 
     Raises:
-        EventformersError: there is no event, an id stands twice, or a candidate is not among the events.
+        EventformersError: there are no events, an id occurs twice, or a candidate is not among the events.
     """
     if not len(event_ids) or len(set(event_ids)) != len(event_ids):
         raise EventformersError(
@@ -189,7 +189,7 @@ def discover_hierarchy(event_ids: Sequence[str], candidates: Positions) -> Disco
         (np.ones(len(mentions), dtype=np.int32), (candidates[there], mentions)),
         shape=(len(event_ids), len(candidates)),
     ).tocsr()
-    # Entries of the same place have been added up.
+    # The matrix has summed repeated entries.
     linked.data[:] = 1
     shared = (linked @ linked.T).tocsr()
     counts = shared.diagonal().astype(np.int64)

@@ -1,4 +1,4 @@
-"""A user's own knowledge base of events: their titles and descriptions, and which is part of which."""
+"""A knowledge base of events with titles, descriptions and a part-of hierarchy."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class KnowledgeBase:
 
     Attributes:
         events: rows of `EventHierarchies`, config `events`: one for each event and language.
-        graph: which event is part of which, without cycles.
-        counts: numbers of events, texts and edges, and of what was left out.
+        graph: the part-of relations, without cycles.
+        counts: numbers of events, texts and edges, and of those left out.
     """
 
     events: Dataset
@@ -50,19 +50,19 @@ class KnowledgeBase:
 
     @cached_property
     def texts(self) -> grounding_rows.EventTexts:
-        """The texts of the events by their rows."""
+        """Texts of the events, by row."""
         return grounding_rows.EventTexts(self.events)
 
     @property
     def languages(self) -> list[str]:
-        """The languages that events are described in, sorted."""
+        """Languages of the descriptions, sorted."""
         return sorted(self.texts.languages.to_pylist())
 
     def text(self, event_id: str, language: str) -> EventText:
-        """The text of an event in a language, else in English, else the first that there is.
+        """Return the text of an event in a language, otherwise in English, otherwise the first one.
 
         Raises:
-            KeyError: there is no such event.
+            KeyError: the event is unknown.
         """
         number = self.texts.numbers(pa.array([event_id]))
         if number[0] < 0:
@@ -73,24 +73,24 @@ class KnowledgeBase:
         return self.texts[int(known[0] if len(known) else self._first_rows[number[0]])]
 
     def title(self, event_id: str, language: str) -> str:
-        """The title of an event; language and errors as of `text`."""
+        """Return the title of an event; see `text` for the language and errors."""
         if (event_id, language) not in self._titles:
             self._titles[event_id, language] = self.text(event_id, language).title
         return self._titles[event_id, language]
 
     def ancestors(self, event_id: str) -> list[str]:
-        """What an event is part of, from its parents to the roots."""
+        """Return the ancestors of an event, from its parents to the roots."""
         return self.graph.gold_path(event_id)[1:]
 
     def in_languages(self, languages: set[str]) -> Dataset:
-        """The rows of the events in some languages."""
+        """Return the rows of the events in some languages."""
         spoken = self.events.select_columns(["language"]).with_format("arrow")[:].column("language")
         rows = np.flatnonzero([language in languages for language in spoken.to_pylist()])
         return self.events if len(rows) == len(self.events) else self.events.select(rows)
 
     @cached_property
     def _titles(self) -> dict[tuple[str, str], str]:
-        """The titles that were asked for."""
+        """Cache of requested titles."""
         return {}
 
     @cached_property
@@ -103,16 +103,16 @@ def load_knowledge_base(data: DataDir | KnowledgeBase) -> KnowledgeBase:
     """Read events and their hierarchy.
 
     Args:
-        data: raw files as `EventHierarchies` reads them (a dictionary of events, and where there is one a
-            hierarchy or edges), one path, several, or a folder of them; or a folder or Hub id of that
-            dataset, built; or a knowledge base that is loaded.
+        data: raw files as `EventHierarchies` reads them (a dictionary of events, optionally with a hierarchy
+            or edges), as one path, several, or a folder; a folder or Hub id of that dataset, built; or a
+            loaded knowledge base.
 
     Returns:
-        The knowledge base. Edges to what is no event, and those that close a cycle, are left out and counted.
+        The knowledge base. Edges to unknown events and edges that close a cycle are dropped and counted.
 
     Raises:
         DataFormatError: a line of a file cannot be read, with file and line.
-        EventformersError: there is no such file, or no event with a title.
+        EventformersError: a file does not exist, or no event has a title.
     """
     if isinstance(data, KnowledgeBase):
         return data
@@ -128,7 +128,7 @@ def load_knowledge_base(data: DataDir | KnowledgeBase) -> KnowledgeBase:
 
 
 def _built(data: str | Path, *, with_hierarchy: bool) -> KnowledgeBase:
-    """Take the rows of a built dataset, all of its splits."""
+    """Read the rows of all splits of a built dataset."""
     events = _joined(data, "events")
     counts = SkippedRows()
     graph = EventHierarchy()
@@ -148,7 +148,8 @@ def _raw(paths: Sequence[Path]) -> KnowledgeBase:
     for path in paths:
         if path.is_file() and file_kind(path) is None:
             raise EventformersError(
-                f"{path}: neither its first line nor its name tells of events or edges; accepted: {ACCEPTED}"
+                f"{path}: neither its first line nor its name identifies it as events or edges; accepted: "
+                f"{ACCEPTED}"
             )
     files = [file for file in hierarchy_files(paths) if file.kind not in MENTION_KINDS]
     names = ", ".join(map(str, paths))
@@ -159,7 +160,7 @@ def _raw(paths: Sequence[Path]) -> KnowledgeBase:
     rows = [text for file in text_files(files) for text in texts.of_file(file)]
     columns = {name: pa.array([getattr(row, name) for row in rows], pa.large_string()) for name in COLUMNS}
     knowledge.skipped.warn()
-    # Which event comes before which is not asked here.
+    # The order of events in time is not needed here.
     left_out = {name: count for name, count in knowledge.skipped.items() if not name.startswith("sequence_")}
     return _counted(Dataset(pa.table(columns)), knowledge.graph, left_out)
 

@@ -1,4 +1,4 @@
-"""Which candidates a mention is linked to: those that reach a threshold, or none, which the paper calls NULL.
+"""Linking of mentions to the candidates that reach a threshold, or to none, which the paper calls NULL.
 
 The threshold is given, learned with the model, chosen on a development split (Ou et al., 2023, section 6.3
 and appendix C.2) or assumed.
@@ -21,27 +21,27 @@ from eventformers.inference.grounding.retrieve_rerank import CANDIDATES
 from eventformers.inference.search.candidate_index import Candidates
 
 THRESHOLDS = (0.001, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9)
-"""Probabilities that the threshold is chosen from (Ou et al., 2023, appendix C.2)."""
+"""Candidate thresholds, as probabilities (Ou et al., 2023, appendix C.2)."""
 
 ASSUMED = 0.5
-"""Probability from which a reranker's candidates are linked, where none is given and none holds."""
+"""Threshold for the probabilities of a reranker if none is given or applicable."""
 
 Linked: TypeAlias = list[list[str]]
-"""The ids of the events that each mention is linked to, best first; empty for NULL."""
+"""Ids of the linked events of each mention, best first; empty for NULL."""
 
 Linking: TypeAlias = Callable[[Candidates, Sequence[str], float], Linked]
-"""Candidates, the ids of the index's events and a threshold, to what is linked."""
+"""A function from candidates, the ids of the index's events and a threshold to links."""
 
 NULL = "\0NULL"
-"""What stands for NULL among the gold events of a mention; no event has an id with this character."""
+"""Marker of NULL among the gold events of a mention; no event id contains this character."""
 
 
 class ChosenThreshold(NamedTuple):
-    """A threshold, and what it was chosen by.
+    """A chosen threshold and the scores of all thresholds.
 
     Attributes:
-        threshold: the one with the highest product; of equal ones the one with the highest F1 scores, and of
-            these the highest.
+        threshold: the one with the highest product; ties go by the highest F1 scores, then by the highest
+            threshold.
         products: strict accuracy times macro F1 times micro F1 of each threshold, each as a share, in [0, 1].
     """
 
@@ -50,7 +50,7 @@ class ChosenThreshold(NamedTuple):
 
 
 def link(candidates: Candidates, event_ids: Sequence[str], threshold: float) -> Linked:
-    """The candidates of each mention whose probability is at least a threshold.
+    """Link each mention to the candidates whose probability reaches a threshold.
 
     Args:
         candidates: with logits as scores.
@@ -67,7 +67,7 @@ def link(candidates: Candidates, event_ids: Sequence[str], threshold: float) -> 
 
 
 def link_first(candidates: Candidates, event_ids: Sequence[str], threshold: float) -> Linked:
-    """The first candidate of each mention, where its score is at least a threshold.
+    """Link each mention to its first candidate if its score reaches a threshold.
 
     Args:
         candidates: best first.
@@ -80,17 +80,17 @@ def link_first(candidates: Candidates, event_ids: Sequence[str], threshold: floa
 
 
 def link_best(candidates: Candidates, event_ids: Sequence[str], numbers: Sequence[int]) -> Linked:
-    """The best candidates of each mention, as many as are asked for.
+    """Link each mention to a given number of its best candidates.
 
-    With as many as a mention has gold events, strict accuracy is the paper's strict accuracy (top min).
+    If the number is that of its gold events, strict accuracy is the paper's strict accuracy (top min).
 
     Args:
         candidates: best first.
         event_ids: the index's.
-        numbers: how many for each mention.
+        numbers: number of links for each mention.
 
     Raises:
-        EventformersError: not one number for each mention.
+        EventformersError: the length of `numbers` differs from the number of mentions.
     """
     if len(numbers) != len(candidates.events):
         raise EventformersError(
@@ -108,17 +108,18 @@ def choose_threshold(
     thresholds: Sequence[float] = THRESHOLDS,
     linking: Linking = link,
 ) -> ChosenThreshold:
-    """The threshold with the highest strict accuracy × macro F1 × micro F1 (Ou et al., 2023, appendix C.2).
+    """Choose the threshold with the highest strict accuracy × macro F1 × micro F1 (Ou et al., 2023, appendix
+    C.2).
 
     Args:
         candidates: those of the mentions of a development split, with scores as `linking` compares them.
         event_ids: the index's.
-        gold: the ids of the gold events of each mention; `NULL` alone for one without any.
-        thresholds: those to choose from.
-        linking: links the candidates by a threshold; `link` compares probabilities.
+        gold: the ids of the gold events of each mention; only `NULL` for a mention without any.
+        thresholds: candidate thresholds.
+        linking: links candidates by a threshold; `link` compares probabilities.
 
     Raises:
-        EventformersError: there is none to choose from, one is outside (0, 1), or the mentions have no gold
+        EventformersError: there are no thresholds, one is outside (0, 1), or the mentions have no gold
             events.
     """
     if not thresholds:
@@ -139,13 +140,14 @@ def choose_threshold(
 
 
 class LinkThreshold(NamedTuple):
-    """What a candidate needs to be linked.
+    """The threshold for links, and its source.
 
     Attributes:
-        value: a probability with a reranker, else a score; None links the first candidate whatever its score.
-        source: whether it is `given`, `learned` with the model or `assumed`; `none` where there is none.
-        with_reranker: whether the candidates have logits of a reranker.
-        note: what the reader must know of it; empty where it was given or learned.
+        value: a probability with a reranker, otherwise a score; None links the first candidate whatever its
+            score.
+        source: `given`, `learned` with the model or `assumed`; `none` without a threshold.
+        with_reranker: True if the candidates have logits of a reranker.
+        note: a remark for the reader; empty if it was given or learned.
     """
 
     value: float | None
@@ -154,8 +156,8 @@ class LinkThreshold(NamedTuple):
     note: str = ""
 
     def link(self, candidates: Candidates, event_ids: Sequence[str]) -> Linked:
-        """Link each mention: to all candidates that reach the threshold, or without a reranker, where no
-        threshold was given, to the first one if it does."""
+        """Link each mention to all candidates that reach the threshold. Without a reranker and a given
+        threshold, only the first candidate can be linked."""
         least = -math.inf if self.value is None else self.value
         if self.with_reranker:
             return link(candidates, event_ids, least)
@@ -172,14 +174,14 @@ def find_threshold(
     retriever_weight: float,
     candidates: int,
 ) -> LinkThreshold:
-    """The threshold that is given, else the one that was learned for the scores that are compared.
+    """Return the given threshold, otherwise the one learned for the compared scores.
 
     Args:
-        given: the threshold of the user.
+        given: the user's threshold.
         encoder: finds the candidates.
-        cross_encoder: re-ranks them; None without a re-ranker.
-        retriever_weight: weight of the encoder's score beside that of the cross-encoder.
-        candidates: candidates of a mention.
+        cross_encoder: reranks them; None without a reranker.
+        retriever_weight: weight of the encoder's score, added to that of the cross-encoder.
+        candidates: number of candidates of a mention.
     """
     with_reranker = cross_encoder is not None
     if given is not None:

@@ -1,4 +1,4 @@
-"""A user's own mentions in their contexts: JSON lines, or text with the mentions in double brackets."""
+"""Readers of mentions in their contexts: JSON lines, or text with mentions in double brackets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from eventformers.inference.encoding.containers import ACCEPTED_CONTAINERS, all_
 from eventformers.models.grounding_tokens import MentionText
 
 Texts = str | Path | Sequence[str | Mapping[str, Any]]
-"""A file or folder of mentions; or texts, each with its mentions in double brackets or as a JSON object."""
+"""A file or folder of mentions, or texts with mentions in double brackets or as JSON objects."""
 
 ACCEPTED_FILES = "a file of mentions, .jsonl or .txt, each also with .gz, or a folder with a built dataset"
 ACCEPTED_MENTION = (
@@ -39,15 +39,15 @@ _KEYS = frozenset(
     ("context_left", "mention", "context_right", "text", "start_char", "end_char", "mention_id", "id")
 ) | {"language", "context_lang", "title", "context_title", "date", "context_date"}
 IGNORED_KEYS = ("label_id", "gold_label_ids", "event_ids", "source", "license", "cased", "url", "metadata")
-"""Keys of a mention that are not read: gold events, where it comes from, and what a user adds."""
+"""Keys of a mention to ignore: gold events, sources, and users' own fields."""
 
 
 class TextMention(NamedTuple):
-    """A mention of a user's text.
+    """A mention in a text.
 
     Attributes:
-        mention_id: its id, unlike all others.
-        language: the code of its language; empty where it is not stated.
+        mention_id: its unique id.
+        language: the code of its language; empty if unknown.
         text: the mention in its context.
     """
 
@@ -57,19 +57,19 @@ class TextMention(NamedTuple):
 
     @property
     def span(self) -> tuple[int, int]:
-        """Where the mention starts and ends in its text, in characters (code points)."""
+        """Start and end of the mention in its text, in characters (code points)."""
         start = len(self.text.context_left)
         return start, start + len(self.text.mention)
 
 
 def load_text_mentions(texts: Texts) -> tuple[list[TextMention], dict[str, int]]:
-    """Read mentions, and count what was left out or mended.
+    """Read mentions, and count the skipped and repaired ones.
 
     JSON lines have one mention each: `context_left`, `mention` and `context_right` as in `EventHierarchies`,
-    or `text` with `start_char` and `end_char` in characters (code points), the end exclusive; and where they
-    are known `language` (or `context_lang`), `title`, `date` and `id`. `IGNORED_KEYS` may stand there too;
-    any other key is refused. In plain text every mention stands between `[[` and `]]`, and its line is its
-    context; lines without a mention are counted. Ids that repeat get `#2`, `#3` and so on.
+    or `text` with `start_char` and `end_char` in characters (code points), the end exclusive; and, if known,
+    `language` (or `context_lang`), `title`, `date` and `id`. `IGNORED_KEYS` are ignored; any other key raises
+    an error. In plain text, every mention is enclosed in `[[` and `]]`, and its line is its context; lines
+    without a mention are counted. Repeated ids get `#2`, `#3` and so on.
 
     Args:
         texts: a file, a folder with a built dataset `event_hierarchies`, or texts: strings with mentions in
@@ -78,8 +78,8 @@ def load_text_mentions(texts: Texts) -> tuple[list[TextMention], dict[str, int]]
     Raises:
         DataFormatError: a line cannot be read, with file and line: a mention without text, offsets outside
             of the text, brackets that do not match.
-        EventformersError: the same of a text in memory, with its place; there is no such file, it is of an
-            unknown kind, or it holds no mention.
+        EventformersError: the same for a text in memory, with its position; or the file does not exist, has
+            an unknown suffix, or contains no mention.
     """
     counts = SkippedRows()
     if isinstance(texts, (str, Path)):
@@ -133,11 +133,11 @@ def _in_memory(texts: Iterable[object], counts: SkippedRows) -> Iterator[TextMen
 
 
 def _marked(text: str, text_id: str, path: Path, line: int, counts: SkippedRows) -> Iterator[TextMention]:
-    """The mentions between double brackets, each with the rest of the text as its context."""
+    """Return the mentions in double brackets, each with the rest of the text as its context."""
     pieces = _MARK.split(text)
     parts, marks = pieces[::2], pieces[1::2]
     if marks != ["[[", "]]"] * (len(parts) // 2) or _MARK.search("".join(parts)):
-        raise DataFormatError(path, line, "brackets that do not match", ACCEPTED_MARKS)
+        raise DataFormatError(path, line, "unbalanced brackets", ACCEPTED_MARKS)
     if len(parts) == 1:
         counts["text_without_mention" if text.strip() else "blank_line"] += 1
     for number, place in enumerate(range(1, len(parts), 2), start=1):
@@ -173,7 +173,7 @@ def _of_record(record: object, own_id: str, path: Path, line: int) -> TextMentio
 
 
 def _cut(text: str, record: Mapping[str, Any], path: Path, line: int) -> tuple[str, str, str]:
-    """A text around its mention."""
+    """Split a text at its mention."""
     start, end = record.get("start_char"), record.get("end_char")
     if type(start) is not int or type(end) is not int:
         raise DataFormatError(path, line, f"a mention from {shown(start)} to {shown(end)}", ACCEPTED_MENTION)
@@ -196,7 +196,7 @@ def _cut(text: str, record: Mapping[str, Any], path: Path, line: int) -> tuple[s
 
 
 def _distinct(mentions: Iterable[TextMention], counts: SkippedRows) -> list[TextMention]:
-    """The mentions, those whose id stood before under another."""
+    """Give mentions with a repeated id a new one."""
     numbers: Counter[str] = Counter()
     found = []
     taken: set[str] = set()

@@ -1,4 +1,4 @@
-"""Scores of pairs of a mention and a candidate event by a cross-encoder, which reads both as one text."""
+"""Scores of pairs of mention and candidate event from a cross-encoder, which reads both as one text."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 
 
 class Mentions(Protocol):
-    """Mentions by their positions."""
+    """A sequence of mentions."""
 
     def __getitem__(self, position: int, /) -> MentionText: ...
 
 
 class Events(Protocol):
-    """Texts of events by their positions, such as `EventTexts` of a knowledge base."""
+    """A sequence of event texts, such as `EventTexts` of a knowledge base."""
 
     def __getitem__(self, position: int, /) -> EventText: ...
 
@@ -48,7 +48,7 @@ class CrossEncoder:
     """A cross-encoder of event grounding with its tokenizer.
 
     Attributes:
-        encoder: the model, whose output has `logits`, and its name and revision.
+        encoder: the model, whose output has `logits`, with its name and revision.
         tokeniser: makes tokens of mentions and events within the model's budgets.
     """
 
@@ -57,7 +57,7 @@ class CrossEncoder:
 
     @property
     def learned_by_softmax(self) -> bool:
-        """Whether its scores are comparable among the candidates of a mention alone."""
+        """True if its scores are comparable only among the candidates of one mention."""
         return bool(self.encoder.model.config.linking_objective == "softmax")
 
 
@@ -71,12 +71,12 @@ def load_cross_encoder(
 
     Args:
         name_or_path: folder or Hub id.
-        device: a torch device; None takes an accelerator where there is one.
-        dtype: `float32`, `bfloat16` or `float16`; None takes the one of the saved weights.
+        device: a torch device; None uses an accelerator if there is one.
+        dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
 
     Raises:
-        EventformersError: there is no such model, its folder is not complete, a weight is missing, or it is
-            no cross-encoder of event grounding.
+        EventformersError: the model does not exist, its folder is incomplete, a weight is missing, or it is
+            not a cross-encoder of event grounding.
         UnknownNameError: an unknown dtype.
     """
     chosen_device, chosen_dtype = find_device(device), find_dtype(dtype)
@@ -86,8 +86,9 @@ def load_cross_encoder(
         config = load_config(source)
         if not scores_pairs(config):
             raise EventformersError(
-                f"{name_or_path}: a model of the type {config.model_type}, which does not score pairs; "
-                "accepted: a cross-encoder of event grounding"
+                f"{name_or_path} is a model of the type {config.model_type}, which does not score pairs; "
+                "accepted: a "
+                "cross-encoder of event grounding"
             )
         tokenizer = load_tokenizer(source, config)
         model = load_whole(AutoModelForSequenceClassification, source)
@@ -105,7 +106,7 @@ def load_cross_encoder(
 
 
 class PairInputs(TextInputs):
-    """Token ids of pairs, by the positions of their mentions and events.
+    """A converter of pairs of positions to token ids.
 
     Args:
         tokeniser: makes tokens of mentions and events.
@@ -113,8 +114,7 @@ class PairInputs(TextInputs):
         events: the events.
 
     Attributes:
-        cut: positions of the mentions and events that lost tokens of a part, by the part as in
-            `TokenisedTexts`.
+        cut: positions of truncated mentions and events, by part as in `TokenisedTexts`.
     """
 
     def __init__(self, tokeniser: GroundingTokeniser, mentions: Mentions, events: Events) -> None:
@@ -127,7 +127,8 @@ class PairInputs(TextInputs):
         self.cut: dict[str, set[int]] = {}
 
     def token_rows(self, keys: Sequence[Hashable]) -> tuple[list[TokenRow], list[int]]:
-        """Token ids of pairs of positions; what was cut stands in `cut`, since a pair is cut by its parts."""
+        """Return the token ids of pairs; `cut` lists truncated texts, since truncation applies to the
+        parts."""
         pairs = np.array(keys, dtype=np.int64).reshape(-1, 2)
         mentions, mention_places = np.unique(pairs[:, 0], return_inverse=True)
         events, event_places = np.unique(pairs[:, 1], return_inverse=True)
@@ -150,13 +151,13 @@ class PairInputs(TextInputs):
 
 
 class PairScores:
-    """Scores of pairs of given mentions and events, as `rerank` asks for them.
+    """A scorer of pairs of given mentions and events, for `rerank`.
 
     Args:
         cross_encoder: the model.
         mentions: the mentions.
         events: the texts of the events, each in the language in which it is a candidate.
-        batch_size: pairs of a batch at most; `auto` fills batches by their number of tokens.
+        batch_size: maximum number of pairs in a batch; `auto` fills batches by their number of tokens.
         show_progress: draw a progress bar on standard error with each call.
     """
 
@@ -176,8 +177,8 @@ class PairScores:
 
     @property
     def cut(self) -> dict[str, int]:
-        """Number of mentions and events so far that lost tokens of a part, by the part: `mention`, `heading`,
-        `context`, `title` or `description`."""
+        """Number of truncated mentions and events so far, by part: `mention`, `heading`, `context`, `title`
+        or `description`."""
         return {part: len(positions) for part, positions in sorted(self._inputs.cut.items())}
 
     def __call__(self, mentions: Positions, events: Positions) -> Vectors:
@@ -191,7 +192,7 @@ class PairScores:
             Logits, `(pairs,)` float32.
 
         Raises:
-            EventformersError: a mention or an event without text, a batch size that is no positive integer,
+            EventformersError: a mention or an event has no text, the batch size is not a positive integer,
                 memory ran out, or a logit is not finite.
         """
         rows = DistinctRows(list(zip(mentions.tolist(), events.tolist(), strict=True)))

@@ -1,4 +1,4 @@
-"""Writing what grounding a text found: tables of mentions and of parents, and a page to look at."""
+"""Output of a grounding: tables of mentions and of parents, and an HTML report."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ REPORT_FILE = "report.html"
 _FILES = (MENTIONS_FILE, PARENTS_FILE, SUMMARY_FILE, REPORT_FILE)
 
 SHOWN_MENTIONS = 500
-"""Mentions that the page shows at most; all are in the table."""
+"""Maximum number of mentions on the page; the table has all."""
 
 SHOWN_OF_EVENT = 50
-"""Mentions that the page shows of one event at most."""
+"""Maximum number of mentions of one event on the page."""
 
 SHOWN_PARENTS = 200
-"""Found parents that the page shows at most."""
+"""Maximum number of found parents on the page."""
 
 SHOWN_CONTEXT = 300
-"""Characters of a context that the page shows at most."""
+"""Maximum number of characters of a context on the page."""
 
 
 class EventRow(NamedTuple):
@@ -37,7 +37,7 @@ class EventRow(NamedTuple):
     Attributes:
         level: 1 for a root, one more for each step down.
         event_id: the event.
-        repeated: whether it stands further up with what lies below it, under another parent.
+        repeated: True if it already occurred with its descendants, under another parent.
     """
 
     level: int
@@ -46,22 +46,22 @@ class EventRow(NamedTuple):
 
 
 def write_grounding(grounding: Grounding, folder: str | Path, *, overwrite: bool = False) -> list[Path]:
-    """Write what was found: all of its files or none.
+    """Write the files of a grounding atomically.
 
     `mentions.jsonl` has a line for each mention with its candidates, linked events and ancestors;
-    `parents.jsonl` a line for each relation that the mentions speak for; `grounding.json` has settings and
-    counts; `report.html` is one page that needs no other file and no network.
+    `parents.jsonl` has a line for each relation that the mentions suggest; `grounding.json` has settings and
+    counts; `report.html` needs no other file and no network.
 
     Args:
-        grounding: what `ground` found.
-        folder: where the files go; made where it is absent.
-        overwrite: replace what an earlier grounding wrote there.
+        grounding: the result of `ground`.
+        folder: the output folder, created if absent.
+        overwrite: replace the files of an earlier grounding.
 
     Returns:
         The files.
 
     Raises:
-        EventformersError: a grounding is there and `overwrite` is off, or the folder cannot be written.
+        EventformersError: the folder holds a grounding and `overwrite` is off, or it cannot be written.
     """
     folder = Path(folder)
     check_free(folder, overwrite=overwrite)
@@ -85,16 +85,16 @@ def write_grounding(grounding: Grounding, folder: str | Path, *, overwrite: bool
 
 
 def check_free(folder: str | Path, *, overwrite: bool = False) -> None:
-    """Refuse a place where a grounding is, or a file: told before the work, not after it.
+    """Raise an error, before the work starts, if the folder is a file or holds a grounding.
 
     Raises:
-        EventformersError: something is there that may not be replaced.
+        EventformersError: the folder is a file or holds a grounding.
     """
     check_results_free(Path(folder), _FILES, "a grounding", overwrite=overwrite)
 
 
 def report_page(grounding: Grounding) -> str:
-    """The page: the tree of events with the number of their mentions, and the mentions in their contexts."""
+    """Render the page: the tree of events with their numbers of mentions, and the mentions in context."""
     known = grounding.knowledge_base
     language = grounding.title_language
     by_event = grounding.mentions_by_event()
@@ -134,15 +134,15 @@ def event_tree(
     parents: Mapping[str, Sequence[str]],
     title: Callable[[str], str],
 ) -> list[EventRow]:
-    """The events that have mentions as rows of a tree, each followed by its parts; those with the most
-    mentions first, then by title.
+    """Arrange the events with mentions as rows of a tree, by number of mentions, then by title.
 
-    An event with several parents stands under each of them, and what lies below it under the first.
+    Its parts follow each event. An event with several parents occurs under each of them, and its parts only
+    under the first.
 
     Args:
-        by_event: the events, and the mentions of each and of what is part of it.
-        parents: by event what it is part of, without cycles; all of that is among the events.
-        title: the title of an event.
+        by_event: the mentions of each event and of its parts.
+        parents: the parents of each event, without cycles; all of them are in `by_event`.
+        title: returns the title of an event.
     """
     order = sorted(by_event, key=lambda event_id: (-len(by_event[event_id]), title(event_id), event_id))
     children: dict[str, list[str]] = {}
@@ -163,7 +163,7 @@ def event_tree(
 
 
 def _shown(grounded: GroundedMention) -> dict[str, Any]:
-    """A mention as the page shows it."""
+    """Return a mention as the page shows it."""
     text = grounded.mention.text
     return {
         "mention_id": grounded.mention.mention_id,
@@ -182,7 +182,7 @@ def _shown(grounded: GroundedMention) -> dict[str, Any]:
 
 
 def _first_words(text: str) -> str:
-    """The start of a text, cut between words where it has blanks."""
+    """Return the start of a text, truncated between words if it has spaces."""
     if len(text) <= SHOWN_CONTEXT:
         return text
     words, _, _ = text[:SHOWN_CONTEXT].rpartition(" ")
@@ -190,7 +190,7 @@ def _first_words(text: str) -> str:
 
 
 def _last_words(text: str) -> str:
-    """The end of a text, cut between words where it has blanks."""
+    """Return the end of a text, truncated between words if it has spaces."""
     if len(text) <= SHOWN_CONTEXT:
         return text
     _, _, words = text[-SHOWN_CONTEXT:].partition(" ")

@@ -1,8 +1,8 @@
-"""Retrieve and rerank (Ou et al., 2023, sections 5.1 and 6.3): candidates of mentions, best first.
+"""Retrieval and reranking of candidates of mentions (Ou et al., 2023, sections 5.1 and 6.3).
 
-An index gives each mention its first candidates; a scorer of pairs, such as the cross-encoder, may rerank
-them. Scores after reranking are logits, and a probability is their logistic function. Logits of a model that
-learned by a softmax are those of each candidate against the others of its mention.
+An index returns the first candidates of each mention; a scorer of pairs, such as the cross-encoder, may
+rerank them. Scores after reranking are logits; their logistic function is a probability. Logits of a model
+trained with a softmax compare each candidate with the others of its mention.
 """
 
 from __future__ import annotations
@@ -38,28 +38,29 @@ from eventformers.inference.search.candidate_index import (
 from eventformers.models.grounding_tokens import EventText, MentionText
 
 PairScorer: TypeAlias = Callable[[Positions, Positions], Vectors]
-"""Positions of mentions and of events, (pairs,) each, to scores, (pairs,), higher is better."""
+"""A function from positions of mentions and of events, (pairs,) each, to scores, (pairs,); higher is
+better."""
 
 Recall: TypeAlias = Callable[[Side, Sequence[tuple[str, ...]], Callable[[], EncodedTexts]], EncodedTexts]
-"""The side, the texts and what encodes them, to their vectors."""
+"""A function from the side, the texts and their encoding function to vectors."""
 
 CANDIDATES = 8
-"""First candidates of a mention that are reranked (Ou et al., 2023, section 6.1)."""
+"""Number of first candidates of a mention to rerank (Ou et al., 2023, section 6.1)."""
 
 
 @dataclass(frozen=True)
 class GroundingModel:
-    """What finds the candidates of mentions, and what reranks them.
+    """A retriever of candidates, optionally with a reranker.
 
     Attributes:
-        read_mentions: turns mentions into what the index searches for.
-        read_events: turns events into what the index holds.
-        make_index: makes an index of the ids of events, what `read_events` gives, and their languages (None
-            for one pool).
-        score_pairs: turns mentions and texts of events into a scorer of pairs; None keeps the order in which
-            candidates were found.
-        pairs_by_softmax: whether the scorer of pairs learned by a softmax over the candidates of a mention.
-        logits: turns scores of the index into logits; None if nothing was learned for that.
+        read_mentions: converts mentions to queries of the index.
+        read_events: converts events to entries of the index.
+        make_index: creates an index from the ids of events, the result of `read_events`, and their languages
+            (None for one pool).
+        score_pairs: creates a scorer of pairs from mentions and texts of events; None keeps the order of the
+            index.
+        pairs_by_softmax: True if the scorer was trained with a softmax over the candidates of a mention.
+        logits: converts scores of the index to logits; None if no conversion was learned.
         cut: returns the number of truncated texts so far, by side (`mention`, `event` or `pair`) and part.
     """
 
@@ -74,7 +75,7 @@ class GroundingModel:
     def index(
         self, event_ids: Sequence[str], events: Sequence[EventText], languages: Sequence[str] | None
     ) -> PooledIndex:
-        """Make an index of events, in one pool where `languages` is None."""
+        """Create an index of events, in one pool if `languages` is None."""
         return self.make_index(event_ids, self.read_events(events), languages)
 
 
@@ -105,8 +106,8 @@ def grounding_model(
     Args:
         encoder: finds candidates.
         cross_encoder: reranks them; None keeps the scores of the encoder.
-        batch_size: as for `encode_mentions`.
-        search: how to search, see `CandidateIndex`.
+        batch_size: see `encode_mentions`.
+        search: kind of search, see `CandidateIndex`.
         show_progress: draw progress bars on standard error.
         event_progress: draw one for events; None follows `show_progress`.
         recall: returns known vectors of texts, or encodes them.
@@ -161,9 +162,9 @@ def retrieve(
         index: the events.
         mentions: the mentions.
         languages: the language of each; not used if the index has one pool.
-        number: candidates of a mention, if its pool has as many.
+        number: number of candidates of a mention, if its pool has as many.
     """
-    # No pool has more events, and memory is allocated for the number asked for.
+    # Limited to the number of events, as memory is allocated for the requested number.
     number = min(number, len(index.event_ids))
     return index.search(model.read_mentions(mentions), number, languages=languages)
 
@@ -184,15 +185,15 @@ def retrieve_and_rerank(
 
     Args:
         model: reads the mentions and scores pairs.
-        index: as of `retrieve`.
-        mentions: as of `retrieve`.
-        languages: as of `retrieve`.
-        number: as of `retrieve`.
+        index: see `retrieve`.
+        mentions: see `retrieve`.
+        languages: see `retrieve`.
+        number: see `retrieve`.
         events: the texts of events.
-        rows: positions of mentions and of their candidates in the index, `(pairs,)` each, to positions in
-            `events`.
-        retriever_weight: as of `rerank`.
-        pairs_at_once: as of `rerank`.
+        rows: maps positions of mentions and of their candidates in the index, `(pairs,)` each, to positions
+            in `events`.
+        retriever_weight: see `rerank`.
+        pairs_at_once: see `rerank`.
     """
     found = retrieve(model, index, mentions, languages, number)
     if model.score_pairs is None:
@@ -223,15 +224,14 @@ def rerank(
     """Order candidates by other scores; equal scores keep their order.
 
     Args:
-        candidates: what was retrieved.
+        candidates: the retrieved candidates.
         score: scores pairs of a mention and one of its candidates.
-        softmax: whether the scorer learned by a softmax over the candidates of a mention.
-        retriever_weight: weight of the score by which a candidate was found, added to its new score; 0
-            in the paper.
+        softmax: True if the scorer was trained with a softmax over the candidates of a mention.
+        retriever_weight: weight of the retrieval score, added to the new score; 0 in the paper.
         pairs_at_once: number of pairs in a call of the scorer; None scores all in one call.
 
     Raises:
-        EventformersError: the scorer does not give one number for each pair.
+        EventformersError: the scorer does not return one number for each pair.
     """
     mentions, places = np.nonzero(candidates.events >= 0)
     events = candidates.events[mentions, places]
@@ -242,12 +242,13 @@ def rerank(
         given = np.asarray(score(mentions[pairs], events[pairs]))
         if given.shape != events[pairs].shape or np.isnan(given).any():
             raise EventformersError(
-                f"the scorer gave an array of shape {given.shape} with {int(np.isnan(given).sum())} NaN for "
+                f"the scorer returned an array of shape {given.shape} with {int(np.isnan(given).sum())} NaN "
+                "for "
                 f"{len(events[pairs]):,} pairs; accepted: one number for each"
             )
         found = candidates.scores[mentions[pairs], places[pairs]]
         scores[mentions[pairs], places[pairs]] = given + retriever_weight * found
-    # Places without a candidate stay last: they were last, and no score is lower than theirs.
+    # Empty entries stay last: they were last, and no score is lower than theirs.
     order = np.argsort(-scores, axis=1, kind="stable")
     ranked = np.take_along_axis(scores, order, axis=1)
     return replace(
@@ -258,7 +259,7 @@ def rerank(
 
 
 def softmax_logits(scores: Vectors) -> Vectors:
-    """Turn scores that were learned by a softmax into logits whose logistic function is the softmax.
+    """Convert scores trained with a softmax to logits whose logistic function is the softmax.
 
     Args:
         scores: of the candidates of mentions, `(mentions, candidates)`; minus infinity where there is none.
@@ -270,21 +271,21 @@ def softmax_logits(scores: Vectors) -> Vectors:
     known = np.where(there, scores.astype(np.float64), -np.inf)
     with np.errstate(invalid="ignore", divide="ignore"):
         logarithms = log_softmax(known, axis=1)
-        # The largest number below 1 for a candidate without a rival.
+        # A candidate without a rival gets the largest number below 1.
         shares = np.minimum(np.exp(logarithms), np.nextafter(1, 0))
         logits = logarithms - np.log1p(-shares)
     return np.where(there, logits, -np.inf).astype(np.float32)
 
 
 def check_retriever_weight(weight: float, *, with_reranker: bool = True) -> None:
-    """Refuse a weight that `rerank` does not accept.
+    """Raise an error for a weight that `rerank` does not accept.
 
     Args:
-        weight: weight of the score by which a candidate was found.
-        with_reranker: whether there is another score to add it to.
+        weight: weight of the retrieval score.
+        with_reranker: True if there is another score to add it to.
 
     Raises:
-        EventformersError: it is no number from 0, or it would change nothing.
+        EventformersError: it is not a number of at least 0, or it would have no effect.
     """
     is_number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
     if not is_number or not math.isfinite(weight) or weight < 0:

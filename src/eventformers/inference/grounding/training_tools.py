@@ -1,10 +1,10 @@
-"""What the training of event grounding is handed: a retriever, and the choice of the threshold of linking.
+"""Tools for the training of event grounding: a retriever, and the choice of the linking threshold.
 
-The threshold is what a candidate must reach for `ground` to link it. All validation mentions have gold
-events, so the best threshold for them alone would refuse nothing. Each mention therefore serves twice: as it
-is, and with its gold events removed from the candidates, where NULL is right. Only mentions whose first
-candidate is gold serve: no threshold makes the others right, and with them the best threshold of a model that
-is often wrong would refuse everything.
+`ground` links candidates that reach the threshold. All validation mentions have gold events, so the best
+threshold for them would reject nothing. Each mention is therefore used twice: as it is, and with its gold
+events removed from the candidates, where NULL is correct. Only mentions whose first candidate is gold are
+used: no threshold corrects the others, and with them the best threshold of a model that is often wrong would
+reject everything.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from eventformers.trainers.method import Calibration
 from eventformers.trainers.retrieved_candidates import GroundingTools
 
 BLOCK_MENTIONS = 65_536
-"""Mentions that are encoded and searched for at a time, which bounds the memory for their vectors."""
+"""Number of mentions encoded and searched at a time; it bounds the memory for their vectors."""
 
 THRESHOLDS = 200
 """Maximum number of thresholds to choose from."""
@@ -50,7 +50,7 @@ class EncoderRetriever:
     """A `Retriever` of `eventformers.trainers.retrieved_candidates`.
 
     Args:
-        encoder: a trained bi-encoder; any other encoder is taken as it is.
+        encoder: a trained bi-encoder, or any other encoder.
     """
 
     encoder: EventEncoder
@@ -62,12 +62,12 @@ class EncoderRetriever:
 
     @property
     def revision(self) -> str | None:
-        """The weights' revision; None where it is not known."""
+        """Revision of the weights; None if unknown."""
         return self.encoder.revision
 
     @property
     def max_length(self) -> int:
-        """Most tokens that it reads."""
+        """Maximum number of tokens."""
         return self.encoder.max_length
 
     def search(self, pairs: LinkingPairs, events: EventTexts, number: int) -> Codes:
@@ -85,7 +85,7 @@ def load_retriever(source: str) -> EncoderRetriever:
 
 
 def as_retriever(model: EventEncoderModel, tokenizer: PreTrainedTokenizerBase) -> EncoderRetriever:
-    """Copy a bi-encoder as it stands; training it further does not change what the copy retrieves."""
+    """Copy a bi-encoder, so that further training does not change the copy."""
     copied = copy.deepcopy(model).to(PartialState().device).eval()
     digest = hashlib.sha256(copied.config.to_json_string().encode())
     for name, values in sorted(copied.state_dict().items()):
@@ -99,20 +99,20 @@ def as_retriever(model: EventEncoderModel, tokenizer: PreTrainedTokenizerBase) -
 def search_candidates(
     encoder: EventEncoder, pairs: LinkingPairs, events: EventTexts, number: int
 ) -> Candidates:
-    """The best candidates of each mention among all events of its pool, with their scores.
+    """Find the best candidates of each mention among all events of its pool, with their scores.
 
     Args:
         encoder: the bi-encoder.
         pairs: the mentions, and the language in which each has its candidates.
         events: the knowledge base.
-        number: candidates of a mention, where its pool has so many.
+        number: number of candidates of a mention, if its pool has as many.
 
     Returns:
-        Numbers of events, best first; mentions that make no pair have none.
+        Numbers of events, best first; mentions without a pair have none.
     """
     mentions = np.unique(pairs.mention_of)
     logger.info("retrieving %d candidates for %d mentions", number, len(mentions))
-    # Only the pools of languages that mentions have candidates in.
+    # Only the pools of languages in which mentions have candidates.
     rows = events.distinct[np.isin(events.language_of[events.distinct], pairs.spoken[mentions])]
     rows = rows[np.argsort(events.language_of[rows], kind="stable")]
     model = grounding_model(encoder)
@@ -121,7 +121,7 @@ def search_candidates(
         [events[row] for row in rows.tolist()],
         [str(language) for language in events.language_of[rows].tolist()],
     )
-    # The last place is that of no event.
+    # The last entry stands for no event.
     numbers = np.array([*map(int, index.event_ids), PADDING])
     candidates = np.full((len(pairs.mentions), number), PADDING, dtype=np.int64)
     scores = np.full(candidates.shape, -np.inf, dtype=np.float32)
@@ -135,13 +135,13 @@ def search_candidates(
 
 
 class NullThreshold(NamedTuple):
-    """A threshold, and how it does on the mentions that it was chosen on.
+    """A threshold, and its scores on the mentions it was chosen on.
 
     Attributes:
         threshold: the threshold.
-        found: number of mentions whose first candidate is gold, which it was chosen on.
-        linked: share of these that are linked to a gold event.
-        refused: share of these that are linked to nothing where their gold events are no candidates.
+        found: number of mentions it was chosen on, those whose first candidate is gold.
+        linked: share of them linked to a gold event.
+        refused: share of them linked to nothing when their gold events are removed.
     """
 
     threshold: float
@@ -153,7 +153,7 @@ class NullThreshold(NamedTuple):
 def calibrate_bi_encoder(
     held_out: ValidationMentions | None, model: EventPreTrainedModel, tokenizer: PreTrainedTokenizerBase
 ) -> Calibration:
-    """Choose the threshold of a trained bi-encoder, a score, and write it to its configuration.
+    """Choose the score threshold of a trained bi-encoder, and write it to its configuration.
 
     Args:
         held_out: validation mentions; None where there are none.
@@ -176,7 +176,7 @@ def calibrate_cross_encoder(
     model: EventPreTrainedModel,
     tokeniser: GroundingTokeniser,
 ) -> Calibration:
-    """Choose the threshold of a trained cross-encoder, a probability, and write it to its configuration.
+    """Choose the probability threshold of a trained cross-encoder, and write it to its configuration.
 
     Args:
         held_out: validation mentions; None where there are none.
@@ -194,7 +194,7 @@ def calibrate_cross_encoder(
 
         def rescore(found: Candidates) -> Candidates:
             def score(mentions: Positions, numbers: Positions) -> Vectors:
-                # The second half is of the same mentions.
+                # The second half repeats the same mentions.
                 own = mentions % len(pairs.mentions)
                 return scores(own, events.rows(numbers, pairs.spoken[own]))
 
@@ -214,14 +214,14 @@ def choose_null_threshold(
     linking: Linking,
     rescore: Callable[[Candidates], Candidates] | None = None,
 ) -> NullThreshold | None:
-    """Choose the threshold that is best at linking found mentions and at refusing them without their events.
+    """Choose the threshold that best links mentions with their events and rejects them without.
 
     Args:
         found: numbers of events, best first, with as many more than `number` as a mention has gold events.
         gold: numbers of the gold events of each mention, `(mentions, most)`; -1 fills up.
         number: first candidates that can be linked.
-        linking: links by a threshold; with `rescore` by the probability, and without by the score.
-        rescore: gives other scores to the candidates of all mentions, then of all without their gold events.
+        linking: links by a threshold: by probability with `rescore`, otherwise by score.
+        rescore: rescores the candidates of all mentions, then of all mentions without their gold events.
 
     Returns:
         The threshold, between two best scores that occur; None where no mention has a gold event as its first
@@ -263,7 +263,7 @@ def _calibrate(
     held_out: ValidationMentions | None,
     choose: Callable[[ValidationMentions], NullThreshold | None],
 ) -> Calibration:
-    """Write the threshold to the configuration, unless the recipe did, and tell of it."""
+    """Write the threshold to the configuration, unless the recipe sets it, and report it."""
     if model.config.null_threshold is not None:
         return Calibration({}, _section(f"`{model.config.null_threshold:.4g}`, as the recipe has it."))
     chosen = None if held_out is None else choose(held_out)
@@ -306,7 +306,7 @@ def _stack(above: Candidates, below: Candidates) -> Candidates:
 
 
 def _without(found: Candidates, gold: Codes) -> Candidates:
-    """The candidates that are not gold, in their order."""
+    """Return the candidates that are not gold, in order."""
     is_gold = (found.events[:, :, None] == gold[:, None, :]).any(axis=-1)
     events = np.where(is_gold, PADDING, found.events)
     scores = np.where(is_gold, -np.inf, found.scores).astype(np.float32)
@@ -315,7 +315,7 @@ def _without(found: Candidates, gold: Codes) -> Candidates:
 
 
 def _between(scores: NDArray[np.float64], *, is_probability: bool) -> Sequence[float]:
-    """Numbers between neighbouring scores, of many some that are spread evenly over them."""
+    """Return numbers between neighbouring scores; if there are many, an evenly spread selection."""
     distinct = np.unique(scores[np.isfinite(scores)])
     middles = (distinct[:-1] + distinct[1:]) / 2 if len(distinct) > 1 else distinct
     if is_probability:

@@ -1,1 +1,1 @@
-"""Event type induction: clusters of mentions with their names and frames."""
+"""Event type induction: clusters of mentions, their names and frames."""

@@ -1,4 +1,4 @@
-"""Clusters of mentions from their distances, and how many there are."""
+"""Clustering of mentions by their distances, and the choice of the number of clusters."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from eventformers.inference.induction.mention_distances import (
 )
 
 MAX_CANDIDATES = 24
-"""Numbers of clusters that are tried where none are given."""
+"""Maximum number of candidate numbers of clusters."""
 
 ALIKE = 1e-5
-"""Cosine distance up to which two mentions are alike: rounding alone may be the cause."""
+"""Cosine distance up to which two mentions count as equal, as rounding alone may cause it."""
 
 _DAMPINGS = (0.5, 0.9)
 _AFFINITY_STEPS = 1_000
 
 
 class ChosenNumber(NamedTuple):
-    """A number of clusters, and what it was chosen by.
+    """A chosen number of clusters and its silhouettes.
 
     Attributes:
-        num_clusters: the number with the highest silhouette; of equal ones the smallest.
+        num_clusters: the number with the highest silhouette; the smallest wins ties.
         silhouettes: the mean silhouette of each candidate, in [-1, 1].
     """
 
@@ -51,12 +51,12 @@ class ChosenNumber(NamedTuple):
 
 
 class AverageLinkage:
-    """The tree of average linkage over mentions, which can be cut into any number of clusters.
+    """The average-linkage tree of mentions, which can be cut into any number of clusters.
 
     Args:
         distances: `(n, n)`, of any sign.
-        symmetrise: take the mean of d(i, j) and d(j, i); without it the upper triangle alone is read, as
-            scikit-learn does, and the clusters depend on the order of the rows.
+        symmetrise: use the mean of d(i, j) and d(j, i). If off, only the upper triangle counts, as in
+            scikit-learn, and the clusters depend on the order of the rows.
 
     Raises:
         EventformersError: the matrix is not square, is empty, or is not finite.
@@ -82,18 +82,19 @@ class AverageLinkage:
         self.number = number
         self._merges = np.empty((0, 4))
         if number > 1:
-            # The tree does not change when all distances grow alike, and SciPy wants none below zero.
+            # SciPy rejects negative distances, and adding a constant to all distances does not change the
+            # tree.
             pairs -= pairs.min()
             self._merges = linkage(pairs, method="average")
 
     def cut(self, num_clusters: int) -> Labels:
-        """The clusters that are left when the last merges are undone.
+        """Cut the tree into clusters by undoing the last merges.
 
         Args:
             num_clusters: how many.
 
         Returns:
-            `(n,)`; 0 is the largest cluster, and of equally large ones that of the first mention.
+            `(n,)`; 0 is the largest cluster; ties go by the first mention.
 
         Raises:
             EventformersError: there are fewer mentions than clusters.
@@ -112,7 +113,7 @@ class AverageLinkage:
 def cluster_agglomerative(
     distances: NDArray[np.floating], num_clusters: int, *, symmetrise: bool = True
 ) -> Labels:
-    """Clusters by average linkage (Edwards and Ji, section 3.7).
+    """Cluster by average linkage (Edwards and Ji, section 3.7).
 
     Args:
         distances: `(n, n)`.
@@ -123,25 +124,25 @@ def cluster_agglomerative(
         `(n,)`; 0 is the largest cluster.
 
     Raises:
-        EventformersError: there are fewer mentions than clusters, or the distances cannot be read.
+        EventformersError: there are fewer mentions than clusters, or the distances are not valid.
     """
     return AverageLinkage(distances, symmetrise=symmetrise).cut(num_clusters)
 
 
 def cluster_affinity(similarities: NDArray[np.floating], *, seed: int = 0) -> Labels:
-    """Clusters by affinity propagation, which finds their number itself (Edwards and Ji, Table 1).
+    """Cluster by affinity propagation, which finds the number of clusters (Edwards and Ji, Table 1).
 
-    Where it does not settle with the usual damping, it is run again with more.
+    If it does not converge with the default damping, it runs again with more.
 
     Args:
-        similarities: `(n, n)`, such as Q·K or cosines; larger is nearer.
-        seed: decides between equal similarities.
+        similarities: `(n, n)`, for example Q·K or cosines; larger is nearer.
+        seed: random seed, which breaks ties.
 
     Returns:
         `(n,)`; 0 is the largest cluster.
 
     Raises:
-        EventformersError: the matrix is not square, is empty or not finite, or no damping settles.
+        EventformersError: the matrix is not square, is empty or not finite, or no damping converges.
     """
     number = len(similarities)
     if similarities.shape != (number, number) or not number:
@@ -152,7 +153,7 @@ def cluster_affinity(similarities: NDArray[np.floating], *, seed: int = 0) -> La
         raise EventformersError("similarities are NaN or infinite; accepted: finite ones")
     outside = similarities[~np.eye(number, dtype=bool)]
     if not outside.size or outside.min() == outside.max():
-        # Mentions that are all equally near are one cluster; the method's own answer depends on its seed.
+        # Equally near mentions are one cluster; the algorithm's answer would depend on its seed.
         return np.zeros(number, dtype=np.int64)
     for damping in _DAMPINGS:
         with warnings.catch_warnings(record=True) as told:
@@ -163,21 +164,21 @@ def cluster_affinity(similarities: NDArray[np.floating], *, seed: int = 0) -> La
         if not any(issubclass(warning.category, ConvergenceWarning) for warning in told):
             return by_size(found.labels_)
     raise EventformersError(
-        f"affinity propagation of {number} mentions did not settle in {_AFFINITY_STEPS} steps; accepted: "
-        "another way to cluster, or a number of clusters"
+        f"affinity propagation of {number} mentions did not converge in {_AFFINITY_STEPS} steps; use "
+        "another clustering method, or set a number of clusters"
     )
 
 
 def silhouette(distances: Matrix, labels: Labels) -> float:
-    """The mean silhouette of a clustering (Rousseeuw, 1987).
+    """Compute the mean silhouette of a clustering (Rousseeuw, 1987).
 
     Args:
         distances: `(n, n)`, symmetric, with a diagonal of 0.
         labels: `(n,)`, from 0.
 
     Returns:
-        A value in [-1, 1], higher is better. A mention alone in its cluster counts 0, and so does each of one
-        cluster, of as many clusters as mentions, and of clusters at no distance.
+        A value in [-1, 1]; higher is better. A mention alone in its cluster counts 0. So does every mention
+        if there is one cluster, if there are as many clusters as mentions, or if clusters have no distance.
     """
     sizes = np.bincount(labels)
     if len(sizes) < 2:
@@ -202,19 +203,19 @@ def distances_to_cluster(
     manifold: bool = True,
     num_neighbours: int | None = None,
 ) -> Matrix:
-    """What mentions are clustered by: the distances of one run, or their mean over several, and the manifold.
+    """Compute the distances to cluster by: those of one run or the mean over several, and the manifold.
 
     Args:
-        runs: the vectors of the same mentions under one model or several; see `average_distances`.
+        runs: the vectors of the same mentions from one model or several; see `average_distances`.
         kind: see `distances`.
-        manifold: take 1 - w_ij of the distances (`manifold_distances`).
+        manifold: use 1 - w_ij of the distances (`manifold_distances`).
         num_neighbours: see `manifold_weights`.
 
     Returns:
         `(n, n)`, symmetric.
 
     Raises:
-        EventformersError: there is no run, the runs differ in their mentions, or a vector cannot be used.
+        EventformersError: there are no runs, the runs differ in their mentions, or a vector is not valid.
         UnknownNameError: an unknown kind.
     """
     found = average_distances(distances(vectors, kind) for vectors in runs)
@@ -228,18 +229,18 @@ def choose_num_clusters(
     *,
     show_progress: bool = False,
 ) -> ChosenNumber:
-    """Choose the number of clusters whose silhouette on the encoder vectors' cosines is highest.
+    """Choose the number of clusters with the highest silhouette on the cosines of encoder vectors.
 
-    Without candidates, mentions that are all alike are one cluster.
+    If all mentions are equal and `candidates` is None, the number is 1.
 
     Args:
-        matrix: `(n, n)`, what average linkage clusters by.
+        matrix: `(n, n)`, the distances for average linkage.
         vectors: the vectors of the mentions.
-        candidates: numbers to try; None takes `candidate_numbers`.
+        candidates: numbers to try; None uses `candidate_numbers`.
         show_progress: draw a progress bar on standard error.
 
     Raises:
-        EventformersError: no candidate, one below 1, or one above the number of mentions.
+        EventformersError: there are no candidates, or one is below 1 or above the number of mentions.
     """
     cosines = distances(vectors, "encoder")
     if candidates is not None:
@@ -247,7 +248,7 @@ def choose_num_clusters(
     else:
         tried = candidate_numbers(len(cosines)) if (cosines > ALIKE).any() else [1]
     if not tried:
-        raise EventformersError("no number of clusters to try; accepted: at least one")
+        raise EventformersError("the candidate numbers of clusters are empty; accepted: at least one")
     tree = AverageLinkage(matrix)
     silhouettes = {
         number: silhouette(cosines, tree.cut(number))
@@ -259,10 +260,11 @@ def choose_num_clusters(
 
 
 def candidate_numbers(mentions: int) -> list[int]:
-    """Numbers of clusters to try: from 2 in steps that grow, to the square root of the number of mentions.
+    """Return numbers of clusters to try: from 2, in growing steps, to the square root of the number of
+    mentions.
 
-    That bound is a rule of thumb. Without one the silhouette of mentions, of which many are nearly alike,
-    grows until each group of these is a cluster.
+    The bound is a rule of thumb. Without it, the silhouette of mentions with many near-duplicates grows until
+    each group of near-duplicates is a cluster.
     """
     most = math.isqrt(mentions)
     if most < 2:
@@ -271,7 +273,7 @@ def candidate_numbers(mentions: int) -> list[int]:
 
 
 def by_size(labels: NDArray[np.integer]) -> Labels:
-    """Labels numbered by the size of their clusters, largest first, then by their first mention."""
+    """Renumber clusters by size, largest first, then by their first mention."""
     _, first, inverse, sizes = np.unique(labels, return_index=True, return_inverse=True, return_counts=True)
     order = np.lexsort((first, -sizes))
     rank = np.empty(len(order), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Frames with their definitions and their inheritance, which clusters of mentions are linked to."""
+"""Frames with their definitions and inheritance, to which clusters of mentions are linked."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Frames(NamedTuple):
 
     Attributes:
         names: their names.
-        definitions: their definitions, which are what is encoded.
+        definitions: their definitions, which the model encodes.
         descendants: the frames that inherit from each, directly and through others.
-        left_out: frames without a definition, which nothing can be linked to.
+        left_out: frames without a definition, which cannot be linked.
     """
 
     names: list[str]
@@ -28,10 +28,10 @@ class Frames(NamedTuple):
 
 
 def load_frames(data: str | Path | None) -> Frames:
-    """Load frames with their definitions and their inheritance.
+    """Load frames with their definitions and inheritance.
 
     Args:
-        data: raw files, a built folder or a Hub id of `EventTypes`, config `frames`; None takes the samples.
+        data: raw files, a built folder or a Hub id of `EventTypes`, config `frames`; None uses the samples.
 
     Raises:
         EventformersError: the frames cannot be loaded, or none has a definition.
@@ -41,11 +41,11 @@ def load_frames(data: str | Path | None) -> Frames:
 
 
 def defined_frames(rows: Sequence[Mapping[str, Any]], place: str = "the data") -> Frames:
-    """The frames that have a definition.
+    """Select the frames that have a definition.
 
     Args:
         rows: rows of `EventTypes`, config `frames`.
-        place: where they come from, for an error.
+        place: their source, for errors.
 
     Raises:
         EventformersError: none has a definition.
@@ -62,11 +62,11 @@ def defined_frames(rows: Sequence[Mapping[str, Any]], place: str = "the data") -
 
 
 def valid_frames(mapped: Iterable[str], descendants: Mapping[str, Collection[str]]) -> set[str]:
-    """The frames that are right for a type: those that it maps to, and all that inherit from them.
+    """Return the correct frames for a type: the frames it maps to and their descendants.
 
     Args:
         mapped: the frames of the type.
-        descendants: those that inherit from each frame.
+        descendants: the descendants of each frame.
     """
     found = set(mapped)
     return found.union(*(descendants.get(name, ()) for name in found))

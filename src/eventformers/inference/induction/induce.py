@@ -1,4 +1,4 @@
-"""New event types from a user's own mentions: clusters, their names, frames and examples."""
+"""Induction of event types from mentions: clusters, their names, frames and examples."""
 
 from __future__ import annotations
 
@@ -47,27 +47,28 @@ ClusterMethod = Literal["agglomerative", "affinity"]
 CLUSTER_METHODS: tuple[ClusterMethod, ...] = ("agglomerative", "affinity")
 
 Model = str | Path | EventEncoder | None
-"""A folder or Hub id, None for the packaged all-MiniLM-L6-v2, or an encoder that is loaded."""
+"""A folder or Hub id, None for the packaged all-MiniLM-L6-v2, or a loaded encoder."""
 
 NAME_PARTS = 3
-"""Triggers or words that make the name of a cluster."""
+"""Number of triggers or words in the name of a cluster."""
 
 
 @dataclass(frozen=True)
 class InducedType:
-    """A cluster of mentions, taken as an event type.
+    """A cluster of mentions as an event type.
 
     Attributes:
         number: its number, 0 for the largest cluster.
-        name: the best given name, or else its most central triggers, or else its most telling words.
-        name_source: which of them: `names`, `triggers` or `words`.
+        name: the best given name, otherwise its most central triggers, otherwise its most distinctive words.
+        name_source: the source of the name: `names`, `triggers` or `words`.
         size: number of its mentions.
-        labels: what its name was taken from, best first.
-        frames: the nearest frames, nearest first; empty where none were given.
-        majority_type: the most frequent type among its mentions whose type is known; "" without any.
-        purity: the percentage of those that have it; None without any.
-        labelled: the number of mentions whose type is known.
-        examples: places of the mentions nearest to its centroid, nearest first, each text once.
+        labels: the candidates for its name, best first.
+        frames: the nearest frames, nearest first; empty if no frames were given.
+        majority_type: the most frequent known type among its mentions; "" if none is known.
+        purity: the percentage of mentions with a known type that have the majority type; None if none is
+            known.
+        labelled: number of mentions with a known type.
+        examples: positions of the mentions nearest to its centroid, nearest first, each text once.
     """
 
     number: int
@@ -84,18 +85,18 @@ class InducedType:
 
 @dataclass(frozen=True)
 class Induction:
-    """What `induce` found.
+    """Result of `induce`.
 
     Attributes:
         types: the clusters, largest first.
-        mentions: the mentions, as `load_mentions` gives them.
+        mentions: the mentions, as `load_mentions` returns them.
         cluster: the cluster of each mention, `(n,)`.
         cosine: the cosine of each mention with the centroid of its cluster, `(n,)`.
-        vectors: encoder vectors at length 1, `(n, d)`; those of several models one behind the other, so that
-            a cosine is the mean of theirs.
-        silhouettes: the mean silhouette of each number of clusters that was tried; empty where it was given.
-        settings: the models with their revisions and how they read triggers, and how was clustered.
-        counts: numbers of mentions, and of what was left out, mended or is missing.
+        vectors: encoder vectors at length 1, `(n, d)`; the vectors of several models are concatenated, so
+            that a cosine is the mean of theirs.
+        silhouettes: the mean silhouette of each tried number of clusters; empty if the number was given.
+        settings: the models with their revisions and trigger inputs, and the clustering settings.
+        counts: numbers of mentions, and of those skipped, repaired or incomplete.
     """
 
     types: tuple[InducedType, ...]
@@ -109,12 +110,12 @@ class Induction:
 
     @property
     def purity(self) -> float | None:
-        """The mean purity of the clusters in which a type is known, in percent; None where there is none."""
+        """Mean purity, in percent, of the clusters with known types; None if no type is known."""
         known = [found.purity for found in self.types if found.purity is not None]
         return float(np.mean(known)) if known else None
 
     def type_rows(self) -> list[dict[str, Any]]:
-        """The clusters as JSON can hold them, with the ids and texts of their examples."""
+        """Return the clusters as JSON-serialisable values, with the ids and texts of their examples."""
         return [
             {
                 **asdict(found),
@@ -179,8 +180,9 @@ def induce(
 
     Raises:
         DataFormatError: a line of a file cannot be read.
-        EventformersError: fewer mentions than clusters, a number below 1, a number of clusters with
-            `affinity`, a model, names or frames that cannot be loaded, or as `encode_mentions`.
+        EventformersError: there are fewer mentions than clusters, a number is below 1, a number of clusters
+            is given with `affinity`, the model, names or frames cannot be loaded, or an error of
+            `encode_mentions`.
         UnknownNameError: an unknown method, distance or `trigger_input`.
     """
     _check(method, num_clusters, top, examples)
@@ -194,7 +196,7 @@ def induce(
     models: Sequence[Model] = model if isinstance(model, (list, tuple)) else [model]  # type: ignore[list-item]
     encoders = [as_encoder(one, device=device, dtype=dtype) for one in models]
     if not encoders:
-        raise EventformersError("no model; accepted: at least one")
+        raise EventformersError("the list of models is empty; accepted: at least one")
     progress: dict[str, Any] = {"batch_size": batch_size, "show_progress": show_progress}
     chosen = [trigger_input or _usual_trigger_input(encoder, rows) for encoder in encoders]
     runs = [
@@ -270,8 +272,10 @@ def _check(method: str, num_clusters: int | None, top: int, examples: int) -> No
 
 
 def _usual_trigger_input(encoder: EventEncoder, rows: Iterable[dict[str, Any]]) -> TriggerInput:
-    """The model's own way to read triggers, or none to find where all are given; a plain encoder's is the
-    span where there is any to read."""
+    """Return the model's own trigger input, or `span` instead of `found` if all triggers are given.
+
+    For a plain encoder, return `span` if it can read a trigger and at least one is given.
+    """
     own = getattr(encoder.model.config, "trigger_input", None)
     if own == "found" and all(map(has_trigger, rows)):
         return "span"
@@ -283,7 +287,8 @@ def _usual_trigger_input(encoder: EventEncoder, rows: Iterable[dict[str, Any]]) 
 def _with_found_triggers(
     rows: list[dict[str, Any]], runs: Sequence[MentionVectors]
 ) -> tuple[list[dict[str, Any]], int]:
-    """Mentions without a trigger get the one that the first model to look for triggers found; how many."""
+    """Add found triggers, from the first model that finds them, to mentions without one; also return how
+    many."""
     spans = next((run.triggers for run in runs if run.triggers is not None), None)
     if spans is None:
         return rows, 0
@@ -297,10 +302,10 @@ def _with_found_triggers(
 
 
 def _read_names(names: str | Path | Sequence[str] | None) -> list[str]:
-    """Names from a file or a list, each once.
+    """Read distinct names from a file or a list.
 
     Raises:
-        EventformersError: there is no such file, or none of its lines has a name.
+        EventformersError: the file does not exist or contains no name.
     """
     if names is None:
         return []
@@ -324,7 +329,7 @@ def _name(name: object) -> str:
 
 
 def _joint(parts: Iterable[Matrix]) -> Matrix:
-    """The vectors of several models, each at length 1, one behind the other and together at length 1."""
+    """Normalise the vectors of several models, concatenate them, and normalise the result."""
     units = [unit_vectors(part, [f"text {place}" for place in range(len(part))]) for part in parts]
     return (np.concatenate(units, axis=1) / np.sqrt(len(units))).astype(np.float32)
 
@@ -338,7 +343,7 @@ def _induced(
     frames: tuple[ScoredLabel, ...],
     examples: int,
 ) -> InducedType:
-    """One cluster; `sources` are the given names, triggers and words of all clusters."""
+    """Describe one cluster; `sources` are the given names, triggers and words of all clusters."""
     members = np.flatnonzero(cluster == number)
     source, labels = next(
         (

@@ -1,4 +1,4 @@
-"""Weights by the density around each mention, as UMAP estimates it (Edwards and Ji, Appendix H)."""
+"""Weights from the density around each mention, as in UMAP (Edwards and Ji, Appendix H)."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Symmetrise = Literal["mean", "union", "none"]
 SYMMETRISE: tuple[Symmetrise, ...] = ("mean", "union", "none")
 
 BLOCK_BYTES = 2**19
-"""Bytes of the rows that are worked on at a time: with their weights they stay in the cache."""
+"""Size in bytes of a block of rows: small enough to stay in the cache with its weights."""
 
 TOLERANCE = 5e-5
-"""How far the weights of a row may be from their target sum."""
+"""Tolerance for the sum of a row's weights."""
 
 LARGEST_SIGMA = 1_000.0
-"""The upper end of where σ is sought."""
+"""Upper bound of the search for σ."""
 
 SMALLEST_SIGMA = 1e-30
-"""Stands for 0, to which σ goes where too many mentions are equally near."""
+"""Replacement for σ = 0, its limit when too many mentions are equally near."""
 
 MAX_STEPS = 64
-"""Newton's steps at most; a handful is usual."""
+"""Maximum number of Newton steps; a handful is usual."""
 
 
 def manifold_weights(
@@ -35,28 +35,28 @@ def manifold_weights(
     num_neighbours: int | None = None,
     symmetrise: Symmetrise = "mean",
 ) -> Matrix:
-    """Weights w_ij = exp(-max(0, d_ij - ρ_i) / σ_i) of all pairs, w_ii = 1 (Appendix H).
+    """Compute the weights w_ij = exp(-max(0, d_ij - ρ_i) / σ_i) of all pairs, w_ii = 1 (Appendix H).
 
-    Of the k nearest entries of a row the nearest is left out, as the mention itself. ρ_i is the least that
-    remains, and σ_i, within (0, 1000), makes the weights of what remains sum to log2(k - 1). A row whose
-    entries are all equal has the weight 1 everywhere. Where more mentions are equally near than that sum,
-    σ_i goes to 0: they have the weight 1, and the others 0.
+    The nearest of the k nearest entries of a row is dropped as the mention itself. ρ_i is the smallest of the
+    others, and σ_i, within (0, 1000), makes their weights sum to log2(k - 1). A row of equal entries has the
+    weight 1 everywhere. If more mentions are equally near than that sum, σ_i goes to 0: they have the weight
+    1, and the others 0.
 
-    All rows of a block take Newton's steps together, on the logarithm of the sum as a function of 1 / σ:
-    it is convex and falls, so that steps from the left never pass the root.
+    All rows of a block take Newton steps together, on the logarithm of the sum as a function of 1 / σ. This
+    function is convex and decreasing, so steps from the left never pass the root.
 
     Args:
-        distances: `(n, n)`; larger is farther, of any sign. Only rows are read: they need not be symmetric.
-        num_neighbours: k; None takes n. What is farther than the k-th entry of a row has the weight 0.
+        distances: `(n, n)`; larger is farther, of any sign. They need not be symmetric: only rows are read.
+        num_neighbours: k; None uses n. Entries beyond the k-th nearest of a row have the weight 0.
         symmetrise: `mean` of w_ij and w_ji; their fuzzy `union` w_ij + w_ji - w_ij w_ji; or `none`, which
-            gives the weights of each row as they are.
+            keeps the weights of each row.
 
     Returns:
-        `(n, n)` float32 within [0, 1]. Beside it and the distances a few blocks of rows are held.
+        `(n, n)` float32 within [0, 1]. Besides it and the distances, memory holds a few blocks of rows.
 
     Raises:
         EventformersError: the matrix is not square, is not finite, or k is below 2 or above n.
-        UnknownNameError: an unknown way to symmetrise.
+        UnknownNameError: an unknown value of `symmetrise`.
     """
     if symmetrise not in SYMMETRISE:
         raise UnknownNameError("way to symmetrise", symmetrise, SYMMETRISE)
@@ -77,7 +77,7 @@ def manifold_weights(
     for start in range(0, number, block):
         rows = weights[start : start + block]
         offsets = buffer[: len(rows)]
-        # A difference of large distances needs their own precision, a sum of many offsets does not.
+        # Differences of large distances need full precision; a sum of many offsets does not.
         of_block = distances[start : start + block]
         np.subtract(of_block, _second_nearest(of_block, start), out=offsets, casting="same_kind")
         np.maximum(offsets, 0, out=offsets)
@@ -101,30 +101,30 @@ def manifold_distances(
     num_neighbours: int | None = None,
     symmetrise: Symmetrise = "mean",
 ) -> Matrix:
-    """1 - w_ij, by which mentions are clustered; arguments and errors as of `manifold_weights`."""
+    """Compute 1 - w_ij, the distances to cluster by; see `manifold_weights` for arguments and errors."""
     weights = manifold_weights(distances, num_neighbours, symmetrise)
     np.subtract(1, weights, out=weights)
     return weights
 
 
 def _smooth(offsets: Matrix, weights: Matrix, scale: float | None) -> tuple[NDArray[np.float64], float]:
-    """Write the weights of some rows, whose sums are what they should be.
+    """Write the weights of some rows so that their sums reach the target.
 
     Args:
-        offsets: max(0, d_ij - ρ_i) of the k nearest entries, `(rows, k)`, the left out one among them as 0.
-        weights: where the weights go, `(rows, k)`.
-        scale: 1 / σ by the mean offset, of rows that came before; None starts from the left end.
+        offsets: max(0, d_ij - ρ_i) of the k nearest entries, `(rows, k)`, with 0 for the dropped one.
+        weights: output for the weights, `(rows, k)`.
+        scale: 1 / σ times the mean offset of earlier rows, to start from; None starts at the left end.
 
     Returns:
-        1 / σ of each row, and its median by the mean offset.
+        1 / σ of each row, and the median scale.
     """
     neighbours = offsets.shape[1]
-    # What is left out is no farther than ρ, so that it has the weight 1.
+    # The dropped entry is no farther than ρ, so it has the weight 1.
     target = math.log2(neighbours - 1) + 1
     mean = offsets.mean(axis=1, dtype=np.float64)
     equal = mean == 0
     mean[equal] = 1
-    # By Jensen's inequality the sum is above its target here.
+    # By Jensen's inequality, the sum is above its target here.
     left = np.clip(math.log(neighbours / target) / mean, 1 / LARGEST_SIGMA, 1 / SMALLEST_SIGMA)
     inverse_sigma = left if scale is None else np.maximum(left, scale / mean)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -134,7 +134,7 @@ def _smooth(offsets: Matrix, weights: Matrix, scale: float | None) -> tuple[NDAr
             moment = np.vecdot(weights, offsets).astype(np.float64)
             step = np.log(total / target) * total / moment
             moved = np.clip(inverse_sigma + step, left, 1 / SMALLEST_SIGMA)
-            # Without a moment all that has a weight is as near as ρ: the sum falls no further.
+            # If the moment is 0, all entries with a weight are as near as ρ, and the sum cannot fall further.
             done = equal | (np.abs(total - target) <= TOLERANCE) | (moment == 0) | (moved == inverse_sigma)
             if done.all():
                 break
@@ -149,13 +149,13 @@ def _weigh(offsets: Matrix, inverse_sigma: NDArray[np.float64], weights: Matrix)
 
 
 def _second_nearest(rows: NDArray[np.floating], first: int) -> NDArray[np.floating]:
-    """ρ of each row: the least entry when the least is left out, `(rows, 1)`.
+    """Return ρ of each row, its second-smallest entry, `(rows, 1)`.
 
     Raises:
         EventformersError: an entry is not finite.
     """
     remaining = rows.copy()
-    # One sum is cheaper than a test of each entry, and is not finite where one of them is not.
+    # One sum is cheaper than a test of each entry, and is not finite if an entry is not.
     if not np.isfinite(remaining.sum()) and (wrong := np.flatnonzero(~np.isfinite(rows).all(axis=1))).size:
         raise EventformersError(
             f"distances of mention {first + wrong[0]} are NaN or infinite; accepted: finite ones"

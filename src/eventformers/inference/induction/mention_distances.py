@@ -18,7 +18,7 @@ DistanceKind = Literal["cosine", "dot", "encoder"]
 DISTANCE_KINDS: tuple[DistanceKind, ...] = ("cosine", "dot", "encoder")
 
 TILE = 512
-"""Rows and columns of the parts in which a matrix meets its transpose: two of them stay in the cache."""
+"""Size of a tile when a matrix is combined with its transpose: two tiles stay in the cache."""
 
 
 class MentionVectors(NamedTuple):
@@ -28,8 +28,8 @@ class MentionVectors(NamedTuple):
         embeddings: encoder vectors F, `(n, d)`.
         query: queries of the clusterer, `(n, d)`; None for a plain encoder.
         key: keys of the clusterer, `(n, d)`; None for a plain encoder.
-        triggers: where the words that were found to be triggers start and end in their texts, `(n, 2)`, -1
-            where none was; None where none was looked for.
+        triggers: start and end of found triggers in their texts, `(n, 2)`, -1 where none was found; None if
+            the model does not find triggers.
     """
 
     embeddings: Matrix
@@ -38,24 +38,24 @@ class MentionVectors(NamedTuple):
     triggers: Labels | None = None
 
     def rows(self, chosen: NDArray[np.integer] | NDArray[np.bool_]) -> MentionVectors:
-        """The vectors of some mentions, by their places or a mask."""
+        """Return the vectors of some mentions, by positions or a mask."""
         return MentionVectors(*(None if part is None else part[chosen] for part in self))  # type: ignore[arg-type]
 
 
 def distances(vectors: MentionVectors, kind: DistanceKind, *, symmetrise: bool = True) -> Matrix:
-    """Distances of all pairs of mentions (Edwards and Ji, section 3.7).
+    """Compute the distances of all pairs of mentions (Edwards and Ji, section 3.7).
 
     Args:
         vectors: the vectors of n mentions.
         kind: `cosine`: 1 - cos(Q_i, K_j); `dot`: -Q_i·K_j, not scaled; `encoder`: 1 - cos(F_i, F_j).
-        symmetrise: take the mean of d(i, j) and d(j, i), which the first two kinds tell apart.
+        symmetrise: use the mean of d(i, j) and d(j, i), which differ for the first two kinds.
 
     Returns:
-        `(n, n)` float32. The diagonal is 0 for `encoder` alone: a query is not its own key.
+        `(n, n)` float32. The diagonal is 0 only for `encoder`, as a mention's query differs from its key.
 
     Raises:
         UnknownNameError: an unknown kind.
-        EventformersError: the model has neither queries nor keys, or a vector is NaN, infinite or zero.
+        EventformersError: the model has no queries and keys, or a vector is NaN, infinite or zero.
     """
     if kind not in DISTANCE_KINDS:
         raise UnknownNameError("distance", kind, DISTANCE_KINDS)
@@ -80,13 +80,13 @@ def distances(vectors: MentionVectors, kind: DistanceKind, *, symmetrise: bool =
 
 
 def average_distances(matrices: Iterable[Matrix]) -> Matrix:
-    """The mean of the matrices of several runs on the same mentions: the ensemble of section 4.
+    """Average the matrices of several runs on the same mentions: the ensemble of section 4.
 
     Args:
-        matrices: each `(n, n)`; they may be made one after the other, so that two are held at a time.
+        matrices: each `(n, n)`; from a generator, memory holds only two at a time.
 
     Raises:
-        EventformersError: there is none, or their shapes differ.
+        EventformersError: there are no matrices, or their shapes differ.
     """
     total: Matrix | None = None
     number = 0
@@ -102,7 +102,7 @@ def average_distances(matrices: Iterable[Matrix]) -> Matrix:
             total += matrix
         number += 1
     if total is None:
-        raise EventformersError("an ensemble of no run; accepted: at least one")
+        raise EventformersError("the ensemble has no runs; accepted: at least one")
     total /= np.float32(number)
     return total
 
@@ -112,7 +112,7 @@ def combine_with_transpose(matrix: Matrix, combine: Callable[[Matrix, Matrix], M
 
     Args:
         matrix: `(n, n)`.
-        combine: the value of both from an entry and its mirror image; symmetric in its arguments.
+        combine: computes the common value of an entry and its mirror image; symmetric in its arguments.
     """
     for start in range(0, len(matrix), TILE):
         rows = slice(start, start + TILE)
@@ -124,7 +124,7 @@ def combine_with_transpose(matrix: Matrix, combine: Callable[[Matrix, Matrix], M
 
 
 def mean_of_both(entries: Matrix, mirrored: Matrix) -> Matrix:
-    """The mean of entries and their mirror images."""
+    """Return the mean of entries and their mirror images."""
     return (entries + mirrored) / np.float32(2)
 
 

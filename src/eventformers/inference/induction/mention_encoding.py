@@ -1,4 +1,4 @@
-"""From event mentions to vectors: of the whole sentence, or of the tokens of its trigger."""
+"""Encoding of event mentions, by the whole sentence or by the tokens of the trigger."""
 
 from __future__ import annotations
 
@@ -22,29 +22,28 @@ from eventformers.trainers.mention_tokenising import check_markers
 
 TriggerInput = Literal["none", "marked", "span", "marked_span", "found"]
 WITHOUT_TRIGGERS: tuple[TriggerInput, ...] = ("none", "found")
-"""The ways that read sentences alone."""
+"""Trigger inputs that read only the sentence."""
 
 PLAIN_TRIGGER_INPUTS: tuple[TriggerInput, ...] = ("none", "span")
-"""What a plain encoder can be told of a trigger; a model of event type induction has its own way."""
+"""Trigger inputs of a plain encoder; a model of event type induction has its own."""
 
 _PARTS = ("embeddings", "query", "key")
 _FOUND = "found_place"
 
 
 class MentionInputs(EventInputs):
-    """Token ids of sentences, and which tokens are the trigger's.
+    """A converter of mentions to token ids and a mask of trigger tokens.
 
     Args:
-        tokenizer: the model's tokenizer; a fast one, which knows where a token stands.
-        max_length: tokens of a sentence at most, special tokens included.
-        marks_trigger: set every trigger between the tokens that mark it.
+        tokenizer: the model's tokenizer; it must be fast, to provide token offsets.
+        max_length: maximum number of tokens in a sentence, special tokens included.
+        marks_trigger: enclose every trigger in marker tokens.
 
     Attributes:
-        without_tokens: distinct mentions so far whose trigger has no token, since it was cut off.
+        without_tokens: number of distinct mentions so far whose trigger was truncated away.
 
     Raises:
-        EventformersError: the tokenizer does not know where a token stands, or lacks the tokens that mark a
-            trigger.
+        EventformersError: the tokenizer provides no offsets, or lacks the marker tokens.
     """
 
     def __init__(
@@ -53,8 +52,8 @@ class MentionInputs(EventInputs):
         super().__init__(tokenizer, "subject_predicate_object", max_length)
         if not tokenizer.is_fast:
             raise EventformersError(
-                f"{type(tokenizer).__name__} does not tell where a token stands in its text; accepted: a "
-                "fast tokenizer, or trigger_input none"
+                f"{type(tokenizer).__name__} provides no token offsets; accepted: a fast tokenizer, or "
+                "trigger_input none"
             )
         if marks_trigger:
             check_markers(tokenizer)
@@ -62,18 +61,18 @@ class MentionInputs(EventInputs):
         self.without_tokens = 0
 
     def key(self, item: object, position: int) -> Mention:
-        """A text alone: a mention without a trigger; see `EventInputs`."""
+        """Return the key of a text without a trigger; see `EventInputs`."""
         return Mention(self.text(item, position))
 
     def token_rows(self, keys: Sequence[Hashable]) -> tuple[list[TokenRow], list[int]]:
-        """Token ids and, behind them, 1 for each that is the trigger's; positions of those that were cut."""
+        """Return rows of token ids followed by a trigger mask, and the positions of truncated rows."""
         mentions = cast("list[Mention]", list(keys))
         if self.marks_trigger:
             mentions = [mark_trigger(mention) for mention in mentions]
         texts = [mention.text for mention in mentions]
         encoded, cut = tokenise_texts(self.tokenizer, texts, self.max_length, return_offsets_mapping=True)
         rows = [
-            # A special token stands nowhere: its start is its end.
+            # A special token has an empty span: its start equals its end.
             [*ids, *(int(first < end and last > start and first < last) for first, last in offsets)]
             for (_, start, end), ids, offsets in zip(
                 mentions, encoded["input_ids"], encoded["offset_mapping"], strict=True
@@ -90,7 +89,7 @@ class MentionInputs(EventInputs):
         return len(row) // 2
 
     def tensors(self, rows: Sequence[TokenRow], device: torch.device) -> dict[str, torch.Tensor]:
-        """`input_ids` and `trigger_mask`, each `(batch, length)`."""
+        """Return `input_ids` and `trigger_mask`, each `(batch, length)`."""
         input_ids, trigger_mask = torch.tensor(rows, device=device).chunk(2, dim=1)
         return {"input_ids": input_ids, "trigger_mask": trigger_mask.bool()}
 
@@ -103,26 +102,25 @@ def encode_mentions(
     batch_size: int | Literal["auto"] = "auto",
     show_progress: bool = False,
 ) -> MentionVectors:
-    """Encode event mentions. Each distinct pair of sentence and trigger is encoded once.
+    """Encode event mentions, each distinct pair of sentence and trigger once.
 
     Args:
         encoder: a model of event type induction, or any plain encoder.
-        mentions: rows of `EventTypes`, config `mentions`: `text`, `trigger_start` and `trigger_end` are read.
-        trigger_input: what a plain encoder reads: `none`, the sentence alone; `span`, the mean of the vectors
-            of the trigger's tokens within the sentence, and the sentence where a mention has no trigger. A
-            model that finds triggers takes `span`, too. None takes the model's own, for a plain encoder
-            `none`.
-        batch_size: mentions of a batch at most; `auto` fills batches by their number of tokens.
+        mentions: rows of `EventTypes`, config `mentions`, with `text`, `trigger_start` and `trigger_end`.
+        trigger_input: input of a plain encoder: `none` encodes the sentence; `span` averages the vectors of
+            the trigger's tokens in the sentence, or encodes the sentence if a mention has no trigger. A model
+            that finds triggers also accepts `span`. None uses the model's own, `none` for a plain encoder.
+        batch_size: maximum number of mentions in a batch; `auto` fills batches by their number of tokens.
         show_progress: draw a progress bar on standard error.
 
     Returns:
-        The vectors in the order of the mentions, and the triggers where they are found; a plain encoder has
-        neither queries nor keys.
+        The vectors in the order of the mentions, with the triggers if the model finds them. A plain encoder
+        has no queries and keys.
 
     Raises:
         UnknownNameError: an unknown `trigger_input`.
-        EventformersError: a sentence without any word, a model that cannot read triggers this way, or memory
-            ran out.
+        EventformersError: a sentence contains no word, the model does not support this trigger input, or
+            memory ran out.
     """
     induces = what_is_read(encoder.model.config.model_type) == "mentions"
     chosen = _trigger_input(encoder, trigger_input, induces)
@@ -145,19 +143,19 @@ def encode_labels(
     batch_size: int | Literal["auto"] = "auto",
     show_progress: bool = False,
 ) -> Vectors:
-    """Encode names of types or definitions of frames, each over all its tokens: no trigger is looked for.
+    """Encode names of types or definitions of frames over all their tokens, without a trigger.
 
     Args:
         encoder: a model of event type induction, or any plain encoder.
         labels: the texts.
-        batch_size: as for `encode_mentions`.
+        batch_size: see `encode_mentions`.
         show_progress: draw a progress bar on standard error.
 
     Returns:
         `(labels, d)`.
 
     Raises:
-        EventformersError: a text without any word, or memory ran out.
+        EventformersError: a text contains no word, or memory ran out.
     """
     if getattr(encoder.model.config, "trigger_input", None) != "found":
         return encoder.encode(list(labels), batch_size=batch_size, show_progress=show_progress)
@@ -175,7 +173,7 @@ def _encode(
     batch_size: int | Literal["auto"],
     show_progress: bool,
 ) -> MentionVectors:
-    """Vectors of mentions that are read in the chosen way, each distinct one in one pass."""
+    """Encode mentions with a trigger input, each distinct one once."""
     reads_trigger = chosen not in WITHOUT_TRIGGERS
     keys = [_key(mention, place, inputs, reads_trigger) for place, mention in enumerate(mentions)]
     rows = DistinctRows(keys)
@@ -203,7 +201,7 @@ def _encode(
 
 
 def _words_at(inputs: MentionInputs, texts: Sequence[str], places: Labels) -> Labels:
-    """Where the words that hold a token of each text start and end; see `MentionVectors.triggers`."""
+    """Return start and end of the word at a token of each text; see `MentionVectors.triggers`."""
     known = dict(zip(texts, places.tolist(), strict=True))
     encoded, _ = tokenise_texts(inputs.tokenizer, list(known), inputs.max_length)
     spans = {}
@@ -211,14 +209,14 @@ def _words_at(inputs: MentionInputs, texts: Sequence[str], places: Labels) -> La
         start, end = NO_TRIGGER, NO_TRIGGER
         if place >= 0:
             start, end = encoded.word_to_chars(row, encoded.token_to_word(row, place))
-            # Some tokenizers count the blank before a word to it.
+            # Some tokenizers include the space before a word in its offsets.
             start += len(text[start:end]) - len(text[start:end].lstrip())
         spans[text] = (start, end)
     return np.array([spans[text] for text in texts], dtype=np.int64).reshape(-1, 2)
 
 
 def has_trigger(mention: Mapping[str, Any]) -> bool:
-    """Whether a row says where its trigger stands."""
+    """Return True if a row has the offsets of its trigger."""
     return _located(mention, "").has_trigger
 
 
@@ -227,11 +225,11 @@ def _located(mention: Mapping[str, Any], text: str) -> Mention:
 
 
 def _trigger_input(encoder: EventEncoder, asked: TriggerInput | None, induces: bool) -> TriggerInput:
-    """The way in which a model reads a trigger.
+    """Return the trigger input for a model.
 
     Raises:
-        UnknownNameError: there is no such way.
-        EventformersError: it is not this model's.
+        UnknownNameError: an unknown trigger input.
+        EventformersError: the model does not support it.
     """
     if induces:
         own = cast("TriggerInput", encoder.model.config.trigger_input)
@@ -239,8 +237,8 @@ def _trigger_input(encoder: EventEncoder, asked: TriggerInput | None, induces: b
             return asked
         if asked not in (None, own):
             raise EventformersError(
-                f"trigger_input is {shown(asked)} with {encoder.name}, which was trained with "
-                f"{shown(own)}; accepted: that, or none given"
+                f"trigger_input is {shown(asked)} with {encoder.name}, which was trained with {shown(own)}; "
+                "use that value, or leave trigger_input out"
             )
         return own
     chosen = asked or "none"
@@ -249,7 +247,7 @@ def _trigger_input(encoder: EventEncoder, asked: TriggerInput | None, induces: b
     if chosen == "span" and not hasattr(encoder.model, "pool"):
         raise EventformersError(
             f"trigger_input is 'span' with {encoder.name}, a {encoder.model.config.model_type} model, which "
-            "pools tokens in its own way; accepted: 'none'"
+            "has its own pooling; accepted: 'none'"
         )
     return chosen
 
@@ -262,7 +260,8 @@ def _key(mention: Mapping[str, Any], place: int, inputs: MentionInputs, reads_tr
 
 
 def _forward(model: nn.Module, tensors: dict[str, torch.Tensor], induces: bool) -> list[Vectors]:
-    """The vectors of a batch, each `(batch, d)`; last, where triggers are found, the place of each token."""
+    """Compute the vectors of a batch, each `(batch, d)`, and last, if found, the position of each trigger
+    token."""
     if induces:
         output = model(**tensors)
         parts = [output[part] for part in _PARTS]
@@ -272,7 +271,7 @@ def _forward(model: nn.Module, tensors: dict[str, torch.Tensor], induces: bool) 
         return [part.float().cpu().numpy() for part in parts]
     output = model(input_ids=tensors["input_ids"])
     mask = tensors["trigger_mask"]
-    # Whatever the model's own pooling is, a trigger is the mean of its tokens.
+    # A trigger is the mean of its tokens for any pooling of the model.
     pooled = mean_pool(output.last_hidden_state, mask)
     if model.projection is not None:
         pooled = cast(nn.Module, model.projection)(pooled)
@@ -281,16 +280,16 @@ def _forward(model: nn.Module, tensors: dict[str, torch.Tensor], induces: bool) 
 
 
 def _tell_missing(mentions: Sequence[Mapping[str, Any]], inputs: MentionInputs) -> None:
-    """Warn of mentions whose vector is that of the sentence, although the model reads triggers."""
+    """Warn of mentions encoded by their sentence although the model reads triggers."""
     without = sum(not has_trigger(mention) for mention in mentions)
     if without:
         warnings.warn(
-            f"{without:,} of {len(mentions):,} mentions have no trigger; their whole sentences are read",
+            f"{without:,} of {len(mentions):,} mentions have no trigger; their whole sentences are encoded",
             stacklevel=3,
         )
     if inputs.without_tokens:
         warnings.warn(
-            f"{inputs.without_tokens:,} triggers lie beyond the {inputs.max_length} tokens that are read; "
-            "the vectors are those of the sentences",
+            f"{inputs.without_tokens:,} triggers are beyond the first {inputs.max_length} tokens; their "
+            "sentences are encoded instead",
             stacklevel=3,
         )

@@ -1,4 +1,4 @@
-"""A user's own event mentions: JSON lines, plain sentences, or rows of a dataset."""
+"""Readers of event mentions: JSON lines, plain sentences, or rows of a dataset."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.inference.encoding.containers import ACCEPTED_CONTAINERS, all_columns, values_in
 
 Mentions = str | Path | Sequence[str | Mapping[str, Any]]
-"""A file or folder of mentions; or mentions, each a sentence or a row of `EventTypes`, config `mentions`."""
+"""A file or folder of mentions, or mentions as sentences or rows of `EventTypes`, config `mentions`."""
 
 ACCEPTED_FILES = "a file of mentions, .jsonl or .txt, each also with .gz, or a folder with a built dataset"
 
@@ -39,23 +39,23 @@ _MEMORY = Path()
 
 
 def load_mentions(mentions: Mentions) -> tuple[list[dict[str, Any]], dict[str, int]]:
-    """Read mentions, and count what was left out or mended.
+    """Read mentions, and count the skipped and repaired ones.
 
     Args:
-        mentions: JSON lines as `read_mentions` takes them; plain text with a sentence a line, without
-            triggers; a folder with a built dataset `event_types`; or mentions: sentences or rows in a list,
-            frame, table or dataset. A row has `text` and whatever else a mention returns; other names are
-            refused.
+        mentions: JSON lines as for `read_mentions`; plain text with one sentence on each line, without
+            triggers; a folder with a built dataset `event_types`; or sentences or rows in a list, frame,
+            table or dataset. A row has `text`, and may have the other names of a returned row; unknown names
+            raise an error.
 
     Returns:
         Rows with `mention_id`, `document_id`, `source`, `license`, `text`, `trigger`, `trigger_start`,
-        `trigger_end`, `event_type` ("" where it is not known) and `frames`; and the counts by name.
+        `trigger_end`, `event_type` ("" if unknown) and `frames`; and the counts by name.
 
     Raises:
         DataFormatError: a line cannot be read, or an offset does not match its text, with file, line and
             mention.
-        EventformersError: there is no such file, it is of an unknown kind, a mention has no text or offsets
-            beyond it, or there is no mention.
+        EventformersError: the file does not exist or has an unknown suffix, a mention has no text or offsets
+            beyond it, or there are no mentions.
     """
     counts = SkippedRows()
     if isinstance(mentions, (str, Path)):
@@ -109,7 +109,7 @@ def _mention(item: object, place: int) -> dict[str, Any]:
         raise DataFormatError(_MEMORY, None, type(item).__name__, "a sentence, or an object with its text")
     given = {"text": item} if isinstance(item, str) else item
     check_keys(given, _KEYS, _MEMORY, None)
-    # A frame has null where a mention lacks what others have.
+    # A frame has null for values that only other mentions have.
     stated = {name: value for name, value in given.items() if value is not None}
     row = {**_DEFAULTS, "mention_id": str(place), "text": None, **stated}
     for name in ("text", "document_id", "source", "license", "trigger", "event_type"):

@@ -1,4 +1,4 @@
-"""Mentions on a plane, as points that a page can draw by itself."""
+"""A map of mentions in two dimensions, drawn as SVG."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from sklearn.manifold import TSNE
 from eventformers.inference.induction.mention_distances import Matrix
 
 MOST_POINTS = 5_000
-"""Mentions that are drawn at most; of more, some are drawn at random."""
+"""Maximum number of mentions on the map; a random sample is drawn beyond it."""
 
 MOST_BY_TSNE = 3_000
-"""Mentions up to which t-SNE places them; beyond, principal components do, in a fraction of the time."""
+"""Maximum number of mentions for t-SNE; beyond it, principal components take a fraction of the time."""
 
 COMPONENTS = 50
 WIDTH, HEIGHT = 860, 620
@@ -26,16 +26,16 @@ COLOURS = (
     "#9498a0",
 )  # fmt: skip
 SHAPES = ("circle", "square", "triangle", "diamond")
-"""With more clusters than colours, the next round of colours has another shape."""
+"""Shapes of markers; each round of colours uses the next shape."""
 
 Places = NDArray[np.float64]
 
 
 class Marker(NamedTuple):
-    """How the mentions of a cluster are drawn.
+    """The appearance of a cluster's mentions on the map.
 
     Attributes:
-        colour: as CSS knows it.
+        colour: a CSS colour.
         shape: one of `SHAPES`.
     """
 
@@ -44,20 +44,20 @@ class Marker(NamedTuple):
 
 
 def marker(cluster: int) -> Marker:
-    """The marker of a cluster; they repeat after as many clusters as there are pairs of colour and shape."""
+    """Return the marker of a cluster; markers repeat once every pair of colour and shape is used."""
     return Marker(COLOURS[cluster % len(COLOURS)], SHAPES[cluster // len(COLOURS) % len(SHAPES)])
 
 
 def place_mentions(vectors: Matrix, *, seed: int = 0) -> Places:
-    """Place mentions on a plane, so that near vectors are near.
+    """Project mentions to two dimensions so that near vectors stay near.
 
     Args:
-        vectors: at length 1, `(n, d)`.
-        seed: decides the start of t-SNE.
+        vectors: unit vectors, `(n, d)`.
+        seed: random seed of t-SNE.
 
     Returns:
-        Points in the picture, `(n, 2)`: within `WIDTH` and `HEIGHT` less the margins. Mentions that are all
-        alike stand in its middle.
+        Points in the picture, `(n, 2)`, within `WIDTH` and `HEIGHT` less the margins. If all mentions are
+        equal, they are in the middle.
     """
     number = len(vectors)
     centred = vectors - vectors.mean(axis=0)
@@ -74,14 +74,14 @@ def place_mentions(vectors: Matrix, *, seed: int = 0) -> Places:
 
 
 def drawn_mentions(number: int, *, seed: int = 0) -> NDArray[np.int64]:
-    """Which mentions are drawn: all, or `MOST_POINTS` of them at random, in their order."""
+    """Return the positions of the drawn mentions: all, or a random `MOST_POINTS` in their order."""
     if number <= MOST_POINTS:
         return np.arange(number)
     return np.sort(np.random.default_rng(seed).permutation(number)[:MOST_POINTS])
 
 
 def path_of(shape: str, x: float, y: float, radius: float = 3.5) -> str:
-    """The outline of a marker as the data of an SVG path, in whole tenths."""
+    """Return the outline of a marker as SVG path data, rounded to tenths."""
     left, right, above, below = x - radius, x + radius, y - radius, y + radius
     if shape == "square":
         return f"M{left:.1f} {above:.1f}H{right:.1f}V{below:.1f}H{left:.1f}Z"

@@ -1,4 +1,4 @@
-"""Writing what an induction found: a table of mentions, one of types, and a page to look at."""
+"""Output of an induction: a table of mentions, a table of types, and an HTML report."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class MarkedText(NamedTuple):
     """A sentence in three parts.
 
     Attributes:
-        before: what stands before the trigger; the whole sentence where there is none.
+        before: the text before the trigger; the whole sentence if there is no trigger.
         trigger: the trigger.
-        after: what stands behind it.
+        after: the text after it.
     """
 
     before: str
@@ -38,21 +38,21 @@ class MarkedText(NamedTuple):
 
 
 def write_induction(induction: Induction, folder: str | Path, *, overwrite: bool = False) -> list[Path]:
-    """Write an induction: all of its files or none.
+    """Write the files of an induction atomically.
 
-    `mentions.parquet` has a row for each mention with its cluster; `types.jsonl` a line for each cluster;
-    `report.html` is one page that needs no other file and no network.
+    `mentions.parquet` has a row for each mention with its cluster; `types.jsonl` has a line for each cluster;
+    `report.html` needs no other file and no network.
 
     Args:
-        induction: what `induce` found.
-        folder: where the files go; made where it is absent.
-        overwrite: replace what an earlier induction wrote there.
+        induction: the result of `induce`.
+        folder: the output folder, created if absent.
+        overwrite: replace the files of an earlier induction.
 
     Returns:
         The files.
 
     Raises:
-        EventformersError: an induction is there and `overwrite` is off, or the folder cannot be written.
+        EventformersError: the folder holds an induction and `overwrite` is off, or it cannot be written.
     """
     folder = Path(folder)
     files = [folder / name for name in _FILES]
@@ -69,16 +69,16 @@ def write_induction(induction: Induction, folder: str | Path, *, overwrite: bool
 
 
 def check_free(folder: str | Path, *, overwrite: bool = False) -> None:
-    """Refuse a place where an induction is, or a file: told before the work, not after it.
+    """Raise an error, before the work starts, if the folder is a file or holds an induction.
 
     Raises:
-        EventformersError: something is there that may not be replaced.
+        EventformersError: the folder is a file or holds an induction.
     """
     check_results_free(Path(folder), _FILES, "an induction", overwrite=overwrite)
 
 
 def mention_table(induction: Induction) -> pa.Table:
-    """Every mention with its source and licence, its cluster, and its cosine with the cluster's centroid."""
+    """Return a table of mentions with source, licence, cluster, and cosine with the cluster's centroid."""
     rows = induction.mentions
     columns: dict[str, pa.Array] = {
         name: pa.array([str(row[name]) for row in rows], pa.string()) for name in _MENTION_TEXTS
@@ -95,7 +95,7 @@ def mention_table(induction: Induction) -> pa.Table:
 
 
 def report_page(induction: Induction) -> str:
-    """The report: the map of mentions, and each cluster with name, frames, purity and examples."""
+    """Render the report: the map of mentions, and each cluster's name, frames, purity and examples."""
     drawn = mention_map.drawn_mentions(len(induction.mentions))
     places = mention_map.place_mentions(induction.vectors[drawn])
     points = [
@@ -126,7 +126,7 @@ def report_page(induction: Induction) -> str:
 
 
 def mark_example(mention: dict[str, Any]) -> MarkedText:
-    """A mention's sentence, cut around its trigger."""
+    """Split a mention's sentence at its trigger."""
     text, start, end = mention["text"], mention["trigger_start"], mention["trigger_end"]
     if not 0 <= start < end:
         return MarkedText(text, "", "")

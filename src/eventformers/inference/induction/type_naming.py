@@ -1,4 +1,4 @@
-"""Names for clusters of mentions: by given names, by their most central triggers, or by their own words."""
+"""Names for clusters of mentions, from given names, their most central triggers or their words."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ _WORD = re.compile(r"[^\W\d_]{3,}")
 
 
 class ScoredLabel(NamedTuple):
-    """A label of a cluster, and how well it fits.
+    """A label of a cluster with its score.
 
     Attributes:
         label: a name, a frame, a trigger or a word.
-        score: the cosine with the centroid; of a trigger the sum over its mentions by the size of the
-            cluster; of a word how much more often it stands in the cluster than elsewhere, in bits.
+        score: the cosine with the centroid; for a trigger, the sum of cosines over its mentions divided by
+            the size of the cluster; for a word, how much more often it occurs in the cluster than overall, in
+            bits.
     """
 
     label: str
@@ -31,7 +32,7 @@ class ScoredLabel(NamedTuple):
 
 
 def cluster_centroids(embeddings: Matrix, labels: Labels) -> NDArray[np.float64]:
-    """The centroid of each cluster: the mean of its mentions' vectors at length 1, itself at length 1.
+    """Compute the centroid of each cluster: the normalised mean of its mentions' normalised vectors.
 
     Args:
         embeddings: encoder vectors, `(n, d)`.
@@ -52,12 +53,12 @@ def cluster_centroids(embeddings: Matrix, labels: Labels) -> NDArray[np.float64]
 def label_cosines(
     centroids: NDArray[np.float64], vectors: Matrix, labels: Sequence[str]
 ) -> NDArray[np.float64]:
-    """Cosines of each centroid with each label's vector, `(clusters, labels)`.
+    """Compute the cosines of each centroid with each label's vector, `(clusters, labels)`.
 
     Args:
         centroids: at length 1, `(clusters, d)`.
         vectors: encoder vectors of the labels' texts, `(labels, d)`.
-        labels: what they stand for, for an error.
+        labels: the labels, for errors.
 
     Raises:
         EventformersError: a vector is NaN, infinite or zero.
@@ -68,7 +69,7 @@ def label_cosines(
 def best_labels(
     cosines: NDArray[np.float64], labels: Sequence[str], top: int
 ) -> list[tuple[ScoredLabel, ...]]:
-    """The nearest labels of each cluster, nearest first; of equal ones the first in the list."""
+    """Return the nearest labels of each cluster, nearest first; ties keep the order of the list."""
     order = np.argsort(-cosines, axis=1, kind="stable")[:, :top]
     return [
         tuple(ScoredLabel(labels[place], float(row[place])) for place in places)
@@ -79,22 +80,24 @@ def best_labels(
 def label_ranks(
     cosines: NDArray[np.float64], labels: Sequence[str], valid: Sequence[Collection[str]]
 ) -> list[float]:
-    """The lowest rank of a valid label of each cluster (Edwards and Ji, section 2.2).
+    """Compute the best rank of a valid label for each cluster (Edwards and Ji, section 2.2).
 
     Args:
         cosines: `(clusters, labels)`.
         labels: the labels.
-        valid: the labels that are right, of each cluster.
+        valid: the correct labels of each cluster.
 
     Returns:
-        Ranks from 1; half a rank for each wrong label that ties with the best right one; infinite where no
-        label is right.
+        Ranks from 1, plus half a rank for each wrong label that ties with the best correct one; infinite if
+        no label is correct.
 
     Raises:
-        EventformersError: not one collection for each cluster.
+        EventformersError: the number of collections differs from the number of clusters.
     """
     if len(valid) != len(cosines):
-        raise EventformersError(f"valid labels of {len(valid)} clusters; accepted: of all {len(cosines)}")
+        raise EventformersError(
+            f"received valid labels for {len(valid)} clusters; accepted: for all {len(cosines)}"
+        )
     ranks = []
     for row, right in zip(cosines, valid, strict=True):
         is_right = np.fromiter((label in right for label in labels), dtype=bool, count=len(labels))
@@ -109,22 +112,22 @@ def label_ranks(
 def name_clusters(
     centroids: NDArray[np.float64], names: Sequence[str], vectors: Matrix, top: int = 5
 ) -> list[tuple[ScoredLabel, ...]]:
-    """Rank given names for each cluster by their cosine with its centroid (Edwards and Ji, section 2.2).
+    """Rank given names for each cluster by cosine with its centroid (Edwards and Ji, section 2.2).
 
     Args:
         centroids: at length 1, `(clusters, d)`.
-        names: names of event types or of frames; two clusters may get the same.
+        names: names of event types or of frames; two clusters may get the same name.
         vectors: encoder vectors of the names, or of the frames' definitions, `(names, d)`.
-        top: names to give.
+        top: number of names to return.
 
     Returns:
         The names of each cluster, best first.
 
     Raises:
-        EventformersError: there is no name, or a vector cannot be used.
+        EventformersError: there are no names, or a vector is not valid.
     """
     if not names:
-        raise EventformersError("no names to choose from; accepted: at least one, or none given at all")
+        raise EventformersError("the names are empty; accepted: at least one name, or None")
     return best_labels(label_cosines(centroids, vectors, names), names, top)
 
 
@@ -135,20 +138,20 @@ def central_triggers(
     triggers: Sequence[str],
     top: int = 5,
 ) -> list[tuple[ScoredLabel, ...]]:
-    """The most central triggers of each cluster.
+    """Return the most central triggers of each cluster.
 
-    A trigger counts with the cosines of all of its mentions, whatever their case, so that neither a rare one
-    at the centre nor a frequent one at the edge comes first.
+    The score of a trigger sums the cosines of all of its mentions, ignoring case, so that neither a rare
+    trigger at the centre nor a frequent one at the edge comes first.
 
     Args:
         embeddings: encoder vectors, `(n, d)`.
         labels: the cluster of each mention, `(n,)`.
         centroids: at length 1, `(clusters, d)`.
-        triggers: the trigger of each mention; "" where there is none.
-        top: triggers to give.
+        triggers: the trigger of each mention; "" if there is none.
+        top: number of triggers to return.
 
     Returns:
-        The triggers of each cluster, most central first; empty where no mention of it has one.
+        The triggers of each cluster, most central first; empty if no mention of it has one.
     """
     units = unit_vectors(embeddings, list(triggers))
     cosines = np.einsum("nd,nd->n", units, centroids[labels])
@@ -161,18 +164,18 @@ def central_triggers(
 
 
 def telling_words(texts: Sequence[str], labels: Labels, top: int = 5) -> list[tuple[ScoredLabel, ...]]:
-    """The words that tell each cluster from the others, for mentions without triggers.
+    """Return the words that distinguish each cluster, for mentions without triggers.
 
-    A word scores p log2(p / q), where p and q are the shares of texts that have it, in the cluster and in
-    all. Words are runs of at least three letters.
+    A word scores p log2(p / q), where p and q are the shares of texts with the word, in the cluster and
+    overall. Words are runs of at least three letters.
 
     Args:
         texts: the sentences, `(n,)`.
         labels: the cluster of each, `(n,)`.
-        top: words to give.
+        top: number of words to return.
 
     Returns:
-        The words of each cluster, best first; empty where no text has one.
+        The words of each cluster, best first; empty if no text has one.
     """
     clusters = int(labels.max()) + 1
     inside = [Counter[str]() for _ in range(clusters)]
@@ -191,13 +194,13 @@ def telling_words(texts: Sequence[str], labels: Labels, top: int = 5) -> list[tu
 
 
 def majority_type(types: Iterable[str]) -> tuple[str, int]:
-    """The most frequent type and its number; of equally frequent ones the first in the alphabet.
+    """Return the most frequent type and its count; ties go by the alphabet.
 
     Args:
-        types: the types; "" where one is not known, which does not count.
+        types: the types; "" if unknown, which does not count.
 
     Returns:
-        "" and 0 where none is known.
+        The type and its count; "" and 0 if no type is known.
     """
     counts = Counter(name for name in types if name)
     return min(counts.items(), key=lambda item: (-item[1], item[0]), default=("", 0))

@@ -1,1 +1,1 @@
-"""Search among vectors, and ranks of what is right."""
+"""Vector search, and ranks of correct answers."""

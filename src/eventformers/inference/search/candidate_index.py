@@ -1,9 +1,9 @@
-"""An index of candidate events: for each mention, the events of its pool with the largest scores.
+"""An index of candidate events, which finds the best events of a pool for each mention.
 
 The score of a mention and an event is the dot product of their vectors (Ou et al., 2023, section 5.1). A pool
-holds the events that are described in one language: in the multilingual task a mention has those of its own
-language as candidates, in the crosslingual task the one pool of English descriptions. The search is exact; in
-large pools FAISS may search approximately, and the recall of that is measured with every search.
+holds the events described in one language. In the multilingual task, the candidates of a mention are the
+events in its own language; in the crosslingual task there is one pool of English descriptions. The search is
+exact, or approximate with FAISS in large pools; every approximate search measures its recall.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ SearchKind: TypeAlias = Literal["auto", "exact", "hnsw", "ivf"]
 KINDS: tuple[SearchKind, ...] = ("auto", "exact", "hnsw", "ivf")
 
 EXACT_UP_TO = 2_000_000
-"""Size of a pool up to which `auto` searches exactly; beyond it a single mention takes seconds."""
+"""Largest pool that `auto` searches exactly; beyond it, a single mention takes seconds."""
 
 RECALL_MENTIONS = 256
-"""Mentions of a search, at most, that are searched exactly as well to measure the recall."""
+"""Maximum number of mentions per search that are also searched exactly to measure the recall."""
 
 HNSW_LINKS = 32
 HNSW_BUILD_DEPTH = 200
 HNSW_SEARCH_DEPTH = 256
 IVF_LISTS = 4
-"""Lists of an inverted file, in square roots of the number of its vectors."""
+"""Number of lists of an inverted file, as a multiple of the square root of its number of vectors."""
 IVF_PROBED = 1 / 16
-"""Share of the lists that is searched."""
+"""Share of the lists to search."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,11 @@ class Candidates:
     """The candidate events of mentions, best first.
 
     Attributes:
-        events: positions in the index's `event_ids`, -1 behind the last candidate, `(mentions, k)`.
-        scores: their scores, minus infinity behind the last candidate, `(mentions, k)`.
-        without_pool: number of mentions without a candidate, by their language, which no event is described
-            in.
+        events: positions in the index's `event_ids`, -1 after the last candidate, `(mentions, k)`.
+        scores: their scores, minus infinity after the last candidate, `(mentions, k)`.
+        without_pool: number of mentions, by language, whose language has no events.
         recall: share of the exact candidates that an approximate search found, by the language of its pool;
-            measured on `RECALL_MENTIONS` mentions at most. Empty where all searches were exact.
+            measured on at most `RECALL_MENTIONS` mentions. Empty if all searches were exact.
     """
 
     events: Positions
@@ -58,29 +57,29 @@ class Candidates:
     recall: dict[str, float] = field(default_factory=dict)
 
     def ids(self, event_ids: Sequence[str]) -> list[list[str]]:
-        """The candidates of each mention by their ids, best first."""
+        """Return the ids of each mention's candidates, best first."""
         return [[event_ids[event] for event in row if event >= 0] for row in self.events.tolist()]
 
 
 class Pool(Protocol):
-    """The events that are described in one language."""
+    """The events described in one language."""
 
     def search(self, mentions: Any, number: int) -> tuple[Found, float | None]:
-        """The best events of some mentions by their positions in the pool, and the recall if approximate."""
+        """Return the best events of some mentions by position in the pool, and the recall if approximate."""
 
 
 class PooledIndex:
-    """Events in pools by language, each of which searches in its own way.
+    """Pools of events by language; each pool has its own kind of search.
 
     Args:
-        event_ids: the event of each description, `(n,)`; an event has one in each pool at most.
+        event_ids: the event of each description, `(n,)`; an event has at most one in each pool.
         languages: the language of each description, `(n,)`; None puts all into one pool, which serves
             mentions in any language.
         make_pool: makes a pool of the descriptions in some rows.
 
     Raises:
-        EventformersError: there is no event, not one language for each description, or an event stands twice
-            in a pool.
+        EventformersError: there are no events, the number of languages is wrong, or an event occurs twice in
+            a pool.
     """
 
     def __init__(
@@ -108,21 +107,20 @@ class PooledIndex:
 
     @property
     def pools(self) -> dict[str, int]:
-        """Number of events in each pool, by language; the language of one pool for all is the empty text."""
+        """Number of events in each pool, by language; a single pool for all has the empty language."""
         return {language: len(events) for language, events in self._events.items()}
 
     def search(self, mentions: Any, number: int = 8, *, languages: Sequence[str] | None = None) -> Candidates:
-        """The events with the largest scores, for each mention; of equal scores the one indexed first.
+        """Find the events with the largest scores for each mention; the one indexed first wins ties.
 
         Args:
-            mentions: what the pools search for, an array with an entry for each mention.
-            number: candidates of a mention, where its pool has so many.
-            languages: the language of each mention, `(m,)`; needed where there are several pools, and unused
-                where all events are in one.
+            mentions: the queries of the pools, an array with an entry for each mention.
+            number: number of candidates of a mention, if its pool has as many.
+            languages: the language of each mention, `(m,)`; required with several pools, ignored with one.
 
         Raises:
-            EventformersError: the pools cannot search for the mentions, there is not one language for each,
-                or the number is below 1.
+            EventformersError: the mentions do not suit the pools, the number of languages is wrong, or
+                `number` is below 1.
         """
         if not self._one_pool and (languages is None or len(languages) != len(mentions)):
             received = "no languages" if languages is None else f"{len(languages):,} languages"
@@ -143,7 +141,7 @@ class PooledIndex:
                 continue
             found, measured = self._pools[language].search(mentions[rows], number)
             width = found.positions.shape[1]
-            # Behind the last candidate stands -1, also where fewer were found than asked for.
+            # -1 fills up rows with fewer candidates than requested.
             of_pool = np.append(self._events[language], -1)
             events[rows, :width], scores[rows, :width] = of_pool[found.positions], found.scores
             if measured is not None:
@@ -155,16 +153,16 @@ class CandidateIndex(PooledIndex):
     """Vectors of events, in pools by language; `search` takes vectors of mentions, `(m, d)`.
 
     Args:
-        event_ids: the event of each vector, `(n,)`; an event has one vector in each pool at most.
-        vectors: `(n, d)`; they are not copied where they are float32 and stand pool by pool.
+        event_ids: the event of each vector, `(n,)`; an event has at most one vector in each pool.
+        vectors: `(n, d)`; they are not copied if they are float32 and sorted by pool.
         languages: the language of each vector's description, `(n,)`; None puts all into one pool, which
             serves mentions in any language.
-        kind: how to search: `exact`; `hnsw` or `ivf`, approximately by FAISS; `auto` is exact in pools of up
-            to `EXACT_UP_TO` events and an inverted file in larger ones.
+        kind: kind of search: `exact`; `hnsw` or `ivf`, both approximate with FAISS; `auto` is exact in pools
+            of up to `EXACT_UP_TO` events and `ivf` in larger ones.
         block_mebibytes: size of a block of scores of an exact search.
 
     Raises:
-        EventformersError: there is no event, not one id and language for each vector, an event stands twice
+        EventformersError: there are no events, the number of ids or languages is wrong, an event occurs twice
             in a pool, or a vector is not finite.
         UnknownNameError: an unknown kind of search.
     """
@@ -188,7 +186,7 @@ class CandidateIndex(PooledIndex):
 
 
 class _VectorPool:
-    """The vectors of the events that are described in one language."""
+    """The vectors of the events described in one language."""
 
     def __init__(self, vectors: Vectors, kind: SearchKind, block_mebibytes: int) -> None:
         self._exact = ExactSearch(vectors, block_mebibytes=block_mebibytes)
@@ -197,7 +195,7 @@ class _VectorPool:
         self._approximate = None if kind == "exact" else _BUILDERS[kind](self._exact.vectors)
 
     def search(self, mentions: Vectors, number: int) -> tuple[Found, float | None]:
-        """What is found, and the recall of an approximate search."""
+        """Return the events found, and the recall of an approximate search."""
         if self._approximate is None:
             return self._exact.search(mentions, number), None
         self._exact.check(mentions, number)
@@ -215,7 +213,7 @@ class _VectorPool:
 
 
 def _rows_by_language(languages: Sequence[str] | None, number: int) -> dict[str, Rows]:
-    """The rows of each language, in the order of the languages; all of them under the empty text for None."""
+    """Return the rows of each language, in order of the languages; None puts all under the empty text."""
     if languages is None:
         return {"": slice(number)}
     names, inverse = np.unique(np.array(languages, dtype=object), return_inverse=True)
@@ -225,7 +223,7 @@ def _rows_by_language(languages: Sequence[str] | None, number: int) -> dict[str,
 
 
 def _together(rows: Positions) -> Rows:
-    """Rows that stand one behind the other as a slice, which copies nothing."""
+    """Return consecutive rows as a slice, which avoids a copy."""
     first, last = int(rows[0]), int(rows[-1])
     return slice(first, last + 1) if last - first + 1 == len(rows) else rows
 
@@ -236,7 +234,7 @@ def _check_distinct(event_ids: Sequence[str], events: Positions, language: str) 
     if len(repeated):
         where = f" in {language!r}" if language else ""
         raise EventformersError(
-            f"{len(repeated):,} events stand several times among the candidates{where}, the first "
+            f"{len(repeated):,} events occur several times among the candidates{where}, the first "
             f"{shown(event_ids[repeated[0]])}; accepted: each event once"
         )
 

@@ -1,9 +1,9 @@
 """Exact search for the largest dot products, in blocks, several times faster than a full sort.
 
-A product in low precision goes first and tells which candidates can be among the best at all: the error of a
-product has a bound, and whoever stays below the k-th best by more than twice that bound is out. The few that
-are left are scored in double precision. The result is that of a full sort of double-precision scores; it
-depends neither on the size of the blocks nor on the precision that went first.
+A first pass in low precision finds the candidates that can be among the best: the error of a product has a
+bound, and candidates below the k-th best by more than twice that bound are dropped. The few others are scored
+in double precision. The result equals a full sort of double-precision scores and depends neither on the block
+size nor on the precision of the first pass.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from eventformers.inference.encode import Positions, Vectors
 from eventformers.inference.search.ranking import full_single_precision
 
 BLOCK_MEBIBYTES = 16
-"""Size of a block of low-precision scores: it stays in a large cache, and its product is a fast one."""
+"""Size of a block of low-precision scores: it fits a large cache and is large enough for a fast product."""
 
 LARGEST = 1e15
-"""Entries of a vector may be so large."""
+"""Largest accepted absolute value of a vector's entry."""
 
 _BLOCK_VECTORS = 16_384
-"""Vectors of a block of scores, so that a product is large enough to be fast."""
+"""Number of vectors in a block, large enough for a fast product."""
 _BLOCK_QUERIES = 8_192
-"""Queries for which a block of vectors is brought into low precision once."""
+"""Number of queries that share one conversion of a block of vectors to low precision."""
 _GROUP = 8
-"""Scores that are first looked at by their largest alone."""
+"""Number of scores in a group; the search first looks only at the largest score of a group."""
 _GROUPS = 4
-"""Groups of which the largest scores are taken together to find a first limit."""
+"""Number of groups whose largest scores together give a first limit."""
 _PAIRS = 256
-"""Pairs that are scored in double precision at a time: their vectors stay in the cache."""
+"""Number of pairs scored in double precision at a time, so that their vectors stay in the cache."""
 _GROUPS_AT_ONCE = 65_536
-"""Groups whose scores are looked at one by one at a time."""
+"""Number of groups whose single scores are compared at a time."""
 _MANY, _TIMES = 1 / 64, 8
-"""Bfloat16 tells too little apart, and single precision takes over, where more than this share of the scores
-of a block and so many times the number looked for could be among the best."""
+"""Limits beyond which single precision replaces bfloat16, which is then too coarse: this share of a block's
+scores, and this multiple of the requested number, could be among the best."""
 
 
 class Found(NamedTuple):
-    """The vectors of largest dot product with each query, best first.
+    """The vectors with the largest dot products with each query, best first.
 
     Attributes:
         scores: the dot products in double precision, rounded to single, `(queries, k)`.
-        positions: the positions of the vectors; of equal scores the lower position first, `(queries, k)`.
+        positions: the positions of the vectors, `(queries, k)`; the lower position wins ties.
     """
 
     scores: Vectors
@@ -56,15 +56,15 @@ class Found(NamedTuple):
 
 
 class ExactSearch:
-    """Vectors, and for each query those whose dot product with it is largest.
+    """Exact search among vectors by dot product.
 
     Args:
         vectors: `(n, d)`, float32; they are not copied.
-        block_mebibytes: size of a block of scores, which bounds the memory beside the vectors.
+        block_mebibytes: size of a block of scores, which bounds the memory besides the vectors.
 
     Raises:
-        EventformersError: there is no vector, one is not finite or too long, or the block size is no positive
-            number.
+        EventformersError: there are no vectors, one is not finite or too long, or the block size is not
+            positive.
     """
 
     def __init__(self, vectors: Vectors, *, block_mebibytes: int = BLOCK_MEBIBYTES) -> None:
@@ -74,8 +74,8 @@ class ExactSearch:
             raise EventformersError(f"vectors of shape {vectors.shape}; accepted: (n, d), at least one")
         self.vectors = np.ascontiguousarray(vectors, dtype=np.float32)
         self.block_mebibytes = block_mebibytes
-        # Without their mean, which adds the same to all scores of a query, vectors are shorter and the bound
-        # is tighter: those of an untrained encoder nearly all point one way.
+        # The mean adds the same to all scores of a query. Vectors without it are shorter, which tightens the
+        # bound: the vectors of an untrained encoder nearly all have one direction.
         mean = np.zeros(vectors.shape[1])
         for block in self._blocks():
             _check_size(self.vectors[block], "vectors")
@@ -84,11 +84,11 @@ class ExactSearch:
         self._bounds: dict[tuple[torch.dtype, int], _Bounds] = {}
 
     def search(self, queries: Vectors, number: int) -> Found:
-        """The vectors of largest dot product with each query.
+        """Find the vectors with the largest dot products with each query.
 
         Args:
             queries: `(m, d)`, float32.
-            number: how many; fewer where there are not so many.
+            number: number of vectors to find; fewer if there are not as many.
 
         Raises:
             EventformersError: queries of another dimension, one not finite or too long, or a number below 1.
@@ -110,7 +110,7 @@ class ExactSearch:
         return Found(scores, positions)
 
     def check(self, queries: Vectors, number: int) -> None:
-        """Refuse what cannot be searched for.
+        """Raise an error for invalid queries or an invalid number.
 
         Raises:
             EventformersError: queries of another dimension, one not finite or too long, or a number below 1.
@@ -128,7 +128,7 @@ class ExactSearch:
             yield slice(start, min(start + _BLOCK_VECTORS, len(self.vectors)))
 
     def _search_block(self, queries: Vectors, best: Found, precision: torch.dtype) -> bool:
-        """Search for some queries, into `best`; False where the precision tells too little apart."""
+        """Search for some queries, into `best`; return False if the precision is too coarse."""
         number = best.scores.shape[1]
         exact = torch.from_numpy(queries)
         low = exact.to(precision)
@@ -164,7 +164,8 @@ class ExactSearch:
         return True
 
     def _lowered(self, block: slice, number: int, precision: torch.dtype) -> tuple[torch.Tensor, int]:
-        """Vectors of a block without the mean, filled up to whole groups with zeros, and a group's size."""
+        """Return a block's vectors without the mean, padded with zeros to whole groups, and the group
+        size."""
         vectors = torch.from_numpy(self.vectors[block])
         group = max(1, min(_GROUP, len(vectors) // (4 * _GROUPS * number)))
         whole = group * _GROUPS
@@ -173,7 +174,7 @@ class ExactSearch:
         return lowered, group
 
     def _block_bounds(self, block: slice, lowered: torch.Tensor, precision: torch.dtype) -> _Bounds:
-        """The largest length of the block's vectors, and how far low precision moves one at most."""
+        """Return the largest length of the block's vectors, and the largest error of low precision."""
         key = (precision, block.start)
         if key not in self._bounds:
             exact = torch.from_numpy(self.vectors[block]) - self._mean
@@ -187,7 +188,7 @@ class ExactSearch:
         return self._bounds[key]
 
     def _score(self, queries: Vectors, rows: Positions, positions: Positions) -> Vectors:
-        """Dot products of pairs in double precision, rounded to single, `(pairs,)`."""
+        """Compute the dot products of pairs in double precision, rounded to single, `(pairs,)`."""
         scores = np.empty(len(rows), dtype=np.float32)
         for start in range(0, len(rows), _PAIRS):
             pairs = slice(start, start + _PAIRS)
@@ -200,7 +201,7 @@ class ExactSearch:
 
 
 class _Queries(NamedTuple):
-    """Queries in low precision, their lengths, how far it moved them, and their products with the mean."""
+    """Queries in low precision, with their lengths, rounding errors and products with the mean."""
 
     low: torch.Tensor
     length: torch.Tensor
@@ -218,9 +219,9 @@ class _Bounds(NamedTuple):
 
 @functools.cache
 def low_precision() -> torch.dtype:
-    """The precision whose products are fastest on this processor, by a trial: bfloat16 or float32.
+    """Measure which precision is faster on this processor: bfloat16 or float32.
 
-    Processors without instructions for bfloat16 compute its products slower than those in single precision.
+    Without bfloat16 instructions, a processor computes its products slower than those in single precision.
     """
     seconds = {}
     for precision in (torch.float32, torch.bfloat16):
@@ -235,17 +236,17 @@ def low_precision() -> torch.dtype:
 
 
 def _check_size(vectors: Vectors, name: str) -> None:
-    """Refuse vectors whose products could leave the range of single precision."""
+    """Raise an error for vectors whose products could overflow single precision."""
     if vectors.size and not np.abs(vectors).max() <= LARGEST:
         wrong = int(np.sum(~(np.abs(vectors) <= LARGEST).all(axis=1)))
         raise EventformersError(
-            f"{wrong} {name} have an entry that is NaN, infinite or beyond {LARGEST:.0e}; accepted: finite "
-            "entries below that"
+            f"{wrong} {name} have an entry that is NaN, infinite or above {LARGEST:.0e}; accepted: smaller, "
+            "finite entries"
         )
 
 
 def _lengths(vectors: torch.Tensor) -> torch.Tensor:
-    """Lengths of vectors in double precision, `(n,)`: single has no room for the squares of small entries."""
+    """Compute lengths in double precision, `(n,)`: squares of small entries underflow single precision."""
     return torch.cat([torch.linalg.vector_norm(part.double(), dim=1) for part in vectors.split(1_024)])
 
 
@@ -257,7 +258,7 @@ def _limits(
     bounds: _Bounds,
     precision: torch.dtype,
 ) -> torch.Tensor:
-    """Low-precision scores below which no vector of a block is among the best of a query, `(rows,)`.
+    """Return the low-precision scores below which no vector of a block is among a query's best, `(rows,)`.
 
     |x·y - x̃·ỹ| ≤ |x - x̃||y| + |x̃||y - ỹ|, and in any order of summation a product in single precision is off
     by at most d 2⁻²³ |x̃||ỹ|, and by what is too small for its range. The last term covers the rounding of the
@@ -282,14 +283,14 @@ def _limits(
         reached = several.amax(dim=1).float().topk(number, dim=1).values[:, -1].double()
         rounding = reached.abs() * torch.finfo(precision).eps / 2
         limits = torch.where(unknown, reached - rounding - 2 * error, limits)
-    # Rounding keeps the order: what reaches the limit reaches it rounded, too.
+    # Rounding keeps the order, so a score that reaches the limit also reaches it when rounded.
     return limits.to(precision)
 
 
 def _at_least(
     grouped: torch.Tensor, largest: torch.Tensor, limits: torch.Tensor
 ) -> Iterator[tuple[Positions, Positions]]:
-    """Rows and columns of the scores, `(rows, group, groups)`, that reach their row's limit."""
+    """Return rows and columns of the scores, `(rows, group, groups)`, that reach their row's limit."""
     groups = grouped.shape[2]
     rows, of_group = torch.nonzero(largest >= limits[:, None], as_tuple=True)
     for start in range(0, len(rows), _GROUPS_AT_ONCE):
@@ -301,7 +302,7 @@ def _at_least(
 
 
 def _keep_best(best: Found, rows: Positions, positions: Positions, scores: Vectors) -> None:
-    """Put scored pairs among the best of their rows."""
+    """Merge scored pairs into the best of their rows."""
     number = best.scores.shape[1]
     touched, row_of_pair = np.unique(rows, return_inverse=True)
     row = np.concatenate((np.repeat(np.arange(len(touched)), number), row_of_pair))

@@ -1,4 +1,4 @@
-"""An index on disk: tables of texts with their vectors, and a record of what they were built from.
+"""An index on disk: tables of texts with their vectors, and a record of their source.
 
 The folder holds `index.json`, the record, and two files for each table: `NAME.faiss`, a flat index of the
 vectors under the inner product, and `NAME.arrow`, the rows in the same order. Opening an
@@ -28,7 +28,7 @@ from eventformers.provenance import library_versions
 
 RECORD = "index.json"
 FORMAT = 2
-"""Version of the files' layout; a folder of another version is refused."""
+"""Version of the file format; opening a folder of another version raises an error."""
 AGAIN = "build it again with overwrite=True (--overwrite), or give another folder"
 
 _SUFFIXES = (".faiss", ".arrow")
@@ -40,7 +40,7 @@ class IndexedModel(NamedTuple):
     Attributes:
         name: Hub id or folder.
         revision: commit on the Hub, or digest of its folder; None if unknown.
-        pooling: the pooling that it is used with.
+        pooling: the pooling in use.
     """
 
     name: str
@@ -64,13 +64,13 @@ class IndexRecord:
         tables: names of the tables, and the columns of each.
         model: name of the model.
         model_revision: commit on the Hub, or digest of the model's folder.
-        pooling: the pooling that the model was used with.
+        pooling: the pooling of the model.
         dimension: size of the vectors.
-        fingerprint: fingerprint of the data that were indexed.
+        fingerprint: fingerprint of the indexed data.
         rows: number of rows of each table.
         versions: versions of the libraries.
-        created: when it was built, UTC.
-        format: version of the files' layout.
+        created: time of the build, UTC.
+        format: version of the file format.
     """
 
     tables: ClassVar[Mapping[str, Sequence[str]]]
@@ -87,7 +87,7 @@ class IndexRecord:
 
     @property
     def built_by(self) -> IndexedModel:
-        """The model whose vectors these are."""
+        """The model that computed the vectors."""
         return IndexedModel(self.model, self.model_revision, self.pooling)
 
 
@@ -96,7 +96,7 @@ Opened = TypeVar("Opened")
 
 
 class _MappedVectors:
-    """The vectors of a flat index as an array that keeps the index, and with it the mapped file."""
+    """The vectors of a flat index as an array, which keeps the index and its mapped file alive."""
 
     def __init__(self, index: faiss.IndexFlatIP) -> None:
         self.index = index
@@ -122,7 +122,7 @@ class IndexTable:
 
     @property
     def array(self) -> Vectors:
-        """The vectors as an array, `(rows, d)`, which is not copied."""
+        """The vectors as an array, `(rows, d)`, without a copy."""
         return np.asarray(_MappedVectors(self.vectors))
 
     @property
@@ -131,16 +131,16 @@ class IndexTable:
         return self.rows["text"]
 
     def text(self, position: int) -> str:
-        """The text of the row at a position."""
+        """Return the text of the row at a position."""
         return str(self.texts[int(position)].as_py())
 
     def nearest(self, query: Vectors, number: int) -> tuple[Vectors, Positions]:
-        """Products and positions of the rows nearest to a vector `(d,)`, best first."""
+        """Return products and positions of the rows nearest to a vector `(d,)`, best first."""
         products, positions = self.vectors.search(query[None], min(number, self.vectors.ntotal))
         return products[0], positions[0]
 
     def products(self, query: Vectors, positions: Positions) -> Vectors:
-        """Products of a vector `(d,)` with those of the rows at some positions."""
+        """Return the products of a vector `(d,)` with the vectors at some positions."""
         return self.vectors.reconstruct_batch(positions) @ query
 
 
@@ -157,28 +157,28 @@ def build_index(
     show_progress: bool = False,
     overwrite: bool = False,
 ) -> None:
-    """Encode the contents of an index and write its folder, all of its files or none.
+    """Encode the contents of an index and write its folder atomically.
 
     Args:
         folder: the folder of the index.
         kind: the class of the record.
-        contents: the tables by name: what is encoded, and the rows to store in the same order.
-        encode: turns a block of items into their vectors, `(block, dimension)`.
+        contents: the tables by name: the items to encode, and the rows to store in the same order.
+        encode: encodes a block of items, `(block, dimension)`.
         model: the model that `encode` runs.
         dimension: size of a vector.
-        fingerprint: fingerprint of the data that are indexed.
-        details: further fields of the record; read after the last block is encoded.
+        fingerprint: fingerprint of the data.
+        details: more fields of the record, read after the last block is encoded.
         show_progress: draw a progress bar on standard error.
         overwrite: replace an existing index.
 
     Raises:
-        EventformersError: the folder holds something else, or an index and `overwrite` is off; the model has
-            no revision; a vector is not finite; another command writes to the folder.
+        EventformersError: the folder holds other files, or an index and `overwrite` is off; the model has no
+            revision; a vector is not finite; another command writes to the folder.
     """
     if model.revision is None:
         raise EventformersError(
-            f"the encoder {shown(model.name)} has no revision, so its index could not be told from another "
-            "model's; accepted: a model that load_encoder loaded"
+            f"the encoder {shown(model.name)} has no revision, so its index could not be distinguished from "
+            "another model's; accepted: a model that load_encoder loaded"
         )
     _check_place(folder, overwrite)
     replaced = [RECORD, *(f"*{suffix}" for suffix in _SUFFIXES)]
@@ -232,8 +232,8 @@ def open_index(
         What it was built from, and its tables by name.
 
     Raises:
-        EventformersError: there is no index of this kind, a file is absent or damaged, or the index was built
-            by another model or from other data.
+        EventformersError: the folder has no index of this kind, a file is absent or damaged, or the index was
+            built by another model or from other data.
     """
     folder = Path(folder)
     record = read_record(folder, kind)
@@ -250,18 +250,18 @@ def open_or_build(
     keep_fitting: bool = False,
     wait: bool = False,
 ) -> Opened:
-    """Open the index in a folder, or build it there as the only writer.
+    """Open the index in a folder, or build it there under a lock.
 
     Args:
         folder: the folder of the index.
         open_: opens it.
         build: builds it.
-        overwrite: build it even if there is one.
+        overwrite: rebuild an existing index.
         keep_fitting: with `overwrite`, still keep an index that can be opened.
-        wait: wait for another writer instead of refusing, as for a cache.
+        wait: wait for another writer instead of raising an error, as for a cache.
 
     Raises:
-        EventformersError: as of `open_` and `build`, or another command writes to the folder.
+        EventformersError: an error of `open_` or `build`, or another command writes to the folder.
     """
 
     def existing() -> Opened | None:
@@ -277,30 +277,33 @@ def open_or_build(
     found = existing()
     if found is None:
         with output_folder(folder, wait=wait):
-            # Another process may have built it meanwhile; of a killed one `output_folder` finishes the rest.
+            # Another process may have built it meanwhile; `output_folder` completes the write of a killed
+            # one.
             found = existing() or build()
     return found
 
 
 def holds_index(folder: Path) -> bool:
-    """Whether a folder holds a complete index."""
+    """Return True if a folder holds a complete index."""
     return (folder / RECORD).is_file() and not is_unfinished(folder)
 
 
 def read_record(folder: str | Path, kind: type[Record]) -> Record:
-    """Read what an index was built from.
+    """Read the record of an index.
 
     Args:
         folder: the folder of the index.
         kind: the class of its record.
 
     Raises:
-        EventformersError: the folder holds no index, one of another kind, or one of another format.
+        EventformersError: the folder holds no index, or one of another kind or format.
     """
     path = Path(folder) / RECORD
     refuse_unfinished(path.parent)
     if not path.is_file():
-        raise EventformersError(f"{folder}: no index, it holds no {RECORD}; accepted: a folder with one")
+        raise EventformersError(
+            f"{folder} holds no index, as it has no {RECORD}; accepted: the folder of an index"
+        )
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
@@ -316,14 +319,16 @@ def read_record(folder: str | Path, kind: type[Record]) -> Record:
         record = kind(**content)
         _check_types(record)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise EventformersError(f"{path}: no record of an index; build it again in another folder") from error
+        raise EventformersError(
+            f"{path} is not a valid record of an index; build the index again in another folder"
+        ) from error
     return record
 
 
 def check_index(
     folder: Path, record: IndexRecord, model: IndexedModel | None, fingerprint: str | None
 ) -> None:
-    """Refuse an index of another model or of other data; a model may have been renamed.
+    """Raise an error for an index of another model or other data; renaming a model is allowed.
 
     Args:
         folder: the folder of the index.
@@ -332,7 +337,7 @@ def check_index(
         fingerprint: fingerprint of the data that it should be of; None skips the check.
 
     Raises:
-        EventformersError: revision, pooling or fingerprint differ.
+        EventformersError: the revision, pooling or fingerprint differs.
     """
     if model is not None and record.built_by[1:] != model[1:]:
         raise EventformersError(
@@ -346,28 +351,28 @@ def check_index(
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """Write a table so that it can be mapped."""
+    """Write a table in a format that can be memory-mapped."""
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as file:
         file.write_table(table)
 
 
 def _check_place(folder: Path, overwrite: bool) -> None:
-    """Refuse a folder that an index cannot be written to.
+    """Raise an error if an index cannot be written to a folder.
 
     Raises:
-        EventformersError: it is a file or holds something else, or an index and `overwrite` is off.
+        EventformersError: it is a file, holds other files, or holds an index and `overwrite` is off.
     """
     if folder.exists() and not folder.is_dir():
         raise EventformersError(f"{folder} is a file; accepted: a folder for the index")
     present = [path for path in folder.glob("[!.]*")] if folder.is_dir() else []
     if not present:
         return
-    # An index replaces the whole folder, and what a user keeps in it would be lost.
+    # An index replaces the whole folder, so a user's files in it would be lost.
     others = sorted(path.name for path in present if path.name != RECORD and path.suffix not in _SUFFIXES)
     if others or not (folder / RECORD).is_file():
         such = f", such as {others[0]}" if others else ""
         raise EventformersError(
-            f"{folder} holds other files{such}; accepted: a folder of its own for the index"
+            f"{folder} holds other files{such}; accepted: an empty or new folder for the index"
         )
     if not overwrite:
         raise EventformersError(f"{folder} holds an index; accepted: overwrite=True to replace it")
@@ -377,7 +382,7 @@ def _check_types(record: IndexRecord) -> None:
     """Check that each value of a record, and of its mappings, has the type of its field.
 
     Raises:
-        TypeError: one has not.
+        TypeError: a value has another type.
     """
     hints = get_type_hints(type(record))
     for field in fields(record):
@@ -393,7 +398,7 @@ def _open_table(folder: Path, name: str, record: IndexRecord) -> IndexTable:
     try:
         file = pa.ipc.open_file(pa.memory_map(str(folder / f"{name}.arrow")))
         rows = file.read_all().select(list(record.tables[name]))
-        # IO_FLAG_MMAP reads a flat index into memory all the same; only this flag maps one.
+        # IO_FLAG_MMAP still reads a flat index into memory; only this flag maps one.
         vectors = faiss.read_index(str(folder / f"{name}.faiss"), faiss.IO_FLAG_MMAP_IFC)
         if not isinstance(vectors, faiss.IndexFlatIP):
             raise RuntimeError(f"{name}.faiss holds {type(vectors).__name__} and not IndexFlatIP")
@@ -403,6 +408,6 @@ def _open_table(folder: Path, name: str, record: IndexRecord) -> IndexTable:
     if not len(rows) == vectors.ntotal == record.rows[name] or vectors.d != record.dimension:
         raise EventformersError(
             f"{folder}: {len(rows):,} {name}, {vectors.ntotal:,} vectors and a record of "
-            f"{record.rows[name]:,} do not fit; {AGAIN}"
+            f"{record.rows[name]:,} do not match; {AGAIN}"
         )
     return IndexTable(rows, vectors)

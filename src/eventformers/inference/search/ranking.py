@@ -1,11 +1,10 @@
-"""Filtered ranks: where the right alternative of a premise stands among all alternatives of a graph.
+"""Filtered ranks of the correct alternative of a premise among all alternatives of a graph.
 
-Every alternative of the graph is a candidate, but for the other ones that are known to be right: those are
-left out of the list (Su et al., 2022, section 4; Bordes et al., 2013). Scores are made for a block of
-premises at a time, so that memory does not grow with the number of queries. Ranks are those of double
-precision; on a CPU single precision goes first, and double precision decides where it cannot. With 60,000
-candidates of size 384, drawn at random, this is 1.8 times as fast as double precision alone by processor
-time on one thread.
+Every alternative of the graph is a candidate, except the other known correct ones (Su et al., 2022, section
+4; Bordes et al., 2013). Scores are computed for a block of premises at a time, so that memory does not grow
+with the number of queries. Ranks are those of double precision. On a CPU, a first pass uses single precision,
+and double precision decides close cases. With 60,000 candidates of size 384, drawn at random, this is 1.8
+times as fast as only double precision, in processor time on one thread.
 """
 
 from __future__ import annotations
@@ -26,44 +25,44 @@ from eventformers.loading.models import find_device
 
 Positions: TypeAlias = NDArray[np.int64]
 Scorer: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
-"""Positions of premises, (B,), to the scores of every candidate, (B, C), higher is better.
+"""A function from positions of premises, (B,), to the scores of all candidates, (B, C); higher is better.
 
-The result is a new tensor: its entries are overwritten.
+The result must be a new tensor, since the caller overwrites its entries.
 """
 Rerank: TypeAlias = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-"""Positions of premises, (B,), and their scores, (B, C), to other scores of that shape; it may overwrite."""
+"""A function from positions of premises, (B,), and their scores, (B, C), to new scores; it may overwrite."""
 
 _Pairs: TypeAlias = tuple[Positions, Positions]
 """Rows of a block and the alternatives that belong to them, (K,) each."""
 _Counter: TypeAlias = Callable[[slice, _Pairs, _Pairs], Positions]
-"""A block of premises, its golds and its known pairs to `_count_better`'s counts."""
+"""A function from a block of premises, its golds and its known pairs to the counts of `_count_better`."""
 
 TIE_TOLERANCE = 1e-12
-"""Scores that differ by no more are equal.
+"""Largest difference of scores that count as equal.
 
 The rounding of a product of unit vectors in double precision stays far below, d · 2⁻⁵³ (4e-14 for d = 384),
 so equal vectors tie whatever the block, the device and the order of summation.
 """
 
 BLOCK_MEBIBYTES = 128
-"""Size of a block of scores: enough premises for a fast product, and little beside the vectors."""
+"""Size of a block of scores: enough premises for a fast product, and small compared with the vectors."""
 
 _BYTES_PER_SCORE = 8
 _FEW = 16
-"""One in so many candidates is few: more are sooner compared all at once than gathered."""
+"""Inverse share of candidates up to which gathering them is faster than comparing all."""
 
 
 @dataclass(frozen=True)
 class RankingQueries:
-    """Rows to be ranked: a query is a premise with one alternative that is right, its gold.
+    """Queries to rank: a query is a premise with one correct alternative, its gold.
 
     Attributes:
         premises: the distinct premises of the queries.
         alternatives: the candidates: the distinct alternatives of all splits.
         premise: position of each query's premise, (N,).
         gold: position of each query's gold alternative, (N,).
-        known_premise: with `known_alternative` the distinct pairs known to be right from any split, (K,), in
-            the order of the premises; every gold is among them.
+        known_premise: with `known_alternative`, the distinct correct pairs of all splits, (K,), sorted by
+            premise; they include every gold.
         known_alternative: the alternatives of these pairs, (K,).
     """
 
@@ -76,7 +75,7 @@ class RankingQueries:
 
     @property
     def removed(self) -> Positions:
-        """Number of candidates that are left out of each query's list, (N,)."""
+        """Number of candidates filtered out for each query, (N,)."""
         known = np.bincount(self.known_premise, minlength=len(self.premises))
         return known[self.premise] - 1
 
@@ -86,8 +85,8 @@ class FilteredRanks:
     """The rank of each query's gold alternative, from 1.
 
     Attributes:
-        optimistic: where the gold stands before all that tie with it, (N,).
-        pessimistic: where it stands behind them, (N,).
+        optimistic: the gold precedes all candidates that tie with it, (N,).
+        pessimistic: the gold follows them, (N,).
     """
 
     optimistic: Positions
@@ -95,7 +94,7 @@ class FilteredRanks:
 
     @property
     def mean(self) -> NDArray[np.float64]:
-        """The mean rank of the tied places, (N,)."""
+        """Mean of both ranks, (N,)."""
         return (self.optimistic + self.pessimistic) / 2
 
     @property
@@ -107,14 +106,14 @@ class FilteredRanks:
 def ranking_queries(
     scored: Iterable[tuple[str, str]], others: Iterable[tuple[str, str]] = ()
 ) -> RankingQueries:
-    """The queries of a split, with candidates and known answers from all splits.
+    """Build the queries of a split, with candidates and known answers from all splits.
 
     Args:
-        scored: premise and alternative of each row that is to be ranked.
+        scored: premise and alternative of each row to rank.
         others: premise and alternative of the rows of all other splits.
 
     Raises:
-        EventformersError: no row is to be ranked.
+        EventformersError: there are no rows to rank.
     """
     premises: dict[str, int] = {}
     alternatives: dict[str, int] = {}
@@ -128,7 +127,7 @@ def ranking_queries(
         (premises.get(premise, -1), alternatives.setdefault(alternative, len(alternatives)))
         for premise, alternative in others
     )
-    # A dictionary keeps each pair once; a premise that is not asked for has no answers to leave out.
+    # A dictionary removes repeated pairs; only the premises of queries need known answers.
     known = {pair: None for pair in chain(rows, elsewhere) if pair[0] >= 0}
     pairs = np.asarray(sorted(known), dtype=np.int64)
     queries = np.asarray(rows, dtype=np.int64)
@@ -151,19 +150,19 @@ def rank_by_cosine(
     device: str | torch.device | None = None,
     rerank: Rerank | None = None,
 ) -> FilteredRanks:
-    """Filtered ranks by the cosine of premise and alternative, as double precision has it.
+    """Compute filtered ranks by the cosine of premise and alternative, in double precision.
 
     Args:
         premise_vectors: one vector for each of the queries' premises, (P, d); they need not be normalised.
         alternative_vectors: one vector for each candidate, (C, d).
         queries: what is to be ranked.
         block_mebibytes: size of a block of scores; the vectors in single and double precision come on top.
-        device: where the cosines are computed; None takes an accelerator that has double precision.
-        rerank: makes other scores of a block of cosines before they are ranked.
+        device: device for the cosines; None uses an accelerator with double precision.
+        rerank: replaces a block of cosines by other scores before ranking.
 
     Raises:
-        EventformersError: a vector is NaN, infinite or zero, the block size is no positive number, the device
-            is not there, or `rerank` gave NaN or another shape.
+        EventformersError: a vector is NaN, infinite or zero, the block size is not positive, the device is
+            not available, or `rerank` returned NaN or another shape.
     """
     chosen = find_device(device)
     if device is None and chosen.type == "mps":
@@ -188,17 +187,17 @@ def filtered_ranks(
     block_mebibytes: int = BLOCK_MEBIBYTES,
     device: str | torch.device = "cpu",
 ) -> FilteredRanks:
-    """Filtered ranks by any scores; each premise is scored once, however many golds it has.
+    """Compute filtered ranks by any scores; each premise is scored once, whatever its number of golds.
 
     Args:
         score: the scores of all candidates for a block of premises.
         queries: what is to be ranked.
         block_mebibytes: size of a block of scores in double precision.
-        device: where the positions that `score` gets lie.
+        device: device of the positions that `score` receives.
 
     Raises:
-        EventformersError: the block size is no positive number, scores are NaN or of a wrong shape, or the
-            score of a gold alternative is infinite.
+        EventformersError: the block size is not positive, scores are NaN or have a wrong shape, or the score
+            of a gold alternative is infinite.
     """
 
     def count(block: slice, asked: _Pairs, known: _Pairs) -> Positions:
@@ -210,7 +209,7 @@ def filtered_ranks(
 
 
 def _in_blocks(count: _Counter, queries: RankingQueries, block_mebibytes: int) -> FilteredRanks:
-    """The ranks of all queries, from counts for a block of premises at a time."""
+    """Compute the ranks of all queries from counts for a block of premises at a time."""
     if block_mebibytes < 1:
         raise EventformersError(f"block_mebibytes is {block_mebibytes}; accepted: 1 or more")
     num_premises = len(queries.premises)
@@ -234,7 +233,7 @@ def _in_blocks(count: _Counter, queries: RankingQueries, block_mebibytes: int) -
 
 
 class _SingleFirst:
-    """Counts by products in single precision, and in double precision where their rounding could decide.
+    """Counts from products in single precision, and in double precision where rounding could decide.
 
     Args:
         premises: unit vectors in double precision, (P, d).
@@ -244,8 +243,8 @@ class _SingleFirst:
     def __init__(self, premises: torch.Tensor, alternatives: torch.Tensor) -> None:
         self._premises, self._alternatives = premises.numpy(), alternatives.numpy()
         self._single_premises, self._single_alternatives = premises.float(), alternatives.float()
-        # A product of unit vectors, rounded to single precision before, is at most (d + 2) 2⁻²⁴ off, in
-        # whatever order it is summed; two such products are compared.
+        # A product of unit vectors, rounded to single precision first, has an error of at most (d + 2) 2⁻²⁴
+        # for any order of summation; the comparison involves two such products.
         self._margin = np.float32(2 * (alternatives.shape[1] + 4) * 2.0**-24)
 
     def __call__(self, block: slice, asked: _Pairs, known: _Pairs) -> Positions:
@@ -272,7 +271,7 @@ class _SingleFirst:
 
 @contextmanager
 def full_single_precision() -> Iterator[None]:
-    """Products in single precision whatever the process allows, so that their rounding keeps its bound."""
+    """Force full single precision, so that the bound on rounding holds even if the process allows TF32."""
     allowed = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:
@@ -282,16 +281,16 @@ def full_single_precision() -> Iterator[None]:
 
 
 def _count_better(scores: torch.Tensor, asked: _Pairs, known: _Pairs) -> Positions:
-    """Candidates above each gold, and those above or level with it, without the known ones, (2, queries)."""
+    """Count candidates above each gold, and above or equal to it, without known ones, (2, queries)."""
     rows, gold = (torch.from_numpy(part).to(scores.device) for part in asked)
     gold_scores = scores[rows, gold]
     if not torch.isfinite(gold_scores).all():
-        raise EventformersError("the score of a right alternative is infinite; accepted: a finite number")
+        raise EventformersError("the score of a correct alternative is infinite; accepted: a finite number")
     known_rows, known_columns = (torch.from_numpy(part).to(scores.device) for part in known)
     scores[known_rows, known_columns] = -torch.inf
     above = torch.empty((2, len(rows)), dtype=torch.int64, device=scores.device)
     limits = torch.stack((gold_scores + TIE_TOLERANCE, gold_scores - TIE_TOLERANCE))
-    # Row by row: the comparisons of a whole block would be one more block.
+    # Row by row, since the comparisons of a whole block would take as much memory as one more block.
     for query, row in enumerate(asked[0].tolist()):
         above[0, query] = torch.count_nonzero(scores[row] > limits[0, query])
         above[1, query] = torch.count_nonzero(scores[row] >= limits[1, query])
@@ -305,6 +304,6 @@ def _check_scores(scores: torch.Tensor, shape: tuple[int, int]) -> None:
     wrong = int(torch.isnan(scores.amax(dim=1)).sum())
     if wrong:
         raise EventformersError(
-            f"the scores of {wrong} of {shape[0]} premises hold NaN; accepted: numbers, -inf for a candidate "
-            "that is out of the question"
+            f"the scores of {wrong} of {shape[0]} premises contain NaN; accepted: numbers, or -inf to "
+            "exclude a candidate"
         )
