@@ -1,4 +1,4 @@
-"""From a recipe to a finished model repository: trained, scored, with its card."""
+"""Train from a recipe to a finished model repository, with scores and card."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FILES_OF_A_MODEL = (
     *("added_tokens.json", "special_tokens_map.json", "merges.txt", "*.model", "*.jinja", "onnx"),
     *(ADAPTER_FOLDER, ".eval_results", *SENTENCE_TRANSFORMERS_FILES),
 )
-"""What goes with the model that another one replaces, even where the new one has no file of that name."""
+"""Files that a new model replaces or removes, so that none of the earlier model stays."""
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class FinishedRun:
         folder: the model repository.
         run: the training run.
         results: one result for each task.
-        pushed_to: address of the repository that the run was pushed to; None where `push_to_hub` did not ask.
+        pushed_to: address of the repository that the run was pushed to; None without `push_to_hub`.
     """
 
     folder: Path
@@ -98,7 +98,7 @@ def train(
         dtype: `bfloat16` or `float16` for mixed precision; None for float32.
         evaluation_data: raw files of the evaluation tasks, or `samples` for the bundled samples; None uses
             the held-out splits of `data`, built with the recipe's settings.
-        tasks: evaluation tasks; None uses those of the recipe that the evaluation data have rows for.
+        tasks: evaluation tasks; None uses those of the recipe for which the evaluation data has rows.
         create_model_card: write the model card.
         session: holds data that this run shares with other work; None shares nothing.
         malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
@@ -115,7 +115,7 @@ def train(
     with _run_folder(folder), Session(session) as own:
         if (folder / "config.json").exists() and not (resume or overwrite):
             raise EventformersError(
-                f"{folder} holds a model already; choose another folder, or pass --overwrite or --resume"
+                f"{folder} already holds a model; choose another folder, or pass --overwrite or --resume"
             )
         asked_method = load_method(method)
         if resume and seed is None:
@@ -123,7 +123,7 @@ def train(
         resolved = resolve_recipe(asked_method, recipe, settings, seed)
         encoder_path = resolve_encoder(encoder)
         if find_device(device).type == "cpu" and device is None and dtype in ("bfloat16", "float16"):
-            logger.warning("found no accelerator: %s is computed on the CPU, as with --device cpu", dtype)
+            logger.warning("found no accelerator: computing %s on the CPU, as with --device cpu", dtype)
         scored: list[ScoredTasks] = []
         run = train_head(
             resolved,
@@ -135,13 +135,13 @@ def train(
             resume=resume,
             device=device,
             dtype=dtype,
-            # Before the training, not after it, and not before the training data are accepted.
+            # After the training data is accepted, and before the training, so that errors show early.
             on_ready=lambda: scored.append(plan_evaluation(resolved, data, evaluation_data, tasks, own.data)),
         )
         if not run.is_main_process:
             return FinishedRun(folder, run, [])
         if run.truncated:
-            logger.warning("%d texts were longer than max_seq_length and were cut", run.truncated)
+            logger.warning("%d texts were longer than max_seq_length and were truncated", run.truncated)
         with staged_folder(folder, replaced=FILES_OF_A_MODEL) as staging:
             save_run(run, staging)
             write_sentence_transformers_files(run.model.base_model, run.tokenizer, staging)
@@ -158,7 +158,7 @@ def train(
 
 
 def _push(run: TrainingRun, folder: Path) -> str:
-    """Publish a run that pushed while it trained, now with its scores and its card."""
+    """Push the finished run, which was pushed during training, with its scores and its card."""
     asked = run.arguments
     private, revision = bool(asked.hub_private_repo), asked.hub_revision
     return push(folder, str(asked.hub_model_id), private=private, revision=revision).repositories[0].url
@@ -166,9 +166,9 @@ def _push(run: TrainingRun, folder: Path) -> str:
 
 @contextmanager
 def _run_folder(folder: Path) -> Iterator[None]:
-    """Be the one writer of a run; one that fails before its first checkpoint leaves no new folder."""
+    """Be the only writer of a run's folder; remove a new folder if the run fails before a checkpoint."""
     existed = folder.exists()
-    # Of several processes the main one alone writes.
+    # Only rank 0 writes.
     with output_folder(folder) if is_main_process() else nullcontext():
         try:
             yield
@@ -218,16 +218,16 @@ def _score(
 
 
 def _trained_on(run: TrainingRun) -> TrainedOn | None:
-    """What is known of the training rows; None without a report, as for a dataset that others built."""
+    """Describe the training rows; None without a build report, as for a dataset that others built."""
     return TrainedOn.from_report(run.data, validation_rows=run.validation_rows) if run.data else None
 
 
 def _stages_section(run: TrainingRun) -> dict[str, str]:
-    """The stages of a run that has several."""
+    """Describe the stages of a run that has several."""
     if len(run.stages) < 2:
         return {}
     rows = [[code(stage.name), number(stage.steps), duration(stage.seconds)] for stage in run.stages]
-    note = "Each starts from the model of the one before; the settings told above are those of the last."
+    note = "Each stage starts from the model of the previous one; the settings above are of the last stage."
     return {"Stages of training": f"{note}\n\n{table(['stage', 'optimizer steps', 'time'], rows)}"}
 
 
