@@ -68,7 +68,7 @@ def test_chains_read_in_another_way_have_a_place_of_their_own(tiny_encoder, tmp_
     assert set(found) == {"", "sky-graph"}
     assert found["sky-graph"].settings["sky"] == "graph"
     assert found["sky-graph"].predictions != found[""].predictions
-    with pytest.raises(EventformersError, match="mcnc has no use for sky"):
+    with pytest.raises(EventformersError, match="mcnc does not use sky"):
         evaluate(tiny_encoder, "mcnc", settings=ChainSettings(sky="graph"))
 
 

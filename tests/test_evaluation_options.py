@@ -16,7 +16,7 @@ def test_settings_of_several_kinds_are_known():
 @pytest.mark.parametrize(
     ("settings", "context", "message"),
     [
-        ({"retrieved": 3}, None, "retrieved: a setting of contexts, of which there are none"),
+        ({"retrieved": 3}, None, "retrieved: settings of contexts without their data"),
         ({"retrieved": "many"}, "chains", "retrieved: found 'many'; accepted: 1 or more"),
         ({"num_layers": 0}, "chains", "num_layers: found 0"),
         ({"compat": 1}, None, "compat: found 1; accepted: true or false"),

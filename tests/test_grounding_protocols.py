@@ -295,7 +295,7 @@ def test_the_first_candidates_alone_count_as_linked():
     [
         ({"mentions": []}, "found no mention; accepted: at least one"),
         ({"events": []}, "the knowledge base is empty; accepted: at least one event"),
-        ({"hierarchy": []}, "found no edge of a child and its parent"),
+        ({"hierarchy": []}, "found no edge from a child to its parent"),
         (
             {"mentions": [_mention("a fair")]},
             "mention a fair/0 has the gold events \\[\\]; accepted: at least",

@@ -244,10 +244,10 @@ def test_bm25_stands_in_the_same_tables(tmp_path):
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("copa", {}, "copa links no mentions; accepted with such settings: event_retrieval, event_linking"),
-        ("event_retrieval", {"depth": 2}, "no use for depth; accepted: task, domain"),
-        ("parent_discovery", {"threshold": 0.2}, "no use for threshold; accepted: task, .*, depth"),
-        ("event_linking", {"depth": 2}, "no use for depth; accepted: task, .*, reranker, retriever_weight"),
+        ("copa", {}, "copa does not link mentions; tasks that do: event_retrieval, event_linking"),
+        ("event_retrieval", {"depth": 2}, "not use depth; accepted: task, domain"),
+        ("parent_discovery", {"threshold": 0.2}, "not use threshold; accepted: task, .*, depth"),
+        ("event_linking", {"depth": 2}, "not use depth; accepted: task, .*, reranker, retriever_weight"),
     ],
 )
 def test_settings_are_for_tasks_that_use_them(name, settings, message):

@@ -120,9 +120,9 @@ def test_an_ensemble_is_the_mean_of_its_runs(run_folders):
         baseline=False,
     )
     assert naming.details["purity"] == pytest.approx(result.scores["purity"])
-    with pytest.raises(EventformersError, match="does not hold the scored model run-0"):
+    with pytest.raises(EventformersError, match="does not contain the scored model run-0"):
         evaluate(runs[0], "type_induction", settings={"clustered_by": runs[1:]})
-    with pytest.raises(EventformersError, match=r"no use for clustered_by; .* with clusters=predicted"):
+    with pytest.raises(EventformersError, match=r"not use clustered_by; .* with clusters=predicted"):
         evaluate(runs[0], "type_naming", settings={"clustered_by": runs})
 
 

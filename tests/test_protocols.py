@@ -152,7 +152,7 @@ def test_equal_alternatives_tie_whatever_their_vectors():
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (question("rain", "wet"), r"row 1 \('rain'\) has the alternatives \['wet'\]; accepted: two or more"),
+        (question("rain", "wet"), r"row 1 \('rain'\) has the alternatives \['wet'\]; accepted: at least two"),
         (question("rain", "wet", "dry", label=2), "has the label 2; accepted: the index .* 0 to 1"),
         (question("rain", "wet", "dry", label=-1), "has the label -1"),
         ({"question": "rain"}, "found columns question; accepted: a text in the column 'premise'"),
@@ -227,7 +227,7 @@ def test_votes_never_come_from_the_scored_split():
     votes = VoteSettings(neighbours=5, weight=9.0)
     others = {"train": [pair("f", "c")], "test": [pair("p", "a")]}
     assert rank_alternatives(embed, [pair("p", "b")], others, rerank=votes).inputs["predictions"] == [2]
-    with pytest.raises(EventformersError, match=r"votes from the split 'train'; found beside .*: test"):
+    with pytest.raises(EventformersError, match=r"votes of the split 'train'; found beside .*: test"):
         rank_alternatives(embed, [pair("p", "b")], {"test": [pair("p", "a")]}, rerank=votes)
 
 

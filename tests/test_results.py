@@ -140,8 +140,8 @@ def test_a_failed_write_leaves_the_earlier_result(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "line 1: found no JSON"),
-        (b'{"task": \n"hard', "line 2: found no JSON"),
+        (b"", "line 1: found invalid JSON"),
+        (b'{"task": \n"hard', "line 2: found invalid JSON"),
         (b"\xff\xfe", "not UTF-8"),
         (b"[]", "found format list; accepted: a result file of format 1"),
         (b'{"format": 99}', "found format 99"),

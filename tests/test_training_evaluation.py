@@ -85,7 +85,7 @@ def test_data_without_rows_of_a_task_train_without_scores(
         )
     assert finished.results == []
     (told,) = (line for line in caplog.messages if line.startswith("not scored"))
-    assert "data holds no held-out rows of hard_similarity, hard_similarity_extended, transitive" in told
+    assert "data has no held-out rows of hard_similarity, hard_similarity_extended, transitive" in told
     card = (tmp_path / "model" / "README.md").read_text()
     assert "samples" not in card.split("## Results")[-1].split("\n## ")[0]
     assert not (tmp_path / "model" / "results").exists()

@@ -29,7 +29,7 @@ def test_tasks_without_rows_are_left_out_and_told(
             create_model_card=False,
         )
     assert [result.task for result in finished.results] == ["copa"]
-    assert "not scored, without rows in the evaluation data: conceptnet_completion, siqa, csqa" in caplog.text
+    assert "the evaluation data has no rows: conceptnet_completion, siqa, csqa" in caplog.text
 
 
 def test_data_of_other_tasks_are_refused(tiny_encoder: Path, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ class FinishedRun:
         folder: the model repository.
         run: the training run.
         results: one result for each task.
-        pushed_to: address of the repository that the run was pushed to; None where `push_to_hub` did not ask.
+        pushed_to: address of the repository that the run was pushed to; None without `push_to_hub`.
     """
 
     folder: Path
@@ -98,7 +98,7 @@ def train(
         dtype: `bfloat16` or `float16` for mixed precision; None for float32.
         evaluation_data: raw files of the evaluation tasks, or `samples` for the bundled samples; None uses
             the held-out splits of `data`, built with the recipe's settings.
-        tasks: evaluation tasks; None uses those of the recipe that the evaluation data have rows for.
+        tasks: evaluation tasks; None uses those of the recipe for which the evaluation data has rows.
         create_model_card: write the model card.
         session: holds data that this run shares with other work; None shares nothing.
         malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
@@ -115,7 +115,7 @@ def train(
     with _run_folder(folder), Session(session) as own:
         if (folder / "config.json").exists() and not (resume or overwrite):
             raise EventformersError(
-                f"{folder} holds a model already; choose another folder, or pass --overwrite or --resume"
+                f"{folder} already holds a model; choose another folder, or pass --overwrite or --resume"
             )
         asked_method = load_method(method)
         if resume and seed is None:
@@ -227,7 +227,7 @@ def _stages_section(run: TrainingRun) -> dict[str, str]:
     if len(run.stages) < 2:
         return {}
     rows = [[code(stage.name), number(stage.steps), duration(stage.seconds)] for stage in run.stages]
-    note = "Each starts from the model of the one before; the settings told above are those of the last."
+    note = "Each stage starts from the model of the previous one; the settings above are of the last stage."
     return {"Stages of training": f"{note}\n\n{table(['stage', 'optimizer steps', 'time'], rows)}"}
 
 

@@ -107,5 +107,5 @@ def test_similarity_in_contexts_is_a_variant_of_the_result(tiny_heterevent, tiny
     assert found["virtual-context"].predictions != found[""].predictions
     # The untrained encoder reads no chains, and is scored as it is.
     assert found["virtual-context"].baseline.scores == found[""].baseline.scores
-    with pytest.raises(EventformersError, match="copa compares no events; accepted with contexts: hard_sim"):
+    with pytest.raises(EventformersError, match="copa does not compare events; tasks that do: hard_sim"):
         evaluate(tiny_heterevent, "copa", settings={"virtual_context": folder})

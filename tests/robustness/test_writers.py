@@ -66,7 +66,7 @@ def test_rank_1_of_the_same_run_is_no_second_writer(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setattr("eventformers.training.output_folder", None)
     (tmp_path / "config.json").touch()
-    with pytest.raises(EventformersError, match="holds a model already"):
+    with pytest.raises(EventformersError, match="already holds a model"):
         train("swcc", tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Evaluate a model on a task: load, embed, score, and set the untrained encoder's score beside it."""
+"""Evaluate a model and its untrained encoder on a task."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class Scored:
     """A task's scores for one embedding function.
 
     Attributes:
-        scores: what the metric computed, as JSON can hold it: None for NaN.
+        scores: the metric's scores as JSON values, with None for NaN.
         undefined: the reason for each score that is None.
         main_value: the task's main score.
-        parts: the metric's scores of the output's parts.
+        parts: the metric's scores of each part of the output.
         output: the protocol's output, with one prediction per row.
-        seconds: time for embedding and comparing.
+        seconds: time to embed and compare.
     """
 
     scores: dict[str, JsonValue]
@@ -84,36 +84,37 @@ def evaluate(
     """Score a model, or a plain encoder, on a task.
 
     Args:
-        model: folder or Hub id of a model of ours or of any plain encoder, None for the packaged
-            all-MiniLM-L6-v2, or an encoder that is loaded.
+        model: folder or Hub id of an eventformers model or of any plain encoder, None for the packaged
+            all-MiniLM-L6-v2, or a loaded encoder.
         task: a name in `TASKS`, or a variant of a task.
         data: folder of raw files, built folder or Hub id of the task's dataset; None takes the bundled
-            samples, which are no benchmark.
-        split: the split to score; None takes the test split where the data has one.
-        settings: how the task reads its rows: values by name, as of `eventformers evaluate --set`, or the
-            settings of its kind (`task.kind.Settings`); every task also takes the `pooling` (`cls` or `mean`)
-            and `event_order` of the encoder. None takes the defaults.
-        output: folder under whose `results/` the result is written; None writes nothing.
-        baseline: the untrained encoder whose score is set beside the model's, with the model's pooling and
-            event order; None takes the one that the model's training record names, False leaves it out.
-        session: holds what this evaluation shares with others, which only saves time; None shares nothing.
-        device: a torch device; None chooses.
+            samples, which are not a benchmark.
+        split: the split to score; None takes the test split if the data has one.
+        settings: settings of the task: values by name, as for `eventformers evaluate --set`, or an instance
+            of `task.kind.Settings`. Every task also takes the `pooling` (`cls` or `mean`) and `event_order`
+            of the encoder. None takes the defaults.
+        output: folder for the result, which is written under its `results/`; None writes nothing.
+        baseline: the untrained encoder to score with the model's pooling and event order; None takes the one
+            in the model's training record, False scores none.
+        session: shares models, vectors and data with other evaluations. It saves time and changes no score.
+        device: a torch device; None chooses one.
         dtype: a torch dtype by name; None takes the model's.
         batch_size: events per batch, or `auto`.
-        seed: the seed to record; None takes the one of the model's training record. No task draws anything.
+        seed: the seed to record; None takes the one in the model's training record. Tasks draw no random
+            numbers.
         overwrite: replace a result on other rows.
-        malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
-            the first one; None takes the policy in force, `error` where nothing else was set.
+        malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
+            one; None takes the active policy, by default `error`.
 
     Returns:
         The result, with one prediction per row.
 
     Raises:
-        UnknownNameError: there is no such task or setting.
+        UnknownNameError: the task or a setting is unknown.
         DataFormatError: a raw file cannot be read.
         EventformersError: the model, the baseline or the data cannot be loaded, the data lacks the split, the
-            task has no use for a setting, a vector is not finite, or the place of the result holds one on
-            other rows.
+            task does not use a setting, a vector is not finite, or the result file holds a result on other
+            rows.
     """
     chosen = get_task(task) if settings is None else with_settings(get_task(task), settings)
     computing = Computing(device, dtype, batch_size)
@@ -137,14 +138,14 @@ def evaluate(
         variant = "-".join(filter(None, (*names, prepared.name)))
         if output is not None and encoder.revision is None:
             raise EventformersError(
-                f"the encoder {shown(encoder.name)} has no revision, so its result has no place; accepted: a "
-                "model that load_encoder loaded, or no output folder"
+                f"the encoder {shown(encoder.name)} has no revision, which names the result's folder; "
+                "accepted: a model loaded by load_encoder, or no output folder"
             )
         revision = encoder.revision or "unknown"
         path = output and result_path(output, encoder.name, revision, chosen.name, variant)
         with one_writer(path) if path else nullcontext():
             if path and not overwrite:
-                # Before the work, not after it.
+                # Fails before the work instead of after it.
                 check_same_data(path, record.fingerprint)
             training = training_record(model, encoder.revision)
             scored = _run(chosen, prepared.asked, scored_data.task_rows(chosen))
@@ -183,16 +184,16 @@ def score(
 
     Args:
         task: the task.
-        embed: texts and events to vectors, (N, d); each distinct one is asked for once.
-        rows: the rows of the task's dataset that are scored.
-        other_splits: the rows of its other splits by name, for a task that ranks in a graph or chooses a
+        embed: maps texts and events to vectors, (N, d); receives each distinct input once.
+        rows: the rows to score.
+        other_splits: the rows of the other splits by name, for a task that ranks in a graph or chooses a
             threshold.
-        device: where the ranks of such a task are computed; None takes an accelerator where there is one.
+        device: the device that computes ranks; None takes an accelerator if there is one.
         companions: the rows of the task's companion configs by name.
-        split: the name of the scored split, to tell whether a threshold is chosen on it.
+        split: the name of the scored split; shows whether a threshold is chosen on it.
 
     Raises:
-        EventformersError: no rows, a column is missing, a vector is not finite, or the metric refuses the
+        EventformersError: no rows, a column is missing, a vector is not finite, or the metric rejects the
             values.
     """
     asked = task.kind.of_vectors(embed, device)
@@ -206,15 +207,15 @@ def _run(task: Task, asked: object, rows: TaskRows) -> Scored:
 
 
 def measure(task: Task, output: ProtocolOutput, seconds: float) -> Scored:
-    """Apply a task's metric to what a protocol gave.
+    """Apply a task's metric to a protocol's output.
 
     Args:
         task: the task.
         output: the metric's inputs and the predictions.
-        seconds: how long it took to make them.
+        seconds: time to compute them.
 
     Raises:
-        EventformersError: the metric refuses the values.
+        EventformersError: the metric rejects the values.
     """
     metric = load_metric(task.metric, keep_in_memory=True)
     try:
@@ -251,7 +252,7 @@ def make_result(
     shared_texts: int = 0,
     parameters: int | None = None,
 ) -> TaskResult:
-    """Put a task's scores together with where they come from; arguments as in `TaskResult` and its timing."""
+    """Combine scores with their provenance; for the arguments see `TaskResult` and its `timing`."""
     return TaskResult(
         task=task.name,
         model=model,
@@ -295,7 +296,7 @@ def _baseline(
     session: Session,
     computing: Computing,
 ) -> tuple[BaselineRecord | None, str | None]:
-    """The untrained encoder's record, or the reason why there is none."""
+    """Score the untrained encoder; return its record, or None and the reason why it has none."""
     if baseline is False:
         return None, "left out on request"
     named = baseline is not None
@@ -318,8 +319,8 @@ def _baseline(
     except (EventformersError, OSError) as error:
         if named:
             raise
-        # A start encoder that is not at hand must not cost the trained model its score.
-        # The message may hold a path of this machine, which a result must not carry elsewhere.
+        # The trained model keeps its score when its start encoder is unavailable.
+        # The result omits the error, which may hold a path of this machine.
         warnings.warn(f"no baseline: the start encoder cannot be loaded: {error}", stacklevel=3)
         return None, f"the start encoder {Path(str(baseline)).name} cannot be loaded"
     kind = task.kind.untrained(encoder)

@@ -1,4 +1,4 @@
-"""The data of an evaluation task: its splits, which of them is scored, and what a result records of it."""
+"""Load the data of evaluation tasks, choose the scored split, and describe it for results."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from eventformers.evaluation.tasks.base import TaskRows
 
 @dataclass(frozen=True)
 class BuiltData:
-    """A config of a dataset as it is built and loaded.
+    """A built and loaded config of a dataset.
 
     Attributes:
         splits: its splits.
-        read_report: reads the report of the build; empty where there is none.
+        read_report: reads the build report, which may be empty.
     """
 
     splits: DatasetDict
@@ -38,7 +38,7 @@ class BuiltData:
 
     @cached_property
     def report(self) -> Mapping[str, object]:
-        """The report of the build; empty where there is none."""
+        """The build report, which may be empty."""
         return self.read_report()
 
     @cached_property
@@ -47,16 +47,16 @@ class BuiltData:
         return concatenate_datasets(list(self.splits.values()))
 
     def fingerprint(self, rows: Dataset | DatasetDict, name: str) -> str:
-        """SHA-256 of rows of this, computed once for each name."""
+        """Compute the SHA-256 of rows of this config, once for each name."""
         if name not in self._fingerprints:
             self._fingerprints[name] = dataset_fingerprint(rows)
         return self._fingerprints[name]
 
 
 class DataStore:
-    """Builds and loads each config of each dataset once.
+    """A cache of datasets that builds and loads each config once.
 
-    The data are expected to stay as they are while this is in use. What cannot be loaded is not tried again.
+    The data must not change while the store is in use. The store keeps errors too, and does not retry.
     """
 
     def __init__(self) -> None:
@@ -65,17 +65,17 @@ class DataStore:
     def load(
         self, data: str | Path | None, dataset: str, config: str, settings: Mapping[str, Any]
     ) -> BuiltData:
-        """A config of a dataset.
+        """Load a config of a dataset.
 
         Args:
-            data: raw files, a built folder or a Hub id; None for the samples.
-            dataset: the builder.
+            data: raw files, a built folder or a Hub id; None takes the samples.
+            dataset: the name of the builder.
             config: its config.
             settings: its settings.
 
         Raises:
             DataFormatError: a raw file cannot be read.
-            EventformersError: the data lack the config.
+            EventformersError: the data lacks the config.
         """
         place = None if data is None else str(data)
         key = (place, dataset, config, json.dumps(settings, sort_keys=True, default=str), malformed_policy())
@@ -96,17 +96,17 @@ class DataStore:
 def tasks_of_data(
     data: str | Path | None, *, store: DataStore | None = None, malformed: str | None = None
 ) -> list[str]:
-    """The tasks whose rows a folder of raw files, a built folder or a Hub dataset holds.
+    """List the tasks that data has rows for.
 
     Args:
-        data: the data.
-        store: keeps what is loaded; None keeps nothing.
-        malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
-            the first one; None takes the policy in force, `error` where nothing else was set.
+        data: folder of raw files, built folder or Hub id.
+        store: caches the loaded data; None caches nothing.
+        malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
+            one; None takes the active policy, by default `error`.
 
     Raises:
         DataFormatError: a raw file cannot be read.
-        EventformersError: it holds the rows of no task.
+        EventformersError: the data has no rows for any task.
     """
     names = []
     for name, task in TASKS.items():
@@ -118,16 +118,16 @@ def tasks_of_data(
             continue
         names.append(name)
     if not names:
-        raise EventformersError(f"{data}: holds the rows of no task; accepted: data of {', '.join(TASKS)}")
+        raise EventformersError(f"{data}: no rows for any task; accepted: data of {', '.join(TASKS)}")
     return names
 
 
 @dataclass(frozen=True)
 class TaskData:
-    """What a task's data hold for it.
+    """The data that a task reads.
 
     Attributes:
-        config: the config of the dataset builder that they have.
+        config: the config of the dataset.
         built: its data.
         companions: the data of the task's companion configs by name.
     """
@@ -142,10 +142,10 @@ class TaskData:
         return self.built.splits
 
     def companion_rows(self, task: Task, split: str) -> dict[str, Dataset]:
-        """The rows of the companion configs that a score on a split reads.
+        """Select the rows of the companion configs that a score on a split reads.
 
         Raises:
-            EventformersError: one of them lacks the split.
+            EventformersError: a companion config lacks the split.
         """
         rows = {}
         for name, companion in self.companions.items():
@@ -155,14 +155,17 @@ class TaskData:
                 rows[name] = companion.splits[split]
             else:
                 raise EventformersError(
-                    f"{name}: found the splits {', '.join(companion.splits)}; accepted: data with "
-                    f"{shown(split)}, which is scored"
+                    f"{name}: found the splits {', '.join(companion.splits)}; accepted: data with the scored "
+                    f"split {shown(split)}"
                 )
         return rows
 
     def fingerprint(self, task: Task, split: str) -> str:
-        """SHA-256 of all that decides the score: the rows, for a ranking in a graph those of every split,
-        those that a threshold is chosen on, and those of the companions."""
+        """Compute the SHA-256 of all rows that decide the score.
+
+        These are the scored rows (for a ranking in a graph, the rows of every split), the rows that a
+        threshold is chosen on, and the rows of the companion configs.
+        """
         built = self.built
         if task.kind.reads_all_splits:
             prints = {split: built.fingerprint(self.splits, "")}
@@ -178,16 +181,16 @@ class TaskData:
 
 
 def load_task_data(task: Task, data: str | Path | None, store: DataStore | None = None) -> TaskData:
-    """Load what a task reads, from the first of its configs that the data have.
+    """Load the data of a task, from the first of its configs that the data has.
 
     Args:
         task: the task.
         data: raw files, a built folder or a Hub id; None takes the samples.
-        store: keeps what is loaded; None keeps nothing.
+        store: caches the loaded data; None caches nothing.
 
     Raises:
         DataFormatError: a raw file cannot be read.
-        EventformersError: the data have none of its configs, or lack the companion's.
+        EventformersError: the data has none of the task's configs, or lacks a companion config.
     """
     held = store or DataStore()
     settings = task.sample_settings if data is None else task.build_settings
@@ -198,7 +201,7 @@ def load_task_data(task: Task, data: str | Path | None, store: DataStore | None 
         except DataFormatError:
             raise
         except EventformersError as error:
-            # The usual config is what a user expects to be asked for.
+            # The error names the task's main config, not the last alternative.
             missing = missing or error
             continue
         chosen = {**({} if data is None else task.build_settings), **task.kind.data_settings}
@@ -212,7 +215,7 @@ def load_task_data(task: Task, data: str | Path | None, store: DataStore | None 
 
 @dataclass(frozen=True)
 class ScoredData:
-    """What a task reads, and which of its splits is scored."""
+    """The data that a task reads, with the scored split."""
 
     held: TaskData
     split: str
@@ -228,11 +231,11 @@ class ScoredData:
         return self.held.splits
 
     def companion_rows(self, task: Task) -> dict[str, Dataset]:
-        """The rows of the companion configs that the task reads; errors as of `TaskData.companion_rows`."""
+        """Select the companion rows that the task reads; errors as in `TaskData.companion_rows`."""
         return self.held.companion_rows(task, self.split)
 
     def task_rows(self, task: Task) -> TaskRows:
-        """The rows that the task's score is measured on; errors as of `TaskData.companion_rows`."""
+        """Collect the rows that the task's score reads; errors as in `TaskData.companion_rows`."""
         return TaskRows(self.rows, self.other_splits, self.companion_rows(task), self.split)
 
     @property
@@ -244,11 +247,11 @@ class ScoredData:
 def load_data(
     task: Task, data: str | Path | None, split: str | None, store: DataStore | None = None
 ) -> ScoredData:
-    """What a task reads, with the split to score chosen; arguments as of `load_task_data`.
+    """Load the data of a task and choose the split to score; arguments as for `load_task_data`.
 
     Raises:
         DataFormatError: a raw file cannot be read.
-        EventformersError: the data cannot be loaded, or the split is not there or has no rows.
+        EventformersError: the data cannot be loaded, or the split is missing or has no rows.
     """
     held = load_task_data(task, data, store)
     loaded = ScoredData(held, task.choose_split(held.splits, split))
@@ -258,7 +261,7 @@ def load_data(
 
 
 def describe_data(task: Task, scored_data: ScoredData, data: str | Path | None) -> DatasetRecord:
-    """The record of the rows that are scored, for a result."""
+    """Describe the scored rows for a result."""
     is_local = data is None or os.pathsep in str(data) or Path(data).expanduser().exists()
     hub_id = None if is_local else str(data)
     held = scored_data.held
@@ -280,7 +283,7 @@ def describe_data(task: Task, scored_data: ScoredData, data: str | Path | None) 
 
 
 def _num_malformed(report: Mapping[str, object]) -> int:
-    """How many malformed parts a build left out; 0 where its report tells of none."""
+    """Count the malformed parts that a build skipped; 0 if its report has no count."""
     listed = report.get("malformed")
     return int(listed["count"]) if isinstance(listed, Mapping) else 0
 
@@ -288,11 +291,11 @@ def _num_malformed(report: Mapping[str, object]) -> int:
 def _build_report(
     data: str | Path | None, dataset: str, config: str, settings: Mapping[str, Any]
 ) -> Mapping[str, object]:
-    """What the build said of the rows; empty for a built folder whose report was left behind."""
+    """Read the report of a build; empty for a built folder that lacks its report."""
     if data is not None and (report := build_reports(data).get(config)):
         return report
     try:
-        # The rows are loaded, so this finds them in the cache.
+        # The rows are already loaded, so this reads the cache.
         folder = build_dataset(dataset, config, data, **settings)
     except EventformersError:
         return {}
@@ -300,7 +303,7 @@ def _build_report(
 
 
 def _hub_commit(hub_id: str) -> str | None:
-    """The commit of a dataset on the Hub, or of its copy in the cache; None where neither can be had."""
+    """Find the commit of a Hub dataset or of its cached copy; None if neither is available."""
     try:
         return Path(hf_hub_download(hub_id, "README.md", repo_type="dataset")).parent.name
     except (HfHubHTTPError, HFValidationError, OSError):

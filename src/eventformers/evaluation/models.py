@@ -1,4 +1,4 @@
-"""What results record of models, and what a training recorded beside its weights."""
+"""Model settings for results, and the training record beside a model's weights."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from eventformers.inference.encode import EventEncoder
 from eventformers.loading.encoders import PACKAGED_ENCODER, resolve_encoder
 
 TRAINING_RECORD = "run.json"
-"""The file beside a trained model's weights that tells its start encoder and its recipe with the seed."""
+"""The file beside a trained model's weights with its start encoder, recipe and seed."""
 
 
 def encoder_settings(encoder: EventEncoder, batch_size: BatchSize) -> dict[str, JsonValue]:
-    """What an encoder runs under, for a result."""
+    """Collect the settings of an encoder for a result."""
     return {
         "pooling": encoder.model.config.pooling if hasattr(encoder.model, "pool") else None,
         "event_order": encoder.event_order,
@@ -32,7 +32,7 @@ def encoder_settings(encoder: EventEncoder, batch_size: BatchSize) -> dict[str, 
 
 
 def start_encoder(recorded: str) -> str | None:
-    """What `load_encoder` takes for a recorded start encoder: the package goes before the Hub."""
+    """Return the argument of `load_encoder` for a recorded start encoder; prefer the package to the Hub."""
     if recorded != PACKAGED_ENCODER:
         return recorded
     try:
@@ -45,7 +45,7 @@ def start_encoder(recorded: str) -> str | None:
 def training_record(
     model: str | Path | EventEncoder | None, revision: str | None
 ) -> Mapping[str, object] | None:
-    """What the training wrote beside the weights of a folder or of a Hub repository; None without it."""
+    """Read the training record of a folder or Hub repository; None if it has none."""
     if model is None or isinstance(model, EventEncoder):
         return None
     folder = Path(model).expanduser()
@@ -61,7 +61,7 @@ def training_record(
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise EventformersError(f"{path}: no JSON: {error}; accepted: a training record") from error
+        raise EventformersError(f"{path}: invalid JSON: {error}; accepted: a training record") from error
     return content if isinstance(content, dict) else None
 
 

@@ -1,4 +1,4 @@
-"""Tasks of this suite for MTEB: what `mteb.evaluate` takes is scored on our data, offline.
+"""MTEB tasks on our data, for any model that `mteb.evaluate` accepts; they work offline.
 
 ```python
 import mteb
@@ -9,8 +9,8 @@ model = SentenceTransformer("my-events")
 results = mteb.evaluate(model, [HardSimilarity(), TransitiveSimilarity(), NarrativeCloze()], cache=None)
 ```
 
-Scores are those of `eventformers evaluate` for the same model, on the same scale: percentages, and for graded
-pairs the correlation.
+Scores equal those of `eventformers evaluate` for the same model: percentages, and for graded pairs the
+correlation.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ try:
     from mteb.abstasks.task_metadata import TaskMetadata
 except ModuleNotFoundError as error:
     raise EventformersError(
-        f'the tasks for MTEB need the package mteb ({error}); run `pip install "eventformers[mteb]"`'
+        f'the MTEB tasks need the package mteb ({error}); run `pip install "eventformers[mteb]"`'
     ) from error
 
 _BATCH_SIZE = 32
@@ -45,7 +45,7 @@ _SUBSET = "default"
 
 
 def _metadata(task: str, name: str, kind: str) -> TaskMetadata:
-    """What MTEB tells of a task, from what this suite knows of it."""
+    """Build the MTEB metadata of a task."""
     known = TASKS[task]
     return TaskMetadata(
         name=name,
@@ -62,17 +62,17 @@ def _metadata(task: str, name: str, kind: str) -> TaskMetadata:
 
 
 class EventTask(AbsTask):
-    """A task of this suite whose model is any encoder of texts.
+    """An eventformers task for any text encoder.
 
     Args:
         data: folder of raw files, built folder or Hub id of the task's dataset; None takes the bundled
-            samples, which are no benchmark.
-        split: the split to score; None takes the test split where the data has one.
-        event_order: the order in which an event's roles become text; a model of ours has its own.
-        seed: MTEB's; nothing is drawn here.
+            samples, which are not a benchmark.
+        split: the split to score; None takes the test split if the data has one.
+        event_order: the order of an event's roles in its text; an eventformers model has its own.
+        seed: required by MTEB; the task draws no random numbers.
 
     Raises:
-        EventformersError: the data cannot be loaded, or lack the split.
+        EventformersError: the data cannot be loaded, or lacks the split.
     """
 
     task: ClassVar[str]
@@ -97,11 +97,11 @@ class EventTask(AbsTask):
         self.load_data()
 
     def load_data(self, *arguments: Any, **settings: Any) -> None:
-        """Load the rows of the scored split; the fingerprint of the data is the dataset's revision.
+        """Load the rows of the scored split, and set the dataset's revision to their fingerprint.
 
         Args:
-            *arguments: of MTEB, without effect.
-            **settings: of MTEB, without effect.
+            *arguments: ignored; MTEB passes them.
+            **settings: ignored; MTEB passes them.
         """
         if self.data_loaded:
             return
@@ -109,7 +109,7 @@ class EventTask(AbsTask):
         held = load_data(task, self.data, self.split)
         self.dataset = {_SUBSET: DatasetDict({held.split: held.rows})}
         revision = held.held.fingerprint(task, held.split)
-        # Scores on other rows must not pass for the same dataset.
+        # Scores on different rows must not look like scores on the same dataset.
         dataset = {**type(self).metadata.dataset, "revision": revision}
         self.metadata = type(self).metadata.model_copy(
             update={"dataset": dataset, "eval_splits": [held.split]}
@@ -158,9 +158,9 @@ class EventTask(AbsTask):
 
 
 class HardSimilarity(EventTask):
-    """Whether two events of like meaning are closer than two that share their words; task `hard_similarity`.
+    """Hard similarity: similar events against events that share their words; task `hard_similarity`.
 
-    Arguments and errors as of `EventTask`.
+    Arguments and errors as in `EventTask`.
     """
 
     task = "hard_similarity"
@@ -168,9 +168,9 @@ class HardSimilarity(EventTask):
 
 
 class HardSimilarityExtended(EventTask):
-    """The extended set of that question; task `hard_similarity_extended`.
+    """The extended set of hard similarity; task `hard_similarity_extended`.
 
-    Arguments and errors as of `EventTask`.
+    Arguments and errors as in `EventTask`.
     """
 
     task = "hard_similarity_extended"
@@ -178,9 +178,9 @@ class HardSimilarityExtended(EventTask):
 
 
 class TransitiveSimilarity(EventTask):
-    """How people rate the likeness of transitive sentences; task `transitive_similarity`.
+    """Human ratings of the similarity of transitive sentences; task `transitive_similarity`.
 
-    Arguments and errors as of `EventTask`.
+    Arguments and errors as in `EventTask`.
     """
 
     task = "transitive_similarity"
@@ -188,9 +188,9 @@ class TransitiveSimilarity(EventTask):
 
 
 class NarrativeCloze(EventTask):
-    """Which of five events ends a chain, by its mean cosine with the events before; task `mcnc`.
+    """Choice of a chain's last event among five, by the mean cosine with the earlier events; task `mcnc`.
 
-    Arguments and errors as of `EventTask`.
+    Arguments and errors as in `EventTask`.
     """
 
     task = "mcnc"

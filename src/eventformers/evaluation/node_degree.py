@@ -1,4 +1,4 @@
-"""The average node degree of a question's graph, and accuracy by it (Zheng et al., TNNLS 2022, Fig. 4)."""
+"""Accuracy by the average node degree of a question's graph (Zheng et al., TNNLS 2022, Fig. 4)."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from eventformers.inference.chains.virtual_context import words_of
 from eventformers.models.event_graph import NO_NODE, SELF_LOOP, build_event_graph
 
 BIN_EDGES = tuple(4 + step / 4 for step in range(9))
-"""Bounds of the intervals of degrees; the first and the last one are open. The paper's are twice as wide."""
+"""Bounds of the degree intervals; the first and last interval are open. The paper's are twice as wide."""
 
 _BLOCK_CHAINS = 4_096
 
 
 @dataclass(frozen=True)
 class DegreeBin:
-    """The questions whose graphs have an average node degree in an interval.
+    """The questions whose average node degree is in an interval.
 
     Attributes:
-        low: least degree.
-        high: the degree from which on the next interval is; infinite for the last one.
+        low: lower bound, inclusive.
+        high: upper bound, exclusive; infinite for the last interval.
         questions: number of questions.
-        accuracy: percentage of right decisions.
+        accuracy: percentage of correct decisions.
     """
 
     low: float
@@ -43,20 +43,20 @@ class DegreeBin:
 
     @property
     def name(self) -> str:
-        """The interval, as in a table."""
+        """The interval as text for a table."""
         if self.low == 0:
             return f"below {self.high:g}"
         return f"{self.low:g} and more" if np.isinf(self.high) else f"{self.low:g} to {self.high:g}"
 
 
 def average_degrees(chains: Sequence[Sequence[Event]]) -> npt.NDArray[np.float64]:
-    """The average degree of the nodes of each chain's graph, without self-loops.
+    """Compute the average node degree of each chain's graph, without self-loops.
 
-    All nodes count alike, events and words; words are told as the model's tokens are, by blanks and without
-    case.
+    Event nodes and word nodes count equally. Like the model's tokens, words are split at blanks and compared
+    without case.
 
     Args:
-        chains: the events of each chain, at least one.
+        chains: the events of each chain, at least one per chain.
 
     Returns:
         `(chains,)`.
@@ -88,10 +88,12 @@ def _padded(rows: Sequence[Sequence[int]]) -> torch.Tensor:
 
 
 def question_chains(task: Task, rows: Iterable[Row]) -> list[list[Event]]:
-    """The chain of each question: the context of a cloze, the start and the right events of several steps.
+    """Read the chain of each question.
+
+    For a cloze this is the context; for several steps, the start and the correct events.
 
     Raises:
-        EventformersError: the task asks no such questions, or a row cannot be asked.
+        EventformersError: the task has no chains, or a row is not a valid question.
     """
     if not isinstance(task.kind, Chains):
         raise EventformersError(f"{task.name} reads no chains; accepted: a task on narrative chains")
@@ -105,14 +107,15 @@ def question_chains(task: Task, rows: Iterable[Row]) -> list[list[Event]]:
 
 
 def accuracy_by_degree(result: TaskResult, degrees: npt.NDArray[np.float64]) -> list[DegreeBin]:
-    """The accuracy of a result in each interval of degrees that has a question.
+    """Compute a result's accuracy in each degree interval that has questions.
 
     Args:
-        result: the result, which says of every question whether it is right.
+        result: the result, whose predictions say whether they are correct.
         degrees: the average degree of each question's graph, in the order of the rows.
 
     Raises:
-        EventformersError: there are not as many degrees as questions, or predictions are not right or wrong.
+        EventformersError: the numbers of degrees and questions differ, or predictions do not say whether
+            they are correct.
     """
     answers = answers_of(result)
     if len(answers) != len(degrees):

@@ -1,6 +1,6 @@
-"""The result of one task: what it holds, its file, and the Hub's two formats written from it.
+"""Results of tasks: their content, their files, and the Hub's two formats.
 
-The path is the identity: `<folder>/results/<model__name>/<revision>/<task>.json`.
+The path identifies a result: `<folder>/results/<model__name>/<revision>/<task>.json`.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from eventformers.files import write_text
 logger = logging.getLogger(__name__)
 
 RESULT_FORMAT = 1
-"""The version of the file's shape."""
+"""Version of the file format."""
 
 _HUB_TASKS = {
     "event_similarity": "sentence-similarity",
     "commonsense_graphs": "graph-ml",
     "commonsense_qa": "multiple-choice",
 }
-"""What the Hub calls the tasks on a dataset."""
+"""The Hub's task of each dataset."""
 
 NO_START = "it is a baseline itself, without an encoder that it started from"
-"""Why a baseline has no untrained encoder's score beside it."""
+"""The reason why a baseline has no score of an untrained encoder."""
 
 UNDEFINED = "the metric is not defined on these predictions and gave no finite number (see its card)"
-"""The reason beside a score that is null."""
+"""The reason for a score that is null."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,14 @@ class DatasetRecord:
         config: its config.
         split: its split.
         rows: number of rows scored.
-        fingerprint: SHA-256 of the content of all that decides the score, the same for raw files, a built
-            folder and the Hub: the rows, and for a ranking in a graph those of the other splits.
-        origin: `samples` (bundled, no benchmark), `local` or `hub`.
+        fingerprint: SHA-256 of all rows that decide the score, which include the other splits for a ranking
+            in a graph. Raw files, a built folder and the Hub give the same.
+        origin: `samples` (bundled, not a benchmark), `local` or `hub`.
         hub_id: the Hub repository; None for `samples` and `local`.
-        revision: the commit of the Hub repository, where known.
-        licenses: the licences that the rows carry.
-        malformed: how many malformed parts of the raw files were left out; 0 as well where no report of the
-            build is at hand.
+        revision: the commit of the Hub repository, if known.
+        licenses: the licences of the rows.
+        malformed: number of malformed parts of the raw files that were skipped; also 0 without a build
+            report.
     """
 
     name: str
@@ -74,7 +74,7 @@ class DatasetRecord:
 
     @property
     def rows_text(self) -> str:
-        """The number of rows, and of malformed parts that were left out."""
+        """The number of rows, and of malformed parts that were skipped."""
         left_out = f", {parts_text(self.malformed)} left out" if self.malformed else ""
         return f"{self.rows} rows{left_out}"
 
@@ -86,9 +86,9 @@ class BaselineRecord:
     Attributes:
         model: its name.
         model_revision: its revision.
-        main_value: its main score; None where the metric is not defined.
+        main_value: its main score; None if the metric is undefined.
         scores: all its scores.
-        settings: what it ran under.
+        settings: its settings.
     """
 
     model: str
@@ -100,38 +100,37 @@ class BaselineRecord:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """One model on one task.
+    """The result of one model on one task.
 
     Attributes:
         task: the task's name.
         model: Hub id, or the name of the model's folder.
         model_revision: commit on the Hub, or the digest of a folder's weights and configuration.
-        variant: what was chosen against the model's own settings, such as `cls`, or another split than the
-            data's usual one; empty where nothing was.
-        main_score: the key in `scores` that stands for the task.
-        main_value: its value; None where the metric is not defined.
+        variant: the settings that differ from the model's own, such as `cls`, and the split if it is not the
+            data's usual one; may be empty.
+        main_score: the key of the task's main score.
+        main_value: its value; None if the metric is undefined.
         scores: every score of the metric; None replaces NaN and infinity.
         undefined: the reason for each score that is None.
-        baseline: the untrained start encoder on the same rows; None where there is none.
-        baseline_missing: why there is none; None where there is one.
+        baseline: the untrained start encoder on the same rows; None if there is none.
+        baseline_missing: the reason for a missing baseline; None if there is a baseline.
         dataset: the data.
         settings: pooling, event order, dtype, device and batch size.
-        truncated: distinct events whose text was cut at the model's longest input.
-        seed: the seed of the run that made the model, or the one given; None where neither is known.
-        timing: what this task took on top of those before it. `load_seconds` is for the model, next to
-            nothing where an earlier task of the command loaded it. `seconds`, and the throughput, are for
-            encoding and comparing, but without the encoding of `shared_texts`: those of the distinct texts
-            whose vectors such a task left (all or none; older files have no such number).
+        truncated: number of distinct events whose text was truncated.
+        seed: the seed of the run that made the model, or the given one; None if unknown.
+        timing: the time of this task alone. `load_seconds` is the time to load the model, near zero if an
+            earlier task loaded it. `seconds` and the throughput cover encoding and comparing, without the
+            encoding of `shared_texts`: the distinct texts whose vectors an earlier task left (all or none;
+            absent in older files).
         versions: library versions.
-        git_commit: commit of the code that measured; None outside of a checkout.
+        git_commit: commit of the code that measured; None outside a checkout.
         created: date and time, UTC, ISO 8601.
         predictions: one record per row, in the order of the rows. Texts stay in the dataset, with their
             licence.
         parts: the metric's scores of parts of the rows, or of another reading of them, by name.
-        details: what else a reader must know, such as the number of candidates of a ranking.
-        parameters: number of parameters of the model that was loaded; None where there is none, and in older
-            files.
-        format: version of the file's shape.
+        details: further facts for the reader, such as the number of candidates of a ranking.
+        parameters: number of parameters of the loaded model; None without a model, and in older files.
+        format: version of the file format.
     """
 
     task: str
@@ -159,7 +158,7 @@ class TaskResult:
     format: int = RESULT_FORMAT
 
     def to_json(self) -> str:
-        """The file's text: indented, but for one line per prediction, so that two files can be compared.
+        """Format as indented JSON with one line per prediction, so that two files can be compared.
 
         Raises:
             ValueError: a number is NaN or infinite.
@@ -173,10 +172,10 @@ class TaskResult:
 
 
 def defined_scores(scores: Mapping[str, object]) -> tuple[dict[str, JsonValue], dict[str, str]]:
-    """Scores as JSON can hold them, and the reason for each that became null.
+    """Convert scores to JSON values, with a reason for each that becomes null.
 
     Args:
-        scores: what a metric computed; numbers, or lists of numbers. numpy numbers are taken.
+        scores: a metric's scores; numbers, numpy numbers, or lists of numbers.
 
     Returns:
         The scores with None for NaN and infinity, and `UNDEFINED` under the key of each such score.
@@ -191,14 +190,14 @@ def defined_scores(scores: Mapping[str, object]) -> tuple[dict[str, JsonValue], 
 
 
 def result_path(directory: str | Path, model: str, revision: str, task: str, variant: str = "") -> Path:
-    """Where the result of a model on a task lies.
+    """Return the path of a model's result on a task.
 
     Args:
         directory: the folder that holds `results/`.
         model: Hub id or folder name; a slash becomes two underscores.
         revision: the model's revision.
         task: the task's name.
-        variant: stands behind the revision where the model ran under other settings than its own.
+        variant: added to the revision if the model ran under other settings than its own.
     """
     name = re.sub(r"[^\w.-]+", "_", model.replace("/", "__")).lstrip(".") or "model"
     place = f"{revision}-{variant}" if variant else revision
@@ -206,15 +205,15 @@ def result_path(directory: str | Path, model: str, revision: str, task: str, var
 
 
 def check_same_data(path: Path, fingerprint: str) -> None:
-    """Refuse a place whose result was measured on other rows.
+    """Raise an error if a result file was measured on other rows.
 
     Args:
-        path: a result file, which need not exist.
-        fingerprint: fingerprint of the rows that are to be scored.
+        path: a result file, which may be missing.
+        fingerprint: fingerprint of the rows to score.
 
     Raises:
-        EventformersError: the file holds a result of other rows.
-        DataFormatError: the file is no result.
+        EventformersError: the file holds a result on other rows.
+        DataFormatError: the file is not a result.
     """
     if path.is_file():
         held = read_result(path).dataset
@@ -227,20 +226,18 @@ def check_same_data(path: Path, fingerprint: str) -> None:
 
 
 def write_result(result: TaskResult, directory: str | Path, *, overwrite: bool = False) -> Path:
-    """Write a result to its place, whole or not at all.
-
-    A result on the same rows is replaced.
+    """Write a result file atomically; replace a result on the same rows.
 
     Args:
         result: the result.
-        directory: the folder that holds `results/`; made where absent.
-        overwrite: replace a result on other rows, too.
+        directory: the folder that holds `results/`; created if missing.
+        overwrite: also replace a result on other rows.
 
     Returns:
         The file.
 
     Raises:
-        EventformersError: the place holds a result on other rows, or cannot be written.
+        EventformersError: the file holds a result on other rows, or cannot be written.
     """
     path = result_path(directory, result.model, result.model_revision, result.task, result.variant)
     if not overwrite:
@@ -262,7 +259,7 @@ def read_result(path: str | Path) -> TaskResult:
     except UnicodeDecodeError as error:
         raise DataFormatError(path, None, f"bytes that are not UTF-8 at {error.start}", "UTF-8") from error
     except json.JSONDecodeError as error:
-        raise DataFormatError(path, error.lineno, f"no JSON: {error.msg}", "a result file") from error
+        raise DataFormatError(path, error.lineno, f"invalid JSON: {error.msg}", "a result file") from error
     except OSError as error:
         raise EventformersError(f"cannot read {path}: {error.strerror}") from error
     if not isinstance(content, dict) or content.get("format") != RESULT_FORMAT:
@@ -279,7 +276,7 @@ def read_result(path: str | Path) -> TaskResult:
 
 
 def _accepted_format(found: object) -> str:
-    """Say which format is accepted, and what to do with a file of another."""
+    """Say which format is accepted, and what to do with a file of another format."""
     accepted = f"a result file of format {RESULT_FORMAT}"
     if isinstance(found, int) and found > RESULT_FORMAT:
         return f"{accepted}; this one is of a newer eventformers: update this package, or leave the file out"
@@ -287,10 +284,10 @@ def _accepted_format(found: object) -> str:
 
 
 def load_results(directory: str | Path) -> list[TaskResult]:
-    """Every result under a folder's `results/`, in the order of their paths.
+    """Load every result under a folder's `results/`, ordered by path.
 
     Raises:
-        EventformersError: a file is no result, or results of one task were measured on different rows.
+        EventformersError: a file is not a result, or results of one task were measured on different rows.
     """
     results = [read_result(path) for path in sorted((Path(directory) / "results").rglob("*.json"))]
     require_same_data(results)
@@ -298,7 +295,7 @@ def load_results(directory: str | Path) -> list[TaskResult]:
 
 
 def require_same_data(results: Iterable[TaskResult]) -> None:
-    """Refuse to set results of one task and split beside each other that were measured on different rows.
+    """Raise an error if results of one task and split were measured on different rows.
 
     Raises:
         EventformersError: two fingerprints under one task and split.
@@ -317,8 +314,8 @@ def require_same_data(results: Iterable[TaskResult]) -> None:
 def write_eval_results(results: Sequence[TaskResult], directory: str | Path) -> list[Path]:
     """Write `.eval_results/<task>.yaml`, which the Hub shows on a model's page.
 
-    Data that is not on the Hub stands under its builder's name and says so in the notes. A result without a
-    defined main score is left out and logged.
+    Data outside the Hub is listed under its builder's name, and the notes say so. A result without a defined
+    main score is skipped and logged.
 
     Args:
         results: results of one model, one per task.
@@ -334,7 +331,7 @@ def write_eval_results(results: Sequence[TaskResult], directory: str | Path) -> 
     for result in _defined(results):
         entry = EvalResultEntry(
             dataset_id=result.dataset.hub_id or result.dataset.name,
-            # As `eval.yaml` of the dataset names it: several tasks read one config.
+            # Several tasks share one config, so `eval.yaml` of the dataset names the task instead.
             task_id=result.task,
             value=result.main_value,
             dataset_revision=result.dataset.revision,
@@ -348,7 +345,7 @@ def write_eval_results(results: Sequence[TaskResult], directory: str | Path) -> 
 
 
 def eval_results(results: Sequence[TaskResult]) -> list[EvalResult]:
-    """The results as `ModelCardData(eval_results=…)` takes them; those without a defined score are logged.
+    """Convert results for `ModelCardData(eval_results=…)`; skip and log those without a defined score.
 
     Raises:
         EventformersError: two results of one task.
@@ -371,11 +368,11 @@ def eval_results(results: Sequence[TaskResult]) -> list[EvalResult]:
 
 
 def model_index(results: Sequence[TaskResult], model_name: str | None = None) -> list[dict[str, object]]:
-    """The legacy `model-index` of a model card.
+    """Build the legacy `model-index` of a model card.
 
     Args:
         results: results of one model, one per task.
-        model_name: the name shown; None takes the results' own.
+        model_name: the name to show; None takes the name in the results.
 
     Raises:
         EventformersError: two results of one task.
@@ -387,7 +384,7 @@ def model_index(results: Sequence[TaskResult], model_name: str | None = None) ->
 
 
 def _defined(results: Sequence[TaskResult]) -> list[TaskResult]:
-    """The results that have a main score, at most one per task."""
+    """Select the results with a main score; raise an error for two of one task."""
     seen: set[str] = set()
     defined = []
     for result in results:
@@ -403,16 +400,16 @@ def _defined(results: Sequence[TaskResult]) -> list[TaskResult]:
 
 @dataclass(frozen=True)
 class ResultNotes:
-    """The notes of an entry of `.eval_results`: a JSON object, without the fields that are None.
+    """The notes of an `.eval_results` entry: a JSON object without the None fields.
 
     Attributes:
         task: the task's name.
         main_score: the key of the metric's scores.
         rows: number of rows scored.
         split: their split.
-        malformed: number of malformed parts of the raw files that were left out.
+        malformed: number of malformed parts of the raw files that were skipped.
         origin: `samples`, `local`, or None for the Hub.
-        benchmark: False for the bundled samples, which are none; None for other data.
+        benchmark: False for the bundled samples, which are not a benchmark; None for other data.
         candidates: number of candidates of a ranking.
         fingerprint: the first digits of the rows' SHA-256.
         baseline: name of the untrained encoder.
@@ -457,7 +454,7 @@ class ResultNotes:
 
     @classmethod
     def read(cls, notes: str | None) -> ResultNotes | None:
-        """Read the notes of an entry; None where somebody else wrote them."""
+        """Read the notes of an entry; None for notes of another format."""
         try:
             found = cls(**json.loads(notes or ""))
         except (TypeError, ValueError, RecursionError):
@@ -470,7 +467,7 @@ class ResultNotes:
 
 
 def _plain(value: object) -> tuple[JsonValue, bool]:
-    """A score as JSON can hold it, and whether nothing in it had to become null."""
+    """Convert a score to a JSON value; also return whether no part of it became null."""
     item = getattr(value, "item", None)
     if callable(item) and getattr(value, "ndim", 0) == 0:
         value = item()
@@ -483,7 +480,7 @@ def _plain(value: object) -> tuple[JsonValue, bool]:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all; what cannot be written is the user's to mend."""
+    """Write a file atomically; raise an `EventformersError` if that fails."""
     try:
         write_text(path, text)
     except OSError as error:

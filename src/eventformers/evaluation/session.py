@@ -1,4 +1,4 @@
-"""What evaluations, trainings and reproductions share: models, encoded texts and data, each loaded once."""
+"""Models, vectors and data shared by evaluations, training runs and reproductions."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ Encoded = TypeVar("Encoded")
 
 
 class Session:
-    """Holds what is loaded, encoded and fingerprinted, so that several evaluations do it once.
+    """A cache of models, vectors and data that several evaluations share.
 
-    No result depends on it. Each encoder keeps the vectors of the latest list of inputs
-    (`EventEncoder.memory`): tasks on the same rows, one after another, encode them once, and give the same to
-    the last bit as apart. Rows that only overlap are encoded again, since the last bits of a vector depend on
-    its batch. The vectors of mentions and of events that they are linked to are all kept.
+    A session changes no result. Each encoder keeps the vectors of its latest list of inputs
+    (`EventEncoder.memory`), so consecutive tasks on the same rows encode them once, with identical scores.
+    Rows that only overlap are encoded again, since the last bits of a vector depend on its batch. The session
+    keeps all vectors of mentions and of the events that they are linked to.
 
-    Models, vectors and data are kept until `release` or the end of the block: for each encoder the vectors
-    of one task, by all-MiniLM-L6-v2 1.5 kB for each distinct event, by a HeterEvent of it with four words in
-    an event 11 kB; and 4·d bytes for each mention or event under a model with vectors of size d, 12·d under
-    one with queries and keys.
+    Models, vectors and data stay until `release` or the end of the block. For each encoder these are the
+    vectors of one task: 1.5 kB for each distinct event with all-MiniLM-L6-v2, 11 kB with a HeterEvent on it
+    and four words in an event. Each mention or event adds 4·d bytes with vectors of size d, or 12·d bytes
+    with queries and keys.
 
     Args:
-        data_of: another session, whose data this one uses and adds to; its own models and vectors go with
-            it. None starts without data.
+        data_of: another session, whose data this one uses and adds to; models and vectors are not shared.
+            None starts without data.
         keeps_vectors: whether encoders keep their latest vectors.
 
     ```python
@@ -45,7 +45,7 @@ class Session:
         self._keeps_vectors = keeps_vectors
         self._encoders: dict[tuple[str | None, ...], EventEncoder] = {}
         self._cross_encoders: dict[tuple[str | None, ...], CrossEncoder] = {}
-        # With the encoder that was given, whose number no other gets as long as it is here.
+        # Keeping the given encoder alive ensures that no other object gets its id.
         self._given: dict[int, tuple[EventEncoder, EventEncoder]] = {}
         self._encoded: dict[tuple[Hashable, ...], tuple[Any, int]] = {}
 
@@ -65,24 +65,25 @@ class Session:
         dtype: str | None = None,
         max_length: int | None = None,
     ) -> EventEncoder:
-        """An encoder, loaded at the first call.
+        """Return an encoder; load it on the first call.
 
         Args:
-            model: what `load_encoder` takes, or an encoder, of which a copy comes back and whose weights stay
-                as they are until `release`.
+            model: a model as for `load_encoder`, or a loaded encoder. Of a loaded encoder this returns a
+                copy; its weights must not change until `release`.
             pooling: as for `load_encoder`.
             event_order: as for `load_encoder`.
             device: as for `load_encoder`.
             dtype: as for `load_encoder`.
-            max_length: tokens of a text at most; None takes the encoder's own number.
+            max_length: maximum number of tokens of a text; None takes the encoder's own.
 
         Raises:
-            EventformersError: it cannot be loaded, or settings of loading are given for one that is loaded.
+            EventformersError: the encoder cannot be loaded, or is loaded already and comes with settings of
+                loading.
         """
         if isinstance(model, EventEncoder):
             if pooling or event_order or device or dtype:
                 raise EventformersError(
-                    "the encoder is loaded already; accepted: pooling, event order, device and dtype only "
+                    "the encoder is already loaded; accepted: pooling, event order, device and dtype only "
                     "with the name of a model"
                 )
             held = self._given.setdefault(id(model), (model, self._with_memory(model)))[1]
@@ -94,7 +95,7 @@ class Session:
                 )
                 self._encoders[asked] = self._with_memory(loaded)
             held = self._encoders[asked]
-        # A copy, so that the length holds for this caller alone.
+        # A copy, so that the length affects only this caller.
         return replace(held, max_length=min(held.max_length, max_length or held.max_length))
 
     def _with_memory(self, encoder: EventEncoder) -> EventEncoder:
@@ -103,7 +104,7 @@ class Session:
     def cross_encoder(
         self, name_or_path: str | Path, *, device: str | None = None, dtype: str | None = None
     ) -> CrossEncoder:
-        """A cross-encoder, loaded at the first call; arguments and errors as of `load_cross_encoder`."""
+        """Return a cross-encoder; load it on the first call. Arguments as for `load_cross_encoder`."""
         asked = (str(name_or_path), device, dtype)
         if asked not in self._cross_encoders:
             self._cross_encoders[asked] = load_cross_encoder(name_or_path, device=device, dtype=dtype)
@@ -112,12 +113,12 @@ class Session:
     def recall(
         self, encoder: EventEncoder, asked: tuple[Hashable, ...], encode: Callable[[], Encoded]
     ) -> Encoded:
-        """What texts were encoded to, or are now; sets the encoder's `truncated`.
+        """Return the cached outcome of `encode`, or call it; set the encoder's `truncated`.
 
         Args:
-            encoder: the model; one without a revision, which cannot be told from others, encodes again.
-            asked: what else decides the outcome: the texts, and how they are read.
-            encode: encodes them.
+            encoder: the encoder. Without a revision it has no key, so nothing is cached.
+            asked: the rest of the key: the texts and how they are read.
+            encode: encodes the texts.
         """
         if encoder.revision is None:
             return encode()
@@ -132,12 +133,12 @@ class Session:
         return cast("Encoded", encoded)
 
     def release(self) -> None:
-        """Let go of all models and vectors."""
+        """Release all models and vectors."""
         self.release_models()
         self._encoded.clear()
 
     def release_models(self) -> None:
-        """Let go of all models with their latest vectors; the vectors of mentions and events stay."""
+        """Release all models and their latest vectors; keep the vectors of mentions and events."""
         for encoder in (*self._encoders.values(), *(copy for _, copy in self._given.values())):
             if self._keeps_vectors and encoder.memory is not None:
                 encoder.memory.forget()

@@ -1,4 +1,4 @@
-"""Whether one model is better than another on the same rows: the paired bootstrap."""
+"""The paired bootstrap: whether one model is better than another on the same rows."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from eventformers.evaluation.results import TaskResult, require_same_data
 from eventformers.evaluation.tasks import get_task
 
 CONFIDENCE = 0.95
-"""The share of resamples that the confidence interval covers."""
+"""The share of resamples inside the confidence interval."""
 
 _BLOCK_NUMBERS = 2**22
-"""Drawn numbers that are held at a time: 32 MB of float64 for each of the compared quantities."""
+"""Random numbers held at a time: 32 MB of float64 for each compared quantity."""
 
 
 @dataclass(frozen=True)
 class PairedComparison:
-    """One model beside another on the same questions.
+    """A comparison of two models on the same questions.
 
     Attributes:
-        difference: the first's accuracy less the second's, in percentage points.
+        difference: accuracy of the first minus that of the second, in percentage points.
         low: lower end of the confidence interval of the difference.
         high: its upper end.
-        p_value: one-sided: share of resamples in which the first is not ahead, with one added to both sides
-            of the fraction, so that it is never 0.
+        p_value: one-sided: share of resamples in which the first is not better, with one added to numerator
+            and denominator, so that it is never 0.
         questions: number of questions.
-        clusters: number of groups that were resampled; of questions where each stands by itself.
+        clusters: number of resampled groups; equals `questions` without clusters.
         resamples: number of resamples.
     """
 
@@ -58,30 +58,30 @@ def paired_bootstrap(
     """Compare two models by resampling questions (Efron and Tibshirani 1993; Koehn, EMNLP 2004).
 
     Args:
-        correct_a: whether the first model is right in each question, `(questions,)`: true and false, or
-            numbers from 0 to 1.
-        correct_b: the same of the second model, in the same order.
-        num_resamples: resamples with replacement.
-        seed: decides them.
-        clusters: the document, or whatever else questions depend on each other through, of each question;
-            whole clusters are then resampled. None takes each question by itself.
+        correct_a: whether the first model is correct on each question, `(questions,)`: booleans or numbers
+            from 0 to 1.
+        correct_b: the same for the second model, in the same order.
+        num_resamples: number of resamples, drawn with replacement.
+        seed: seed of the resamples.
+        clusters: a group for each question, such as its document, if questions depend on each other; whole
+            groups are resampled. None resamples single questions.
 
     Returns:
-        The difference with its percentile interval and a one-sided p.
+        The difference with its percentile interval and one-sided p-value.
 
     Raises:
-        EventformersError: no questions, lists of unequal length, a number outside of 0 to 1, or fewer than
-            one resample.
+        EventformersError: no questions, lists of unequal length, a number outside 0 to 1, or fewer than one
+            resample.
     """
     first, second = (np.asarray(values, dtype=np.float64) for values in (correct_a, correct_b))
     if first.ndim != 1 or first.shape != second.shape or not first.size:
         raise EventformersError(
-            f"found answers of shapes {first.shape} and {second.shape}; accepted: one number for each of the "
-            "same questions, at least one"
+            f"found answers of shapes {first.shape} and {second.shape}; accepted: one number for each "
+            "question from both models, at least one"
         )
     both = np.concatenate([first, second])
     if not ((both >= 0) & (both <= 1)).all():
-        raise EventformersError("found answers outside of 0 to 1; accepted: true, false or a share")
+        raise EventformersError("found answers outside 0 to 1; accepted: booleans or numbers from 0 to 1")
     if not isinstance(num_resamples, int) or num_resamples < 1:
         raise EventformersError(
             f"num_resamples is {shown(num_resamples)}; accepted: an integer of at least 1"
@@ -125,24 +125,24 @@ def compare_results(
 ) -> PairedComparison:
     """Compare two results on the same rows by their predictions.
 
-    A row with several decisions, such as the steps of a chain, is a cluster of them. Chance counts as the
-    share of it that is right.
+    The decisions of one row, such as the steps of a chain, form a cluster. A chance score counts as its
+    expected share of correct decisions.
 
     Args:
-        result_a: the result that is to be ahead.
-        result_b: the other one.
-        num_resamples: resamples with replacement.
-        seed: decides them.
-        clusters: the cluster of each row, such as the rows' `document_id`; None takes each row by itself.
+        result_a: the result that is expected to be better.
+        result_b: the other result.
+        num_resamples: number of resamples, drawn with replacement.
+        seed: seed of the resamples.
+        clusters: the cluster of each row, such as the rows' `document_id`; None makes each row a cluster.
 
     Raises:
-        EventformersError: results of different tasks, splits or rows, predictions that are not right or
-            wrong, or not a cluster for each row.
+        EventformersError: the results are on different tasks, splits or rows, predictions do not say whether
+            they are correct, or the numbers of clusters and rows differ.
     """
     if (result_a.task, result_a.dataset.split) != (result_b.task, result_b.dataset.split):
         raise EventformersError(
             f"found results on {result_a.task} ({result_a.dataset.split}) and {result_b.task} "
-            f"({result_b.dataset.split}); accepted: two on one task and split"
+            f"({result_b.dataset.split}); accepted: two on the same task and split"
         )
     require_same_data([result_a, result_b])
     answers_a, answers_b = (answers_of(result) for result in (result_a, result_b))
@@ -165,27 +165,27 @@ def compare_results(
 def document_clusters(
     result: TaskResult, data: str | Path | None, *, malformed: str | None = None
 ) -> list[str]:
-    """The document of each row of a result, as clusters for `compare_results`.
+    """Read the document of each row of a result, as clusters for `compare_results`.
 
     Args:
         result: the result.
-        data: folder of raw files, built folder or Hub id that it was measured on; None takes the samples.
-        malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
-            the first one; None takes the policy in force, `error` where nothing else was set.
+        data: folder of raw files, built folder or Hub id of the scored data; None takes the samples.
+        malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
+            one; None takes the active policy, by default `error`.
 
     Raises:
-        EventformersError: the data cannot be loaded, has other rows than the result, or tells no documents.
+        EventformersError: the data cannot be loaded, has other rows than the result, or names no documents.
     """
     task = get_task(result.task)
     loaded = load_data(task, data, result.dataset.split)
     if loaded.held.fingerprint(task, loaded.split) != result.dataset.fingerprint:
         raise EventformersError(
             f"{data}: has other rows of {task.config} than the result of {result.model}; accepted: the data "
-            "that it was measured on"
+            "of the result"
         )
     if "document_id" not in loaded.rows.column_names:
         raise EventformersError(
-            f"{task.config} tells no documents; accepted: a comparison without data, row by row"
+            f"{task.config} names no documents; accepted: a comparison row by row, without data"
         )
     return list(loaded.rows["document_id"])
 
@@ -193,14 +193,14 @@ def document_clusters(
 def _ratio_of_sums(
     gain: NDArray[np.float64], count: NDArray[np.float64], axis: int = -1
 ) -> NDArray[np.float64]:
-    """Clusters differ in size, so the mean over questions is a ratio."""
+    """Compute the mean over questions, which is a ratio since clusters differ in size."""
     return gain.sum(axis=axis) / count.sum(axis=axis)
 
 
 def _by_cluster(
     gain: NDArray[np.float64], clusters: Sequence[Hashable] | NDArray[np.generic] | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The summed gain and the number of questions of each cluster."""
+    """Sum the gain and count the questions of each cluster."""
     if clusters is None:
         return gain, np.ones_like(gain)
     if len(clusters) != len(gain):
@@ -214,7 +214,7 @@ def _by_cluster(
 
 
 def answers_of(result: TaskResult) -> list[list[float]]:
-    """Whether each decision of each row is right, or the chance that it is."""
+    """Read whether each decision of each row is correct, or its chance to be."""
     answers = []
     for row, prediction in enumerate(result.predictions):
         value = prediction.get("correct", prediction.get("chance"))
@@ -229,12 +229,12 @@ def answers_of(result: TaskResult) -> list[list[float]]:
 
 
 def _spread(answers: Sequence[list[float]], lengths: Sequence[int]) -> list[float]:
-    """All decisions behind each other; one value for a row of several stands for each of them."""
+    """Concatenate all decisions; repeat the value of a row with one value for several decisions."""
     spread = []
     for row, (values, length) in enumerate(zip(answers, lengths, strict=True)):
         if len(values) not in (1, length):
             raise EventformersError(
-                f"row {row}: found {len(values)} and {length} decisions; accepted: as many of both results"
+                f"row {row}: found {len(values)} and {length} decisions; accepted: equally many"
             )
         spread += values * (length // len(values))
     return spread

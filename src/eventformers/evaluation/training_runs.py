@@ -1,4 +1,4 @@
-"""Which rows a training run is scored on: never those that it trains on."""
+"""Choose the rows that a training run is scored on, never those that it trains on."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.stages import stage_recipes
 
 SAMPLES = "samples"
-"""What `evaluation_data` is called where it is the bundled samples."""
+"""The value of `evaluation_data` for the bundled samples."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class ScoredTasks:
-    """What a finished run is scored on.
+    """The tasks and data that a finished run is scored on.
 
     Attributes:
-        tasks: the tasks; empty where the data have rows for none.
+        tasks: the tasks; empty if the data has rows for none.
         data: their data; None for the bundled samples.
     """
 
@@ -42,19 +42,19 @@ def plan_evaluation(
     tasks: Sequence[str] | None = None,
     store: DataStore | None = None,
 ) -> ScoredTasks:
-    """Choose what a run is scored on, and load it, so that a fault shows before the training.
+    """Choose the tasks and data of a run, and load them, so that errors show before the training.
 
     Args:
         recipe: the recipe of the run.
-        data: what it trains on; None for the bundled samples.
-        evaluation_data: what it is scored on: raw files, a built folder, a Hub id or `samples`; None takes
+        data: the training data; None for the bundled samples.
+        evaluation_data: the data to score on: raw files, a built folder, a Hub id or `samples`; None takes
             the held-out splits of `data`.
-        tasks: the tasks; None takes those of the recipe that have rows, and logs which have none.
-        store: keeps what is loaded for the scores; None keeps nothing.
+        tasks: the tasks; None takes those of the recipe that have rows, and logs those without.
+        store: caches the loaded data for the scores; None caches nothing.
 
     Raises:
         DataFormatError: a raw file cannot be read.
-        EventformersError: tasks or evaluation data are asked for, and there are no rows.
+        EventformersError: the given tasks or evaluation data have no rows.
     """
     scored = data if evaluation_data is None else None if evaluation_data == SAMPLES else evaluation_data
     check_data(scored)
@@ -77,21 +77,21 @@ def plan_evaluation(
         raise next(iter(missing.values()))
     if not with_rows and missing:
         logger.warning(
-            "not scored: %s holds no held-out rows of %s; --evaluation-data takes other data, or samples",
+            "not scored: %s has no held-out rows of %s; use --evaluation-data with other data, or samples",
             *(data, ", ".join(missing)),
         )
     elif missing:
-        logger.warning("not scored, without rows in the evaluation data: %s", ", ".join(missing))
+        logger.warning("not scored, since the evaluation data has no rows: %s", ", ".join(missing))
     return ScoredTasks(with_rows, scored)
 
 
 def _as_trained(recipe: Recipe, task: Task) -> Task:
-    """A task on the dataset of a run, with the config and the settings under which the run builds its data.
+    """Give a task the config and data settings of a run.
 
-    With others, rows of the training split could stand in a scored one.
+    With other settings, a scored split could contain training rows.
 
     Raises:
-        EventformersError: the stages build them in several ways, so that no row is held out of all.
+        EventformersError: the stages have different data settings, so that no rows are held out of all.
     """
     method = load_method(recipe.method)
     if method.dataset[0] != task.dataset:
@@ -105,7 +105,7 @@ def _as_trained(recipe: Recipe, task: Task) -> Task:
             found.append(settings)
     if len(found) > 1:
         raise EventformersError(
-            "the stages of the recipe have different data settings, so that no rows are held out of all; "
+            "the stages of the recipe have different data settings, so no rows are held out of all; "
             "accepted: --evaluation-data with other data, or samples"
         )
     return replace(task, build_settings=found[0])

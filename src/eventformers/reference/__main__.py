@@ -1,4 +1,4 @@
-"""The command that writes the generated parts of the documentation, or checks that they are fresh."""
+"""Write the generated parts of the documentation, or check that they are up to date."""
 
 import sys
 

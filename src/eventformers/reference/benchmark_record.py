@@ -1,4 +1,4 @@
-"""The tables of a benchmark's record, which docs include."""
+"""The tables of a benchmark record, for docs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from eventformers.model_cards.markdown import cell, table
 
 
 def benchmark_tables(record: Mapping[str, Any]) -> str:
-    """The tables of a record in Markdown, with the machine, what failed and what was left out.
+    """Format the tables of a record in Markdown, with the machine, failures and skipped parts.
 
     Args:
-        record: what `benchmarks/gpu.py` writes: the machine, and `parts` with `title`, `note`, `rows`,
+        record: the record of `benchmarks/gpu.py`: the machine, and `parts` with `title`, `note`, `rows`,
             `failures` and `left_out`.
     """
     rate = record["peak_bf16_flops"] / 1e12
@@ -40,12 +40,12 @@ def benchmark_tables(record: Mapping[str, Any]) -> str:
 
 
 def recorded_tables(path: Path) -> str:
-    """The tables of a record file.
+    """Format the tables of a record file.
 
     Raises:
-        DataFormatError: the file is absent or no record.
+        DataFormatError: the file is missing or not a record.
     """
     try:
         return benchmark_tables(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataFormatError(path, None, str(error), "a record that benchmarks/gpu.py wrote") from error
+        raise DataFormatError(path, None, str(error), "a record written by benchmarks/gpu.py") from error

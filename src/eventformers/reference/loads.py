@@ -1,4 +1,4 @@
-"""What the suite publishes and the ways in which it loads: docs/loading.md shows them, a test runs each."""
+"""The kinds of repositories that the suite publishes, and the ways to load them, each run by a test."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from dataclasses import dataclass
 from eventformers.methods import all_methods
 
 DATASET, METRIC = "event_similarity", "mcnc"
-"""The dataset and the metric that stand for all of their kind."""
+"""The dataset and the metric that represent all others."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """A repository of a kind.
+    """A kind of published repository.
 
     Attributes:
         kind: `model`, `dataset` or `metric`.
-        name: the `model_type`, or the dataset's or the metric's name.
-        ways: what loads it: an Auto class, `PeftModel` for adapters over it, `pipeline` for the model's own
-            pipeline, the task of a pipeline, `SentenceTransformer`, or the function that loads a dataset or a
-            metric.
+        name: the `model_type`, or the name of the dataset or metric.
+        ways: the ways to load it: an Auto class, `PeftModel` for adapters, `pipeline` for the model's own
+            pipeline, the task of a pipeline, `SentenceTransformer`, or the function for a dataset or metric.
     """
 
     kind: str
@@ -28,7 +27,7 @@ class Published:
 
 
 def published() -> list[Published]:
-    """Everything that is published, with every way to load it."""
+    """List everything that is published, with every way to load it."""
     models = [
         Published(
             "model",

@@ -1,8 +1,8 @@
-"""Writes the generated tables of docs, or checks that they are fresh.
+"""Write the generated tables of docs, or check that they are up to date.
 
     python -m eventformers.reference [--check] [FILES…]
 
-A table stands between two comments, `<!-- generated: methods -->` and `<!-- end of generated -->`; what is
+A table is between two comments, `<!-- generated: methods -->` and `<!-- end of generated -->`; the text
 between them is replaced. `eventformers.reference.tables` has the names.
 """
 
@@ -23,14 +23,14 @@ END = "<!-- end of generated -->"
 
 
 def generate(path: Path, results_folder: Path) -> tuple[str, str]:
-    """The text of a file as it is, and as it should be.
+    """Return the current and the regenerated text of a file.
 
     Args:
         path: a Markdown file.
         results_folder: the folder that holds `results/`.
 
     Raises:
-        DataFormatError: the file is not UTF-8, or a generated part does not begin or end.
+        DataFormatError: the file is not UTF-8, or a generated part lacks its begin or end.
         EventformersError: the file cannot be read, or names an unknown table.
     """
     try:
@@ -59,12 +59,12 @@ def generate(path: Path, results_folder: Path) -> tuple[str, str]:
 
 
 def update(files: Sequence[Path], results_folder: Path, *, check: bool = False) -> list[Path]:
-    """Write the generated tables of files, or only find which are stale.
+    """Write the generated tables of files, or only find the stale ones.
 
     Args:
         files: Markdown files.
         results_folder: the folder that holds `results/`.
-        check: write nothing.
+        check: only check; write nothing.
 
     Returns:
         The files that were stale.
@@ -83,16 +83,16 @@ def update(files: Sequence[Path], results_folder: Path, *, check: bool = False) 
 
 
 def default_files(root: Path) -> list[Path]:
-    """The pages of docs that have a generated part."""
+    """List the pages of docs that have a generated part."""
     pages = sorted((root / "docs").rglob("*.md"))
     return [page for page in pages if BEGIN.search(page.read_text(encoding="utf-8"))]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit code: 0, 1 where a file is stale, 2 for a user's error."""
+    """Run the command; return the exit code: 0, 1 for a stale file, 2 for a user error."""
     parser = argparse.ArgumentParser(prog="python -m eventformers.reference", description=__doc__)
     parser.add_argument("files", nargs="*", type=Path, help="Markdown files; default: all pages of docs")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 where one is stale")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file is stale")
     options = parser.parse_args(arguments)
     root = Path()
     try:

@@ -1,4 +1,4 @@
-"""Examples in docs that are made from the code, so that they cannot part from it."""
+"""Examples in docs that are generated from the code, so that they stay correct."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from eventformers.trainers.stages import stage_recipes
 
 
 def lora_snippet(method: str) -> str:
-    """The lines that put low-rank adapters on a model of a method's default recipe, by PEFT alone.
+    """Write the lines that add low-rank adapters to a model of a method's default recipe, with PEFT alone.
 
     Args:
         method: the `model_type`.
@@ -20,7 +20,7 @@ def lora_snippet(method: str) -> str:
         A fenced block of Python.
 
     Raises:
-        UnknownNameError: there is no such method.
+        UnknownNameError: the method is unknown.
     """
     chosen = load_method(method)
     recipe = load_recipe(chosen.recipe_folder, chosen.default_recipe)

@@ -1,4 +1,4 @@
-"""The tables of docs, made from the registries, so that they cannot part from the code."""
+"""The tables of docs, generated from the registries."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _CONTINUATION = re.compile(r" {5,}(\S.*)")
 
 @dataclass(frozen=True)
 class Documented:
-    """A name with what its docstring says of it.
+    """A name and its description in a docstring.
 
     Attributes:
         name: the name.
-        meaning: its text, on one line.
+        meaning: its description, on one line.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Documented:
 
 
 def docstring_entries(docstring: str, section: str) -> list[Documented]:
-    """The entries of one section of a docstring, such as `Args` or `Returns`.
+    """Parse the entries of one section of a docstring, such as `Args` or `Returns`.
 
     Args:
         docstring: a docstring without its common indent.
@@ -62,14 +62,14 @@ def docstring_entries(docstring: str, section: str) -> list[Documented]:
 
 
 def table(name: str, results_folder: Path) -> str:
-    """One generated table, in Markdown.
+    """Make a generated table in Markdown.
 
     Args:
-        name: a key of `TABLES`, with the name of a method or dataset behind a blank where the table is one's.
+        name: a key of `TABLES`, or a key of `TABLES_OF`, a blank and the name of a method or dataset.
         results_folder: the folder that holds `results/`.
 
     Raises:
-        UnknownNameError: there is no such table, or no such method or dataset.
+        UnknownNameError: the table, the method or the dataset is unknown.
     """
     kind, _, of = name.partition(" ")
     if kind == "results":
@@ -88,7 +88,7 @@ def table(name: str, results_folder: Path) -> str:
 
 
 def methods_table() -> str:
-    """The methods and their further models: their classes, recipes, data and papers."""
+    """Make the table of methods and their further models: classes, recipes, data and papers."""
     rows = []
     for name, method in all_methods().items():
         card = load_method_card(name)
@@ -112,7 +112,7 @@ def methods_table() -> str:
 
 
 def loads_table() -> str:
-    """What is published, and every way in which it loads."""
+    """Make the table of published repositories and every way to load them."""
     repositories = published()
     ways = dict.fromkeys(way for one in repositories for way in one.ways)
     tasks = {way: f'pipeline("{way}")' for way in ways if "-" in way}
@@ -124,7 +124,7 @@ def loads_table() -> str:
 
 
 def api_table() -> str:
-    """The public names of the package, with the first sentence of what each says of itself."""
+    """Make the table of public names, with the first paragraph of their docstrings."""
     rows = []
     for name in eventformers.__all__:
         value = getattr(eventformers, name)
@@ -137,14 +137,14 @@ def api_table() -> str:
 
 
 def datasets_table() -> str:
-    """The configs of every dataset builder."""
+    """Make the table of the configs of all dataset builders."""
     rows = [
         (
             f"`{entry['name']}`",
             f"`{entry['config']}`",
             _codes(entry["columns"]),
             _codes(entry["splits"]),
-            # Markdown would take the asterisks of file patterns for emphasis, and <TUP> for HTML.
+            # Markdown reads the asterisks of file patterns as emphasis, and <TUP> as HTML.
             re.sub(r"[^\s,;]*\*[^\s,;]*|<\w+>", r"`\g<0>`", entry["raw_files"]),
         )
         for entry in list_datasets()
@@ -153,7 +153,7 @@ def datasets_table() -> str:
 
 
 def metrics_table(dataset: str | None = None) -> str:
-    """The metrics, all or those of a dataset's tasks: what each takes and gives."""
+    """Make the table of the inputs and scores of metrics, of all or those of a dataset's tasks."""
     rows = []
     for name in METRICS if dataset is None else sorted({task.metric for task in _tasks(dataset)}):
         text = inspect.cleandoc(load_metric(name).inputs_description)
@@ -163,7 +163,7 @@ def metrics_table(dataset: str | None = None) -> str:
 
 
 def tasks_table(dataset: str | None = None) -> str:
-    """The evaluation tasks, all or those on a dataset: data, metric and published scores."""
+    """Make the table of the evaluation tasks, of all or those on a dataset."""
     rows = [
         (
             f"`{task.name}`",
@@ -181,7 +181,7 @@ def tasks_table(dataset: str | None = None) -> str:
 
 
 def task_sections(results: Sequence[TaskResult]) -> str:
-    """A section for every evaluation task: what it asks, how to run it, what was reached by whom.
+    """Make a section for every evaluation task: description, command, and published and own scores.
 
     Args:
         results: the committed results.
@@ -214,7 +214,7 @@ def _task_section(task: Task, results: Sequence[TaskResult]) -> str:
 
 
 def papers_table() -> str:
-    """The tables of the papers that `reproduce` fills."""
+    """Make the table of the papers' tables that `reproduce` fills."""
     rows = [
         (
             f"`eventformers reproduce {paper} {name}`",
@@ -230,7 +230,7 @@ def papers_table() -> str:
 
 
 def recipes_table(method: str) -> str:
-    """The recipes of a method: what each is and what was expected of it."""
+    """Make the table of a method's recipes, with their expected scores."""
     tasks = load_method(method).tasks
     rows = []
     for name in list_recipes(method):
@@ -243,19 +243,19 @@ def recipes_table(method: str) -> str:
 
 
 def options_table(method: str) -> str:
-    """The fields of a method's configuration, its own before those of several methods or of all."""
+    """Make the table of the fields of a method's configuration; its own come before shared ones."""
     kinds = load_method(method).config_class.__mro__
     return _fields_table("field", [kind for kind in kinds if issubclass(kind, EventConfig)])
 
 
 def settings_table(dataset: str) -> str:
-    """The settings of a dataset builder."""
+    """Make the table of the settings of a dataset builder."""
     _check_dataset(dataset)
     return _fields_table("setting", [BUILDERS[dataset].BUILDER_CONFIG_CLASS])
 
 
 def results_table(results: Sequence[TaskResult]) -> str:
-    """Results beside their untrained encoders; a sentence where there are none."""
+    """Make the table of results beside their untrained encoders; a sentence if there are none."""
     if not results:
         return "No results are committed yet."
     rows = [
@@ -284,7 +284,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "tasks": tasks_table,
     "papers": papers_table,
 }
-"""The tables that stand for themselves."""
+"""The tables without arguments, by name."""
 
 TABLES_OF: dict[str, Callable[[str], str]] = {
     "recipes": recipes_table,
@@ -294,7 +294,7 @@ TABLES_OF: dict[str, Callable[[str], str]] = {
     "metrics": metrics_table,
     "lora": lora_snippet,
 }
-"""The tables of one method or dataset, and the examples."""
+"""The tables and examples of one method or dataset, by name."""
 
 
 def _tasks(dataset: str) -> list[Task]:

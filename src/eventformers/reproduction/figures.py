@@ -1,4 +1,4 @@
-"""The figures of papers from the rows of a reproduced table: the picture, and its numbers as a finding."""
+"""The figures of papers from reproduced tables: a picture, and its numbers as a finding."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from eventformers.reproduction.table import shown_scores
 
 
 def _hops_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: Path) -> Finding | None:
-    """Every score by the number of graph layers."""
+    """Draw every score by the number of graph layers."""
     scores: dict[str, dict[str, dict[int, float]]] = {}
     for row in rows:
         layers = row.paper.context_layers if isinstance(row.paper, TrainedRow) else 0
-        # The rest of the label tells the hops.
+        # The rest of the label names the hops.
         model = row.paper.label.partition(",")[0]
         for column, splits in row.columns.items():
             for wanted in splits:
@@ -43,7 +43,7 @@ def _hops_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: Pat
 
 
 def _degree_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: Path) -> Finding | None:
-    """The accuracy of every model by the average node degree of the question's graph."""
+    """Draw the accuracy of every model by the average node degree of the question's graph."""
     degrees = {}
     for column, splits in call.columns.items():
         for wanted in splits:
@@ -75,7 +75,7 @@ def _degree_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: P
 
 
 def _recall_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: Path) -> Finding | None:
-    """The recall of every model by the number of candidates, of all gold events and of the atomic one."""
+    """Draw every model's recall by the number of candidates, of all gold events and of the atomic one."""
     curves = {}
     for row in rows:
         found: dict[str, dict[int, float]] = {"recall": {}, "atomic": {}}
@@ -88,7 +88,7 @@ def _recall_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: P
                 if isinstance(value, (int, float)) and depth.isdecimal():
                     found[kind][int(depth)] = float(value)
         if any(found.values()):
-            # The rest of the label tells the task, which the title tells, too.
+            # The rest of the label names the task, which the title names as well.
             name = row.paper.label.partition(",")[0]
             curves[name] = RecallCurves(found["recall"], found["atomic"])
     if not curves:
@@ -111,3 +111,4 @@ FIGURES: dict[Drawing, Callable[[Reproduction, Sequence[ReproducedRow], Path], F
     "recall": _recall_figure,
 }
 """What draws each figure of a table's rows."""
+"""The functions that draw the figures, by name."""

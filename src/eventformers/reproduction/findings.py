@@ -1,4 +1,4 @@
-"""What a table says beyond its scores: comparisons of rows, the spread over runs, clusters by purity."""
+"""Findings of a table beyond its scores: comparisons of rows, spread over runs, clusters by purity."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ PURITY_CLASSES = {
     "ok (40 to 60 %)": 40.0,
     "mixed (up to 40 %)": 0.0,
 }
-"""The classes of Table 2 of Edwards and Ji, by the purity that their clusters lie above."""
+"""The classes of Table 2 of Edwards and Ji, with the purity that their clusters exceed."""
 
 SMALL = "small (one mention)"
-"""The class of clusters of fewer than two mentions, whatever their purity."""
+"""The class of clusters with a single mention, whatever their purity."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a table tells beyond its scores.
+    """A finding of a table beyond its scores.
 
     Attributes:
         key: its key in the JSON.
-        section: a section of the Markdown.
-        content: what stands behind it, for the JSON.
+        section: its section of the Markdown.
+        content: its data for the JSON.
     """
 
     key: str
@@ -46,20 +46,19 @@ class Finding:
 
 
 def compare_rows(call: Reproduction, rows: Sequence[ReproducedRow]) -> Finding | None:
-    """Compare every row that has results with the reference of its table, by the paired bootstrap.
+    """Compare every row that has results with the table's reference row, by the paired bootstrap.
 
-    Whole documents are resampled where the rows of the data tell theirs. A column of several splits is left
-    out.
+    Whole documents are resampled if the data names them. A column over several splits is skipped.
 
     Args:
         call: what the rows share.
         rows: the rows, with their results.
 
     Returns:
-        The comparisons; None where the reference, or every other row, has no result.
+        The comparisons; None if the reference, or every other row, has no result.
 
     Raises:
-        EventformersError: the data cannot be loaded, or a task does not tell what is right.
+        EventformersError: the data cannot be loaded, or predictions do not say whether they are correct.
     """
     reference = next(row for row in rows if row.paper.label == call.table.reference)
     compared = {
@@ -116,13 +115,13 @@ def _text(compared: PairedComparison | None) -> str:
 
 
 def _documents(call: Reproduction, wanted: ScoredSplit) -> list[str] | None:
-    """The document of each row that is scored; None where the data tell none."""
+    """Read the document of each scored row; None if the data names no documents."""
     rows = load_data(TASKS[wanted.task], call.evaluation_data, wanted.split, call.session.data).rows
     return list(rows["document_id"]) if "document_id" in rows.column_names else None
 
 
 def spread_of_runs(call: Reproduction, rows: Sequence[ReproducedRow]) -> Finding | None:
-    """The standard deviations over the runs of each averaged row; None where there are not two runs."""
+    """List the standard deviations over the runs of each averaged row; None for fewer than two runs."""
     spreads: dict[str, dict[str, float]] = {}
     lines = []
     for row in rows:
@@ -148,7 +147,7 @@ def spread_of_runs(call: Reproduction, rows: Sequence[ReproducedRow]) -> Finding
 
 
 def _spread(details: Mapping[str, JsonValue], part: str) -> Mapping[str, JsonValue]:
-    """The standard deviations that the details of a mean tell."""
+    """Read the standard deviations from the details of a mean."""
     spread = details.get("spread")
     if part:
         of_parts = details.get("spread_of_parts")
@@ -157,13 +156,13 @@ def _spread(details: Mapping[str, JsonValue], part: str) -> Mapping[str, JsonVal
 
 
 def clusters_by_purity(row: ReproducedRow) -> Finding | None:
-    """The clusters of a row by the class of their purity, each by its most frequent type (Table 2).
+    """Group the clusters of a row by purity, each with its most frequent type (Table 2).
 
     Args:
-        row: the row, whose results tell the cluster and the type of each mention.
+        row: the row, whose results hold the cluster and the type of each mention.
 
     Returns:
-        The classes; None where there is no result.
+        The classes; None without a result.
     """
     result = next(iter(row.results.values()), None)
     if result is None:

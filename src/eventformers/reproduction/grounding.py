@@ -1,5 +1,7 @@
-"""Rows on event grounding: the mentions and events of each, a bi-encoder for each run, and a cross-encoder on
-its candidates."""
+"""Rows on event grounding, each with its own mentions and events.
+
+Each run of a row has a bi-encoder, and a cross-encoder that re-ranks its candidates.
+"""
 
 from __future__ import annotations
 
@@ -39,19 +41,19 @@ CROSS_ENCODER = "event_grounding_cross"
 
 _LINKING = "event_linking"
 _ANY_THRESHOLD = 0.5
-"""Stands for the threshold that is not known before development mentions are linked."""
+"""A placeholder until the threshold is chosen on development mentions."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroundingRow(PaperRow):
-    """A row on mentions of its own: a baseline, or a system of as many runs as the table has.
+    """A row with its own mentions: a baseline, or a system with as many runs as the table has.
 
     Attributes:
-        grounding: which mentions and events are read.
+        grounding: the settings that choose mentions and events.
         baseline: a key of `BASELINES`, or `UNTRAINED`; empty for a system.
-        variant: as of `plan_run`, for a system.
-        stages: as of `plan_run`, for a system.
-        part: the language that is shown; empty for all of them.
+        variant: as for `plan_run`, for a system.
+        stages: as for `plan_run`, for a system.
+        part: the language to show; empty for all languages.
     """
 
     grounding: GroundingSettings
@@ -62,13 +64,13 @@ class GroundingRow(PaperRow):
 
     @property
     def overrides(self) -> tuple[str, ...]:
-        """Recipe settings that make a system."""
+        """The recipe settings of a system."""
         return (f"data.task={self.grounding.task}",)
 
     def plan(self, call: Reproduction, row: ReproducedRow) -> None:
-        """As of `PaperRow`; a row that is not run says why in its state."""
+        """See `PaperRow`; the state of a row that is not run gives the reason."""
         recipe = resolve_recipe(call.method, call.recipe, call.settings, call.seed)
-        # The paper has events of hierarchies alone, and so has a recipe with its settings.
+        # The paper has only events of hierarchies, and so does a recipe with its settings.
         hierarchies_only = bool(recipe.data.get("hierarchies_only", False))
         settings = replace(self.grounding, hierarchies_only=hierarchies_only)
         row.columns = _columns(call, settings)
@@ -99,19 +101,19 @@ class GroundingRow(PaperRow):
 
     def _cross_encoder(self, call: Reproduction, retriever: Run) -> Run:
         name = f"{self.slug}-cross-{retriever.seed}"
-        # The recipe of the cross-encoder is the same for all systems of a task.
+        # All systems of a task share the recipe of the cross-encoder.
         run = plan_run(call, name, retriever.seed, self.overrides, variant="cross", method=CROSS_ENCODER)
         return replace(run, digest=identity_digest({"run": run.digest, "retriever": retriever.digest}))
 
     def fill(self, call: Reproduction, row: ReproducedRow) -> None:
-        """As of `PaperRow`."""
+        """See `PaperRow`."""
         models: list[tuple[Path, Path | None]] = [(call.row_folder(row), None)] if self.baseline else []
         for number, run in enumerate(row.runs):
-            # The scores of the table are of other tasks and domains than those of a run alone.
+            # The table scores other tasks and domains than a single run does.
             folder = train_run(call, run, ())
             reranker: Path | None = None
             if row.helpers:
-                # A path may look like another kind of YAML.
+                # Quoted, since YAML could read a path as another type.
                 found_by = f"views.retriever={json.dumps(str(folder.resolve()))}"
                 reranker = train_run(call, row.helpers[number], (), found_by)
             models.append((folder, reranker))
@@ -129,7 +131,7 @@ class GroundingRow(PaperRow):
         reranker: Path | None,
         session: Session,
     ) -> TaskResult:
-        """A model's result; the threshold is chosen by its result on development mentions."""
+        """Return a model's result; its result on development mentions chooses the threshold."""
         settings, home = cast(GroundingSettings, wanted.settings), folder
         if wanted.task == _LINKING:
             settings = replace(settings, threshold=None, reranker=None if reranker is None else str(reranker))
@@ -141,7 +143,7 @@ class GroundingRow(PaperRow):
         told = {name: value for name, value in settings.recorded.items() if name != "reranker"}
         if self.baseline in ("", UNTRAINED):
             model = resolve_encoder(call.encoder) if self.baseline else str(folder)
-            # The table has the untrained encoder in rows of its own.
+            # The table has separate rows for the untrained encoder.
             measure = partial(evaluate, model, baseline=False, settings=settings, session=session)
         else:
             measure = partial(get_baseline(self.baseline), grounding=settings)
@@ -153,7 +155,7 @@ class GroundingRow(PaperRow):
         )
 
     def record(self, row: ReproducedRow) -> Mapping[str, object]:
-        """As of `PaperRow`."""
+        """See `PaperRow`."""
         return {
             **super().record(row),
             "overrides": None if self.baseline else self.overrides,
@@ -164,7 +166,7 @@ class GroundingRow(PaperRow):
 
 
 def _columns(call: Reproduction, settings: GroundingSettings) -> Columns:
-    """What each column is measured on under settings of the data; errors as of `Reproduction.read_by`."""
+    """Find the splits of each column under settings of the data; errors as in `Reproduction.read_by`."""
 
     def read(task: str) -> GroundingSettings:
         if settings.domain != "wikipedia":
@@ -178,30 +180,30 @@ def _columns(call: Reproduction, settings: GroundingSettings) -> Columns:
 
 
 def _development(call: Reproduction, settings: GroundingSettings) -> ScoredSplit:
-    """The mentions that a threshold is chosen on: those of development of Wikipedia.
+    """Find the development mentions of Wikipedia, on which a threshold is chosen.
 
     Raises:
-        EventformersError: there are none.
+        EventformersError: the data lacks them.
     """
     usual = replace(settings, domain="wikipedia", threshold=_ANY_THRESHOLD, reranker=None)
     found = call.splits(_LINKING, (DEVELOPMENT_SPLIT,), usual)
     if not found:
         raise EventformersError(
-            f"found no split {shown(DEVELOPMENT_SPLIT)} of Wikipedia to choose a threshold on; "
-            "accepted: data with it"
+            f"found no split {shown(DEVELOPMENT_SPLIT)} of Wikipedia to choose a threshold on; accepted: "
+            "data with this split"
         )
     return found[0]
 
 
 def _check_domain(call: Reproduction, name: str, settings: GroundingSettings) -> None:
-    """Refuse data that are built already, of Wikipedia.
+    """Reject built data of Wikipedia, in which the domain cannot be chosen.
 
     Raises:
         EventformersError: the mentions are those of Wikipedia.
     """
 
     def load(reading: GroundingSettings) -> dict[str, str]:
-        """The fingerprint of each split."""
+        """Compute the fingerprint of each split."""
         held = load_task_data(task_under(name, reading), call.evaluation_data, call.session.data)
         return {split: held.built.fingerprint(rows, split) for split, rows in held.splits.items()}
 
@@ -214,6 +216,5 @@ def _check_domain(call: Reproduction, name: str, settings: GroundingSettings) ->
         return
     if found.items() & others.items():
         raise EventformersError(
-            f"found the mentions of Wikipedia where those of {settings.domain} are asked for; accepted: "
-            "raw files of both"
+            f"found mentions of Wikipedia instead of {settings.domain}; accepted: raw files of both"
         )

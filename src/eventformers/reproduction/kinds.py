@@ -1,4 +1,4 @@
-"""Kinds of rows: those that train a model, baselines, and those with a reading of mentions of their own."""
+"""Kinds of rows: trained models, baselines, and rows with their own reading of mentions."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class TrainedRow(PaperRow):
     """A row that trains a model.
 
     Attributes:
-        overrides: recipe settings, `section.key=value`, that make this row.
-        rerank: whether alternatives are re-ranked by the votes of training premises, where a task ranks some.
-        context_layers: graph layers by which single events are read at the end of training chains, where a
-            task compares events; 0 reads them alone.
-        variant: as of `plan_run`.
-        method: the `model_type` that the row trains, with settings of its own, where it is not the table's.
+        overrides: recipe settings, `section.key=value`, of this row.
+        rerank: re-rank alternatives by the votes of training premises, in tasks that rank alternatives.
+        context_layers: number of graph layers that read single events at the end of training chains, in tasks
+            that compare events; 0 reads events alone.
+        variant: as for `plan_run`.
+        method: the `model_type` to train, with its own settings; empty for the table's.
     """
 
     overrides: tuple[str, ...] = ()
@@ -57,11 +57,11 @@ class TrainedRow(PaperRow):
     method: str = ""
 
     def plan(self, call: Reproduction, row: ReproducedRow) -> None:
-        """As of `PaperRow`."""
+        """See `PaperRow`."""
         row.columns = call.columns
         run = plan_run(call, self.slug, call.seed, self.overrides, variant=self.variant, method=self.method)
         tasks = {column.task for column in row.columns}
-        # A method that names no tasks of a recipe can be scored on any that the table has.
+        # A method that does not choose tasks by recipe can be scored on every task of the table.
         if run.method.training.choose_tasks is not None:
             tasks &= set(run.method.tasks_of(resolve_recipe(run.method, run.recipe, run.settings, run.seed)))
         if self.rerank:
@@ -71,7 +71,7 @@ class TrainedRow(PaperRow):
         row.digest = run.digest
 
     def fill(self, call: Reproduction, row: ReproducedRow) -> None:
-        """As of `PaperRow`."""
+        """See `PaperRow`."""
         (run,) = row.runs
         row.folder = run_folder(call, run)
         train_run(call, run, row.tasks)
@@ -90,11 +90,11 @@ class TrainedRow(PaperRow):
                 )
 
     def state(self, trained: Sequence[str], measured: int, seconds: float) -> str:
-        """As of `PaperRow`: scores are part of the training."""
+        """See `PaperRow`; the scores are part of the training."""
         return trained[0] if trained else "cached, scored again" if measured else "cached"
 
     def _settings(self, call: Reproduction, wanted: ScoredSplit) -> dict[str, object]:
-        """How the row ranks alternatives, and reads single events at the end of chains."""
+        """Return the settings of a task for this row."""
         if self.rerank:
             return {"rerank": True}
         if self.context_layers and "virtual_context" in TASKS[wanted.task].kind.uses:
@@ -102,7 +102,7 @@ class TrainedRow(PaperRow):
         return {}
 
     def record(self, row: ReproducedRow) -> Mapping[str, object]:
-        """As of `PaperRow`."""
+        """See `PaperRow`."""
         return {
             **super().record(row),
             "overrides": self.overrides,
@@ -126,13 +126,13 @@ class BaselineRow(PaperRow):
     baseline: str
 
     def plan(self, call: Reproduction, row: ReproducedRow) -> None:
-        """As of `PaperRow`."""
+        """See `PaperRow`."""
         row.columns = call.columns
         row.splits = splits_of(row.columns)
         row.digest = identity_digest({"baseline": self.baseline, **self._identity(call)})
 
     def fill(self, call: Reproduction, row: ReproducedRow) -> None:
-        """As of `PaperRow`."""
+        """See `PaperRow`."""
         row.folder = call.row_folder(row)
         with Session(call.session) as session:
             prepared = cache(partial(self._prepared, call, session))
@@ -143,10 +143,10 @@ class BaselineRow(PaperRow):
                 )
 
     def _identity(self, call: Reproduction) -> dict[str, object]:
-        """What decides the baseline's outcome beside the rows that it is measured on.
+        """Collect what decides the baseline's outcome beside the scored rows.
 
         Raises:
-            EventformersError: there are no chains that it could learn from.
+            EventformersError: there are no chains to learn from.
         """
         if self.baseline in EMBEDDINGS:
             return {"settings": asdict(EMBEDDINGS[self.baseline].defaults), "seed": call.seed}
@@ -160,7 +160,7 @@ class BaselineRow(PaperRow):
         return {"encoder": call.encoder_identity if reads_encoder else None}
 
     def _prepared(self, call: Reproduction, session: Session) -> Baseline:
-        """The baseline with all that it takes besides a task and its data; one on chains is trained."""
+        """Return the baseline with all arguments but a task and its data; train a baseline on chains."""
         if self.baseline == UNTRAINED:
             return partial(evaluate, resolve_encoder(call.encoder), baseline=False, session=session)
         measure = get_baseline(self.baseline)
@@ -174,20 +174,20 @@ class BaselineRow(PaperRow):
         )
 
     def record(self, row: ReproducedRow) -> Mapping[str, object]:
-        """As of `PaperRow`."""
+        """See `PaperRow`."""
         return {**super().record(row), "baseline": self.baseline}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingRow(PaperRow):
-    """A row that is scored by its own reading of models which it shares with other rows.
+    """A row that is scored with its own reading of models, which it shares with other rows.
 
     Attributes:
         reading: how mentions are read and clustered.
-        overrides: recipe settings, `section.key=value`, of a model of its own; none for the one that rows
+        overrides: recipe settings, `section.key=value`, of a separate model; empty for the model that rows
             share; None for the untrained encoder.
-        averaged: whether the scores are means over the table's `runs`, with seeds that follow.
-        ensemble: whether mentions are clustered by the mean distances of as many runs of the table's recipe.
+        averaged: average the scores over the table's `runs`, with consecutive seeds.
+        ensemble: cluster mentions by the mean distances of as many runs of the table's recipe.
     """
 
     reading: InductionSettings
@@ -196,7 +196,7 @@ class ReadingRow(PaperRow):
     ensemble: bool = False
 
     def plan(self, call: Reproduction, row: ReproducedRow) -> None:
-        """As of `PaperRow`."""
+        """See `PaperRow`."""
         row.columns = call.columns
         row.splits = splits_of(row.columns)
         if self.ensemble:
@@ -218,8 +218,10 @@ class ReadingRow(PaperRow):
         return tuple(plan_run(call, f"{name}-{seed}", seed, overrides) for seed in seeds)
 
     def _reading(self, call: Reproduction) -> InductionSettings:
-        """How the row reads mentions: as its table says, and untrained encoders read the tokens of triggers
-        where the recipe's models read triggers."""
+        """Return the settings for reading mentions.
+
+        An untrained encoder reads the trigger tokens if the recipe's models read triggers.
+        """
         if self.overrides is not None or self.reading.trigger_input is not None:
             return self.reading
         recipe = resolve_recipe(call.method, call.recipe, call.settings, call.seed)
@@ -228,7 +230,7 @@ class ReadingRow(PaperRow):
         return replace(self.reading, trigger_input="span")
 
     def fill(self, call: Reproduction, row: ReproducedRow) -> None:
-        """As of `PaperRow`."""
+        """See `PaperRow`."""
         folders = {run: str(train_run(call, run, row.tasks)) for run in (*row.runs, *row.helpers)}
         row.folder = call.row_folder(row)
         clustered_by = tuple(folders[run] for run in row.helpers)
@@ -241,16 +243,16 @@ class ReadingRow(PaperRow):
                 result = call.result(
                     wanted,
                     (place / f"run-{number}" if self.averaged else place,),
-                    # The table has the untrained encoder in rows of its own.
+                    # The table has separate rows for the untrained encoder.
                     partial(evaluate, model, baseline=False, settings=settings, session=call.session),
                 )
-                # The rows share vectors; models of many runs would fill the memory.
+                # The rows share vectors; the models of many runs would fill the memory.
                 call.session.release_models()
                 results.append(result)
             row.results[wanted] = mean_result(results) if self.averaged else results[0]
 
     def record(self, row: ReproducedRow) -> Mapping[str, object]:
-        """As of `PaperRow`."""
+        """See `PaperRow`."""
         return {
             **super().record(row),
             "overrides": self.overrides,

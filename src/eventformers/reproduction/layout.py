@@ -1,4 +1,4 @@
-"""What a paper's table is made of: columns of scores, and rows of several kinds."""
+"""The parts of a paper's table: columns of scores, and rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from eventformers.reproduction.rows import ReproducedRow, Reproduction
 
 UNTRAINED = "untrained"
-"""The baseline of a row that measures the encoder from which the others start."""
+"""The baseline of a row that measures the encoder that the other rows start from."""
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,10 @@ class Column:
 
     Attributes:
         task: the evaluation task.
-        title: what stands above it.
+        title: its heading.
         score: the key of the metric's scores, or of a result's details.
-        splits: the splits whose rows are scored together, those of them that the data has; empty takes the
-            data's usual one.
-        part: the part of a result that the score is of, such as `top_min`; empty for all rows.
+        splits: the splits to score together, as far as the data has them; empty takes the data's usual split.
+        part: the part of a result that holds the score, such as `top_min`; empty for all rows.
     """
 
     task: str
@@ -36,55 +35,55 @@ class Column:
 
     @property
     def key(self) -> str:
-        """Its name in files: the task, and what differs from the task's main score on the usual split."""
+        """The name in files: the task, and what differs from its main score on the usual split."""
         score = "" if self.score == TASKS[self.task].main_score else self.score
         return " ".join(filter(None, (self.task, self.part, score, "+".join(self.splits))))
 
 
 @dataclass(frozen=True)
 class PaperRow:
-    """A row of a table. This one only has published scores; a kind of row that is run here derives from it.
+    """A row of a table. This class has published scores alone; rows to run derive from it.
 
     Attributes:
         slug: short name for folders; empty for a row that is only published.
-        label: what stands in the first column.
-        published: the paper's scores, one for each column of the table; None where it has none.
+        label: text of the first column.
+        published: the paper's scores, one for each column of the table; None for a missing score.
     """
 
     slug: str
     label: str
     published: tuple[float | None, ...]
 
-    # The part of its results that is shown, such as a language; empty for all of them.
+    # The part of the results to show, such as a language; empty for all rows.
     part = ""
 
     def plan(self, call: Reproduction, row: ReproducedRow) -> None:
-        """Plan what the row is measured on and what it trains; a row without a digest is not filled.
+        """Plan the scored splits and the training runs; a row without a digest is not run.
 
         Raises:
             EventformersError: the data or the encoder cannot be loaded.
         """
 
     def fill(self, call: Reproduction, row: ReproducedRow) -> None:
-        """Add the results to the row one after another, so that those before a failure stay.
+        """Add results to the row one by one, so that those before a failure stay.
 
         Raises:
-            EventformersError: a run failed, or cannot be scored.
+            EventformersError: a run fails, or cannot be scored.
         """
 
     def state(self, trained: Sequence[str], measured: int, seconds: float) -> str:
-        """Say what was done for the row, for the last column.
+        """Describe what was done for the row, for the last column.
 
         Args:
-            trained: for each training run, whether it was resumed and how long it took.
-            measured: number of results that were measured.
-            seconds: time of all of it.
+            trained: for each training run, whether it was resumed, and its time.
+            measured: number of measured results.
+            seconds: total time.
         """
         state = f"measured, {seconds:.0f} s" if measured else "cached"
         return f"{len(trained)} trained, {state}" if trained else state
 
     def record(self, row: ReproducedRow) -> Mapping[str, object]:
-        """Say what makes this row, for the JSON of the table, where every row has all keys."""
+        """Describe the row for the JSON of the table, where every row has all keys."""
         return {
             "overrides": None,
             "baseline": None,
@@ -98,8 +97,8 @@ class PaperRow:
 
 
 Drawing = Literal["hops", "degree", "recall"]
-"""Scores by the number of graph layers, accuracy by the average node degree of the question's graph, or
-recall by the number of candidates."""
+"""What a figure draws: scores by the number of graph layers (`hops`), accuracy by the average node degree of
+the question's graph (`degree`), or recall by the number of candidates (`recall`)."""
 
 
 @dataclass(frozen=True)
@@ -108,16 +107,15 @@ class PaperTable:
 
     Attributes:
         title: its title.
-        method: the `model_type` that its rows train.
+        method: the `model_type` that the rows train.
         columns: its columns of scores.
         rows: its rows, in the paper's order.
-        reference: the label of the row that the others are compared with, question by question; empty for no
-            comparison.
-        figure: what is drawn of its scores; None for a table without a picture.
-        runs: runs that make an averaged row or an ensemble; None for a table without such rows.
-        recipes: the recipes that the rows start from where none is named, by the config of mentions that the
-            training data have, `samples` for the bundled ones; empty takes the recipe of the paper.
-        lists_clusters: whether the clusters of its last row are listed by their purity.
+        reference: the label of the row to compare the others with, question by question; empty for none.
+        figure: the figure to draw of the scores; None for no figure.
+        runs: number of runs of an averaged row or an ensemble; None for a table without such rows.
+        recipes: the default recipes by the config of mentions in the training data, `samples` for the bundled
+            ones; empty takes the recipe of the paper.
+        lists_clusters: list the clusters of the last row by purity.
     """
 
     title: str
@@ -132,7 +130,7 @@ class PaperTable:
 
     @property
     def own_rows(self) -> list[PaperRow]:
-        """The rows that are run here."""
+        """The rows to run."""
         return [row for row in self.rows if row.slug]
 
 
@@ -142,5 +140,5 @@ def main_score(task: str) -> Column:
 
 
 def published_row(label: str, *scores: float | None) -> PaperRow:
-    """Show only the published scores of a system that is not run here."""
+    """Make a row of published scores for a system that is not run."""
     return PaperRow("", label, scores)

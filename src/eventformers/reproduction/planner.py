@@ -1,4 +1,4 @@
-"""Fill a table of a paper with rows of our own: train what is missing, read what is there."""
+"""Fill a table of a paper with our rows: train the missing ones, read the finished ones."""
 
 from __future__ import annotations
 
@@ -52,40 +52,40 @@ def reproduce_table(
 ) -> ReproducedTable:
     """Fill a table of a paper with our rows, beside the paper's scores and the untrained encoder's.
 
-    Each row is a training run, or a measured baseline, in a folder of its own under `output/<paper>/`, whose
-    name ends with a digest of what decides its outcome: settings, encoder, rows of the data, seed, precision.
-    A finished row is read from its results, whichever table it was run for; one that was killed goes on from
-    its last checkpoint; a row that fails says so in the table and costs no other row. Where only the
-    evaluation data are new, the model is scored again and not trained again.
+    Each row is a training run or a measured baseline, in its own folder under `output/<paper>/`. The folder's
+    name ends with a digest of what decides the row's outcome: settings, encoder, data, seed, precision. A
+    finished row is read from its results, whichever table it was run for. A killed row continues from its
+    last checkpoint. A failed row says so in the table and leaves the other rows unaffected. If only the
+    evaluation data is new, the model is scored again without training.
 
     Args:
         paper: a key of `paper_tables()`.
         table: a table of that paper, such as `table2`.
         output: folder of all reproductions.
-        recipe: name or YAML file of the recipe that every row starts from; None takes the one with the
-            paper's settings, or that of the table for such data.
-        data: training data, as `train` takes them; None takes the bundled samples.
-        evaluation_data: raw files of the evaluation tasks; None takes the bundled samples. A column whose
-            task or split they lack stays empty.
-        encoder: Hub id or folder of a pretrained encoder; None takes the packaged all-MiniLM-L6-v2.
-        settings: overrides of the recipe, `key=value`; what makes a row wins over them.
-        seed: seed of every row. None takes the one of the table's last run with this recipe, or else the
-            recipe's, or draws one; either way the table records it.
-        runs: how many runs, with seeds that follow, make a row of means or an ensemble; None takes as many as
-            the table's.
-        device: `cpu` or `cuda`; None takes an accelerator where there is one.
+        recipe: name or YAML file of the recipe that every row starts from; None uses the table's recipe for
+            the data if it has one, else the recipe with the paper's settings.
+        data: training data, as for `train`; None uses the bundled samples.
+        evaluation_data: raw files of the evaluation tasks; None uses the bundled samples. A column whose task
+            or split they lack stays empty.
+        encoder: Hub id or folder of a pretrained encoder; None uses the packaged all-MiniLM-L6-v2.
+        settings: overrides of the recipe, `key=value`; the settings of a row take precedence.
+        seed: seed of every row. None uses the one of the table's last run with this recipe, else the
+            recipe's, else a random one; the table records it.
+        runs: number of runs, with consecutive seeds, for a row of means or an ensemble; None uses the
+            table's.
+        device: `cpu` or `cuda`; None uses an accelerator if there is one.
         dtype: `bfloat16` or `float16` for mixed precision; None for float32.
         session: holds data that this table shares with other work; None shares nothing.
-        malformed: `skip` leaves out malformed parts of raw files, counts and lists them; `error` raises for
-            the first one; None takes the policy in force, `error` where nothing else was set.
+        malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
+            one; None uses the active policy, by default `error`.
 
     Returns:
         The table; also written as `<output>/<paper>/<table>.md` and `.json` after every row.
 
     Raises:
-        UnknownNameError: there is no such paper, table, recipe or setting.
-        EventformersError: the encoder or the data cannot be read, every row failed, or a number of runs below
-            1, or for a table without such rows.
+        UnknownNameError: the paper, the table, the recipe or a setting is unknown.
+        EventformersError: the encoder or the data cannot be read, every row failed, or `runs` is below 1 or
+            given for a table without such rows.
     """
     wanted = get_table(paper, table)
     method = load_method(wanted.method)
@@ -114,7 +114,7 @@ def reproduce_table(
             session=own,
         )
         rows = _plan(call)
-        # Before the first row: a seed that was drawn must outlive a kill.
+        # Before the first row, so that a randomly drawn seed survives a kill.
         finished = write_table(call, rows, path)
         run = [row for row in rows if row.digest]
         error: Exception | None = None
@@ -123,7 +123,7 @@ def reproduce_table(
             try:
                 if not row.splits:
                     raise EventformersError("the evaluation data has no rows for any of its columns")
-                # Two tables may share a row; the second waits, and then finds it done.
+                # Two tables may share a row; the second one waits and then finds it done.
                 with one_writer(folder / f"row-{row.digest}", wait=True):
                     call.done.clear()
                     started = time.monotonic()
@@ -148,7 +148,7 @@ def reproduce_table(
 
 
 def _findings(call: Reproduction, rows: Sequence[ReproducedRow], path: Path) -> list[Finding]:
-    """What a table that is filled tells beyond its scores; a picture goes beside it."""
+    """Collect the findings of a filled table; write a picture beside it."""
     found = []
     if call.table.reference:
         found.append(compare_rows(call, rows))
@@ -161,10 +161,10 @@ def _findings(call: Reproduction, rows: Sequence[ReproducedRow], path: Path) -> 
 
 
 def _usual_recipe(table: PaperTable, method: Method, data: str | Path | None) -> str:
-    """The recipe to start from where none is named: that of the table for the config that the data have.
+    """Choose the default recipe: the table's for the config that the data has, or the paper's.
 
     Raises:
-        EventformersError: they have no config that the table has a recipe for.
+        EventformersError: the data has no config that the table has a recipe for.
     """
     if not table.recipes:
         return method.paper_recipe
@@ -186,7 +186,7 @@ def _usual_recipe(table: PaperTable, method: Method, data: str | Path | None) ->
 
 
 def _choose_seed(method: Method, recipe: str, settings: Sequence[str], seed: int | None, record: Path) -> int:
-    """The table's seed: given, or recorded by the last call with this recipe, or the recipe's, or drawn."""
+    """Choose the table's seed: given, last recorded for this recipe, the recipe's, or random."""
     resolved = resolve_recipe(method, recipe, settings, seed)
     if seed is None and not any(setting.partition("=")[0] == "seed" for setting in settings):
         recorded = read_record(record)
@@ -194,13 +194,13 @@ def _choose_seed(method: Method, recipe: str, settings: Sequence[str], seed: int
             return cast(int, recorded["seed"])
         if load_recipe(method.name, recipe).seed is None:
             drawn = random.SystemRandom().randrange(2**31)
-            logger.warning("no seed was given; %d was drawn and is recorded in %s", drawn, record)
+            logger.warning("no seed was given; using the random seed %d, recorded in %s", drawn, record)
             return drawn
     return cast(int, resolved.seed)
 
 
 def _plan(call: Reproduction) -> list[ReproducedRow]:
-    """The rows with what they are measured on, and the digests of what decides their outcomes.
+    """Plan the rows, with the splits they are scored on and digests of what decides their outcomes.
 
     Raises:
         EventformersError: the encoder cannot be loaded, or no row has data to train on and to be scored on.

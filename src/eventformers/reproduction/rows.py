@@ -1,4 +1,4 @@
-"""What the rows of a reproduced table share: the call, what they are measured on, and their results."""
+"""State shared by the rows of a reproduced table: the call, the scored splits, and the results."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from eventformers.methods import Method
 from eventformers.reproduction.layout import Column, PaperRow, PaperTable
 
 MEASURED = "measured"
-"""What the log of a row holds for each result that was measured and not read."""
+"""The entry in the log of a row for a result that was measured instead of read."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class ScoredSplit:
-    """The rows of a task that models are measured on.
+    """The rows of a task that models are scored on.
 
     Attributes:
         task: the task.
         split: the split.
-        fingerprint: digest of all that decides a score on them.
-        is_usual: whether it is the split that the task takes where none is named.
-        settings: how the task reads its rows; None for the defaults.
+        fingerprint: digest of all rows that decide a score.
+        is_usual: whether it is the task's default split.
+        settings: settings of the task; None for the defaults.
     """
 
     task: str
@@ -50,27 +50,27 @@ class ScoredSplit:
 
     @property
     def key(self) -> str:
-        """Its name in files: the task, and the split and the settings where they are not the usual ones."""
+        """The name in files: the task, with split and settings if they are not the usual ones."""
         return " ".join(filter(None, (self.task, "" if self.is_usual else self.split, self.data_settings)))
 
     @property
     def data_settings(self) -> str:
-        """The settings of the data that are not the usual ones, in words."""
+        """The settings of the data that differ from the defaults, as text."""
         chosen = task_under(self.task, self.settings).kind.data_settings
         return " ".join(name if value is True else str(value) for name, value in chosen.items())
 
     def is_of(self, result: TaskResult) -> bool:
-        """Whether a result was measured on these rows."""
+        """Return whether a result was measured on these rows."""
         found = (result.task, result.dataset.split, result.dataset.fingerprint)
         return found == (self.task, self.split, self.fingerprint)
 
 
 Columns = Mapping[Column, tuple[ScoredSplit, ...]]
-"""What each column is measured on; nothing for one whose task or splits the data lack."""
+"""The scored splits of each column; empty if the data lacks its task or splits."""
 
 
 def splits_of(columns: Columns, tasks: Collection[str] | None = None) -> tuple[ScoredSplit, ...]:
-    """List what columns are measured on, each split once; with `tasks` only the splits of these."""
+    """List the splits of columns, each once; with `tasks` only the splits of these."""
     return tuple(
         dict.fromkeys(
             wanted
@@ -86,12 +86,12 @@ class Run:
     """A training run that several rows may share.
 
     Attributes:
-        name: what its folder is called.
+        name: the start of its folder's name.
         method: the method.
-        recipe: name or YAML file of the recipe that it starts from.
-        settings: overrides of it.
+        recipe: name or YAML file of its recipe.
+        settings: overrides of the recipe.
         seed: its seed.
-        stages: for every stage but the last a digest of what decides the model that it leaves.
+        stages: for every stage but the last, a digest of what decides the model after it.
         digest: digest of what decides its outcome.
     """
 
@@ -106,17 +106,17 @@ class Run:
 
 @dataclass
 class ReproducedRow:
-    """A row on its way into the table.
+    """The state of a row while the table is filled.
 
     Attributes:
-        paper: the row as the paper has it.
-        columns: what each column is measured on.
-        splits: those of them that the row is measured on.
-        runs: the runs that it is scored on; none for a baseline.
-        helpers: further runs that it needs: those of its ensemble, or a cross-encoder for each of `runs`.
+        paper: the row in the paper.
+        columns: the scored splits of each column.
+        splits: those that this row is scored on.
+        runs: the training runs to score; empty for a baseline.
+        helpers: further training runs: those of its ensemble, or a cross-encoder for each of `runs`.
         digest: digest of what decides its outcome; empty for a row that is not run.
         state: what was done for it.
-        folder: its model's folder, once that is known.
+        folder: its model's folder, once known.
         results: its results.
     """
 
@@ -132,30 +132,30 @@ class ReproducedRow:
 
     @property
     def tasks(self) -> list[str]:
-        """The tasks that it is measured on."""
+        """The tasks that the row is scored on."""
         return list(dict.fromkeys(wanted.task for wanted in self.splits))
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What is the same for every row of a table.
+    """The settings and state that all rows of a table share.
 
     Attributes:
-        table: the table as the paper has it.
+        table: the table in the paper.
         method: the method that its rows train.
-        folder: where runs and tables lie.
+        folder: folder of runs and tables.
         recipe: name or YAML file of the recipe that the rows start from.
-        settings: overrides of it that every row shares.
+        settings: overrides of the recipe for every row.
         seed: seed of every row.
         encoder: Hub id or folder of the pretrained encoder; None for the packaged one.
         data: training data; None for the samples.
         evaluation_data: raw files of the tasks; None for the samples.
-        device: torch device; None chooses.
+        device: torch device; None chooses one.
         dtype: precision; None for float32.
-        runs: runs of an averaged row or an ensemble.
-        session: the data, and of some rows the vectors of mentions, which rows share.
-        results: results by the folder where they lie.
-        done: log of the row that is being filled: `MEASURED` for each result, a text for each training run.
+        runs: number of runs of an averaged row or an ensemble.
+        session: data, and for some rows vectors of mentions, that rows share.
+        results: results by their folder.
+        done: log of the current row: `MEASURED` for each result, a text for each training run.
     """
 
     table: PaperTable
@@ -186,19 +186,19 @@ class Reproduction:
 
     @cached_property
     def columns(self) -> Columns:
-        """What each column is measured on where tasks read their data as usual; errors as of `read_by`."""
+        """The scored splits of each column with default settings; errors as in `read_by`."""
         return self.read_by(lambda task: None)
 
     def read_by(self, settings_of: Callable[[str], TaskSettings | None]) -> Columns:
-        """Find what each column is measured on; nothing for one whose task or splits the data lack.
+        """Find the scored splits of each column; empty if the data lacks its task or splits.
 
         Args:
-            settings_of: receives a task; returns how it reads its rows, None for the defaults, or raises an
-                `EventformersError` where the data lack what the task needs.
+            settings_of: maps a task to its settings, None for the defaults; raises an `EventformersError` if
+                the data lacks what the task needs.
 
         Raises:
             DataFormatError: a raw file cannot be read.
-            EventformersError: the data have nothing for any column.
+            EventformersError: the data has nothing for any column.
         """
         columns: dict[Column, tuple[ScoredSplit, ...]] = {}
         missing: dict[str, EventformersError] = {}
@@ -219,16 +219,16 @@ class Reproduction:
     def splits(
         self, name: str, wanted: Sequence[str] = (), settings: TaskSettings | None = None
     ) -> tuple[ScoredSplit, ...]:
-        """Find the splits of a task that the data have.
+        """Find the splits of a task that the data has.
 
         Args:
             name: the task.
-            wanted: the splits; none takes the usual one.
-            settings: how the task reads its rows.
+            wanted: the splits; empty takes the usual one.
+            settings: settings of the task; None for the defaults.
 
         Raises:
             DataFormatError: a raw file cannot be read.
-            EventformersError: the data lack the task.
+            EventformersError: the data lacks the task.
         """
         task = task_under(name, settings)
         held = load_task_data(task, self.evaluation_data, self.session.data)
@@ -246,13 +246,13 @@ class Reproduction:
         measure: Callable[..., TaskResult],
         is_same: Callable[[TaskResult], bool] = lambda result: True,
     ) -> TaskResult:
-        """Read a result that was measured before, or measure it.
+        """Return an earlier result, or measure a new one.
 
         Args:
-            wanted: the rows that it is measured on.
-            places: folders that may hold it; a new one goes to the last.
+            wanted: the rows to score.
+            places: folders that may hold the result; a new one is written to the last.
             measure: `evaluate` with its model, or a baseline.
-            is_same: receives a result on these rows; returns whether it was measured in this way.
+            is_same: returns whether a result on these rows was measured in the same way.
         """
         for place in places:
             if place not in self.results:
@@ -273,28 +273,28 @@ class Reproduction:
         return measured
 
     def row_folder(self, row: ReproducedRow) -> Path:
-        """The folder of a row that shares its runs with others, or has none."""
+        """Return the folder of a row that shares its runs with others, or has none."""
         return self.folder / f"{slug(row.paper.slug)}-{row.digest}"
 
 
 def task_under(name: str, settings: TaskSettings | None) -> Task:
-    """Return a task under some settings; None takes the defaults."""
+    """Return a task with some settings; None takes the defaults."""
     return TASKS[name] if settings is None else with_settings(TASKS[name], settings)
 
 
 def other_evaluation(folder: Path, wanted: ScoredSplit) -> Path:
-    """Return the folder for results on other rows than those of the training run, which stay beside them."""
+    """Return the folder for results on other rows than those of the training run."""
     return folder / "evaluations" / wanted.fingerprint[:12]
 
 
 def mean_result(results: Sequence[TaskResult]) -> TaskResult:
     """Average the scores of several runs, in a copy of the first result.
 
-    Its details have under `runs` their number, and under `spread` and `spread_of_parts` the standard
-    deviation of each score.
+    The details hold the number of runs under `runs`, and the standard deviation of each score under `spread`
+    and `spread_of_parts`.
 
     Args:
-        results: at least one, of the same rows.
+        results: at least one, all on the same rows.
     """
     first = results[0]
     scores, spread = _means([result.scores for result in results])
@@ -317,7 +317,7 @@ def mean_result(results: Sequence[TaskResult]) -> TaskResult:
 def _means(
     of_runs: Sequence[Mapping[str, JsonValue]],
 ) -> tuple[dict[str, JsonValue], dict[str, JsonValue]]:
-    """Compute mean and standard deviation of each score; None where a run has none."""
+    """Compute mean and standard deviation of each score; None if a run lacks the score."""
     means: dict[str, JsonValue] = {}
     spreads: dict[str, JsonValue] = {}
     for name in of_runs[0]:
@@ -345,7 +345,7 @@ def identity_digest(identity: Mapping[str, object]) -> str:
 
 
 def read_record(path: Path) -> dict[str, JsonValue]:
-    """Read a JSON object; empty where there is none or it cannot be read."""
+    """Read a JSON object; empty if it is missing or unreadable."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, json.JSONDecodeError):

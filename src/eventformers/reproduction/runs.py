@@ -1,4 +1,4 @@
-"""Training runs of reproduced tables: what decides their outcome, and how each is trained once."""
+"""Training runs of reproduced tables: digests of their outcomes, and training each one once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from eventformers.trainers.stages import stage_recipes
 from eventformers.training import train
 
 RUN_RECORD = "reproduction.json"
-"""Written into a run's folder when its model is trained, scored and whole; a folder without it is redone."""
+"""The file in a run's folder that marks it as trained and scored; a folder without it is trained again."""
 
 logger = logging.getLogger(__name__)
 
@@ -50,15 +50,15 @@ def plan_run(
     """Plan a training run, with digests of what decides its outcome.
 
     Args:
-        call: what the rows share.
-        name: what its folder is called.
+        call: the state that rows share.
+        name: the start of its folder's name.
         seed: its seed.
-        overrides: recipe settings, `section.key=value`, that make the run.
-        variant: ending of the recipes that have settings for such runs: where there is one of the table's
-            recipe's name with it, such as `minilm-heterevent`, the run starts from that.
-        stages: the stages that the recipe must begin with; a recipe that begins otherwise runs these alone.
+        overrides: recipe settings, `section.key=value`, of the run.
+        variant: ending of recipe names. If the table's recipe has a variant with this ending, such as
+            `minilm-heterevent`, the run starts from the variant.
+        stages: the first stages that the recipe must have; if it has others, the run has these stages alone.
             Empty takes the recipe's.
-        method: the `model_type` to train where it is not the table's.
+        method: the `model_type` to train; empty for the table's.
 
     Raises:
         EventformersError: the training data or the encoder cannot be loaded.
@@ -72,13 +72,12 @@ def plan_run(
 def _start_of(
     call: Reproduction, overrides: tuple[str, ...], variant: str, stages: tuple[str, ...], name: str
 ) -> tuple[Method, str, tuple[str, ...]]:
-    """The method, the recipe and the settings that a run starts from.
+    """Choose the method, the recipe and the settings that a run starts from.
 
-    A run for whose kind the recipe has a variant starts from that, without the settings of stages that this
-    does not have; stages that the run asks for win over the recipe's. A run of another method than the
-    table's starts from its recipe of the same name, or else from its usual one, with those of the table's
-    settings alone that decide on the splits of documents; a run of a further model of the table's method,
-    with all that this model knows.
+    A run that has a variant of the recipe starts from that variant, without settings of stages that it lacks;
+    the stages of the run take precedence over the recipe's. A run of another method starts from that method's
+    recipe of the same name, or its default one, and takes only those of the table's settings that split
+    documents. A run of a further model of the table's method takes all settings that this model knows.
     """
     ending = f"{call.recipe}-{variant}"
     if name in ("", call.method.name):
@@ -99,13 +98,13 @@ def _start_of(
         start = ending if ending in list_recipes(method.recipe_folder) else method.default_recipe
         return method, start, (*_known_to(method, call.settings), *overrides)
     known = call.recipe in list_recipes(method.name)
-    # Which documents are in which split must be the same for all.
+    # All rows must have the same documents in each split.
     shared = [one for one in call.settings if one.partition("=")[0].removeprefix("data.") in CHAIN_SETTINGS]
     return method, call.recipe if known else method.default_recipe, (*shared, *overrides)
 
 
 def _known_to(method: Method, settings: Sequence[str]) -> list[str]:
-    """The settings whose keys a method's recipes know."""
+    """Select the settings whose keys a method's recipes know."""
     keys = set()
     for section, names in accepted_keys(method).items():
         keys |= {*names, *(f"{section}.{name}" for name in names)}
@@ -113,7 +112,7 @@ def _known_to(method: Method, settings: Sequence[str]) -> list[str]:
 
 
 def _identities(call: Reproduction, method: Method, recipe: Recipe, seed: int) -> list[dict[str, object]]:
-    """What decides the model after each stage of a recipe, the last of them that of the run."""
+    """Collect what decides the model after each stage of a recipe; the last entry is that of the run."""
     common = {
         "method": method.name,
         "seed": seed,
@@ -134,7 +133,7 @@ def _identities(call: Reproduction, method: Method, recipe: Recipe, seed: int) -
 
 
 def _differing(method: Method, model: Mapping[str, object]) -> dict[str, object]:
-    """The settings of the model that are not the defaults, so that saying a default changes no digest."""
+    """Select model settings that differ from the defaults, so that stating a default changes no digest."""
     defaults = method.config_class.__dataclass_fields__
     return {name: _canonical(value) for name, value in model.items() if value != defaults[name].default}
 
@@ -149,7 +148,7 @@ def _canonical(value: object) -> object:
 
 
 def _data_identity(call: Reproduction, method: Method, recipe: Recipe) -> str:
-    """The digest of the training rows, from their build reports where there are some."""
+    """Return the digest of the training rows, from their build reports if there are any."""
     builder, config, settings = method.training_dataset(recipe)
     if recipe.data.get("streaming"):
         report = built_report(call.data, config, builder=builder, **settings)
@@ -163,7 +162,7 @@ def _data_identity(call: Reproduction, method: Method, recipe: Recipe) -> str:
 
 
 def run_folder(call: Reproduction, run: Run) -> Path:
-    """The folder of a finished run with the same digest, whichever table trained it, or else its own."""
+    """Return the folder of a finished run with the same digest from any table, or else the run's own."""
     finished = (folder for folder in sorted(call.folder.glob(f"*-{run.digest}")) if _is_finished(run, folder))
     return next(finished, call.folder / f"{slug(run.name)}-{run.digest}")
 
@@ -173,18 +172,18 @@ def _is_finished(run: Run, folder: Path) -> bool:
 
 
 def train_run(call: Reproduction, run: Run, tasks: Sequence[str], *settings: str) -> Path:
-    """Train a run where no row did that before, or go on where that was killed.
+    """Train a run that no row has trained yet, or resume a killed one.
 
     Args:
-        call: what the rows share.
+        call: the state that rows share.
         run: the run.
-        tasks: the tasks that it is scored on, where it is; none for a row that is scored in other ways.
-        settings: overrides of the recipe that change nothing but places on a disk.
+        tasks: the tasks to score it on; empty for a row that is scored in other ways.
+        settings: overrides of the recipe that change only local paths.
 
     Returns:
         Its folder.
     """
-    # Two tables may share a run; the second waits, and then finds it done.
+    # Two tables may share a run; the second one waits and then finds it done.
     with one_writer(call.folder / f"row-{run.digest}", wait=True):
         folder = run_folder(call, run)
         if _is_finished(run, folder):
@@ -216,17 +215,17 @@ def train_run(call: Reproduction, run: Run, tasks: Sequence[str], *settings: str
         for result in finished.results[:1]:
             record |= {"model": result.model, "revision": result.model_revision}
         write_text(folder / RUN_RECORD, json.dumps(record, indent=2) + "\n")
-        # Nothing is left to resume, and a table of large encoders would fill the disk with them.
+        # There is nothing left to resume, and checkpoints of large encoders would fill the disk.
         remove_checkpoints(folder)
         call.done.append(f"{'resumed' if resume else 'trained'}, {finished.run.seconds:.0f} s")
         return folder
 
 
 def _take_stages(call: Reproduction, run: Run, folder: Path) -> bool:
-    """Copy the first stages that a run shares with a finished one into its empty folder, as many as possible.
+    """Copy the leading stages that a run shares with a finished run into its folder, as many as possible.
 
     Returns:
-        Whether there are any, so that the run goes on from there.
+        Whether there are any, so that the run can continue from them.
     """
     if not run.stages:
         return False
@@ -240,13 +239,13 @@ def _take_stages(call: Reproduction, run: Run, folder: Path) -> bool:
     source = max(shared, key=lambda place: shared[place], default=None)
     if source is None or not shared[source]:
         return False
-    # A stage's folder begins with its number.
+    # The name of a stage's folder begins with its number.
     for stage in sorted((source / STAGES_FOLDER).glob("[0-9]*"))[: shared[source]]:
         with staged_folder(folder / STAGES_FOLDER / stage.name, last=(STAGE_FILE,)) as place:
             shutil.copytree(stage, place, dirs_exist_ok=True)
     recipe = resolve_recipe(run.method, run.recipe, run.settings, run.seed)
     record = {**read_record(source / RUN_FILE), "recipe": asdict(recipe)}
-    # Last, since without it there is nothing to go on from.
+    # Last, since a run resumes only if this file exists.
     write_text(folder / RUN_FILE, json.dumps(record, indent=2, sort_keys=True) + "\n")
     logger.info("%s goes on from %d stages of %s", folder.name, shared[source], source.name)
     return True

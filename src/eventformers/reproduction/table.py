@@ -1,4 +1,4 @@
-"""A table of a paper with our scores, as Markdown to read and as JSON with everything behind it."""
+"""Reproduced tables as files: Markdown to read, and JSON with all details."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from eventformers.reproduction.layout import UNTRAINED, Column
 from eventformers.reproduction.rows import Columns, ReproducedRow, Reproduction, ScoredSplit
 
 TABLE_FORMAT = 1
-"""The version of the JSON file's shape."""
+"""The version of the JSON format."""
 
 _FAILED = "failed: "
 _FOLDERS = re.compile(r"(?<![\w.:/])(?:/[^\s/'\",;:]+)+/(?=[^\s/])")
-"""The folders before the last name of an absolute path, within a text."""
+"""The folders of an absolute path within a text."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class ReproducedTable:
     Attributes:
         title: its title.
         header: names of the columns.
-        rows: cells as text, one list a row.
-        path: the Markdown file; a `.json` with everything behind it lies beside.
+        rows: cells as text, one list per row.
+        path: the Markdown file; the `.json` file is beside it.
     """
 
     title: str
@@ -50,7 +50,7 @@ class ReproducedTable:
 
 
 def shown_scores(row: ReproducedRow, column: Column, result: TaskResult) -> Mapping[str, JsonValue]:
-    """The scores of a result that a column of a row shows one of: its own, or those of a part of it."""
+    """Return the scores that a column of a row chooses from: the result's, or those of a part of it."""
     part = ", ".join(filter(None, (column.part, row.paper.part)))
     if not part:
         return {**result.details, **result.scores}
@@ -59,7 +59,7 @@ def shown_scores(row: ReproducedRow, column: Column, result: TaskResult) -> Mapp
 
 
 def failed_state(failure: Exception) -> str:
-    """The state of a row that failed, without the folders of this machine."""
+    """Describe the state of a failed row, without the folders of this machine."""
     text = " ".join(str(failure).split()) or type(failure).__name__
     return _FAILED + _FOLDERS.sub("", text)
 
@@ -67,13 +67,13 @@ def failed_state(failure: Exception) -> str:
 def write_table(
     call: Reproduction, rows: Sequence[ReproducedRow], path: Path, findings: Sequence[Finding] = ()
 ) -> ReproducedTable:
-    """Write a table as far as it is filled.
+    """Write the rows of a table that are filled so far.
 
     Args:
-        call: what its rows share.
+        call: the state that its rows share.
         rows: its rows, in the paper's order.
-        path: the Markdown file; the JSON goes beside it.
-        findings: what it tells beyond the scores.
+        path: the Markdown file; the JSON is written beside it.
+        findings: its findings beyond the scores.
 
     Raises:
         EventformersError: a file cannot be written.
@@ -111,7 +111,7 @@ def _cells(
 
 
 def _on_other_rows(call: Reproduction, rows: Sequence[ReproducedRow]) -> list[Column]:
-    """The columns that are measured on other rows than the paper's, which its scores never stand beside."""
+    """Find the columns that are scored on other rows than the paper's, so the paper's scores are hidden."""
     return [
         column
         for column in call.table.columns
@@ -128,7 +128,7 @@ def _is_published_data(column: Column, wanted: ScoredSplit, result: TaskResult) 
     task, dataset = TASKS[wanted.task], result.dataset
     has_own_split = dataset.split in column.splits and dataset.split != task.published_split
     if wanted.data_settings or has_own_split:
-        # The number of published rows is known of one split, without settings.
+        # The number of published rows is known for one split and default settings only.
         return task.published_data and dataset.origin != "samples"
     return task.is_published_data(dataset.split, dataset.rows, dataset.origin)
 
@@ -142,7 +142,7 @@ def _line(label: str, scores: Scores, published: Sequence[float | None], state: 
 
 
 def _scores(row: ReproducedRow) -> Scores:
-    """The score of each column of a row, as of `_mean_scores`."""
+    """Compute the score of each column of a row; see `_mean_scores`."""
     return _mean_scores(row.columns, row.results, lambda column, result: shown_scores(row, column, result))
 
 
@@ -151,7 +151,7 @@ def _mean_scores(
     results: Mapping[ScoredSplit, TaskResult],
     scores_of: Callable[[Column, TaskResult], Mapping[str, JsonValue]],
 ) -> Scores:
-    """The score of each column: over several splits their mean by rows; None where one has no result."""
+    """Compute the score of each column, over several splits the mean by rows; None if a result is missing."""
     scores: dict[Column, float | None] = {}
     for column, splits in columns.items():
         found = [results[wanted] for wanted in splits if wanted in results]
@@ -167,13 +167,13 @@ def _mean_scores(
 
 
 def _twin(rows: Sequence[ReproducedRow], row: ReproducedRow) -> ReproducedRow | None:
-    """An earlier row with the same run, as where the recipe has switched off what the row leaves out."""
+    """Find an earlier row with the same run; the recipe may have disabled what this row removes."""
     same = next((other for other in rows if other.digest == row.digest), row)
     return None if same is row or not row.results or row.state.startswith(_FAILED) else same
 
 
 def _untrained(rows: Sequence[ReproducedRow]) -> Scores:
-    """Scores of the encoder that the rows start from."""
+    """Compute the scores of the encoder that the rows start from."""
     results = {
         wanted: result
         for row in reversed(rows)
@@ -215,7 +215,7 @@ def _markdown(
 
 
 def _measured(rows: Sequence[ReproducedRow]) -> str:
-    """The rows that our scores were measured on, beside the number of the paper's."""
+    """Describe the rows that our scores were measured on, beside the number of the paper's."""
     results = {wanted: result for row in rows for wanted, result in row.results.items()}
     lines = []
     for name, task in TASKS.items():
@@ -287,7 +287,7 @@ def _by_key(scores: Scores) -> dict[str, float]:
 
 
 def _place_name(place: str | None) -> str:
-    """A Hub id as it is, of folders the names alone."""
+    """Return a Hub id unchanged, and only the names of folders."""
     if place is None:
         return "samples"
     parts = [Path(part).expanduser() for part in place.split(os.pathsep)]

@@ -35,16 +35,16 @@ _KINDS = tuple(dict.fromkeys(type(task.kind) for task in TASKS.values()))
 
 
 def names_of_kind(kind: type[TaskKind[Any]]) -> list[str]:
-    """The names of the tasks of a kind."""
+    """List the names of the tasks of a kind."""
     return [task.name for task in TASKS.values() if isinstance(task.kind, kind)]
 
 
 def check_settings(settings: Mapping[str, object]) -> None:
-    """Refuse settings that no task takes.
+    """Check settings that apply to several tasks.
 
     Raises:
-        UnknownNameError: there is no such setting, or no such value of it.
-        EventformersError: a value is not accepted.
+        UnknownNameError: no task takes a setting, or a value is unknown.
+        EventformersError: a value is invalid.
     """
     known = {name: kind for kind in _KINDS for name in _names(kind)}
     for name in settings:
@@ -55,15 +55,15 @@ def check_settings(settings: Mapping[str, object]) -> None:
 
 
 def with_settings(task: Task, settings: Mapping[str, object] | TaskSettings) -> Task:
-    """The task under other settings.
+    """Return a copy of a task with other settings.
 
     Args:
         task: the task.
-        settings: settings of its kind, or values by name, which are set beside those that it has.
+        settings: an instance of `task.kind.Settings`, or values by name, which replace those of the task.
 
     Raises:
-        UnknownNameError: there is no such setting, or no such value of it.
-        EventformersError: a value is not accepted, or the task has no use for a setting.
+        UnknownNameError: a setting or a value is unknown.
+        EventformersError: a value is invalid, or the task does not use a setting.
     """
     kind = task.kind
     if isinstance(settings, Mapping):
@@ -78,7 +78,7 @@ def with_settings(task: Task, settings: Mapping[str, object] | TaskSettings) -> 
 
 
 def _value(value: object) -> Any:
-    # A list of YAML or JSON, which a frozen setting has as a tuple.
+    # YAML and JSON give lists; frozen settings hold tuples.
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -87,17 +87,17 @@ def _names(kind: type[TaskKind[Any]]) -> list[str]:
 
 
 def _foreign(task: Task, owner: type[TaskKind[Any]] | None, name: str = "") -> EventformersError:
-    """The error for settings that are not of a task's kind."""
+    """Build the error for settings of another kind of task."""
     if owner is None:
         return UnknownNameError("setting", name, {one for kind in _KINDS for one in _names(kind)})
     return EventformersError(f"{task.name} {owner.refusal}: {', '.join(names_of_kind(owner))}")
 
 
 def get_task(name: str | Task) -> Task:
-    """The task of that name; a task itself, which may be a variant, is returned as it is.
+    """Find a task by its name; a `Task`, which may be a variant, is returned unchanged.
 
     Raises:
-        UnknownNameError: there is no such task.
+        UnknownNameError: the task is unknown.
     """
     if isinstance(name, Task):
         return name

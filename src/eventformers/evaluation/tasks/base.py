@@ -1,4 +1,4 @@
-"""What an evaluation task declares, and what every kind of task does."""
+"""The declaration of an evaluation task, and the base class of the kinds of tasks."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 BatchSize: TypeAlias = int | Literal["auto"]
 
 Asked = TypeVar("Asked")
-"""What the protocols of a kind ask for scores: a function from texts to vectors, a scorer of chains, …"""
+"""The scorer that the protocols of a kind call: a function from texts to vectors, a scorer of chains, …"""
 
 
 @dataclass(frozen=True)
 class Computing:
-    """What a model computes on; arguments as of `evaluate`."""
+    """Device, precision and batch size of a model; see `evaluate`."""
 
     device: str | None = None
     dtype: str | None = None
@@ -53,9 +53,9 @@ class Prepared(Generic[Asked]):
     """A model that is ready for a kind of task.
 
     Attributes:
-        asked: what the protocols of the kind ask.
-        name: what the variant of a result adds to the name of the settings; empty for nothing.
-        record: what a result records beside the settings; asked after the run.
+        asked: the scorer that the protocols of the kind call.
+        name: added to the name of the settings in the variant of a result; may be empty.
+        record: returns what a result records beside the settings; called after the run.
     """
 
     asked: Asked
@@ -68,12 +68,12 @@ class TaskKind(ABC, Generic[Asked]):
     """A kind of task: its settings, and how it prepares and runs a model.
 
     Attributes:
-        protocol: makes the metric's inputs from rows and what is asked.
-        uses: the settings that the protocol has a use for.
-        settings: how the task reads its rows.
+        protocol: makes the metric's inputs from a scorer and rows.
+        uses: the settings that the protocol uses.
+        settings: the settings of the task.
         Settings: the class of the settings, whose fields are the keys of `evaluate --set`.
-        refusal: why a task of another kind does not take these settings, and what the message calls them.
-        reads_all_splits: whether the protocol reads the dataset's other splits, too.
+        refusal: text of the error for a task of another kind, before the names of the tasks of this kind.
+        reads_all_splits: whether the protocol also reads the dataset's other splits.
     """
 
     Settings: ClassVar[type[TaskSettings]]
@@ -85,72 +85,72 @@ class TaskKind(ABC, Generic[Asked]):
     settings: Any = field(default_factory=TaskSettings)
 
     def with_settings(self, task: str, settings: Any) -> Self:
-        """The kind under other settings.
+        """Return a copy of this kind with other settings.
 
         Args:
-            task: the task's name, for an error.
+            task: the task's name, for error messages.
             settings: the settings.
 
         Raises:
-            EventformersError: the task has no use for one of them.
+            EventformersError: the task does not use one of them.
         """
         used, hint = self.used(settings)
         if unused := [name for name in settings.chosen if name not in used]:
             raise EventformersError(
-                f"{task} has no use for {', '.join(unused)}; accepted: {', '.join(used)}{hint}"
+                f"{task} does not use {', '.join(unused)}; accepted: {', '.join(used)}{hint}"
             )
         return replace(self, settings=settings)
 
     def used(self, settings: Any) -> tuple[tuple[str, ...], str]:
-        """The settings that the task has a use for beside these, and how others become useful."""
+        """Return the settings that the task uses beside these, and a hint on how to use others."""
         return self.uses, ""
 
     @abstractmethod
     def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared[Asked]:
-        """Make a model ready.
+        """Prepare a model for the task.
 
         Args:
             model: the model.
-            session: holds what is loaded and encoded.
+            session: caches models, vectors and data.
             computing: device, precision and batch size.
 
         Raises:
-            EventformersError: the model cannot do the task under these settings.
+            EventformersError: the model cannot run the task under these settings.
         """
 
     @abstractmethod
     def of_vectors(self, embed: Embed, device: torch.device | None = None) -> Asked:
-        """What the protocols ask, by any function from texts and events to vectors.
+        """Make the scorer that the protocols call from a function from texts and events to vectors.
 
         Args:
             embed: the function.
-            device: where ranks are computed; None takes an accelerator where there is one.
+            device: the device that computes ranks; None takes an accelerator if there is one.
         """
 
     def run(self, asked: Asked, data: TaskRows) -> ProtocolOutput:
-        """Make the metric's inputs.
+        """Run the protocol, which makes the metric's inputs.
 
         Raises:
-            EventformersError: the rows cannot be read, or the model gives nothing that can be scored.
+            EventformersError: the rows cannot be read, or the model's output cannot be scored.
         """
         return self.protocol(asked, data.rows)
 
     def record(self, prepared: Prepared[Asked]) -> dict[str, JsonValue]:
-        """How the rows were read, for the settings of a result; without places on a disk."""
+        """Collect the settings for a result, without local paths."""
         return {**self.settings.recorded, **prepared.record()}
 
     def untrained(self, model: EventEncoder) -> Self:
-        """How the untrained encoder is read beside a model."""
+        """Return the kind with the settings for the untrained encoder of a model."""
         return self
 
     @property
     def untrained_may_fail(self) -> bool:
-        """Whether these settings may not work on every model."""
+        """Whether the untrained encoder may be unable to run the task."""
         return False
 
     @property
     def data_settings(self) -> Mapping[str, JsonValue]:
-        """The settings of the dataset builder that are chosen."""
+        """The settings of the dataset builder that the task changes."""
         return {}
 
     @property
@@ -159,36 +159,36 @@ class TaskKind(ABC, Generic[Asked]):
         return ""
 
     def count(self, rows: Sized) -> int:
-        """How many of the rows are scored."""
+        """Count the scored rows."""
         return len(rows)
 
 
 @dataclass(frozen=True)
 class Task:
-    """One evaluation task.
+    """An evaluation task.
 
     Attributes:
         name: its name in `TASKS`, on the command line and in the paths of results.
         title: its name in tables and cards.
         dataset: the dataset builder, in snake_case.
         config: the builder's config.
-        splits: the splits that can be scored; of those that the data has, the first is the usual one.
-        kind: how a model is prepared and run on it.
-        metric: a name that `load_metric` takes.
-        main_score: the key of the metric's scores that stands for the task.
+        splits: the splits that can be scored; the first that the data has is the usual one.
+        kind: the kind of task, which prepares and runs models.
+        metric: a name for `load_metric`.
+        main_score: the key of the task's main score.
         description: what the score means, in one sentence.
         paper_reference: where the task was published.
         published_scores: main scores from papers, by model.
         published_split: the split that the published scores were measured on.
-        published_rows: how many rows that split has as it was published.
-        published_data: whether the rows of the published scores can be had; where not, no data are the same.
-        max_length: tokens of a text at most; None leaves it to the encoder.
-        other_configs: configs with the same columns that are taken where the data lacks the first.
-        companions: configs of the builder whose rows the protocol reads, too, such as frames to link to.
-        companions_by_split: those of which it reads the scored split alone.
-        sample_settings: settings of the builder for the bundled samples, which are smaller than the data that
-            its defaults are for.
-        build_settings: settings of the builder for other data, such as those that a run trained under.
+        published_rows: the number of rows of that split in the publication.
+        published_data: whether the published rows are available; if not, no data counts as the same.
+        max_length: maximum number of tokens of a text; None leaves it to the encoder.
+        other_configs: configs with the same columns, used if the data lacks `config`.
+        companions: further configs whose rows the protocol reads, such as frames to link to.
+        companions_by_split: those of which the protocol reads only the scored split.
+        sample_settings: settings of the builder for the bundled samples, which are too small for its
+            defaults.
+        build_settings: settings of the builder for other data, such as those of a training run.
     """
 
     name: str
@@ -213,35 +213,35 @@ class Task:
     build_settings: Mapping[str, object] = field(default_factory=dict)
 
     def is_published_data(self, split: str, rows: int | None, origin: str | None) -> bool:
-        """Whether a score was measured on the rows that the published scores were measured on.
+        """Check whether a score was measured on the rows of the published scores.
 
         Args:
-            split: the split that was scored.
-            rows: how many rows it has; None where that is not known.
-            origin: `samples`, `local` or `hub`, as `DatasetRecord` has it; None where that is not known.
+            split: the scored split.
+            rows: its number of rows; None if unknown.
+            origin: `samples`, `local` or `hub`, as in `DatasetRecord`; None if unknown.
         """
         is_same = (split, rows) == (self.published_split, self.published_rows)
         return is_same and self.published_data and origin != "samples"
 
     def published_scores_on(self, split: str, rows: int | None, origin: str | None) -> Mapping[str, float]:
-        """The published scores where `is_published_data` holds for the same arguments; otherwise none."""
+        """Return the published scores if `is_published_data` holds for the same arguments, else none."""
         return self.published_scores if self.is_published_data(split, rows, origin) else {}
 
     def choose_split(self, found: Iterable[str], wanted: str | None = None) -> str:
-        """The split to score: the one that is wanted, or else the usual one.
+        """Choose the split to score.
 
         Args:
-            found: the splits that the data has.
-            wanted: one of them; None takes the first of `splits` that is there.
+            found: the splits of the data.
+            wanted: one of them; None takes the first of `splits` that the data has.
 
         Raises:
-            EventformersError: the data lacks it.
+            EventformersError: the data lacks the split.
         """
         names = list(found)
         for split in (wanted,) if wanted is not None else self.splits:
             if split in names:
                 return split
-        accepted = f"{wanted!r}, which was asked for" if wanted is not None else " or ".join(self.splits)
+        accepted = f"the requested {wanted!r}" if wanted is not None else " or ".join(self.splits)
         raise EventformersError(
             f"{self.config}: found the splits {', '.join(names)}; accepted: data with {accepted}"
         )

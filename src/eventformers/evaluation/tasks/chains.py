@@ -1,4 +1,4 @@
-"""The tasks on narrative chains: which event comes next, and which events lie between."""
+"""The tasks on narrative chains: predict the next event, or the events in between."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ if TYPE_CHECKING:
 Decoder = Literal["mcns_v", "mcne_v", "base", "sky"]
 DECODERS: tuple[Decoder, ...] = get_args(Decoder)
 """How the steps of a chain are chosen: by Viterbi from the start (`mcns_v`) or between start and end
-(`mcne_v`), greedily (`base`), or each with all others given (`sky`)."""
+(`mcne_v`), greedily (`base`), or each given all others (`sky`)."""
 
 Sky = Literal["pairwise", "graph"]
-"""What scores a step that knows all others: transitions from and to each of them, or the chain that they
-make, in which the model reads them together."""
+"""How `sky` scores a step: by the transitions between the step and each other one (`pairwise`), or by the
+whole chain, which the model reads at once (`graph`)."""
 
 
 @strict_settings
 @dataclass(frozen=True)
 class ChainSettings(TaskSettings):
-    """How chains are read, where there is more than one way.
+    """The settings of chain tasks.
 
     Attributes:
-        aggregation: `mean` of a choice's cosines with the events of the context, or the `last` event's alone.
+        aggregation: `mean` of a choice's cosines with the context events, or the cosine with the `last` one.
         sky: `pairwise` or `graph`, for the decoder `sky`.
         compat: normalise transitions as the reference code does (`row_normalized`), for all decoders.
     """
@@ -65,49 +65,49 @@ class ChainSettings(TaskSettings):
 
 @dataclass(frozen=True)
 class Chains(TaskKind[ChainScorer]):
-    """Asks a scorer of chains, since a model may read a chain as a whole.
+    """Kind of task that scores chains, since a model may read a chain as a whole.
 
     Attributes:
-        decoder: how several steps are chosen; None for one step.
+        decoder: how several steps are chosen; None for a single step.
     """
 
     Settings = ChainSettings
-    refusal = "reads no chains; accepted with settings of chains"
+    refusal = "does not read chains; tasks that do"
 
     uses: tuple[str, ...] = ("aggregation",)
     settings: ChainSettings = field(default_factory=ChainSettings)
     decoder: Decoder | None = None
 
     def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared[ChainScorer]:
-        """As of `TaskKind`."""
+        """See `TaskKind`."""
         aggregation = self.settings.aggregation
         return Prepared(chain_scorer(model, aggregation=aggregation, batch_size=computing.batch_size))
 
     def of_vectors(self, embed: Embed, device: torch.device | None = None) -> ChainScorer:
-        """As of `TaskKind`."""
+        """See `TaskKind`."""
         return EncoderChainScorer(embed, aggregation=self.settings.aggregation)
 
     def run(self, asked: ChainScorer, data: TaskRows) -> ProtocolOutput:
-        """As of `TaskKind`."""
+        """See `TaskKind`."""
         if self.decoder is None:
             return self.protocol(asked, data.rows)
         return self.protocol(asked, data.rows, decoder=self.decoder, settings=self.settings)
 
 
 def choose_next_event(scorer: ChainScorer, rows: Iterable[Row]) -> ProtocolOutput:
-    """Score the events that may come next in a chain: the multiple-choice narrative cloze.
+    """Score the possible next events of a chain: the multiple-choice narrative cloze.
 
     Args:
-        scorer: what scores them.
-        rows: with `context`, a list of events, `choices`, two or more events, and `label`, the index of the
-            right one.
+        scorer: the scorer of chains.
+        rows: rows with `context`, a list of events, `choices`, two or more events, and `label`, the index of
+            the correct choice.
 
     Returns:
         Inputs `predictions` (scores) and `references` (labels); per row both, and whether the first of the
-        best choices is right.
+        best choices is correct.
 
     Raises:
-        EventformersError: no rows, a column is missing, or a row cannot be asked.
+        EventformersError: no rows, a column is missing, or a row is not a valid question.
     """
     questions = [read_chain_question(row, number) for number, row in enumerate(rows)]
     if not questions:
@@ -127,22 +127,22 @@ def follow_steps(
 ) -> ProtocolOutput:
     """Continue chains over several steps by the transitions between their events.
 
-    The last step is never scored, so that sequences and explanations, which know it, can be compared.
+    The last step is never scored, so that sequences can be compared with explanations, which know it.
 
     Args:
-        scorer: what scores transitions, and choices for `sky="graph"`.
-        rows: with `start`, an event, `steps`, a list of two or more events for each step, and `labels`, the
-            index of the right one at each step; two steps or more.
+        scorer: scores transitions, and choices for `sky="graph"`.
+        rows: rows with `start`, an event, `steps`, a list of two or more events for each step, and `labels`,
+            the index of the correct event at each step; at least two steps.
         decoder: a member of `DECODERS`.
-        settings: `sky` and `compat`; None takes the default.
+        settings: `sky` and `compat`; None takes the defaults.
 
     Returns:
-        Inputs `predictions` and `references`: the indices taken and right at each scored step; per row both,
-        and whether each is right.
+        Inputs `predictions` and `references`: the chosen and the correct index at each scored step; per row
+        both, and whether each is correct.
 
     Raises:
-        UnknownNameError: there is no such decoder.
-        EventformersError: no rows, a column is missing, or a row cannot be asked.
+        UnknownNameError: the decoder is unknown.
+        EventformersError: no rows, a column is missing, or a row is not a valid question.
     """
     if decoder not in DECODERS:
         raise UnknownNameError("decoder", decoder, DECODERS)
@@ -186,7 +186,7 @@ def _by_transitions(
     decoder: Decoder,
     compat: bool,
 ) -> list[list[int]]:
-    """The path through each chain, by transitions between pairs of its states."""
+    """Find the path through each chain by transitions between pairs of its states."""
     pairs = [
         (question, source, target)
         for question, states in enumerate(chains)
@@ -218,7 +218,7 @@ def _decoded(
 def _by_whole_chains(
     scorer: ChainScorer, chains: Sequence[Sequence[list[Event]]], labels: Sequence[list[int]]
 ) -> list[list[int]]:
-    """The choice at each step of each chain, given the right events of all other states as one chain."""
+    """Choose each step of each chain, given the correct events of all other states as one chain."""
     contexts, choices = [], []
     for states, gold in zip(chains, labels, strict=True):
         right = [state[index] for state, index in zip(states, [0, *gold], strict=True)]
@@ -230,33 +230,33 @@ def _by_whole_chains(
 
 
 def read_chain_question(row: Row, number: int) -> tuple[list[Event], list[Event], int]:
-    """Context, choices and label of a row of a narrative cloze.
+    """Read context, choices and label of a row of a narrative cloze.
 
     Args:
         row: with `context`, `choices` and `label`.
-        number: the row's number, for an error.
+        number: the row's number, for error messages.
 
     Raises:
-        EventformersError: a column is missing, or the row cannot be asked.
+        EventformersError: a column is missing, or the row is not a valid question.
     """
     context, choices = (_read_events(row, column, row.get(column)) for column in ("context", "choices"))
     if not context or len(choices) < 2:
         raise EventformersError(
-            f"row {number} has {len(context)} context events and {len(choices)} choices; accepted: one "
-            "context event or more, and two choices or more"
+            f"row {number} has {len(context)} context events and {len(choices)} choices; accepted: at least "
+            "one context event and two choices"
         )
     return context, choices, _read_label(row.get("label"), len(choices), number)
 
 
 def read_steps(row: Row, number: int) -> tuple[list[list[Event]], list[int]]:
-    """The states of a row, the start before its steps, and the right choice of each step.
+    """Read the states of a row, which are the start and its steps, and the correct choice of each step.
 
     Args:
         row: with `start`, `steps` and `labels`.
-        number: the row's number, for an error.
+        number: the row's number, for error messages.
 
     Raises:
-        EventformersError: a column is missing, or the row cannot be asked.
+        EventformersError: a column is missing, or the row is not a valid question.
     """
     steps, labels = row.get("steps"), row.get("labels")
     if not isinstance(steps, Sequence) or not isinstance(labels, Sequence):
@@ -265,8 +265,8 @@ def read_steps(row: Row, number: int) -> tuple[list[list[Event]], list[int]]:
         )
     if len(steps) < 2 or len(steps) != len(labels):
         raise EventformersError(
-            f"row {number} has {len(steps)} steps and {len(labels)} labels; accepted: two steps or more, the "
-            "last of which is not scored, with a label each"
+            f"row {number} has {len(steps)} steps and {len(labels)} labels; accepted: at least two "
+            "steps with a label each; the last step is not scored"
         )
     states = [[read_event(row.get("start"), row, "start")]]
     states += [_read_events(row, "steps", choices) for choices in steps]
@@ -356,8 +356,8 @@ CHAIN_TASKS: tuple[Task, ...] = (
     _cloze_task(
         "mcnc",
         "Multiple-choice narrative cloze",
-        "Percentage of chains of eight events whose ninth is chosen over four random events with an argument "
-        "of the chain.",
+        "Percentage of chains of eight events whose ninth event is chosen over four random events that share "
+        "an argument with the chain.",
         "Granroth-Wilding and Clark, AAAI 2016",
         published_scores=_published("mcnc"),
         published_rows=2_000,
@@ -367,39 +367,39 @@ CHAIN_TASKS: tuple[Task, ...] = (
         "mcns_v",
         "Narrative sequence (MCNS-V)",
         "mcns_v",
-        "Percentage of steps, all but the last, whose event is among five the one on the likeliest path from "
+        "Percentage of steps, all but the last, whose event, one of five, is on the most likely path from "
         "the first event of the chain.",
     ),
     _steps_task(
         "mcne_v",
         "Narrative explanation (MCNE-V)",
         "mcne_v",
-        "The question of mcns_v with the last event of the chain given, too.",
+        "As mcns_v, with the last event of the chain also given.",
     ),
     _steps_task(
         "multistep_base",
         "Multistep inference, greedy (Base)",
         "base",
-        "The question of mcns_v, each step chosen greedily after the step chosen before.",
+        "As mcns_v, with each step chosen greedily after the previously chosen step.",
     ),
     _steps_task(
         "multistep_sky",
         "Multistep inference, informed (Sky)",
         "sky",
-        "The question of mcns_v, each step taken with the right events of all others given: an upper bound.",
+        "As mcns_v, with each step chosen given the correct events of all others: an upper bound.",
     ),
     _cloze_task(
         "variable_mcnc",
         "Narrative cloze of documents",
-        "Percentage of documents whose left-out event is chosen over random events with words of the "
+        "Percentage of documents whose removed event is chosen over random events with words of the "
         "document; the number of choices varies.",
         "Weber et al., AAAI 2018",
     ),
     _cloze_task(
         "coherent_mcnc",
         "Coherent narrative cloze",
-        "The question of variable_mcnc with six choices, on documents found coherent by people.",
+        "As variable_mcnc, with six choices, on documents that people found coherent.",
         "Weber et al., AAAI 2018",
     ),
 )
-"""Narrative cloze with one and with several steps; scores of differently built sets cannot be compared."""
+"""Narrative cloze with one or several steps. Scores on differently built sets are not comparable."""

@@ -37,21 +37,21 @@ if TYPE_CHECKING:
     from eventformers.evaluation.session import Session
 
 MICO_LENGTH = 64
-"""Tokens of a premise or an alternative at most, as MICO's evaluation has it."""
+"""Maximum number of tokens of a premise or an alternative, as in MICO's evaluation."""
 
 
 VOTING_SPLIT = "train"
-"""The split whose premises vote where alternatives are re-ranked."""
+"""The split whose premises vote in re-ranking."""
 
 
 @strict_settings
 @dataclass(frozen=True)
 class GraphSettings(TaskSettings):
-    """How alternatives are ranked.
+    """The settings of graph tasks.
 
     Attributes:
-        rerank: let the nearest premises of the training split vote; their settings, or True for the defaults.
-            The untrained encoder is re-ranked alike.
+        rerank: re-rank by votes of the nearest premises of the training split: the settings of the votes, or
+            True for their defaults. This also re-ranks the untrained encoder.
     """
 
     places: ClassVar[tuple[str, ...]] = ("rerank",)
@@ -60,18 +60,18 @@ class GraphSettings(TaskSettings):
 
     @property
     def name(self) -> str:
-        """What results call the votes."""
+        """The name of the votes in results."""
         votes = vote_settings(self.rerank)
         return "" if votes is None else votes.name
 
 
 @dataclass(frozen=True)
 class GraphModel:
-    """What is asked for ranks.
+    """The scorer of graph tasks.
 
     Attributes:
-        embed: texts to vectors.
-        device: where the ranks are computed; None takes an accelerator where there is one.
+        embed: maps texts to vectors.
+        device: the device that computes ranks; None takes an accelerator if there is one.
     """
 
     embed: Embed
@@ -80,26 +80,26 @@ class GraphModel:
 
 @dataclass(frozen=True)
 class Graph(TaskKind[GraphModel]):
-    """Ranks alternatives among those of all splits."""
+    """Kind of task that ranks alternatives among those of all splits."""
 
     Settings = GraphSettings
-    refusal = "has nothing to re-rank; accepted with rerank"
+    refusal = "does not rank alternatives; tasks that do"
     reads_all_splits = True
 
     uses: tuple[str, ...] = ("rerank",)
     settings: GraphSettings = field(default_factory=GraphSettings)
 
     def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared[GraphModel]:
-        """As of `TaskKind`."""
+        """See `TaskKind`."""
         embed = partial(model.encode, batch_size=computing.batch_size)
         return Prepared(self.of_vectors(embed, model.model.device))
 
     def of_vectors(self, embed: Embed, device: torch.device | None = None) -> GraphModel:
-        """As of `TaskKind`."""
+        """See `TaskKind`."""
         return GraphModel(embed, device)
 
     def run(self, asked: GraphModel, data: TaskRows) -> ProtocolOutput:
-        """As of `TaskKind`."""
+        """See `TaskKind`."""
         votes = vote_settings(self.settings.rerank)
         return self.protocol(asked.embed, data.rows, data.other_splits, asked.device, rerank=votes)
 
@@ -112,26 +112,26 @@ def rank_alternatives(
     *,
     rerank: VoteSettings | None = None,
 ) -> ProtocolOutput:
-    """Filtered rank of each row's alternative among all alternatives of the graph (Su et al. 2022).
+    """Compute the filtered rank of each row's alternative among all of the graph (Su et al. 2022).
 
-    Candidates are the distinct alternatives of all splits. Other ones that any split has for the same premise
-    are left out. Ties get their mean rank.
+    Candidates are the distinct alternatives of all splits. Other alternatives that any split has for the same
+    premise are removed. Ties get their mean rank.
 
     Args:
-        embed: texts to vectors.
+        embed: maps texts to vectors.
         rows: the rows to rank, with the texts `premise`, `alternative` and `direction`.
         other_splits: the rows of the dataset's other splits by name, with `premise` and `alternative`.
-        device: where the cosines are computed; None takes an accelerator where there is one.
-        rerank: let the premises of the training split vote; None ranks by the cosine alone.
+        device: the device that computes cosines; None takes an accelerator if there is one.
+        rerank: settings of the votes of the training split's premises; None ranks by cosine alone.
 
     Returns:
-        Input `predictions` (ranks); per row its rank, and the ends of its tie where it has one. Parts for
-        each direction and for the optimistic and pessimistic ranks. Details: the number of candidates and of
-        premises, known alternatives left out, tied rows, and the settings of the votes.
+        Input `predictions` (ranks); per row its rank, and the bounds of its tie if it has one. Parts for each
+        direction and for the optimistic and pessimistic ranks. Details: the numbers of candidates, premises,
+        removed known alternatives and tied rows, and the settings of the votes.
 
     Raises:
-        EventformersError: no rows, a column is missing, a vector has no cosine, or votes are asked for and
-            there is no training split beside the scored one.
+        EventformersError: no rows, a column is missing, a vector has no cosine, or re-ranking lacks a
+            training split beside the scored one.
     """
     directions: list[str] = []
 
@@ -147,8 +147,8 @@ def rank_alternatives(
     )
     queries = ranking_queries(scored(), others)
     voters = None if rerank is None else _voters(other_splits)
-    # One call, so that a text on both sides is embedded once and every cut is counted; alternatives first, so
-    # that the vectors of the many need no copy.
+    # One call, so that a text on both sides is embedded once and every truncation is counted; alternatives
+    # first, so that their many vectors need no copy.
     texts = [*queries.alternatives, *queries.premises, *(voters.premises if voters else ())]
     distinct = list(dict.fromkeys(texts))
     vectors = np.asarray(embed(distinct))
@@ -176,11 +176,11 @@ def rank_alternatives(
 
 
 def _voters(other_splits: Mapping[str, Iterable[Row]]) -> KnownPairs:
-    """The pairs whose premises vote: those of the training split alone."""
+    """Collect the pairs of the training split, whose premises vote."""
     if VOTING_SPLIT not in other_splits:
         raise EventformersError(
-            f"re-ranking takes its votes from the split {shown(VOTING_SPLIT)}; found beside the scored one: "
-            f"{', '.join(other_splits) or 'none'}; accepted: another scored split of data that has it"
+            f"re-ranking needs the votes of the split {shown(VOTING_SPLIT)}; found beside the scored split: "
+            f"{', '.join(other_splits) or 'none'}; accepted: data with this split, and another split to score"
         )
     pairs = [(read_text(row, "premise"), read_text(row, "alternative")) for row in other_splits[VOTING_SPLIT]]
     return pairs_of_texts((premise for premise, _ in pairs), (alternative for _, alternative in pairs))
@@ -198,13 +198,13 @@ def ranks_output(
     *,
     distinct_texts: int,
 ) -> ProtocolOutput:
-    """What a protocol of filtered ranks gives, by any scores.
+    """Make the output of a protocol from filtered ranks.
 
     Args:
         ranks: the ranks of the rows.
-        queries: what was ranked.
+        queries: the ranked queries.
         directions: the direction of each row.
-        other_splits: the names of the splits, beside the scored one, that the candidates come from.
+        other_splits: the names of the other splits that candidates come from.
         distinct_texts: number of texts that the model read.
     """
     mean, best, worst = (values.tolist() for values in (ranks.mean, ranks.optimistic, ranks.pessimistic))
@@ -257,8 +257,8 @@ GRAPH_TASKS: tuple[Task, ...] = (
     _task(
         "conceptnet",
         "ConceptNet completion (inductive)",
-        "Mean reciprocal rank, in percent, of the right alternative of a premise among all alternatives of "
-        "the graph, other known ones left out, over both directions.",
+        "Mean reciprocal rank, in percent, of the correct alternative of a premise among all alternatives of "
+        "the graph without other known ones, over both directions.",
         19_592,
         {
             "ConvE": 0.21,
@@ -273,8 +273,8 @@ GRAPH_TASKS: tuple[Task, ...] = (
     _task(
         "atomic",
         "ATOMIC completion (inductive)",
-        "The question of conceptnet_completion on ATOMIC, whose alternatives are what an event leads to, and "
-        "events without their subject.",
+        "As conceptnet_completion, on ATOMIC, whose alternatives are consequences of events, and events "
+        "without their subject.",
         48_972,
         {
             "ConvE": 0.08,

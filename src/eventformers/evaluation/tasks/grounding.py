@@ -1,4 +1,4 @@
-"""Tasks on mentions of events in a knowledge base with a hierarchy."""
+"""Tasks that ground mentions in a knowledge base of events with a hierarchy."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Grounding(TaskKind[GroundingModel]):
-    """Asks for the candidates of mentions among events."""
+    """Kind of task that finds the candidates of mentions among events."""
 
     Settings = GroundingSettings
-    refusal = "links no mentions; accepted with such settings"
+    refusal = "does not link mentions; tasks that do"
 
     settings: GroundingSettings = field(default_factory=GroundingSettings)
 
     def used(self, settings: GroundingSettings) -> tuple[tuple[str, ...], str]:
-        """As of `TaskKind`: the data are read by every task."""
+        """See `TaskKind`; every task uses the settings of the data."""
         return (*SETTINGS_OF_DATA, *self.uses), ""
 
     def with_settings(self, task: str, settings: GroundingSettings) -> Self:
-        """As of `TaskKind`.
+        """See `TaskKind`.
 
         Raises:
-            EventformersError: also where there is a weight of the retriever without a re-ranker.
+            EventformersError: see `TaskKind`; or `retriever_weight` is set without a re-ranker.
         """
         chosen = super().with_settings(task, settings)
         check_retriever_weight(settings.retriever_weight, with_reranker=settings.reranker is not None)
@@ -66,10 +66,10 @@ class Grounding(TaskKind[GroundingModel]):
     def prepare(
         self, model: EventEncoder, session: Session, computing: Computing
     ) -> Prepared[GroundingModel]:
-        """As of `TaskKind`.
+        """See `TaskKind`.
 
         Raises:
-            EventformersError: the re-ranker cannot be loaded, or is no cross-encoder.
+            EventformersError: the re-ranker cannot be loaded, or is not a cross-encoder.
         """
         if self.settings.reranker is None:
             return Prepared(remembering_model(model, session, computing.batch_size))
@@ -86,7 +86,7 @@ class Grounding(TaskKind[GroundingModel]):
         )
 
     def of_vectors(self, embed: Embed, device: torch.device | None = None) -> GroundingModel:
-        """As of `TaskKind`; the function receives mentions with their contexts, and titles with
+        """See `TaskKind`; the function receives mentions with their contexts, and titles with
         descriptions."""
 
         def vectors(texts: list[str]) -> Vectors:
@@ -98,21 +98,21 @@ class Grounding(TaskKind[GroundingModel]):
         )
 
     def run(self, asked: GroundingModel, data: TaskRows) -> ProtocolOutput:
-        """As of `TaskKind`."""
+        """See `TaskKind`."""
         return self.protocol(asked, data, settings=self.settings)
 
     def untrained(self, model: EventEncoder) -> Self:
-        """The untrained encoder has no re-ranker."""
+        """Remove the re-ranker, which the untrained encoder does not have."""
         return replace(self, settings=replace(self.settings, reranker=None, retriever_weight=0.0))
 
     @property
     def data_settings(self) -> Mapping[str, JsonValue]:
-        """The mentions and events that are read."""
+        """The settings that choose mentions and events."""
         return self.settings.of_data
 
     @property
     def development_split(self) -> str:
-        """The split that the threshold is chosen on, where it is not given."""
+        """The split that the threshold is chosen on; empty for a given threshold."""
         return DEVELOPMENT_SPLIT if "threshold" in self.uses and self.settings.threshold is None else ""
 
 
@@ -122,7 +122,7 @@ def remembering_model(
     batch_size: BatchSize,
     cross_encoder: CrossEncoder | None = None,
 ) -> GroundingModel:
-    """Return what a protocol asks of an encoder; sets its `truncated` to the number of all truncated texts.
+    """Make the scorer of an encoder; set its `truncated` to the number of all truncated texts.
 
     Args:
         encoder: the model.
@@ -181,8 +181,8 @@ GROUNDING_TASKS: tuple[Task, ...] = (
         retrieve_events,
         "hierarchy_recall",
         "recall_at_min",
-        "Percentage of mentions whose event and all its ancestors are the first candidates, as many as there "
-        "are of them.",
+        "Percentage of mentions for which the event and all its ancestors are the first candidates, counting "
+        "as many candidates as these.",
         {
             "bi-encoder, multilingual": 54.8,
             "HP, multilingual": 58.1,
@@ -200,8 +200,8 @@ GROUNDING_TASKS: tuple[Task, ...] = (
         link_events,
         "event_linking",
         "strict_accuracy",
-        "Percentage of mentions linked to exactly their event and its ancestors, of their first candidates "
-        "those whose probability reaches a threshold.",
+        "Percentage of mentions linked to exactly their event and its ancestors, where the first candidates "
+        "whose probability reaches a threshold are linked.",
         {
             "bi-encoder, multilingual": 37.6,
             "HP, multilingual": 39.2,
@@ -220,8 +220,8 @@ GROUNDING_TASKS: tuple[Task, ...] = (
         discover_parents,
         "ranking",
         "hits_at_1",
-        "Percentage of events whose parent comes first by the share of the mentions linked to the event that "
-        "are linked to the parent as well.",
+        "Percentage of events whose parent ranks first by the share of the event's mentions that are also "
+        "linked to the parent.",
         {"HP, multilingual": 45.1, "HP, crosslingual": 37.4},
         uses=("depth",),
         companions_by_split=("hierarchy",),

@@ -1,7 +1,7 @@
-"""Evaluation protocols of event grounding: mentions, events and their hierarchy become a metric's inputs.
+"""Evaluation protocols of event grounding: they turn mentions, events and hierarchy into a metric's inputs.
 
-Candidates of a mention are all events of its pool: those that are described in its language, or, where the
-knowledge base has one language alone as in the crosslingual task, all of them.
+The candidates of a mention are the events of its pool: those described in its language, or all of them if the
+knowledge base has only one language, as in the crosslingual task.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from eventformers.models.grounding_tokens import EventText, MentionText
 from eventformers.strict import count, setting, strict_settings
 
 PAIRS_AT_ONCE = 16_384
-"""Pairs of a mention and a candidate that are scored in one call."""
+"""Number of pairs of a mention and a candidate that are scored in one call."""
 
 DEVELOPMENT_SPLIT = "validation"
 """The split that the threshold is chosen on."""
@@ -49,28 +49,27 @@ DataTask = Literal["multilingual", "crosslingual"]
 Domain = Literal["wikipedia", "wikinews"]
 
 SETTINGS_OF_DATA = ("task", "domain", "hierarchies_only")
-"""The settings that decide which mentions and events are read; they are those of the builder."""
+"""The settings that choose mentions and events; they are passed to the builder."""
 
 
 @strict_settings
 @dataclass(frozen=True)
 class GroundingSettings(TaskSettings):
-    """Which mentions and events are read, and how mentions are linked.
+    """The settings of grounding tasks.
 
     Attributes:
-        task: `multilingual`, where the text of an event is in the language of the mention, or `crosslingual`,
-            where it is English. Like `domain` a setting of the builder, for raw files.
+        task: `multilingual`, with the text of an event in the language of the mention, or `crosslingual`,
+            with English text. Like `domain`, a setting of the builder for raw files.
         domain: the mentions of `wikipedia` or of `wikinews`.
-        hierarchies_only: whether mentions of events without any parent or child are left out, as in the
-            paper. A setting of the builder, too.
-        reranker: folder or Hub id of a cross-encoder that re-ranks candidates, for linking; None takes the
-            scores that they were found by.
-        retriever_weight: weight of the score that a candidate was found by beside that of the re-ranker, of
-            which it then has the sum.
-        candidates: first candidates of a mention that are re-ranked and linked, for linking.
-        threshold: the probability from which a candidate is linked; None takes the one of `THRESHOLDS` that
-            is best on the validation split.
-        depth: first candidates of a mention that count as linked to it, for parents.
+        hierarchies_only: skip mentions of events without any parent or child, as in the paper. Also a setting
+            of the builder.
+        reranker: folder or Hub id of a cross-encoder that re-ranks candidates, for linking; None keeps the
+            retrieval scores.
+        retriever_weight: weight of the retrieval score, which is added to the score of the re-ranker.
+        candidates: number of first candidates of a mention to re-rank and link, for linking.
+        threshold: minimum probability of a linked candidate; None takes the best of `THRESHOLDS` on the
+            validation split.
+        depth: number of first candidates of a mention that count as linked to it, for parents.
     """
 
     places: ClassVar[tuple[str, ...]] = ("reranker",)
@@ -86,28 +85,28 @@ class GroundingSettings(TaskSettings):
 
     @property
     def recorded(self) -> dict[str, JsonValue]:
-        """As of `TaskSettings`, without a re-ranker."""
+        """The settings as in `TaskSettings`, without a re-ranker."""
         return {**super().recorded, "reranker": None}
 
     @property
     def of_data(self) -> dict[str, JsonValue]:
-        """The settings of the builder that are not its defaults."""
+        """The settings of the builder that differ from its defaults."""
         return {name: value for name, value in self.chosen.items() if name in SETTINGS_OF_DATA}
 
 
 def retrieve_events(model: GroundingModel, data: TaskRows, *, settings: GroundingSettings) -> ProtocolOutput:
-    """The first candidates of each mention beside its gold events (Ou et al., 2023, section 6.1).
+    """Retrieve the first candidates of each mention (Ou et al., 2023, section 6.1).
 
     Args:
         model: the model.
         data: the mentions and the knowledge base.
-        settings: not read.
+        settings: unused.
 
     Returns:
         Inputs `predictions` (candidates, best first) and `references` (gold events, the atomic one first);
-        per mention both with its id and language. Parts by language. Details: numbers of mentions, of events
-        in each pool, of gold events that their mention's pool lacks and of mentions with none in it or
-        without any pool, and what was cut.
+        per mention both with its id and language. Parts by language. Details: the numbers of mentions, of
+        events in each pool, of gold events outside their mention's pool, of mentions without a gold event in
+        their pool or without a pool, and of truncated texts.
 
     Raises:
         EventformersError: no mention or no event, a column is missing, a mention without a gold event, or no
@@ -132,26 +131,27 @@ def retrieve_events(model: GroundingModel, data: TaskRows, *, settings: Groundin
 
 
 def link_events(model: GroundingModel, data: TaskRows, *, settings: GroundingSettings) -> ProtocolOutput:
-    """The events that each mention is linked to (Ou et al., 2023, section 6.1 and appendix C.2).
+    """Link each mention to events (Ou et al., 2023, section 6.1 and appendix C.2).
 
-    The first candidates, re-ranked if there is a re-ranker, are linked where their probability reaches the
-    threshold; a mention without such a candidate is linked to nothing.
+    The first candidates, re-ranked if there is a re-ranker, are linked if their probability reaches the
+    threshold. A mention without such a candidate is linked to nothing.
 
     Args:
         model: the model.
-        data: the mentions and the knowledge base, and the mentions that the threshold is chosen on; where the
-            scored split is that of development, it is chosen on the scored mentions, which details say.
-        settings: the number of candidates, and the threshold where it is not to be chosen.
+        data: the mentions, the knowledge base, and the mentions that the threshold is chosen on. If the
+            scored split is the development split, these are the scored mentions, and the details say so.
+        settings: the number of candidates, and the threshold unless it is to be chosen.
 
     Returns:
-        Inputs `predictions` (linked events) and `references` (gold ones); per mention both with its id,
-        language, candidates and their probabilities. Parts by language, and `top_min`, alone and by language:
-        as many of the best candidates as the mention has gold events. Details: as of `retrieve_events`; the
-        threshold, what it was chosen on and the product of scores that each has there; and the percentage of
-        mentions all of whose gold events are candidates, which strict accuracy cannot exceed.
+        Inputs `predictions` (linked events) and `references` (gold events); per mention both with its id,
+        language, candidates and their probabilities. Parts by language, and `top_min`, overall and by
+        language: as many of the best candidates as the mention has gold events. Details: as for
+        `retrieve_events`; the threshold, the split it was chosen on and the product of scores of each
+        threshold there; and the percentage of mentions all of whose gold events are candidates, an upper
+        bound of strict accuracy.
 
     Raises:
-        EventformersError: as `retrieve_events`, or there are no mentions to choose a threshold on.
+        EventformersError: as for `retrieve_events`, or there are no mentions to choose a threshold on.
     """
     knowledge = _Knowledge(model, data.companions.get("events", ()))
     mentions = _Mentions(data.rows, knowledge)
@@ -165,8 +165,8 @@ def link_events(model: GroundingModel, data: TaskRows, *, settings: GroundingSet
         held = _Mentions(data.other_splits[DEVELOPMENT_SPLIT], knowledge)
     else:
         raise EventformersError(
-            f"found no split {shown(DEVELOPMENT_SPLIT)} to choose a threshold on; accepted: data with it, or "
-            "threshold=NUMBER"
+            f"found no split {shown(DEVELOPMENT_SPLIT)} to choose a threshold on; accepted: data with "
+            "this split, or threshold=NUMBER"
         )
     found = knowledge.scored(mentions, settings)
     chosen: ChosenThreshold | None = None
@@ -211,25 +211,25 @@ def link_events(model: GroundingModel, data: TaskRows, *, settings: GroundingSet
 
 
 def discover_parents(model: GroundingModel, data: TaskRows, *, settings: GroundingSettings) -> ProtocolOutput:
-    """The rank of each event's gold parent by the mentions that both share (Ou et al., 2023, section 6.1).
+    """Rank each event's gold parent by the mentions that both share (Ou et al., 2023, section 6.1).
 
-    Ranked are all other events of the knowledge base. A child is an event with a parent in the scored split;
-    one that no mention has among its first candidates is a miss at every depth.
+    The candidates are all other events of the knowledge base. A child is an event with a parent in the scored
+    split; one that is among no mention's first candidates is a miss at every depth.
 
     Args:
         model: the model.
         data: the mentions, the knowledge base and the hierarchy.
-        settings: how many candidates count.
+        settings: the number of candidates that count as linked.
 
     Returns:
-        Input `predictions` (ranks); per child its rank, its pessimistic one where it differs, its gold
-        parents, and the event that comes first. Parts: `pessimistic`; `mentioned`, the children that are gold
-        events of a scored mention; and of these, for each language, those of a mention in it, with the
-        mentions in it alone. Details: as of `retrieve_events`; the number of children, of those that no
+        Input `predictions` (ranks); per child its rank, its pessimistic rank if that differs, its gold
+        parents, and the event that ranks first. Parts: `pessimistic`; `mentioned`, the children that are gold
+        events of a scored mention; and for each language, the children of its mentions, ranked by these
+        mentions alone. Details: as for `retrieve_events`; the numbers of children, and of children that no
         mention is linked to, that tie, or whose parents are not in the knowledge base.
 
     Raises:
-        EventformersError: as `retrieve_events`, or there is no edge.
+        EventformersError: as for `retrieve_events`, or the hierarchy has no edge.
     """
     knowledge = _Knowledge(model, data.companions.get("events", ()))
     mentions = _Mentions(data.rows, knowledge)
@@ -238,7 +238,7 @@ def discover_parents(model: GroundingModel, data: TaskRows, *, settings: Groundi
         parents[_text(edge, "child_id")].append(_text(edge, "parent_id"))
     if not parents:
         raise EventformersError(
-            "found no edge of a child and its parent in the scored split; accepted: at least one"
+            "found no edge from a child to its parent in the scored split; accepted: at least one"
         )
     candidates = knowledge.search(mentions, settings.depth)
     hierarchy = discover_hierarchy(knowledge.ids, candidates.events)
@@ -273,7 +273,7 @@ def discover_parents(model: GroundingModel, data: TaskRows, *, settings: Groundi
 def _told_parents(
     parents: Mapping[str, Sequence[str]], found: ParentRanks, first: Mapping[str, str]
 ) -> list[dict[str, JsonValue]]:
-    """One record for each child; JSON has no infinity."""
+    """Make one record for each child, with None for an infinite rank, which JSON lacks."""
     told: list[dict[str, JsonValue]] = []
     for (child, gold), rank, worst in zip(
         parents.items(), found.ranks.tolist(), found.pessimistic.tolist(), strict=True
@@ -289,7 +289,7 @@ def _told_parents(
 
 
 class _Knowledge:
-    """The events, in pools by language where they are described in several, and the index of them."""
+    """The events, in one pool or one pool per language, and their index."""
 
     def __init__(self, model: GroundingModel, rows: Iterable[Row]) -> None:
         held = list(rows)
@@ -307,7 +307,7 @@ class _Knowledge:
 
     @cached_property
     def _index(self) -> PooledIndex:
-        # Late, so that a fault of the mentions is reported before the events are encoded.
+        # Lazy, so that errors in the mentions are reported before the events are encoded.
         return self.model.index(self._row_ids, self.texts, None if self.in_one_pool else self._languages)
 
     @property
@@ -319,11 +319,11 @@ class _Knowledge:
         return "" if self.in_one_pool else language
 
     def has(self, event: str, language: str) -> bool:
-        """Whether an event is a candidate of mentions in a language."""
+        """Return whether an event is a candidate for mentions in a language."""
         return (self._pool(language), event) in self._place
 
     def place(self, event: int, language: str) -> int:
-        """Which of `texts` is that of a candidate, by its position in `ids`."""
+        """Return the place in `texts` of a candidate, given its position in `ids`."""
         return self._place[self._pool(language), self.ids[event]]
 
     def search(self, mentions: _Mentions, number: int) -> Candidates:
@@ -357,7 +357,7 @@ class _Knowledge:
         return replace(found, scores=scores.astype(np.float32))
 
     def details(self, mentions: _Mentions, candidates: Candidates) -> dict[str, JsonValue]:
-        """What all protocols tell; what there is none of is left out."""
+        """Collect the details common to all protocols, without empty ones."""
         told: dict[str, JsonValue] = {
             "mentions": len(mentions.texts),
             "events": len(self.ids),
@@ -372,7 +372,7 @@ class _Knowledge:
 
 
 class _Mentions:
-    """Mentions: their texts, languages and gold events, and how many of these their pools have."""
+    """Mentions with their texts, languages and gold events, and the number of these in their pools."""
 
     def __init__(self, rows: Iterable[Row], knowledge: _Knowledge) -> None:
         self.texts: list[MentionText] = []
@@ -407,13 +407,13 @@ class _Mentions:
         if not any(self.known):
             raise EventformersError(
                 f"none of the {len(self.gold):,} mentions has a gold event among the events of its language "
-                f"({', '.join(sorted(set(self.languages)))}); accepted: mentions and the knowledge base that "
-                "they are linked to"
+                f"({', '.join(sorted(set(self.languages)))}); accepted: mentions with the knowledge base "
+                "of their gold events"
             )
 
 
 def _parts(inputs: Mapping[str, Sequence[Sequence[str]]], mentions: _Mentions) -> dict[str, MetricInputs]:
-    """Split a metric's inputs by the language of the mentions, in the order of the languages."""
+    """Split a metric's inputs by the language of the mentions; languages are sorted."""
     return {
         language: {
             name: [value for value, own in zip(values, mentions.languages, strict=True) if own == language]

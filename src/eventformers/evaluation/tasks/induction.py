@@ -1,4 +1,4 @@
-"""Tasks on mentions of unseen types: to cluster them, to name clusters, and to link them to frames."""
+"""Tasks on mentions of unseen types: cluster them, name the clusters, and link them to frames."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ _MAKING_CLUSTERS = ("distance", "manifold", "method", "num_clusters", "clustered
 
 @dataclass(frozen=True)
 class Induction(TaskKind[MentionModel]):
-    """Asks for the vectors of mentions, and of names and definitions."""
+    """Kind of task that clusters mentions, or names or links the clusters."""
 
     Settings = InductionSettings
-    refusal = "clusters no mentions; accepted with such settings"
+    refusal = "does not cluster mentions; tasks that do"
 
     settings: InductionSettings = field(default_factory=InductionSettings)
 
     def used(self, settings: InductionSettings) -> tuple[tuple[str, ...], str]:
-        """As of `TaskKind`: what makes clusters is of use only where the model makes them."""
+        """See `TaskKind`; clustering settings apply only if the model makes the clusters."""
         if "clusters" not in self.uses or settings.clusters == "predicted":
             return ("trigger_input", *_MAKING_CLUSTERS, *self.uses), ""
-        return ("trigger_input", *self.uses), "; and what makes clusters, with clusters=predicted"
+        return ("trigger_input", *self.uses), "; and settings of clustering, with clusters=predicted"
 
     def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared[MentionModel]:
-        """As of `TaskKind`.
+        """See `TaskKind`.
 
         Raises:
-            EventformersError: a run of the ensemble cannot be loaded or has no revision, or clusters of the
-                scored model are to be made by an ensemble that it is none of.
+            EventformersError: a run of the ensemble cannot be loaded or has no revision, or the ensemble that
+                clusters for the scored model does not contain it.
         """
         runs = self._runs(model, session, computing)
         asked = mention_model(model, self.settings, session, computing.batch_size, runs)
@@ -73,18 +73,18 @@ class Induction(TaskKind[MentionModel]):
             runs.append(session.encoder(one, device=device, dtype=dtype))
         if unknown := [run.name for run in runs if run.revision is None]:
             raise EventformersError(
-                f"runs without a revision: {', '.join(unknown)}; accepted: models that load_encoder loaded"
+                f"runs without a revision: {', '.join(unknown)}; accepted: models loaded by load_encoder"
             )
         names_clusters = "clusters" in self.uses
         if runs and not names_clusters and model.revision not in {run.revision for run in runs}:
             raise EventformersError(
-                f"the ensemble ({', '.join(run.name for run in runs)}) does not hold the scored model "
-                f"{model.name}; accepted: it as one of the runs"
+                f"the ensemble ({', '.join(run.name for run in runs)}) does not contain the scored model "
+                f"{model.name}; accepted: an ensemble with it"
             )
         return runs
 
     def of_vectors(self, embed: Embed, device: torch.device | None = None) -> MentionModel:
-        """As of `TaskKind`, by the vectors of sentences."""
+        """See `TaskKind`; a mention's vector is that of its sentence."""
 
         def encode(mentions: Sequence[Row]) -> MentionVectors:
             return MentionVectors(np.asarray(embed([str(row["text"]) for row in mentions]), dtype=np.float32))
@@ -92,13 +92,15 @@ class Induction(TaskKind[MentionModel]):
         return MentionModel(embed, encode)
 
     def run(self, asked: MentionModel, data: TaskRows) -> ProtocolOutput:
-        """As of `TaskKind`."""
+        """See `TaskKind`."""
         frames = [row for held in data.companions.values() for row in held]
         return self.protocol(asked, data.rows, frames, settings=self.settings)
 
     def untrained(self, model: EventEncoder) -> Self:
-        """The untrained encoder has vectors alone, no queries and keys, and reads the tokens of triggers
-        where the model reads triggers in any way."""
+        """Adapt the settings: the untrained encoder has no queries and keys.
+
+        It reads the trigger tokens if the model reads triggers in any way.
+        """
         own = getattr(model.model.config, "trigger_input", None)
         reads = self.settings.trigger_input if own is None else "none" if own in WITHOUT_TRIGGERS else "span"
         return replace(
@@ -108,11 +110,11 @@ class Induction(TaskKind[MentionModel]):
 
     @property
     def untrained_may_fail(self) -> bool:
-        """Affinity propagation does not settle on every model's distances."""
+        """True for affinity propagation, which does not converge on every model's distances."""
         return self.settings.method == "affinity"
 
     def count(self, rows: Sized) -> int:
-        """The mentions of unseen types."""
+        """Count the mentions of unseen types."""
         return len(unseen_rows(cast("Sequence[Row]", rows)))
 
 
@@ -123,14 +125,14 @@ def mention_model(
     batch_size: BatchSize,
     runs: Sequence[EventEncoder] = (),
 ) -> MentionModel:
-    """What a protocol of event type induction asks.
+    """Make the scorer of event type induction.
 
     Args:
         encoder: the model.
         settings: how mentions are read.
-        session: keeps their vectors.
+        session: caches their vectors.
         batch_size: as for `encode_mentions`.
-        runs: the models by whose mean distances mentions are clustered; none takes the model's own.
+        runs: the ensemble whose mean distances cluster mentions; empty for the model's own distances.
     """
 
     def encode_by(one: EventEncoder, reading: InductionSettings) -> EncodeMentions:
@@ -149,7 +151,7 @@ def mention_model(
         return encode
 
     def reading_of(run: EventEncoder) -> InductionSettings:
-        # Each model reads triggers as it was trained to, whatever the scored one does.
+        # Each model reads triggers as it was trained to, whatever the scored model does.
         own = hasattr(run.model.config, "trigger_input")
         return replace(settings, trigger_input=None) if own else settings
 
@@ -167,8 +169,8 @@ def _warn_of_seen_types(encoder: EventEncoder, mentions: Sequence[Row]) -> None:
     if known:
         warnings.warn(
             f"{encoder.name} was trained on labels of {len(known)} types that are scored as unseen "
-            f"({', '.join(known[:5])}): its score is partly one of training; train and evaluate with the "
-            "same num_seen or seen_types",
+            f"({', '.join(known[:5])}), so part of its score is on training data; train and evaluate with "
+            "the same num_seen or seen_types",
             stacklevel=2,
         )
 
@@ -193,7 +195,7 @@ def _task(
         title=title,
         dataset="event_types",
         config="mentions",
-        # All mentions train, and labels of unseen types never do.
+        # All mentions are training data; only the labels of unseen types are held out.
         splits=("train",),
         kind=Induction(protocol, uses),
         metric=metric,
@@ -208,7 +210,7 @@ def _task(
         published_rows=1_300,
         other_configs=("ace2005",),
         companions=companions,
-        # As the recipe demo has it.
+        # The same split of types as in the recipe demo.
         sample_settings={"num_seen": 6, "num_unseen": 6},
     )
 
@@ -220,8 +222,8 @@ INDUCTION_TASKS: tuple[Task, ...] = (
         induce_types,
         "clustering_nmi",
         "nmi",
-        "Normalized mutual information, in percent, of clusters of the mentions of unseen types with their "
-        "types, with as many clusters as types.",
+        "Normalized mutual information, in percent, between the types of the mentions of unseen types and "
+        "their clusters, as many as there are types.",
         "Huang and Ji, EMNLP 2020",
         {
             "SS-VQ-VAE": 40.88,
@@ -236,7 +238,7 @@ INDUCTION_TASKS: tuple[Task, ...] = (
         name_types,
         "ranking",
         "mrr",
-        "Mean reciprocal rank, in percent, of the name of each unseen type among those of all, by the "
+        "Mean reciprocal rank, in percent, of the name of each unseen type among the names of all, by the "
         "centroid of its mentions.",
         _REFERENCE,
         {"paraphrase-MiniLM-L12, untrained": 75.8, "batch attention, true clusters": 80.0},
@@ -248,12 +250,12 @@ INDUCTION_TASKS: tuple[Task, ...] = (
         link_types,
         "ranking",
         "mrr",
-        "Mean reciprocal rank, in percent, of the best right frame of each unseen type among all frames, by "
-        "their definitions and the centroid of its mentions.",
+        "Mean reciprocal rank, in percent, of the best correct frame of each unseen type among all frames, "
+        "by their definitions and the centroid of its mentions.",
         _REFERENCE,
         {"paraphrase-MiniLM-L12, untrained": 37.4, "batch attention, true clusters": 53.9},
         uses=("clusters", "valid_frames"),
         companions=("frames",),
     ),
 )
-"""Clusters of mentions, and names and frames for them; scores on other mentions cannot be compared."""
+"""Clustering of mentions, and names and frames of clusters. Scores on other mentions are not comparable."""

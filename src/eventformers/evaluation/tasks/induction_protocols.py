@@ -1,6 +1,6 @@
-"""Evaluation protocols of event type induction: mentions and a model become a metric's inputs.
+"""Evaluation protocols of event type induction: they turn mentions and a model into a metric's inputs.
 
-The labels of unseen types are read for scoring alone: clusters are made without them.
+The labels of unseen types are used for scoring alone, never for clustering.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from eventformers.strict import count, strict_settings
 from eventformers.trainers.event_type_induction import type_name
 
 EncodeMentions: TypeAlias = Callable[[Sequence[Row]], MentionVectors]
-"""Mentions to their vectors, in their order."""
+"""Maps mentions to their vectors, in the same order."""
 
 Clusters = Literal["true", "predicted"]
-"""Which clusters are named or linked: those of the true types, or those that the model makes."""
+"""The clusters to name or link: those of the true types, or those that the model makes."""
 
 ValidFrames = Literal["descendants", "children"]
 
@@ -51,20 +51,20 @@ ValidFrames = Literal["descendants", "children"]
 @strict_settings
 @dataclass(frozen=True)
 class InductionSettings(TaskSettings):
-    """How mentions are read and clustered.
+    """The settings of event type induction.
 
     Attributes:
         distance: `encoder`, or `cosine` or `dot` of queries and keys; see `mention_distances.distances`.
         manifold: cluster by manifold weights; None does so with average linkage.
-        method: `agglomerative`, average linkage, or `affinity`, affinity propagation.
-        num_clusters: how many clusters; None takes as many as there are unseen types.
-        trigger_input: what is read of a trigger, as for `encode_mentions`; None takes the model's own, for a
-            plain encoder `none`.
+        method: `agglomerative` (average linkage) or `affinity` (affinity propagation).
+        num_clusters: number of clusters; None takes the number of unseen types.
+        trigger_input: how triggers are read, as for `encode_mentions`; None takes the model's own, or `none`
+            for a plain encoder.
         clusters: `true` or `predicted`, for naming and linking.
-        valid_frames: which frames are right beside those of a type, for linking: their `descendants`, as the
-            released code has it, or their `children` alone, as the paper says.
-        clustered_by: the runs of an ensemble, by the mean of whose distances mentions are clustered in place
-            of the model's own; empty for no ensemble.
+        valid_frames: the frames that are correct beside those of a type, for linking: their `descendants`, as
+            in the released code, or only their `children`, as in the paper.
+        clustered_by: the runs of an ensemble, whose mean distances cluster the mentions instead of the
+            model's own; empty for no ensemble.
     """
 
     places: ClassVar[tuple[str, ...]] = ("clustered_by",)
@@ -79,10 +79,10 @@ class InductionSettings(TaskSettings):
     clustered_by: tuple[str | Path | EventEncoder, ...] = ()
 
     def validate_number(self) -> None:
-        """Refuse a number of clusters for a method that finds it itself.
+        """Check that the number of clusters is not set for a method that finds it itself.
 
         Raises:
-            EventformersError: both are given.
+            EventformersError: `num_clusters` is set with the method `affinity`.
         """
         if self.num_clusters is not None and self.method == "affinity":
             raise EventformersError(
@@ -91,19 +91,19 @@ class InductionSettings(TaskSettings):
 
     @property
     def on_manifold(self) -> bool:
-        """Whether mentions are clustered by manifold weights."""
+        """Whether manifold weights cluster the mentions."""
         return self.method == "agglomerative" if self.manifold is None else self.manifold
 
 
 @dataclass(frozen=True)
 class MentionModel:
-    """What is scored on event type induction.
+    """The scorer of event type induction.
 
     Attributes:
-        embed: texts to vectors, for names and definitions of frames.
-        encode: mentions to vectors.
-        clustered_by: the runs of an ensemble, by the mean of whose distances mentions are clustered; empty
-            for the model's own distances.
+        embed: maps texts to vectors, for names and definitions of frames.
+        encode: maps mentions to vectors.
+        clustered_by: the runs of an ensemble, whose mean distances cluster the mentions; empty for the
+            model's own distances.
     """
 
     embed: Embed
@@ -119,13 +119,13 @@ def induce_types(
     Args:
         model: the model.
         rows: rows of `EventTypes`, config `mentions` or `ace2005`.
-        frames: not read.
+        frames: unused.
         settings: how mentions are clustered.
 
     Returns:
         Inputs `predictions` (clusters) and `references` (types); per clustered mention both with its id.
         Details: the numbers of mentions, types and distinct sentences, and of mentions without a type, which
-        are left out.
+        are skipped.
 
     Raises:
         EventformersError: no mention of an unseen type, fewer mentions than clusters, or vectors that cannot
@@ -150,22 +150,22 @@ def name_types(
 ) -> ProtocolOutput:
     """Rank the names of the unseen types for each cluster (Edwards and Ji, section 2.2.1).
 
-    The right name of a cluster is that of its most frequent type. A centroid is the mean of the mentions'
+    The correct name of a cluster is that of its most frequent type. A centroid is the mean of the mentions'
     encoder vectors.
 
     Args:
         model: the model.
         rows: rows of `EventTypes`, config `mentions` or `ace2005`.
-        frames: not read.
-        settings: which clusters are named, and how they are made where the model makes them.
+        frames: unused.
+        settings: which clusters are named, and how the model makes them.
 
     Returns:
-        Input `predictions` (ranks); per cluster its type, size, purity and rank, and the name that comes
-        first. Details: as of `induce_types`; the mean purity of the clusters and the share of the types that
-        are one's most frequent, in percent; and the number of candidates.
+        Input `predictions` (ranks); per cluster its type, size, purity and rank, and the name that ranks
+        first. Details: as for `induce_types`; the mean purity of the clusters and the share of types that are
+        the most frequent of a cluster, in percent; and the number of candidates.
 
     Raises:
-        EventformersError: as `induce_types`.
+        EventformersError: as for `induce_types`.
     """
     found = _clusters_with_types(model, _unseen_mentions(rows), settings)
     names = found.unseen.names
@@ -181,22 +181,22 @@ def link_types(
 ) -> ProtocolOutput:
     """Rank frames for each cluster by their definitions (Edwards and Ji, section 2.2.2).
 
-    Right for a cluster are the frames of its most frequent type, that is those that its mentions state, and
-    those that inherit from them; the best of their ranks counts. A cluster whose type states no frame is left
-    out. Where none of a type's frames is among those that can be linked, the rank is infinite.
+    The correct frames of a cluster are those that the mentions of its most frequent type state, and the
+    frames that inherit from these; the best of their ranks counts. A cluster whose type states no frame is
+    skipped. If none of a type's frames has a definition, the rank is infinite.
 
     Args:
         model: the model.
         rows: rows of `EventTypes`, config `mentions` or `ace2005`.
         frames: rows of its config `frames`.
-        settings: which clusters are linked, and how they are made where the model makes them.
+        settings: which clusters are linked, and how the model makes them.
 
     Returns:
-        As `name_types`, with frames for names. Details also tell the frames without a definition, and the
-        clusters that are left out.
+        As for `name_types`, with frames for names. Details also count the frames without a definition, and
+        the skipped clusters.
 
     Raises:
-        EventformersError: as `induce_types`; or there is no frame with a definition, or none of a type.
+        EventformersError: as for `induce_types`; or no frame has a definition, or no type has a frame.
     """
     known = list(frames)
     linked = defined_frames(known)
@@ -220,7 +220,7 @@ def link_types(
 
 
 def _children(frames: Iterable[Row]) -> dict[str, set[str]]:
-    """The frames that inherit from each frame directly."""
+    """Collect the frames that inherit directly from each frame."""
     children: defaultdict[str, set[str]] = defaultdict(set)
     for row in frames:
         for parent in cast("Sequence[str]", row["parents"]):
@@ -250,7 +250,7 @@ class _TypedClusters:
 
 
 def unseen_rows(rows: Iterable[Row]) -> list[Row]:
-    """The mentions that are scored: those of unseen types, whose type is known."""
+    """Select the scored mentions: those of unseen types whose type is known."""
     return [row for row in rows if not row["seen"] and row["event_type"]]
 
 
@@ -265,7 +265,7 @@ def _unseen_mentions(rows: Iterable[Row]) -> _Unseen:
     typed = unseen_rows(held)
     if not typed:
         raise EventformersError(
-            f"found no mention of an unseen type among {len(held):,}; accepted: at least one, with num_seen "
+            f"found no mention of an unseen type among {len(held):,}; accepted: at least one; set num_seen "
             "or seen_types below the number of types"
         )
     types = [str(row["event_type"]) for row in typed]
@@ -286,8 +286,8 @@ def _predicted(
     settings: InductionSettings,
     num_types: int,
 ) -> Labels:
-    """The clusters that the model, or its ensemble, makes."""
-    # One after the other, so that no more than two matrices are held.
+    """Cluster mentions by the model or its ensemble."""
+    # The generator holds no more than two matrices at a time.
     runs = (encode(mentions) for encode in model.clustered_by) if model.clustered_by else iter([vectors])
     matrix = distances_to_cluster(runs, settings.distance, manifold=settings.on_manifold)
     if settings.method == "affinity":
@@ -325,7 +325,7 @@ def _ranked(
     candidates: int,
     texts: int,
 ) -> ProtocolOutput:
-    """What a protocol of ranked labels gives, for the clusters at some places."""
+    """Make the output of a protocol of ranked labels for the clusters at some places."""
     details = {
         **found.unseen.details,
         "clusters": len(found.types),

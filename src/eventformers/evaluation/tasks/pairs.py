@@ -38,13 +38,13 @@ _CONTEXT = VirtualContext(None)
 @strict_settings
 @dataclass(frozen=True)
 class PairSettings(TaskSettings):
-    """How events are read.
+    """The settings of similarity tasks.
 
     Attributes:
-        virtual_context: the data of the training chains that each event is read at the end of, for a model
-            that reads chains; None reads events alone.
-        retrieved: contexts of an event at most.
-        num_layers: graph layers that read them.
+        virtual_context: the data of the training chains at whose end each event is read, for a model that
+            reads chains; None reads events alone.
+        retrieved: maximum number of contexts of an event.
+        num_layers: number of graph layers that read them.
     """
 
     places: ClassVar[tuple[str, ...]] = ("virtual_context", "retrieved", "num_layers")
@@ -54,20 +54,20 @@ class PairSettings(TaskSettings):
     num_layers: int = count(_CONTEXT.num_layers)
 
     def validate_context(self) -> None:
-        """Refuse settings of contexts without their data.
+        """Check that settings of contexts come with their data.
 
         Raises:
-            EventformersError: there are no contexts.
+            EventformersError: `virtual_context` is missing.
         """
         if self.virtual_context is None and self.chosen:
             raise EventformersError(
-                f"{', '.join(self.chosen)}: a setting of contexts, of which there are none; accepted: it "
-                "with --virtual-context"
+                f"{', '.join(self.chosen)}: settings of contexts without their data; accepted: with "
+                "virtual_context (--virtual-context)"
             )
 
     @property
     def context(self) -> VirtualContext | None:
-        """The contexts of events; None where they are read alone."""
+        """The contexts of events; None reads events alone."""
         given = self.virtual_context
         if given is None or isinstance(given, VirtualContext):
             return given
@@ -75,26 +75,26 @@ class PairSettings(TaskSettings):
 
     @property
     def name(self) -> str:
-        """What results call the contexts."""
+        """The name of the contexts in results."""
         return "" if self.context is None else self.context.name
 
 
 @dataclass(frozen=True)
 class Pairs(TaskKind[Embed]):
-    """Asks for the vectors of events."""
+    """Kind of task that compares the vectors of events."""
 
     Settings = PairSettings
-    refusal = "compares no events; accepted with contexts"
+    refusal = "does not compare events; tasks that do"
 
     uses: tuple[str, ...] = PairSettings.places
     settings: PairSettings = field(default_factory=PairSettings)
 
     def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared[Embed]:
-        """As of `TaskKind`.
+        """See `TaskKind`.
 
         Raises:
             DataFormatError: a raw file of the contexts cannot be read.
-            EventformersError: the data have no training chains, or the model reads no chains.
+            EventformersError: the data has no training chains, or the model does not read chains.
         """
         context = self.settings.context
         if context is None:
@@ -104,11 +104,11 @@ class Pairs(TaskKind[Embed]):
         return Prepared(embed, record=partial(_context_record, reader))
 
     def of_vectors(self, embed: Embed, device: torch.device | None = None) -> Embed:
-        """As of `TaskKind`."""
+        """See `TaskKind`."""
         return embed
 
     def untrained(self, model: EventEncoder) -> Self:
-        """The untrained encoder reads events alone."""
+        """Remove the contexts, since the untrained encoder reads events alone."""
         return replace(self, settings=PairSettings())
 
 
@@ -124,19 +124,19 @@ def _context_record(reader: ContextEncoder) -> Mapping[str, JsonValue]:
 
 
 def compare_pairs(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:
-    """Cosines of a similar and a dissimilar pair of events per row.
+    """Compute the cosines of a similar and a dissimilar pair of events per row.
 
-    A row is right where the similar pair is strictly closer; a tie is wrong (Weber et al. 2018).
+    A row is correct if the similar pair is strictly closer; a tie is wrong (Weber et al. 2018).
 
     Args:
-        embed: events to vectors.
-        rows: with the events `similar_a`, `similar_b`, `dissimilar_a`, `dissimilar_b`.
+        embed: maps events to vectors.
+        rows: rows with the events `similar_a`, `similar_b`, `dissimilar_a`, `dissimilar_b`.
 
     Returns:
         Inputs `similar` and `dissimilar`; per row both cosines and `correct`.
 
     Raises:
-        EventformersError: no rows, or a vector that has no cosine.
+        EventformersError: no rows, or a vector has no cosine.
     """
     cosines, events, distinct = _pair_cosines(
         embed, rows, (("similar_a", "similar_b"), ("dissimilar_a", "dissimilar_b"))
@@ -154,17 +154,17 @@ def compare_pairs(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:
 
 
 def grade_pairs(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:
-    """Cosine of one pair of events per row, beside the human rating of the pair.
+    """Compute the cosine of one pair of events per row, to compare with its human rating.
 
     Args:
-        embed: events to vectors.
-        rows: with the events `event_a`, `event_b` and the number `score`.
+        embed: maps events to vectors.
+        rows: rows with the events `event_a`, `event_b` and the number `score`.
 
     Returns:
         Inputs `predictions` (cosines) and `references` (ratings); per row both.
 
     Raises:
-        EventformersError: no rows, or a vector that has no cosine.
+        EventformersError: no rows, or a vector has no cosine.
     """
     held = list(rows)
     cosines, events, distinct = _pair_cosines(embed, held, (("event_a", "event_b"),))
@@ -184,7 +184,7 @@ def grade_pairs(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:
 def _pair_cosines(
     embed: Embed, rows: Iterable[Row], pairs: Sequence[tuple[str, str]]
 ) -> tuple[NDArray[np.float64], int, int]:
-    """The cosines of pairs of columns, `(rows, pairs)`, and the numbers of all and of distinct events."""
+    """Compute the cosines of pairs of columns, `(rows, pairs)`; count all and distinct events."""
     columns = [column for pair in pairs for column in pair]
     distinct = DistinctEvents()
     chosen = distinct.rows(read_event(row.get(column), row, column) for row in rows for column in columns)
@@ -238,8 +238,8 @@ SIMILARITY_TASKS: tuple[Task, ...] = (
         "hard",
         compare_pairs,
         "accuracy",
-        "Percentage of rows in which the pair of events that means the same is closer than the pair that "
-        "shares words; a tie is wrong.",
+        "Percentage of rows in which the two events of the same meaning are closer than the two that share "
+        "words; a tie is wrong.",
         "Weber et al., AAAI 2018",
         115,
         (43.5, 72.1, 80.9, 76.6, 78.3),
@@ -250,7 +250,7 @@ SIMILARITY_TASKS: tuple[Task, ...] = (
         "hard_extended",
         compare_pairs,
         "accuracy",
-        "The question of hard_similarity on the extended set, where both pairs of a row share one event.",
+        "As hard_similarity, on the extended set, where both pairs of a row share one event.",
         "Ding et al., EMNLP 2019",
         1_000,
         (51.4, 63.4, 72.1, 62.3, 64.3),

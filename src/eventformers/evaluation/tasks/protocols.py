@@ -1,8 +1,7 @@
-"""What evaluation protocols take and give: the rows of a dataset and a function to vectors become a metric's
-inputs.
+"""Types and readers that protocols share.
 
-A protocol never sees a model, a file or a metric, so any function from events and texts to vectors can be
-scored.
+A protocol turns dataset rows and a function to vectors into a metric's inputs. It never sees a model, a file
+or a metric, so it can score any function from events and texts to vectors.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, J
 Row: TypeAlias = Mapping[str, object]
 MetricInputs: TypeAlias = Mapping[str, Sequence[object]]
 Embed: TypeAlias = Callable[[Sequence[str | Event]], NDArray[np.floating]]
-"""Texts and events to vectors, (N, d), in their order. Vectors need not be normalised."""
+"""Maps texts and events to vectors, (N, d), in the same order. Vectors need not be normalised."""
 
 ENCODER_SETTINGS = ("pooling", "event_order")
 """The settings of every task that decide how its encoder is loaded."""
@@ -31,10 +30,10 @@ ENCODER_SETTINGS = ("pooling", "event_order")
 @strict_settings
 @dataclass(frozen=True, kw_only=True)
 class TaskSettings(StrictSettings):
-    """How a task reads its rows; results record what differs from the defaults.
+    """The settings of a task; results record those that differ from the defaults.
 
     Attributes:
-        places: the settings that name models and data, whose place on a disk no result records.
+        places: the settings that name models and data, which results omit since they may be local paths.
         pooling: `cls` or `mean`; overrides the model's own.
         event_order: a key of `EVENT_ORDERS`; overrides the model's own.
     """
@@ -46,7 +45,7 @@ class TaskSettings(StrictSettings):
 
     @property
     def chosen(self) -> dict[str, JsonValue]:
-        """The settings that are not the default, without those of the encoder."""
+        """The settings that differ from the default, without those of the encoder."""
         return {
             field.name: getattr(self, field.name)
             for field in fields(self)
@@ -55,28 +54,28 @@ class TaskSettings(StrictSettings):
 
     @property
     def name(self) -> str:
-        """What results call the chosen settings; empty for the default ones."""
+        """The name of the chosen settings in results; empty for the defaults."""
         told = {name: value for name, value in self.chosen.items() if name not in self.places}
         return "-".join(f"{name}-{value}".lower() for name, value in told.items())
 
     @property
     def recorded(self) -> dict[str, JsonValue]:
-        """All settings as a result records them, without `places` and those of the encoder."""
+        """The settings as a result records them, without `places` and those of the encoder."""
         left_out = (*ENCODER_SETTINGS, *self.places)
         return {name: value for name, value in vars(self).items() if name not in left_out}
 
 
 @dataclass(frozen=True)
 class ProtocolOutput:
-    """What a protocol makes of a dataset.
+    """The output of a protocol.
 
     Attributes:
         inputs: the metric's keyword arguments.
         predictions: one record per row, in the order of the rows, ready for JSON.
         texts: number of texts in the rows; an event is one.
-        distinct_texts: number of texts that were embedded; a repeated text is embedded once.
-        parts: more of the metric's keyword arguments by name, such as those of the rows of one direction.
-        details: what else a reader of the score must know.
+        distinct_texts: number of embedded texts; a repeated text is embedded once.
+        parts: further keyword arguments of the metric by name, such as for the rows of one direction.
+        details: further facts for the reader of the score.
     """
 
     inputs: MetricInputs
@@ -90,11 +89,11 @@ class ProtocolOutput:
 def choices_output(
     scores: Sequence[list[float]], labels: Sequence[int], *, distinct_texts: int
 ) -> ProtocolOutput:
-    """What a multiple-choice protocol gives, by any scores.
+    """Make the output of a multiple-choice protocol from scores.
 
     Args:
         scores: the scores of each question's alternatives.
-        labels: index of the right one.
+        labels: index of the correct alternative.
         distinct_texts: number of texts that the model read.
     """
     return ProtocolOutput(
@@ -109,17 +108,17 @@ def choices_output(
 
 
 def wrong_columns(row: Row, accepted: str, column: str) -> EventformersError:
-    """The error for a row that does not hold what is accepted in a column."""
+    """Build the error for a row with a wrong value in a column."""
     return EventformersError(
         f"found columns {', '.join(map(str, row))}; accepted: {accepted} in the column {shown(column)}"
     )
 
 
 def read_event(value: object, row: Row, column: str) -> Event:
-    """The event in a column of a row.
+    """Read the event in a column of a row.
 
     Raises:
-        EventformersError: the value is no event.
+        EventformersError: the value is not an event.
     """
     if not isinstance(value, Mapping) or not {"subject", "predicate", "object"} <= value.keys():
         raise wrong_columns(row, "an event with subject, predicate and object", column)
@@ -127,10 +126,10 @@ def read_event(value: object, row: Row, column: str) -> Event:
 
 
 def read_text(row: Row, column: str) -> str:
-    """The text in a column of a row.
+    """Read the text in a column of a row.
 
     Raises:
-        EventformersError: the value is no text.
+        EventformersError: the value is not a text.
     """
     text = row.get(column)
     if not isinstance(text, str):

@@ -1,4 +1,4 @@
-"""Tasks on commonsense questions of multiple choice, without training on questions."""
+"""Tasks on commonsense multiple-choice questions, without training on questions."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Questions(TaskKind[Embed]):
-    """Asks for the vectors of premises and their few alternatives."""
+    """Kind of task that compares premises with their few alternatives."""
 
     Settings = TaskSettings
-    refusal = "is no question"
+    refusal = "does not ask questions; tasks that do"
 
     def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared[Embed]:
-        """As of `TaskKind`."""
+        """See `TaskKind`."""
         return Prepared(partial(model.encode, batch_size=computing.batch_size))
 
     def of_vectors(self, embed: Embed, device: torch.device | None = None) -> Embed:
-        """As of `TaskKind`."""
+        """See `TaskKind`."""
         return embed
 
 
 def choose_alternatives(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:
-    """Cosine of a premise with each of its alternatives: zero-shot multiple choice.
+    """Compute the cosine of a premise with each of its alternatives: zero-shot multiple choice.
 
     Args:
-        embed: texts to vectors.
-        rows: with the texts `premise` and `alternatives` (two or more), and `label`, the index of the right
-            one.
+        embed: maps texts to vectors.
+        rows: rows with the texts `premise` and `alternatives` (two or more), and `label`, the index of the
+            correct one.
 
     Returns:
         Inputs `predictions` (cosines) and `references` (labels); per row both, and whether the first of the
-        nearest alternatives is right.
+        nearest alternatives is correct.
 
     Raises:
-        EventformersError: no rows, a row without two alternatives or with a label that none has, or a vector
-            that has no cosine.
+        EventformersError: no rows, a row with fewer than two alternatives or a label out of range, or a
+            vector has no cosine.
     """
     questions = [read_question(row, number) for number, row in enumerate(rows)]
     if not questions:
@@ -73,20 +73,20 @@ def choose_alternatives(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:
 
 
 def read_question(row: Row, number: int) -> tuple[list[str], int]:
-    """The premise before its alternatives, and the index of the right one.
+    """Read the premise and its alternatives, and the index of the correct one.
 
     Args:
         row: with the texts `premise` and `alternatives`, and `label`.
-        number: the row's number, for an error.
+        number: the row's number, for error messages.
 
     Raises:
-        EventformersError: it has no two alternatives, or a label that none has.
+        EventformersError: fewer than two alternatives, or a label out of range.
     """
     premise, alternatives, label = read_text(row, "premise"), row.get("alternatives"), row.get("label")
     if not isinstance(alternatives, Sequence) or len(alternatives) < 2:
         raise EventformersError(
-            f"row {number} ({shown(premise)}) has the alternatives {shown(alternatives)}; accepted: two or "
-            "more"
+            f"row {number} ({shown(premise)}) has the alternatives {shown(alternatives)}; accepted: at least "
+            "two"
         )
     if not isinstance(label, int) or not 0 <= label < len(alternatives):
         raise EventformersError(
@@ -126,7 +126,7 @@ QUESTION_TASKS: tuple[Task, ...] = (
     _task(
         "copa",
         "COPA",
-        "Percentage of questions with two choices whose right cause or effect is nearest to the sentence",
+        "Percentage of two-choice questions whose correct cause or effect is closest to the sentence",
         "Roemmele et al., AAAI Spring Symposium 2011",
         500,
         {
@@ -140,7 +140,7 @@ QUESTION_TASKS: tuple[Task, ...] = (
     _task(
         "siqa",
         "Social IQA",
-        "Percentage of questions with three answers whose right one is nearest to the social situation",
+        "Percentage of three-choice questions whose correct answer is closest to the social situation",
         "Sap et al., EMNLP 2019",
         1_954,
         {
@@ -155,7 +155,7 @@ QUESTION_TASKS: tuple[Task, ...] = (
     _task(
         "csqa",
         "CommonsenseQA",
-        "Percentage of questions with five answers whose right one is nearest to the question",
+        "Percentage of five-choice questions whose correct answer is closest to the question",
         "Talmor et al., NAACL 2019",
         1_221,
         {

@@ -1,4 +1,4 @@
-"""The tables of papers that we can fill, by paper and name."""
+"""The tables of papers that `reproduce` fills, by paper and name."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from eventformers.reproduction.layout import PaperTable
 
 
 def paper_tables() -> dict[str, Mapping[str, PaperTable]]:
-    """The tables by paper and name."""
+    """Load the tables by paper and name."""
     return {paper: load_object(path) for paper, path in _papers().items()}
 
 
 def get_table(paper: str, table: str) -> PaperTable:
-    """A table by the names of its paper and its number.
+    """Load a table by its paper and name.
 
     Raises:
-        UnknownNameError: there is no such paper, or it has no such table to fill.
+        UnknownNameError: the paper or the table is unknown.
     """
     papers = _papers()
     if paper not in papers:
@@ -30,6 +30,6 @@ def get_table(paper: str, table: str) -> PaperTable:
 
 
 def _papers() -> dict[str, str]:
-    """Where the tables of each paper are."""
+    """Return the dotted path of each paper's tables."""
     methods = main_methods().values()
     return {method.paper: method.tables for method in methods if method.paper and method.tables}

@@ -13,7 +13,7 @@ Scores = tuple[float | None, ...]
 
 
 class _System(NamedTuple):
-    """One of the paper's systems: its letter and name, the ending of its recipes, and their first stages."""
+    """A system of the paper: its label, the ending of its recipes, and their first stages."""
 
     label: str
     variant: str
@@ -38,7 +38,7 @@ _MICRO = ("event_linking", "micro F1", "micro_f1", "")
 
 
 def _by_split(*told: tuple[str, str, str, str]) -> tuple[Column, ...]:
-    """Each score on development and test mentions."""
+    """Make columns of each score on development and test mentions."""
     return tuple(
         Column(task, f"{title} {name}", score, splits, part)
         for task, title, score, part in told
@@ -75,7 +75,7 @@ def _system(
     language: str = "",
     title: str = "",
 ) -> GroundingRow:
-    """A system on one of the two tasks; in one language where one is named."""
+    """Make the row of a system on one of the two tasks, optionally in one language."""
     system = _SYSTEMS[name]
     parts = (task, name, "" if domain == "wikipedia" else domain, language)
     return GroundingRow(
@@ -92,7 +92,7 @@ def _system(
 def _baselines(
     task: DataTask, columns: tuple[Column, ...], *, domain: Domain = "wikipedia"
 ) -> list[GroundingRow]:
-    """The encoder that the systems start from, and BM25; the paper has neither."""
+    """Make rows for the encoder that the systems start from and for BM25; the paper has neither."""
     return [
         GroundingRow(
             "-".join(filter(None, (task, name, "" if domain == "wikipedia" else domain))),
@@ -122,7 +122,7 @@ def _table(
 def _systems(
     task: DataTask, columns: tuple[Column, ...], published: dict[str, Scores], *, domain: Domain = "wikipedia"
 ) -> list[GroundingRow]:
-    """The baselines, and the systems that the paper's table has."""
+    """Make rows for the baselines and for the systems in the paper's table."""
     systems = [_system(name, task, scores, domain=domain) for name, scores in published.items()]
     return [*_baselines(task, columns, domain=domain), *systems]
 
@@ -130,13 +130,13 @@ def _systems(
 def _all_systems(
     task: DataTask, columns: tuple[Column, ...], published: dict[str, Scores]
 ) -> list[GroundingRow]:
-    """All four systems, of which the paper's table may have some alone."""
+    """Make rows for all four systems, of which the paper's table may have only some."""
     none = (None,) * len(columns)
     return _systems(task, columns, {name: published.get(name, none) for name in _SYSTEMS})
 
 
 def _languages(name: str, task: DataTask, whole: Scores) -> list[GroundingRow]:
-    """The best system of a task in all languages and in each of the paper's."""
+    """Make rows for the best system of a task, in all languages and in each of the paper's."""
     label = _SYSTEMS[name].label
     rows = [_system(name, task, whole, title=f"{label}, all languages")]
     for language, of in PUBLISHED_LANGUAGES.items():
@@ -195,7 +195,7 @@ GROUNDING_TABLES: dict[str, PaperTable] = {
     "table5": _table(
         "Table 5: languages, multilingual",
         _LANGUAGES,
-        # In all languages the scores of Table 2, and the mentions of Table 1.
+        # The scores for all languages are from Table 2, the number of mentions from Table 1.
         *_languages("hjl", "multilingual", (91_928, 51.4, 40.2, 60.1, 57.5)),
     ),
     "table6": _table(
@@ -213,4 +213,4 @@ GROUNDING_TABLES: dict[str, PaperTable] = {
         for number, task in enumerate(get_args(DataTask), start=3)
     },
 }
-"""The tables and figures by name; scores are percentages. The paper has no numbers of its figures."""
+"""The tables and figures by name; scores are percentages. The paper gives no numbers for its figures."""

@@ -6,8 +6,10 @@ from typing import NamedTuple
 
 
 class LanguageScores(NamedTuple):
-    """A language: its name, its mentions in the test split, and the scores of the best system of each task,
-    Recall@min, strict accuracy, macro F1 and micro F1, in percent."""
+    """Scores of the best system of each task in one language, with the number of mentions in the test split.
+
+    The scores are Recall@min, strict accuracy, macro F1 and micro F1, in percent.
+    """
 
     name: str
     mentions: int
@@ -59,4 +61,4 @@ PUBLISHED_LANGUAGES: dict[str, LanguageScores] = {
     "uk": LanguageScores("Ukrainian", 3551, (63.8, 53.1, 73.5, 70.6), (53.6, 12.2, 34.0, 33.4)),
     "vi": LanguageScores("Vietnamese", 533, (61.2, 41.8, 63.9, 62.5), (41.7, 12.8, 37.5, 33.9)),
 }
-"""By the code of the language, as mentions have it."""
+"""The scores by language code."""

@@ -6,7 +6,7 @@ from eventformers.reproduction.kinds import BaselineRow, TrainedRow
 from eventformers.reproduction.layout import Column, PaperRow, PaperTable, published_row
 
 GRAPHS = {"ConceptNet": "conceptnet_inductive_pairs", "ATOMIC": "atomic_inductive_pairs"}
-"""The config of each graph that a row may be trained on."""
+"""The config of each graph that a row can train on."""
 
 _BY_SPLIT = (
     Column("copa", "COPA dev", "accuracy", ("validation",)),
@@ -45,7 +45,7 @@ def _mico(
     positive: str = "",
     rerank: bool = False,
 ) -> PaperRow:
-    """A row that trains on a graph; what is not named stays the recipe's."""
+    """Make a row that trains on a graph; defaults keep the recipe's settings."""
     overrides = [f"data.config={GRAPHS[graph]}"]
     if alternatives is not None:
         overrides.append(f"views.num_alternatives={alternatives}")
@@ -66,7 +66,7 @@ def _baseline(name: str, label: str, *published: float | None) -> PaperRow:
 
 
 def _sweep(graph: str, scores: dict[int, Scores]) -> list[PaperRow]:
-    """One row for each number of alternatives."""
+    """Make one row for each number of alternatives."""
     return [
         _mico(graph, published, f"k = {count}", backbone="BERT-base", alternatives=count, positive="hard")
         for count, published in scores.items()
@@ -166,4 +166,4 @@ MICO_TABLES: dict[str, PaperTable] = {
         *_positives("ATOMIC", random=(71.1, 49.2, 40.3), hard=(71.3, 48.9, 40.7)),
     ),
 }
-"""The tables by name; all scores are percentages. The paper's completion is on the test splits."""
+"""The tables by name; all scores are percentages. The paper's completion scores are on the test splits."""

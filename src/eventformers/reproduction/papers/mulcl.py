@@ -29,7 +29,7 @@ _INFERENCE = (
     Column("mcne_v", "MCNE-V", "accuracy"),
 )
 _SIMILARITY = tuple(map(main_score, SIMILARITY_TASKS))
-# Not in the paper: the cloze of Weber et al. (2018), with as many choices as a document gives.
+# Not in the paper: the cloze of Weber et al. (2018), where the number of choices varies by document.
 _DOCUMENTS = (
     Column("variable_mcnc", "MCNC of documents", "accuracy"),
     Column("coherent_mcnc", "coherent MCNC", "accuracy"),
@@ -40,7 +40,7 @@ _MULCL = "MulCL [W+E]"
 _LEVELS = {"W": "words", "E": "events", "W+E": "words_and_events"}
 _SUPERVISED_ALONE = "stages=[supervised]"
 _SINGLE_EVENT_HOPS = 1
-"""Graph layers by which the paper reads single events (Figure 3)."""
+"""Number of graph layers with which the paper reads single events (Figure 3)."""
 
 _PUBLISHED_INFERENCE: dict[str, Scores] = {
     **PUBLISHED_INFERENCE,
@@ -82,9 +82,9 @@ _BASELINES = {
     "predicate_tensor": "Predicate tensor",
     UNTRAINED: "untrained encoder",
 }
-"""The baselines that we measure, of which the paper has Event-comp and the role-factor tensor."""
+"""The baselines that we measure; the paper has only Event-comp and the role-factor tensor."""
 _WITHOUT_VECTORS = ("random", "ppmi", "bigram")
-"""Those of them that score chains alone."""
+"""The baselines that only score chains."""
 
 
 def _table(
@@ -98,7 +98,7 @@ def _table(
 
 
 def _scores(published: Mapping[str, Scores], label: str, columns: tuple[Column, ...]) -> Scores:
-    """A system's published scores, with None for the columns that the paper does not have."""
+    """Return a system's published scores, with None for columns that the paper lacks."""
     scores = published.get(label, ())
     return (*scores, *[None] * (len(columns) - len(scores)))
 
@@ -106,7 +106,7 @@ def _scores(published: Mapping[str, Scores], label: str, columns: tuple[Column, 
 def _model(
     name: str, level: str, published: Scores, *, context_layers: int = 0, note: str = "", hops: int = 0
 ) -> PaperRow:
-    """A row of HeterEvent, which is not pretrained, or of MulCL; what is not named stays the recipe's."""
+    """Make a row of MulCL or of HeterEvent, which is not pretrained; defaults keep the recipe's settings."""
     overrides = [_SUPERVISED_ALONE] if name == "HeterEvent" else []
     if hops:
         overrides.append(f"model.num_graph_layers={hops}")
@@ -126,7 +126,7 @@ def _model(
 def _models(
     published: Mapping[str, Scores], columns: tuple[Column, ...], *, context_layers: int = 0, note: str = ""
 ) -> list[PaperRow]:
-    """HeterEvent and MulCL, each trained on words, on events and on both."""
+    """Make rows for HeterEvent and MulCL, each trained on words, on events and on both."""
     return [
         _model(
             name,
@@ -143,7 +143,7 @@ def _models(
 def _ablations(
     published: Mapping[str, Scores], columns: tuple[Column, ...], *, context_layers: int = 0
 ) -> list[PaperRow]:
-    """MulCL [W+E], and what is left of it without each of the contrasts."""
+    """Make rows for MulCL [W+E] and for each of its contrasts removed."""
     return [
         _model("MulCL", "W+E", published[_MULCL], context_layers=context_layers),
         *(
@@ -177,7 +177,7 @@ def _baselines(
 
 
 def _zero_shot(columns: tuple[Column, ...]) -> PaperRow:
-    # The documents of the questions must not teach which events go together.
+    # Training on the documents of the questions would reveal which events go together.
     return TrainedRow(
         "swcc",
         "SWCC, zero-shot (not in the paper)",
@@ -188,7 +188,7 @@ def _zero_shot(columns: tuple[Column, ...]) -> PaperRow:
 
 
 def _hops(columns: tuple[Column, ...]) -> list[PaperRow]:
-    """HeterEvent [W+E] and MulCL [W+E] with 1 to 4 graph layers, single events by as many."""
+    """Make rows for HeterEvent [W+E] and MulCL [W+E] with 1 to 4 graph layers, also for single events."""
     return [
         _model(
             name,
@@ -246,4 +246,4 @@ MULCL_TABLES: dict[str, PaperTable] = {
         figure="degree",
     ),
 }
-"""The tables by name. Scores are accuracies in percent, but for Spearman's ρ of the transitive sentences."""
+"""The tables by name. Scores are accuracies in percent, except Spearman's ρ for the transitive sentences."""

@@ -19,7 +19,7 @@ def _table(title: str, *rows: PaperRow) -> PaperTable:
 def _sweep(
     letter: str, keys: tuple[str, ...], scores: Mapping[float, tuple[float, float, float]]
 ) -> list[PaperRow]:
-    """One row for each value that a sweep gives to some settings of the model."""
+    """Make one row for each value of a model setting, or of several with equal values."""
     name = keys[0].replace("_", "-")
     return [
         TrainedRow(

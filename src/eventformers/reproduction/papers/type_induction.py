@@ -11,7 +11,7 @@ from eventformers.reproduction.layout import Column, PaperRow, PaperTable, publi
 Scores = tuple[float | None, ...]
 
 RUNS = 5
-"""Runs that are averaged, and that make an ensemble."""
+"""Number of runs of an average or an ensemble."""
 
 RECIPES = {"ace2005": "paper", "mentions": "minilm-geneva", "samples": "demo"}
 
@@ -71,7 +71,7 @@ _BEST_ENSEMBLE = _ensemble(
 
 
 def _labels_columns(task: str, other: str) -> tuple[Column, ...]:
-    """The columns of Tables 3 and 4. The header of Table 4 is misprinted: its hits are those of Table 3."""
+    """Make the columns of Tables 3 and 4; the misprinted header of Table 4 means the hits of Table 3."""
     hits = tuple(Column(task, f"Hits@{depth}", f"hits_at_{depth}") for depth in (1, 3, 5, 10, 15))
     return (
         Column(task, "mean rank", "mean_rank"),
@@ -88,8 +88,11 @@ _TRUE = InductionSettings(clusters="true")
 
 
 def _labels_rows(weight: str, published: dict[str, Scores]) -> list[ReadingRow]:
-    """The rows of Tables 3 and 4: `Default` has centroids of the untrained encoder, `FT` of one that was
-    trained with the auxiliary loss of this weight."""
+    """Make the rows of Tables 3 and 4.
+
+    `Default` rows have centroids of the untrained encoder; `FT` rows have centroids of an encoder trained
+    with the auxiliary loss of this weight.
+    """
     overrides = (f"model.{weight}=1.0",)
     slug = weight.removesuffix("_weight").replace("_", "-")
     rows = {
@@ -175,7 +178,7 @@ TYPE_INDUCTION_TABLES: dict[str, PaperTable] = {
             Column("type_induction", "purity", "purity"),
             Column("type_induction", "types represented", "type_representation"),
         ),
-        # Purity and representation are those of Table 3.
+        # Purity and types represented are from Table 3.
         replace(_BEST_ENSEMBLE, published=(23, 68.6, 69.6)),
         lists_clusters=True,
     ),
@@ -211,5 +214,5 @@ TYPE_INDUCTION_TABLES: dict[str, PaperTable] = {
         ),
     ),
 }
-"""The tables by name. Scores are percentages but for numbers of clusters and mean ranks. Rows of one run of
-Tables 3 and 4 are those of the first seed."""
+"""The tables by name. Scores are percentages, except numbers of clusters and mean ranks. Rows of a single run
+in Tables 3 and 4 use the first seed."""
