@@ -202,7 +202,7 @@ def test_an_encoder_that_is_given_keeps_nothing_itself(swcc, tiny_encoder, passe
     assert encoder.memory is untrained.memory is None
     apart = [evaluate(encoder, task, baseline=untrained, batch_size=BATCH) for task in STEPS]
     assert [_alike(result) for result in together] == [_alike(result) for result in apart]
-    with Session() as session, pytest.raises(EventformersError, match="loaded already"):
+    with Session() as session, pytest.raises(EventformersError, match="already loaded"):
         evaluate(encoder, "mcnc", settings={"pooling": "cls"}, session=session)
 
 

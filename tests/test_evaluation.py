@@ -149,7 +149,7 @@ def test_a_loaded_encoder_serves_for_many_tasks(tiny_encoder, raw_folder):
     encoder = load_encoder(str(tiny_encoder))
     result = evaluate(encoder, "hard_similarity", data=raw_folder)
     assert result.predictions == evaluate(tiny_encoder, "hard_similarity", data=raw_folder).predictions
-    with pytest.raises(EventformersError, match="loaded already"):
+    with pytest.raises(EventformersError, match="already loaded"):
         evaluate(encoder, "hard_similarity", data=raw_folder, settings={"pooling": "cls"})
 
 
@@ -180,7 +180,7 @@ def test_an_encoder_without_a_revision_has_no_place(tiny_encoder, raw_folder, tm
 
 def test_cut_events_are_counted(tiny_encoder, tmp_path):
     (tmp_path / "hard.txt").write_text(HARD_ROWS[0].replace("noise", "noise " * 60) + "\n")
-    with pytest.warns(UserWarning, match="cut"):
+    with pytest.warns(UserWarning, match="truncated"):
         result = evaluate(tiny_encoder, "hard_similarity", data=tmp_path)
     assert result.truncated == 1
 

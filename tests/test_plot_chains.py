@@ -63,7 +63,7 @@ def test_results_on_other_rows_are_told(run: Path, tmp_path: Path) -> None:
 def test_what_is_no_finished_run_is_refused(tiny_encoder: Path, tmp_path: Path) -> None:
     assert not reads_chains(tiny_encoder)
     assert not reads_chains(tmp_path)
-    with pytest.raises(EventformersError, match=r"found no training_log\.json"):
+    with pytest.raises(EventformersError, match=r"found no readable training_log\.json"):
         plot_chain_training(tiny_encoder, tmp_path / "p.png")
     with pytest.raises(EventformersError, match=r"accepted: \.png or \.svg"):
         plot_chain_training(tiny_encoder, tmp_path / "p.gif")

@@ -175,7 +175,7 @@ def test_wrong_input_is_told(file: Path, tiny_encoder: Path, tmp_path: Path) -> 
         induce(tiny_encoder, file, distance="dot")
     with pytest.raises(EventformersError, match=r"no\.txt: no such file; accepted: a file with a name"):
         induce(tiny_encoder, file, names=tmp_path / "no.txt")
-    with pytest.raises(EventformersError, match="no model"):
+    with pytest.raises(EventformersError, match="list of models is empty"):
         induce([], file)
 
 

@@ -216,7 +216,7 @@ def test_a_vector_without_a_direction_is_refused_by_its_text(wrong):
     [
         ([[0.5, float("nan")]], "scores of 1 of 1 premises contain NaN"),
         ([[0.5]], r"shape \(1, 1\); accepted: \(1, 2\)"),
-        ([[float("-inf"), 0.5]], "right alternative is infinite"),
+        ([[float("-inf"), 0.5]], "correct alternative is infinite"),
     ],
 )
 def test_scores_that_cannot_be_ranked_are_refused(scores, message):

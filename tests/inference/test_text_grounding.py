@@ -394,7 +394,7 @@ def test_wrong_settings_are_told(
     for threshold in (0.0, 1.0, float("nan")):
         with pytest.raises(EventformersError, match="accepted: a probability between 0 and 1"):
             ground(encoder, TEXTS, known, reranker=cross_folder, threshold=threshold)
-    with pytest.raises(EventformersError, match="cross-encoder: a cross-encoder, which scores pairs"):
+    with pytest.raises(EventformersError, match="cross-encoder is a cross-encoder, which scores pairs"):
         ground(cross_folder, TEXTS, known, device="cpu")
     with pytest.raises(EventformersError, match="the type bert, which does not score pairs"):
         ground(encoder, TEXTS, known, reranker=tiny_encoder)

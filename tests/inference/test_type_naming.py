@@ -33,7 +33,7 @@ def test_given_names_are_ranked_by_cosine() -> None:
     named = name_clusters(centroids, NAMES, NAME_VECTORS, top=2)
     assert [[label.label for label in labels] for labels in named] == [["east", "north"], ["north", "west"]]
     assert named[0][0].score == pytest.approx(1.8 / np.hypot(1.8, 0.6))
-    with pytest.raises(EventformersError, match="no names"):
+    with pytest.raises(EventformersError, match="names are empty"):
         name_clusters(centroids, [], NAME_VECTORS[:0])
 
 

@@ -297,7 +297,7 @@ class MethodTrainingCase:
             self.run(tiny_encoder, raw, tmp_path / "absent", resume=True)
 
     def test_other_settings_cannot_resume(self, finished: FinishedRun, tiny_encoder: Path, raw: Path) -> None:
-        with pytest.raises(EventformersError, match=r"another .*seed"):
+        with pytest.raises(EventformersError, match=r"has other settings: .*seed"):
             self.run(tiny_encoder, raw, finished.folder, resume=True)
 
     # Ways of training

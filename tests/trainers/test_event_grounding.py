@@ -155,7 +155,7 @@ class TestEventGroundingTraining(MethodTrainingCase):
     def test_recipes_of_another_method(self, tmp_path: Path) -> None:
         path = tmp_path / "other.yaml"
         path.write_text("method: swcc\n", encoding="utf-8")
-        with pytest.raises(EventformersError, match="one of swcc; accepted: a recipe of event_grounding"):
+        with pytest.raises(EventformersError, match="belongs to swcc; accepted: a recipe of event_grounding"):
             resolve_recipe(METHOD, str(path))
 
     @pytest.mark.parametrize(
