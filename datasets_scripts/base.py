@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_type_hints
 
 import datasets
 import pyarrow as pa
@@ -26,6 +26,7 @@ from eventformers.datasets_scripts.malformed import (
 )
 from eventformers.datasets_scripts.raw_files import DataDir, file_digest, raw_paths
 from eventformers.errors import EventformersError, UnknownNameError, causes
+from eventformers.strict import check_types
 
 SAMPLES = Path(__file__).parent / "samples"
 """The bundled sample corpora, in the raw formats, one folder for each builder."""
@@ -109,6 +110,7 @@ class EventDatasetConfig(datasets.BuilderConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_malformed(self.malformed)
+        check_types(settings_of(self), get_type_hints(type(self), include_extras=True))
 
 
 class EventDatasetBuilder(datasets.ArrowBasedBuilder):
@@ -372,28 +374,9 @@ def name_list(setting: str, value: str | Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({name.strip() for name in names if name.strip()}))
 
 
-def check_whole_number(name: str, value: object, least: int, *, or_none: bool = False) -> None:
-    """Raise `EventformersError` for a setting that is not an integer of at least `least`.
-
-    Args:
-        name: the setting.
-        value: its value.
-        least: the minimum.
-        or_none: True if the message should also list none as accepted.
-    """
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        accepted = f"a whole number of {least} or more" + (" or none" if or_none else "")
-        raise EventformersError(f"setting {name}: found {value!r}; accepted: {accepted}")
-
-
-def check_shares(validation_share: object, test_share: object) -> None:
-    """Raise `EventformersError` for split shares that are not numbers from 0 to 1 or exceed 1 in sum."""
-    total = 0.0
-    for name, value in (("validation_share", validation_share), ("test_share", test_share)):
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= 1:
-            raise EventformersError(f"setting {name}: found {value!r}; accepted: a number from 0 to 1")
-        total += value
-    if total > 1:
+def check_shares(validation_share: float, test_share: float) -> None:
+    """Raise `EventformersError` for split shares that exceed 1 in sum."""
+    if validation_share + test_share > 1:
         raise EventformersError(
             f"settings validation_share and test_share: found {validation_share} and {test_share};"
             " accepted: a sum of at most 1"

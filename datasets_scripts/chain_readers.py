@@ -31,8 +31,6 @@ from eventformers.datasets_scripts.raw_files import (
 from eventformers.datasets_scripts.tuple_reader import is_tuple_line, read_tuple_lines
 from eventformers.errors import DataFormatError, EventformersError, shown
 
-PREDICATE_FORMS = ("surface", "lemma")
-
 REPORTING_PREDICATES: tuple[str, ...] = (
     *("say", "says", "said", "saying", "tell", "tells", "told", "telling", "add", "adds", "added", "adding"),
     *("ask", "asks", "asked", "report", "reports", "reported", "announce", "announces", "announced"),

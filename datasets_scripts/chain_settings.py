@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 from eventformers.datasets_scripts import cooccurrence
-from eventformers.datasets_scripts.base import (
-    EventDatasetConfig,
-    check_shares,
-    check_whole_number,
-    name_list,
-)
-from eventformers.datasets_scripts.chain_readers import PREDICATE_FORMS
-from eventformers.datasets_scripts.document_splits import SPLITS
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.datasets_scripts.base import EventDatasetConfig, check_shares, name_list
+from eventformers.errors import EventformersError
+from eventformers.strict import Count, Number, Range, Share
 
 FILTER_SETTINGS = frozenset(
     {
@@ -29,20 +24,6 @@ RESOURCE_SETTINGS = frozenset({"memory_limit", "threads", "temporary_directory"}
 CHAIN_SETTINGS = frozenset({"min_chain_length", "validation_share", "test_share", "split_seed"})
 SPLIT_SETTINGS = frozenset({"document_split"})
 QUESTION_SETTINGS = frozenset({"window_stride", "first_window_only", "distractor_seed"})
-
-_OPTIONAL = frozenset({"window", "max_co_events", "threads", "window_stride"})
-_LEAST = {
-    "min_event_frequency": 1,
-    "min_pair_frequency": 1,
-    "window": 1,
-    "max_co_events": 1,
-    "threads": 1,
-    "min_chain_length": 2,
-    "window_stride": 1,
-    "split_seed": 0,
-    "distractor_seed": 0,
-}
-"""The minimum of each integer setting."""
 
 
 @dataclass
@@ -88,39 +69,27 @@ class EventChainsConfig(EventDatasetConfig):
     open_licenses_only: bool = False
     exclude_predicates: tuple[str, ...] = ()
     drop_pronoun_only: bool = False
-    predicate_form: str = "surface"
-    min_event_frequency: int = 1
-    min_pair_frequency: int = 1
-    window: int | None = 100
-    max_co_events: int | None = 64
+    predicate_form: Literal["surface", "lemma"] = "surface"
+    min_event_frequency: Count = 1
+    min_pair_frequency: Count = 1
+    window: Count | None = 100
+    max_co_events: Count | None = 64
     memory_limit: str = "2GB"
-    threads: int | None = None
+    threads: Count | None = None
     temporary_directory: str | None = None
-    min_chain_length: int = 5
-    validation_share: float = 0.1
-    test_share: float = 0.1
-    split_seed: int = 13
-    document_split: str | None = None
-    window_stride: int | None = None
+    min_chain_length: Annotated[int, Range(least=2)] = 5
+    validation_share: Share = 0.1
+    test_share: Share = 0.1
+    split_seed: Number = 13
+    document_split: Literal["train", "validation", "test"] | None = None
+    window_stride: Count | None = None
     first_window_only: bool = True
-    distractor_seed: int = 13
+    distractor_seed: Number = 13
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         self.exclude_source = name_list("exclude_source", self.exclude_source)
         self.exclude_predicates = name_list("exclude_predicates", self.exclude_predicates)
-        if self.predicate_form not in PREDICATE_FORMS:
-            raise UnknownNameError("predicate form", str(self.predicate_form), PREDICATE_FORMS)
-        if self.document_split is not None and self.document_split not in SPLITS:
-            raise UnknownNameError("split in document_split", str(self.document_split), SPLITS)
-        for name, least in _LEAST.items():
-            if getattr(self, name) is not None or name not in _OPTIONAL:
-                check_whole_number(name, getattr(self, name), least, or_none=name in _OPTIONAL)
-        for name in ("open_licenses_only", "drop_pronoun_only", "first_window_only"):
-            if not isinstance(getattr(self, name), bool):
-                raise EventformersError(
-                    f"setting {name}: found {getattr(self, name)!r}; accepted: true or false"
-                )
+        super().__post_init__()
         try:
             cooccurrence.bytes_of(self.memory_limit)
         except ValueError as error:

@@ -23,17 +23,13 @@ from eventformers.datasets_scripts import (
 )
 from eventformers.datasets_scripts.ace_reader import annotation_files, read_ace, text_file
 from eventformers.datasets_scripts.ace_types import ACE_FRAMES, ACE_SEEN_TYPES
-from eventformers.datasets_scripts.base import (
-    EventDatasetBuilder,
-    EventDatasetConfig,
-    check_whole_number,
-    name_list,
-)
+from eventformers.datasets_scripts.base import EventDatasetBuilder, EventDatasetConfig, name_list
 from eventformers.datasets_scripts.frame_reader import frame_files, read_frames
 from eventformers.datasets_scripts.licenses import UNSPECIFIED, license_of_source
 from eventformers.datasets_scripts.mention_reader import Mention, read_mentions
 from eventformers.datasets_scripts.raw_files import first_json_value, is_json_lines
 from eventformers.datasets_scripts.type_split import check_disjoint, split_types
+from eventformers.strict import Number
 
 _SAMPLE_ORIGIN = ("eventformers-samples", "Apache-2.0")
 _ACE_SOURCE = "ace2005"
@@ -58,19 +54,17 @@ class EventTypesConfig(EventDatasetConfig):
 
     seen_types: tuple[str, ...] | None = None
     unseen_types: tuple[str, ...] | None = None
-    num_seen: int = 10
-    num_unseen: int = 23
+    num_seen: Number = 10
+    num_unseen: Number = 23
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.seen_types is not None:
             self.seen_types = name_list("seen_types", self.seen_types)
         elif self.name == "ace2005":
             self.seen_types = ACE_SEEN_TYPES
         if self.unseen_types is not None:
             self.unseen_types = name_list("unseen_types", self.unseen_types)
-        check_whole_number("num_seen", self.num_seen, 0)
-        check_whole_number("num_unseen", self.num_unseen, 0)
+        super().__post_init__()
         check_disjoint(self.seen_types, self.unseen_types)
 
 

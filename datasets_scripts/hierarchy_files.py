@@ -34,9 +34,6 @@ WIKIDATA_TEXT_KINDS: tuple[Kind, ...] = ("descriptions", "entities")
 """Kinds of files with labels and descriptions from Wikidata, used if there is no file of `TEXT_KINDS`."""
 EDGE_KINDS: tuple[Kind, ...] = ("hierarchy", "edges", "properties", "entities")
 
-DOMAINS = ("wikipedia", "wikinews")
-TASKS = ("multilingual", "crosslingual")
-WIKINEWS_CONFIGS = ("zero-shot", "cross-domain")
 
 _SPLIT_WORDS = {"train": "train", "dev": "validation", "valid": "validation", "val": "validation"}
 _SPLIT_WORDS |= {split: split for split in SPLITS}

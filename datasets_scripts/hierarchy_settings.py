@@ -3,36 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import datasets
 
-from eventformers.datasets_scripts.base import (
-    EventDatasetConfig,
-    check_shares,
-    check_whole_number,
-    name_list,
-)
+from eventformers.datasets_scripts.base import EventDatasetConfig, check_shares, name_list
 from eventformers.datasets_scripts.document_splits import DocumentSplits
 from eventformers.datasets_scripts.hierarchy_files import (
-    DOMAINS,
     MENTION_KINDS,
-    TASKS,
     TEXT_KINDS,
     WIKIDATA_TEXT_KINDS,
-    WIKINEWS_CONFIGS,
     HierarchyFile,
 )
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.strict import Number, Share
 
 EDGE_CONFIGS = ("hierarchy", "sequence")
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "task": TASKS,
-    "domain": DOMAINS,
-    "wikinews": WIKINEWS_CONFIGS,
-    "split_by": ("stated", "components"),
-    "gold_events": ("stated", "hierarchy"),
-}
-"""The accepted values of the settings."""
 SPLIT_SETTINGS = frozenset({"split_by", "validation_share", "test_share", "split_seed"})
 MENTION_SETTINGS = frozenset({"domain", "wikinews", "gold_events", "hierarchies_only"})
 
@@ -62,28 +47,21 @@ class EventHierarchiesConfig(EventDatasetConfig):
         split_seed: seed of the order of the components.
     """
 
-    task: str = "multilingual"
+    task: Literal["multilingual", "crosslingual"] = "multilingual"
     languages: tuple[str, ...] = ()
-    domain: str = "wikipedia"
-    wikinews: str = "zero-shot"
-    gold_events: str = "stated"
+    domain: Literal["wikipedia", "wikinews"] = "wikipedia"
+    wikinews: Literal["zero-shot", "cross-domain"] = "zero-shot"
+    gold_events: Literal["stated", "hierarchy"] = "stated"
     hierarchies_only: bool = False
-    split_by: str = "stated"
-    validation_share: float = 0.1
-    test_share: float = 0.1
-    split_seed: int = 41
+    split_by: Literal["stated", "components"] = "stated"
+    validation_share: Share = 0.1
+    test_share: Share = 0.1
+    split_seed: Number = 41
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         self.languages = name_list("languages", self.languages)
-        for name, known in _CHOICES.items():
-            if getattr(self, name) not in known:
-                raise UnknownNameError(f"setting {name}", str(getattr(self, name)), known)
-        if not isinstance(self.hierarchies_only, bool):
-            found = repr(self.hierarchies_only)
-            raise EventformersError(f"setting hierarchies_only: found {found}; accepted: true or false")
+        super().__post_init__()
         check_shares(self.validation_share, self.test_share)
-        check_whole_number("split_seed", self.split_seed, 0)
 
 
 def drawn_splits(config: datasets.BuilderConfig) -> tuple[str, ...]:

@@ -221,7 +221,7 @@ def test_a_question_without_distractors_is_counted(tmp_path: Path) -> None:
         ({"min_chain_length": 1}, "setting min_chain_length: found 1; accepted: a whole number of 2 or more"),
         (
             {"window_stride": 0},
-            "setting window_stride: found 0; accepted: a whole number of 1 or more or none",
+            "setting window_stride: found 0; accepted: a whole number of 1 or more, or null",
         ),
         ({"test_share": 1.5}, "setting test_share: found 1.5; accepted: a number from 0 to 1"),
         ({"validation_share": "many"}, "setting validation_share: found 'many'"),
@@ -289,5 +289,5 @@ def test_documents_of_one_split_are_those_of_its_chains(
     events = {event_key(event) for row in rows["events"] for event in row}
     counted = load_built(raw, "cooccurrence", document_split="test")["train"]
     assert {event_key(event) for event in counted["event"]} == events
-    with pytest.raises(EventformersError, match="unknown split in document_split"):
+    with pytest.raises(EventformersError, match="unknown setting document_split"):
         load_built(raw, "documents", document_split="dev")

@@ -107,7 +107,7 @@ def test_several_folders_and_single_files(raw: Path, tmp_path: Path) -> None:
     ("settings", "message"),
     [
         ({"windw": 3}, "Did you mean 'window'?"),
-        ({"window": 0}, "setting window: found 0; accepted: a whole number of 1 or more or none"),
+        ({"window": 0}, "setting window: found 0; accepted: a whole number of 1 or more, or null"),
         ({"min_event_frequency": None}, "found None; accepted: a whole number of 1 or more"),
         ({"max_co_events": "many"}, "found 'many'"),
         ({"memory_limit": "much"}, "setting memory_limit"),
