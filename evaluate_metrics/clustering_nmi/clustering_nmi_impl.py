@@ -15,22 +15,10 @@ from sklearn.metrics.cluster import contingency_matrix
 
 
 def clustering_nmi(predictions: Sequence[int], references: Sequence[str]) -> dict[str, float | int]:
-    """Compute the agreement of clusters with types, as seven measures and two counts of types.
+    """Compute the agreement of clusters with types; `clustering_nmi.py` describes inputs, scores and errors.
 
-    Args:
-        predictions: the cluster of each mention; any integers.
-        references: the type of each mention.
-
-    Returns:
-        In percent: `nmi` (mutual information divided by the geometric mean of both entropies),
-        `fowlkes_mallows`, `completeness`, `homogeneity`, `v_measure`, `ari` (adjusted Rand index, below 0 if
-        worse than chance), `purity` (share of a cluster's most frequent type, as the unweighted mean over
-        clusters) and `type_representation` (share of the types that are the most frequent type of a cluster;
-        of equally frequent types, the alphabetically first counts). `num_clusters` is the number of clusters.
-
-    Raises:
-        ValueError: no mentions, lists of unequal length, a cluster that is not an integer, or a mention
-            without a type.
+    Of equally frequent types in a cluster, the alphabetically first counts. A cluster that is not an
+    integer is a `ValueError`, too.
     """
     clusters, types = _clusters(predictions), _types(references)
     if len(clusters) != len(types):
@@ -55,7 +43,6 @@ def clustering_nmi(predictions: Sequence[int], references: Sequence[str]) -> dic
 
 
 def _clusters(predictions: Sequence[int]) -> list[int]:
-    """Check the clusters and return them; raise `ValueError` for the first that is not an integer."""
     for place, cluster in enumerate(predictions):
         if isinstance(cluster, bool) or not isinstance(cluster, (int, np.integer)):
             raise ValueError(
@@ -67,7 +54,6 @@ def _clusters(predictions: Sequence[int]) -> list[int]:
 
 
 def _types(references: Sequence[str]) -> list[str]:
-    """Check the types and return them; raise `ValueError` for the first mention without a type."""
     for place, name in enumerate(references):
         if not isinstance(name, str) or not name:
             raise ValueError(f"references has {name!r} at index {place}; accepted: the name of a type")

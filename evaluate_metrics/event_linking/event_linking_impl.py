@@ -12,21 +12,8 @@ def event_linking(
 ) -> dict[str, float]:
     """Compute the agreement of the sets of events that mentions are linked to with their gold sets.
 
-    Ou et al. (2023), equations 6 to 10. A mention without links is linked to {NULL}: its set counts as one
-    event that is always wrong.
-
-    Args:
-        predictions: per mention, the ids of the events that it is linked to, in any order.
-        references: per mention, the ids of its gold events.
-
-    Returns:
-        In percent: `strict_accuracy` (both sets are equal), `macro_precision` and `macro_recall` (means over
-        mentions), `macro_f1` (the harmonic mean of these two, not the mean of each mention's F1), and
-        `micro_precision`, `micro_recall` and `micro_f1` (over all mentions' events together).
-
-    Raises:
-        ValueError: no mentions, lists of unequal length, a mention without a gold event, or an id that is not
-            a string.
+    Ou et al. (2023), equations 6 to 10; `event_linking.py` describes inputs, scores and errors. `macro_f1` is
+    the harmonic mean of the two macro scores, not the mean of each mention's F1.
     """
     if len(predictions) == 0 or len(predictions) != len(references):
         raise ValueError(
@@ -58,7 +45,6 @@ def _scores(name: str, precision: float, recall: float) -> dict[str, float]:
 
 
 def _ids(name: str, mention: int, ids: Sequence[str]) -> set[str]:
-    """Convert ids to a set; raise `ValueError` for the first that is not a string."""
     if isinstance(ids, str):
         raise ValueError(f"{name} of mention {mention} is the string {ids!r}; accepted: a list of ids")
     for event in ids:

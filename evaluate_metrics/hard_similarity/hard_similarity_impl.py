@@ -10,19 +10,7 @@ from numpy.typing import NDArray
 
 def hard_similarity(similar: Sequence[float], dissimilar: Sequence[float]) -> dict[str, float | int]:
     """Compute the percentage of rows whose similar pair of events is strictly closer than its dissimilar
-    pair.
-
-    Args:
-        similar: per row, the similarity of the two events with the same meaning.
-        dissimilar: per row, the similarity of the two events that share words but not meaning.
-
-    Returns:
-        `accuracy` (percent, 0 to 100; a tie is wrong), `ties` (rows whose two similarities are equal) and
-        `count` (rows).
-
-    Raises:
-        ValueError: no rows, lists of unequal length, or a value that is NaN or infinite.
-    """
+    pair; `hard_similarity.py` describes inputs, scores and errors."""
     similar_values, dissimilar_values = _finite("similar", similar), _finite("dissimilar", dissimilar)
     if len(similar_values) != len(dissimilar_values):
         raise ValueError(
@@ -37,7 +25,6 @@ def hard_similarity(similar: Sequence[float], dissimilar: Sequence[float]) -> di
 
 
 def _finite(name: str, values: Sequence[float]) -> NDArray[np.float64]:
-    """Convert values to a vector; raise `ValueError` for the first NaN or infinite value."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{name} has shape {array.shape}; accepted: a list of at least one number")

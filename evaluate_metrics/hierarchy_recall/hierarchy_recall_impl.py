@@ -14,21 +14,7 @@ def hierarchy_recall(
     predictions: Sequence[Sequence[str]], references: Sequence[Sequence[str]]
 ) -> dict[str, float]:
     """Compute the recall of the gold events of mentions among their first candidates (Ou et al., 2023,
-    section 6.1).
-
-    Args:
-        predictions: per mention, the ids of its candidates, best first.
-        references: per mention, the ids of its gold events, the atomic event first.
-
-    Returns:
-        In percent: `recall_at_min` (the n gold events are the first n candidates), `recall_at_{4,8,16}` (all
-        gold events are among the first K), `fraction_at_{4,8,16}` (mean share of the gold events among the
-        first K) and `atomic_at_{4,8,16}` (the atomic event is among the first K).
-
-    Raises:
-        ValueError: no mentions, lists of unequal length, a mention without a gold event, or an id that is
-            repeated in a list or not a string.
-    """
+    section 6.1); `hierarchy_recall.py` describes inputs, scores and errors."""
     if len(predictions) == 0 or len(predictions) != len(references):
         raise ValueError(
             f"predictions has {len(predictions)} mentions and references {len(references)}; accepted: one "
@@ -57,7 +43,6 @@ def hierarchy_recall(
 
 
 def _check_ids(name: str, mention: int, ids: Sequence[str]) -> None:
-    """Raise `ValueError` for the first id that is not a string or is repeated."""
     if isinstance(ids, str):
         raise ValueError(f"{name} of mention {mention} is the string {ids!r}; accepted: a list of ids")
     seen: set[str] = set()

@@ -8,20 +8,8 @@ import numpy as np
 
 
 def mcnc(predictions: Sequence[Sequence[float]], references: Sequence[int]) -> dict[str, float | int]:
-    """Compute the percentage of questions whose correct choice has the highest score.
-
-    Args:
-        predictions: per question, a score for each of its choices; the number may differ between questions.
-        references: per question, the index of the correct choice, from 0.
-
-    Returns:
-        `accuracy` (percent, 0 to 100; of equal highest scores, the first is chosen), `ties` (questions with
-        several highest scores) and `count` (questions).
-
-    Raises:
-        ValueError: no questions, lists of unequal length, a question without two choices, a score that is NaN
-            or infinite, or an index out of range.
-    """
+    """Compute the percentage of questions whose correct choice has the highest score; `mcnc.py` describes
+    inputs, scores and errors."""
     if len(predictions) == 0 or len(predictions) != len(references):
         raise ValueError(
             f"predictions has {len(predictions)} questions and references {len(references)}; accepted: one "

@@ -10,21 +10,9 @@ import numpy as np
 def multistep_inference(
     predictions: Sequence[Sequence[int]], references: Sequence[Sequence[int]]
 ) -> dict[str, float | int | list[float]]:
-    """Compute the percentage of steps, over all questions, at which the correct choice was made.
-
-    Args:
-        predictions: per question, the index of the choice made at each scored step; the number of steps may
-            differ between questions.
-        references: per question, the index of the correct choice at each of these steps.
-
-    Returns:
-        `accuracy` (percent of all steps of all questions, 0 to 100), `step_accuracy` (percent at the first
-        step, the second and so on, each over the questions that have it) and `count` (questions).
-
-    Raises:
-        ValueError: no questions, lists of unequal length, a question without a step, or an index that is not
-            a whole number of at least 0.
-    """
+    """Compute the percentage of steps, over all questions, at which the correct choice was made;
+    `multistep_inference.py` describes inputs, scores and errors. An index that is not a whole number
+    is a `ValueError`, too."""
     if len(predictions) == 0 or len(predictions) != len(references):
         raise ValueError(
             f"predictions has {len(predictions)} questions and references {len(references)}; accepted: one "

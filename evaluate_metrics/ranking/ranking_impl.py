@@ -11,20 +11,8 @@ HITS_AT = (1, 3, 4, 5, 8, 10, 15, 16, 50, 100)
 
 
 def ranking(predictions: Sequence[float]) -> dict[str, float | int]:
-    """Compute mean reciprocal rank, hits at fixed depths and mean rank.
-
-    Args:
-        predictions: per query, the rank of its correct answer, from 1; a fraction if ties share their mean
-            rank; infinite if the answer was not found.
-
-    Returns:
-        `mrr` and `hits_at_{1,3,4,5,8,10,15,16,50,100}` (percent, 0 to 100; an answer that was not found
-        counts 0), `mean_rank` (over the answers that were found; NaN if none was) and `not_found` (number of
-        queries whose answer was not found).
-
-    Raises:
-        ValueError: no ranks, or a rank that is NaN or below 1.
-    """
+    """Compute mean reciprocal rank, hits at fixed depths and mean rank; `ranking.py` describes inputs,
+    scores and errors."""
     ranks = np.asarray(predictions, dtype=np.float64)
     if ranks.ndim != 1 or ranks.size == 0:
         raise ValueError(f"predictions has shape {ranks.shape}; accepted: a list of at least one rank")

@@ -10,21 +10,8 @@ from scipy import stats
 
 
 def transitive_similarity(predictions: Sequence[float], references: Sequence[float]) -> dict[str, float]:
-    """Compute Spearman's rank correlation between predicted similarities and human ratings.
-
-    Ties get the mean of their ranks.
-
-    Args:
-        predictions: per pair of events, the similarity given by the model.
-        references: per pair, the mean human rating.
-
-    Returns:
-        `spearman`, -1 to 1; NaN if all predictions or all references are equal, because a constant has no
-        rank correlation.
-
-    Raises:
-        ValueError: fewer than two pairs, lists of unequal length, or a value that is NaN or infinite.
-    """
+    """Compute Spearman's rank correlation between predicted similarities and human ratings;
+    `transitive_similarity.py` describes inputs, scores and errors."""
     predicted, rated = _finite("predictions", predictions), _finite("references", references)
     if len(predicted) != len(rated):
         raise ValueError(
@@ -39,7 +26,6 @@ def transitive_similarity(predictions: Sequence[float], references: Sequence[flo
 
 
 def _finite(name: str, values: Sequence[float]) -> NDArray[np.float64]:
-    """Convert values to a vector; raise `ValueError` for the first NaN or infinite value."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{name} has shape {array.shape}; accepted: a list of at least one number")
