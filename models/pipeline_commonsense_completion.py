@@ -5,7 +5,7 @@ from torch.nn import functional
 from transformers.pipelines.base import ChunkPipeline
 
 from .event_tokens import checked_list, checked_mapping, checked_text, shown
-from .pipeline_event_embedding import EventReader, in_order
+from .pipeline_event_embedding import EventReader, given, in_order
 from .relation_words import ATOMIC, atomic_text, premise
 
 _ACCEPTED = (
@@ -23,11 +23,7 @@ class CommonsenseCompletionPipeline(EventReader, ChunkPipeline):
     """
 
     def _sanitize_parameters(self, candidates=None, top_k: int | None = None, **kwargs):
-        return (
-            {} if candidates is None else {"candidates": candidates},
-            {},
-            {} if top_k is None else {"top_k": top_k},
-        )
+        return given(candidates=candidates), {}, given(top_k=top_k)
 
     def preprocess(self, query, candidates=None):
         query = checked_mapping(query, _ACCEPTED)

@@ -80,6 +80,11 @@ class EventReader:
         return self.model.base_model(**self.model_arguments(rows)).embeddings.float()
 
 
+def given(**settings) -> dict[str, Any]:
+    """Keep the settings of a call that are not None."""
+    return {name: value for name, value in settings.items() if value is not None}
+
+
 def in_order(items: Sequence[object], scores: Sequence[float], name: str, top_k: int | None) -> list[dict]:
     """Rank items by score, best first; ties keep their order; `index` is the position of each.
 
@@ -103,7 +108,7 @@ class EventEmbeddingPipeline(EventReader, Pipeline):
     """
 
     def _sanitize_parameters(self, return_tensors: bool | None = None, **kwargs):
-        return {}, {}, {} if return_tensors is None else {"return_tensors": return_tensors}
+        return {}, {}, given(return_tensors=return_tensors)
 
     def preprocess(self, item):
         return self.read([item])[0]

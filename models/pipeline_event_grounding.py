@@ -9,7 +9,7 @@ from transformers.pipelines.base import ChunkPipeline
 from .event_tokens import checked_list, checked_mapping, checked_text, longest_input, shown
 from .grounding_tokens import EventText, GroundingTokens, MentionText, pair_row
 from .loaded_files import check_loaded
-from .pipeline_event_embedding import in_order
+from .pipeline_event_embedding import given, in_order
 
 _ACCEPTED = (
     "a text with its mention between [[ and ]], or an object with context_left, mention and context_right, "
@@ -44,15 +44,11 @@ class EventGroundingPipeline(ChunkPipeline):
         self.tokens = GroundingTokens(self.tokenizer, *limits, read_heading=config.read_heading)
 
     def _sanitize_parameters(self, events=None, top_k: int | None = None, **kwargs):
-        return (
-            {} if events is None else {"events": events},
-            {},
-            {} if top_k is None else {"top_k": top_k},
-        )
+        return given(events=events), {}, given(top_k=top_k)
 
     def preprocess(self, mention, events=None):
-        given = mention.get("events", events) if isinstance(mention, Mapping) else events
-        events = checked_list(given, "events", "title, or object with title and description")
+        candidates = mention.get("events", events) if isinstance(mention, Mapping) else events
+        events = checked_list(candidates, "events", "title, or object with title and description")
         [of_mention] = self.tokens.mentions([_mention_of(mention)]).rows
         of_events = self.tokens.events([_event_of(event) for event in events]).rows
         if self.scores_pairs:

@@ -6,7 +6,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers.pipelines.base import ChunkPipeline
 
 from .event_tokens import checked_list, checked_mapping, shown
-from .pipeline_event_embedding import EventReader, in_order
+from .pipeline_event_embedding import EventReader, given, in_order
 
 _ACCEPTED = (
     'an object such as {"context": ["police chased thief"], "choices": ["thief ran", "rain fell"]}, with '
@@ -25,11 +25,7 @@ class NextEventPipeline(EventReader, ChunkPipeline):
     """
 
     def _sanitize_parameters(self, choices=None, top_k: int | None = None, **kwargs):
-        return (
-            {} if choices is None else {"choices": choices},
-            {},
-            {} if top_k is None else {"top_k": top_k},
-        )
+        return given(choices=choices), {}, given(top_k=top_k)
 
     def preprocess(self, question, choices=None):
         question = checked_mapping(question, _ACCEPTED)
