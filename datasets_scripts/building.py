@@ -296,11 +296,7 @@ def _build(
     folder: Path,
     more_files: Callable[[Reports], Mapping[str, str]] | None,
 ) -> None:
-    """Write the configs and move them into place together; skip one without rows if there are several.
-
-    Raises:
-        NoRowsError: no config has rows.
-    """
+    """Write the configs and move them into place together; skip one without rows if there are several."""
     empty: list[NoRowsError] = []
     built: list[str] = []
     with staged_folder(folder, replaced=built, last=(_README,)) as staging:

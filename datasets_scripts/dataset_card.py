@@ -140,7 +140,6 @@ def _example_lines(row: Mapping[str, Any], licenses: list[str]) -> list[str]:
 
 
 def _shortened(value: Any) -> Any:
-    """Shorten long texts and lists at any depth."""
     if isinstance(value, str) and len(value) > _EXAMPLE_CHARACTERS:
         return f"{value[:_EXAMPLE_CHARACTERS]}…"
     if isinstance(value, dict):

@@ -186,7 +186,6 @@ def _is_of_other_graph(path: Path, graph: str) -> bool:
 
 
 def _tab_triples(path: Path, graph: str, known: Collection[str], skipped: SkippedRows) -> Iterator[Triple]:
-    """Read the triples of a tab-separated file."""
     columns = _COLUMNS[graph]
     is_conceptnet = graph == "conceptnet"
     accepted = f"{', '.join(columns)}, separated by tabs"
@@ -246,15 +245,7 @@ def _check_relation(relation: str, known: Collection[str], path: Path, line: int
 def _csv_triples(
     path: Path, split: str, known: Collection[str], skipped: SkippedRows, shared: SkippedRows
 ) -> Iterator[Triple]:
-    """Yield a triple for each item of each list in the rows of a split.
-
-    Args:
-        path: the csv.
-        split: the split.
-        known: the allowed relations.
-        skipped: policy for malformed rows of the split.
-        shared: policy for malformed rows of no split.
-    """
+    """Yield a triple for each item of each list in the rows of a split; `shared` counts rows of no split."""
     rows = _csv_rows(path, shared)
     line, header = next(rows)
     check_keys(dict.fromkeys(header), {*_CSV_FRAME, *known}, path, line, what="column")
@@ -274,11 +265,7 @@ def _csv_triples(
 
 
 def _csv_rows(path: Path, skipped: SkippedRows) -> Iterator[_Cells]:
-    """Read the header of an ATOMIC csv and its rows, one per line.
-
-    Raises:
-        DataFormatError: the header is missing or has other columns, or a row cannot be read.
-    """
+    """Read the header of an ATOMIC csv and its rows, one per line."""
     lines = read_rows(path, skipped)
     first = next(lines, None)
     if first is None:

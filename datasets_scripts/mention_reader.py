@@ -155,13 +155,6 @@ def _places(
 
     Any run of white space matches any other. The algorithm is that of Knuth, Morris and Pratt; a regular
     expression would take quadratic time on a long text that repeats itself.
-
-    Args:
-        text: the text to search.
-        wanted: the text to find; it has at least one word.
-        first: the first allowed start.
-        last: the last allowed start.
-        fold: ignore case.
     """
     sought = [char.lower() if fold else char for char in " ".join(wanted.split())]
     borders = [0] * len(sought)

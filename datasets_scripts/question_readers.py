@@ -294,7 +294,6 @@ def _text(row: Mapping[str, object], name: str, path: Path, line: int) -> str:
 
 
 def _present(row: Mapping[str, object], names: tuple[str, ...], path: Path, line: int) -> list[str]:
-    """The alternatives that a row has."""
     return [_text(row, name, path, line) for name in names if row.get(name) not in (None, "")]
 
 

@@ -116,14 +116,12 @@ def csv_cells(text: str, path: Path, line: int) -> list[str]:
 
 
 def _check_header(header: list[str], known: Collection[str], path: Path, line: int) -> None:
-    """Raise `DataFormatError` for an unknown or repeated column."""
     check_keys(dict.fromkeys(header), known, path, line, what="column")
     if len(set(header)) < len(header):
         raise DataFormatError(path, line, f"a column twice in {shown(','.join(header))}", "each column once")
 
 
 def _by_name(header: list[str], cells: list[str], path: Path, line: int) -> dict[str, str]:
-    """Map the columns of the header to the cells of a row."""
     if len(cells) != len(header):
         number = "1 field" if len(cells) == 1 else f"{len(cells)} fields"
         raise DataFormatError(path, line, number, f"as many as the header has: {len(header)}")

@@ -228,7 +228,6 @@ def limits(config: Settings) -> list[str]:
 
 
 def _calibration(config: Settings) -> str:
-    """Describe the calibration of the scores in the linking loss."""
     facts = []
     if config.get("learnable_score_scale"):
         facts.append(f"multiplied by a learned factor that starts at {setting(config.get('score_scale'))}")

@@ -249,7 +249,6 @@ def _trigger(config: Settings) -> str:
 
 
 def _other_view(config: Settings, training: Settings) -> str:
-    """Describe the augmented view of a mention."""
     dropout, mask = (
         float(cast(float, training.get(name, default)))
         for name, default in (("word_dropout", 0.1), ("word_mask", 0.0))

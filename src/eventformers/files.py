@@ -273,11 +273,7 @@ def _finish(folder: Path) -> None:
 
 
 def _read_plan(plan: Path) -> dict[str, list[str]]:
-    """Read the names of a plan, which may be malicious: the folder may come from somebody else.
-
-    Raises:
-        EventformersError: it is damaged, or a name leads out of the folder.
-    """
+    """Read the names of a plan, which may be malicious: the folder may come from somebody else."""
     try:
         names = json.loads(plan.read_text(encoding="utf-8"))
         inside = [

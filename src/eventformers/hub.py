@@ -156,7 +156,6 @@ def _check_licenses(found: Sequence[LocalRepository], accepted: bool) -> None:
 
 
 def _check_tag(api: HfApi, plan: PushPlan, tag: str | None) -> None:
-    """Reject a tag that exists at another commit."""
     if tag is None or plan.head is None:
         return
     with hub_faults(plan.repo_id):
@@ -241,11 +240,7 @@ class _Pushing:
         return [one["shown"] for one in told]
 
     def _stage(self, plan: PushPlan) -> str:
-        """Commit to the temporary branch.
-
-        Returns:
-            The commit.
-        """
+        """Commit to the temporary branch and return the commit."""
         where: dict[str, Any] = {"repo_id": plan.repo_id, "repo_type": plan.local.repo_type}
         with hub_faults(plan.repo_id):
             if plan.head is None:
@@ -283,11 +278,7 @@ class _Pushing:
         return str(done.oid)
 
     def _publish(self, plan: PushPlan, staged: str) -> str | None:
-        """Change the target branch.
-
-        Returns:
-            The current commit of the branch.
-        """
+        """Change the target branch and return its current commit."""
         where: dict[str, Any] = {"repo_id": plan.repo_id, "repo_type": plan.local.repo_type}
         with hub_faults(plan.repo_id):
             if plan.branch != MAIN and (plan.is_new_branch or plan.head is None):

@@ -284,11 +284,7 @@ def _matrices(
     sources: Sequence[Sequence[Event]],
     targets: Sequence[Sequence[Event]],
 ) -> list[Scores]:
-    """The value of every pair of a source and a target, `(sources, targets)` for each question.
-
-    Raises:
-        EventformersError: a question without a source or a target.
-    """
+    """The value of every pair of a source and a target, `(sources, targets)` for each question."""
     check_questions(sources, targets, "targets")
     return [
         np.array([[value(one, other) for other in others] for one in ones], dtype=np.float64)

@@ -303,7 +303,6 @@ def _train(
     generator: torch.Generator,
     show_progress: bool,
 ) -> list[float]:
-    """Train and return the mean loss of each epoch."""
     optimizer = torch.optim.AdamW(
         network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
     )

@@ -301,7 +301,6 @@ def _train(
     settings: EmbeddingSettings,
     show_progress: bool,
 ) -> list[float]:
-    """Train and return the mean loss of each epoch."""
     from pykeen.training import SLCWATrainingLoop
     from pykeen.training.training_loop import NonFiniteLossError
 

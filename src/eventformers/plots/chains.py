@@ -207,7 +207,6 @@ def _curves(history: Sequence[Mapping[str, float]], ending: str) -> dict[str, li
 
 
 def _curve_name(logged: str) -> str:
-    """Label of a logged value."""
     if logged == "train_loss":
         return "mean of all steps"
     validated = logged.startswith("eval_")
@@ -276,7 +275,6 @@ def _draw_curves(axes: Axes, curves: Mapping[str, Sequence[tuple[int, float]]], 
 
 
 def _draw_legend(figure: Figure, panels: Sequence[Axes]) -> None:
-    """Draw one legend for all panels, which show the same models."""
     handles = {
         label: handle
         for axes in panels

@@ -202,11 +202,7 @@ def _model(folder: Path) -> LocalRepository:
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
-    """Read the configuration of a model of ours that this release can load.
-
-    Raises:
-        EventformersError: it is not one of ours, or a newer release wrote it.
-    """
+    """Read the configuration of a model of ours that this release can load."""
     path = folder / "config.json"
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
@@ -224,12 +220,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 
 def _check_results(folder: Path) -> None:
-    """Reject scores that do not belong to the model beside them.
-
-    Raises:
-        DataFormatError: a file is not a result of this release.
-        EventformersError: all scores are of other weights or another configuration.
-    """
+    """Reject scores that do not belong to the model beside them."""
     results = [read_result(path) for path in sorted((folder / "results").rglob("*.json"))]
     if not results:
         return

@@ -242,11 +242,7 @@ def _would_be_read(path: str, local: LocalRepository) -> bool:
 
 
 def _check_content(api: HfApi, plan: PushPlan) -> None:
-    """Reject replacing content that is not an earlier state of the same repository.
-
-    Raises:
-        EventformersError: the repository has another model, more configs, or files that others wrote.
-    """
+    """Reject replacing content that is not an earlier state of the same repository."""
     changed = [each.path for each in plan.files if each.state == "changed"] + list(plan.deleted)
     if plan.local.kind == "model" and "config.json" in changed:
         held = _held(api, plan, "config.json").get("model_type")
