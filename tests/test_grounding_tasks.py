@@ -208,7 +208,9 @@ def test_edges_are_those_of_the_scored_split():
     assert all(edges.values())
     assert not edges["test"] & edges["validation"]
     held = load_data(task, None, "test").held
-    with pytest.raises(EventformersError, match=r"hierarchy: found the splits .*; accepted: data with the scored split 'dev'"):
+    with pytest.raises(
+        EventformersError, match=r"hierarchy: found the splits .*; accepted: data with the scored split 'dev'"
+    ):
         held.companion_rows(task, "dev")
 
 

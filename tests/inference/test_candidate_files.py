@@ -196,7 +196,9 @@ def test_what_else_lies_in_its_folder_is_never_replaced(folder: Path, events: Da
 
     notes = folder / "notes.txt"
     notes.write_text("mine")
-    with pytest.raises(EventformersError, match=r"holds other files, such as notes\.txt; accepted: an empty or new folder"):
+    with pytest.raises(
+        EventformersError, match=r"holds other files, such as notes\.txt; accepted: an empty or new folder"
+    ):
         build()
     assert notes.read_text() == "mine"
     notes.unlink()

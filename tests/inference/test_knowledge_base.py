@@ -112,7 +112,9 @@ def test_a_file_that_nothing_is_known_of_is_told(folder: Path) -> None:
     other = folder / "links.csv"
     other.write_text("child,parent\nbattle,war\n", encoding="utf-8")
     assert load_knowledge_base(folder).counts["part_of_edges"] == 2
-    with pytest.raises(EventformersError, match=r"links\.csv: neither its first line nor its name identifies"):
+    with pytest.raises(
+        EventformersError, match=r"links\.csv: neither its first line nor its name identifies"
+    ):
         load_knowledge_base([folder / "label_dict.jsonl.gz", other])
 
 
