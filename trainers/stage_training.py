@@ -147,7 +147,7 @@ def train_stage(
         options: the options of the run.
         earlier: folder of the previous stage, whose head this stage starts from; None starts from the
             encoder.
-        on_ready: called after settings and data are accepted.
+        on_ready: called right before the first step, after settings and data are accepted.
 
     Returns:
         The stage, with the trained model in evaluation mode.
@@ -159,7 +159,6 @@ def train_stage(
     checkpoint = last_whole_checkpoint(stage.folder) if options.resume else None
     model, tokenizer, prepared, arguments = _prepare_stage(method, stage, options, earlier)
     fit_batch_size(arguments, prepared)
-    on_ready()
     by_silhouette = silhouette_callback(arguments, prepared.unseen)
     trained, start = _make_trainable(model, arguments, options)
     trainer = EventTrainer(
@@ -182,6 +181,7 @@ def train_stage(
             "views": recipe.views,
         },
     )
+    on_ready()
     started = time.monotonic()
     _run_steps(trainer, checkpoint)
     if by_silhouette is not None:

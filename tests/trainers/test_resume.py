@@ -20,10 +20,10 @@ SETTINGS = [
 
 
 def run(
-    output: Path, encoder: Path, *, steps: int = 2, resume: bool = False, lora: bool = False
+    output: Path, encoder: Path, *settings: str, steps: int = 2, resume: bool = False, lora: bool = False
 ) -> TrainingRun:
     output.mkdir(exist_ok=True)
-    recipe = resolve_recipe(load_method("swcc"), "demo", [*SETTINGS, f"max_steps={steps}"])
+    recipe = resolve_recipe(load_method("swcc"), "demo", [*SETTINGS, f"max_steps={steps}", *settings])
     return train_head(
         recipe,
         encoder=str(encoder),
@@ -52,6 +52,15 @@ def test_resume_of_a_finished_run_adds_no_step(
     assert not (output / "checkpoint-3").exists()
     for name, value in first.model.state_dict().items():
         torch.testing.assert_close(again.model.state_dict()[name], value, rtol=0, atol=0, msg=name)
+
+
+def test_a_run_that_cannot_start_keeps_the_checkpoints_of_the_earlier_one(
+    finished: tuple[Path, TrainingRun], tiny_encoder: Path
+) -> None:
+    output, _ = finished
+    with pytest.raises(EventformersError, match="frozen_modules"):
+        run(output, tiny_encoder, 'frozen_modules=["nothing"]')
+    assert (output / "checkpoint-2").is_dir()
 
 
 def test_resume_with_another_encoder_or_adapters(
