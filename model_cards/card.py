@@ -226,7 +226,7 @@ def write_card(
     Args:
         folder: the saved model, complete, since the usage examples load it.
         card: the card.
-        overwrite: replace any card, whoever wrote it.
+        overwrite: also replace a card that somebody else wrote.
         run_usage: run the usage examples, in fresh processes and on the CPU, and show their output.
         earlier: the folder that this one will replace, whose `README.md` decides; None for `folder` itself.
 

@@ -91,7 +91,7 @@ def _front_matter(card: ModelCard, method: MethodCard) -> str:
 
 
 def template_values(card: ModelCard) -> dict[str, object]:
-    """The values of the template: Markdown, or empty text if there is nothing to show."""
+    """Return the values of the template as Markdown; empty text hides a section."""
     method = load_method_card(card.method)
     data = card.trained_on
     return {

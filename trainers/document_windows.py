@@ -63,8 +63,8 @@ def with_document_windows(
 ) -> Dataset:
     """Add windows of documents to chains.
 
-    The windows of a document are consecutive and disjoint and hold its distinct events, whoever their
-    protagonists are. The seed determines which windows are taken.
+    The windows of a document are consecutive and disjoint and hold its distinct events of all
+    protagonists. The seed determines which windows are taken.
 
     Args:
         chains: rows with a column `events`.

@@ -103,30 +103,27 @@ class MethodTrainingCase:
     @classmethod
     def finished(cls, raw: Path, tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
         """One short run with everything that belongs to it."""
-        return train(
-            cls.method,
-            tmp_path_factory.mktemp("runs") / "model",
-            recipe=cls.recipe,
-            data=raw,
-            evaluation_data="samples",
-            encoder=str(tiny_encoder),
-            device="cpu",
-        )
+        return cls._train(raw, tiny_encoder, tmp_path_factory)
 
     @pytest.fixture(scope="class")
     @classmethod
     def adapted(cls, raw: Path, tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
         """The same run with adapters, and without a card."""
+        return cls._train(raw, tiny_encoder, tmp_path_factory, lora=True, create_model_card=False)
+
+    @classmethod
+    def _train(
+        cls, raw: Path, encoder: Path, folders: pytest.TempPathFactory, **options: bool
+    ) -> FinishedRun:
         return train(
             cls.method,
-            tmp_path_factory.mktemp("runs") / "model",
+            folders.mktemp("runs") / "model",
             recipe=cls.recipe,
             data=raw,
             evaluation_data="samples",
-            encoder=str(tiny_encoder),
-            lora=True,
+            encoder=str(encoder),
             device="cpu",
-            create_model_card=False,
+            **options,
         )
 
     def run(

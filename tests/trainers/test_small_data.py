@@ -176,7 +176,7 @@ def test_a_stream_of_few_rows_trains(tiny_encoder: Path, tmp_path: Path) -> None
 
 
 def test_of_unreadable_training_data_one_line_tells(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """That there is nothing to score, either, is no news then."""
+    """The warning about data without rows to score does not precede the error."""
     empty = tmp_path / "empty.jsonl"
     empty.touch()
     with pytest.raises(EventformersError, match="found an empty file"):

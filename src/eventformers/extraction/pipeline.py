@@ -140,7 +140,7 @@ def extract(
             try:
                 number = write_texts(shown, work / "texts")
             except BaseException:
-                # Partly read texts are read again, so there is nothing to resume.
+                # A partly read text is read again from its start.
                 remove_folder(work)
                 raise
             read = {"made_of": made_of, "shards": number, "counts": counts.to_dict()}

@@ -23,7 +23,7 @@ from rich.progress import Progress
 
 from eventformers.errors import EventformersError, shown
 from eventformers.files import is_unfinished, output_folder, refuse_unfinished, staged_folder, write_text
-from eventformers.inference.encode import BLOCK_TEXTS, EventEncoder, Positions, Vectors
+from eventformers.inference.encode import BLOCK_TEXTS, EventEncoder, Positions, Vectors, require_finite
 from eventformers.provenance import library_versions
 
 RECORD = "index.json"
@@ -193,10 +193,7 @@ def build_index(
             vectors = faiss.IndexFlatIP(dimension)
             for start in range(0, len(items), BLOCK_TEXTS):
                 block = encode(items[start : start + BLOCK_TEXTS])
-                if not np.isfinite(block).all():
-                    raise EventformersError(
-                        f"the model {shown(model.name)} gives vectors that are not finite"
-                    )
+                require_finite(model.name, block)
                 vectors.add(block)
                 progress.advance(task, len(block))
             faiss.write_index(vectors, str(staging / f"{name}.faiss"))
