@@ -83,6 +83,29 @@ def test_finds_the_types(induction: Induction) -> None:
     assert json.loads(json.dumps(induction.type_rows()))[0]["examples"][0]["trigger"]
 
 
+def test_topics_of_one_document_and_stop_words_are_weak(tiny_encoder: Path) -> None:
+    given = [
+        {
+            "text": row["sentence"].replace("sold", "was"),
+            "document_id": str(place // 8 if place < 16 else place % 2),
+            "event_type": row.get("event_type", ""),
+        }
+        for place, row in enumerate(rows())
+    ]
+    for row, trigger in zip(
+        given, [word for word in ("arrested", "flooded", "was") for _ in range(8)], strict=True
+    ):
+        start = row["text"].index(trigger)
+        row.update(trigger_start=start, trigger_end=start + len(trigger))
+    found = induce(tiny_encoder, given, num_clusters=3)
+    assert {one.majority_type: one.weak for one in found.types} == {
+        "Arrest": "8 of 8 mentions are in one document, 0",
+        "Flood": "8 of 8 mentions are in one document, 1",
+        "Sale": "8 of 8 triggers are stop words: was",
+    }
+    assert found.counts["weak_types"] == 3
+
+
 def test_given_names_are_chosen_from(file: Path, tiny_encoder: Path, tmp_path: Path) -> None:
     names = tmp_path / "names.txt"
     names.write_text("arrested\n\nflooded\nsold\nsold\n", encoding="utf-8")

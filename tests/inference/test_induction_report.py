@@ -42,6 +42,7 @@ def test_writes_tables_and_page(induction: Induction, tmp_path: Path) -> None:
     lines = [json.loads(line) for line in files[1].read_text(encoding="utf-8").splitlines()]
     assert [line["name"] for line in lines] == [found.name for found in induction.types]
     assert sum(line["size"] for line in lines) == 4
+    assert sum(line["weak"] != "" for line in lines) == induction.counts["weak_types"]
     assert {path.name for path in (tmp_path / "out").iterdir()} == {path.name for path in files}
     with pytest.raises(EventformersError, match="--overwrite"):
         write_induction(induction, tmp_path / "out")
@@ -57,6 +58,8 @@ def test_page_is_self_contained_and_escapes_texts(induction: Induction) -> None:
     assert "purity" in page
     for found in induction.types:
         assert f'id="cluster-{found.number}"' in page
+        assert found.weak == "fewer than 3 mentions" or found.size >= 3
+    assert page.count("Weak as a type: fewer than 3 mentions.") == page.count(" (weak)</td>") >= 1
 
     assert {f"#{name}" for name in Page(page).ids} >= set(Page(page).links)
 

@@ -1,19 +1,25 @@
-"""Names of clusters: given ones by rank, central triggers, telling words, majority types."""
+"""Names of clusters: given ones by rank, key terms, majority types; and clusters that are weak as types."""
 
 from __future__ import annotations
 
+from math import log
+
 import numpy as np
 import pytest
+from scipy.stats import chi2_contingency
 
 from eventformers.errors import EventformersError
 from eventformers.inference.induction.type_naming import (
-    central_triggers,
     cluster_centroids,
+    has_only_stop_words,
+    key_terms,
+    keyness,
     label_cosines,
     label_ranks,
     majority_type,
     name_clusters,
-    telling_words,
+    weaknesses,
+    words_of,
 )
 
 LABELS = np.array([0, 0, 1, 1, 1])
@@ -48,24 +54,100 @@ def test_rank_is_that_of_the_best_valid_label() -> None:
         label_ranks(cosines, NAMES, [{"east"}])
 
 
-def test_central_triggers_are_near_and_frequent() -> None:
-    vectors = np.array([[1, 0], [1, 0.1], [1, -0.1], [0, 1], [1, 0]], dtype=np.float32)
-    labels = np.array([0, 0, 0, 0, 1])
-    centroids = cluster_centroids(vectors, labels)
-    named = central_triggers(vectors, labels, centroids, ["Attack", "attack ", "raid", "walk", ""])
-    assert [label.label for label in named[0]] == ["attack", "raid", "walk"]
-    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    assert named[0][0].score == pytest.approx((units[:2] @ centroids[0]).sum() / 4)
-    assert named[1] == ()
+def slow_keyness(inside: int, size: int, everywhere: int, total: int) -> float:
+    cells = [[inside, everywhere - inside], [size - inside, total - size - everywhere + inside]]
+    rows, columns = [sum(row) for row in cells], [sum(column) for column in zip(*cells, strict=True)]
+    terms = [
+        cells[i][j] * log(cells[i][j] * total / (rows[i] * columns[j]))
+        for i in range(2)
+        for j in range(2)
+        if cells[i][j]
+    ]
+    return 2 * sum(terms) * (1 if inside * (total - size) >= (everywhere - inside) * size else -1)
 
 
-def test_telling_words_are_those_of_one_cluster() -> None:
-    texts = ["The court fined him", "the court jailed him", "the storm broke it", "12 of it"]
-    named = telling_words(texts, np.array([0, 0, 1, 1]), top=2)
-    assert [label.label for label in named[0]] == ["court", "him"]
-    assert [label.label for label in named[1]] == ["broke", "storm"]
-    assert named[0][0].score == pytest.approx(1.0)
-    assert telling_words(["1 2"], np.array([0])) == [()]
+def test_keyness_is_that_of_the_paper() -> None:
+    # Dunning, 1993, Table 2: "the swiss" and "mineral water" in 31,777 bigrams.
+    cells = np.array([[110, 2442, 111, 29114], [10, 0, 3, 31764]])
+    both, only_first, only_second, _ = cells.T
+    found = keyness(both, both + only_first, both + only_second, cells.sum(axis=1))
+    np.testing.assert_allclose(found, [270.72, 167.23], atol=0.005)
+
+
+def test_keyness_is_that_of_a_slow_version_and_of_scipy() -> None:
+    random = np.random.default_rng(0)
+    for cells in random.integers(0, 50, (200, 2, 2)):
+        (a, b), (c, d) = (cells * random.integers(0, 2, (2, 2))).tolist()
+        counts = a, a + c, a + b, a + b + c + d
+        found = float(keyness(*counts))
+        assert found == pytest.approx(slow_keyness(*counts), abs=1e-9)
+        if min(a + b, a + c, b + d, c + d):
+            expected = chi2_contingency(
+                [[a, b], [c, d]], correction=False, lambda_="log-likelihood"
+            ).statistic
+            assert abs(found) == pytest.approx(expected, abs=1e-9)
+
+
+def test_keyness_of_counts_that_broadcast() -> None:
+    found = keyness([[5, 0], [0, 5]], [[5], [5]], [5, 5], 10)
+    np.testing.assert_allclose(found, np.array([[1, -1], [-1, 1]]) * 20 * log(2))
+    assert keyness([3, 2], 5, [3, 2], 5).tolist() == [0, 0]
+    assert keyness(0, 0, 0, 0) == 0
+    for counts in ((3, 2, 3, 9), (3, 5, 2, 9), (1, 5, 9, 9)):
+        with pytest.raises(EventformersError, match="counts contradict each other"):
+            keyness(*counts)
+
+
+def test_key_terms_are_those_of_one_cluster() -> None:
+    labels = np.array([0, 0, 0, 1, 1, 1])
+    terms = [
+        ["Fired", "worker"],
+        ["fired ", "it"],
+        ["said", "it"],
+        ["fined", "it"],
+        ["fined"],
+        ["said", "man"],
+    ]
+    named = key_terms(terms, labels)
+    # "said" is rarer in the first cluster than in the second; "it" is a stop word.
+    assert [label.label for label in named[0]] == ["fired", "worker", "it"]
+    assert [label.label for label in named[1]] == ["fined", "man", "said"]
+    assert named[0][0].score == pytest.approx(slow_keyness(2, 6, 2, 11))
+    assert key_terms(terms, labels, top=1)[0] == named[0][:1]
+    assert key_terms([[], ["ran"]], np.array([0, 1])) == [(), (("ran", 0.0),)]
+
+
+def test_key_terms_of_one_cluster_are_its_most_frequent() -> None:
+    named = key_terms([["b"], ["c"], ["c"], ["a"], ["was"]], np.zeros(5, dtype=int))
+    assert [label.label for label in named[0]] == ["c", "b", "a", "was"]
+
+
+def test_words_and_stop_words() -> None:
+    assert words_of("The court's 12 men fined_him: so") == ["The", "court", "men", "fined", "him"]
+    assert has_only_stop_words("Was it")
+    assert has_only_stop_words("it's")
+    assert not has_only_stop_words("was angry at")
+    assert not has_only_stop_words("fire")
+
+
+def test_weak_clusters_have_a_reason() -> None:
+    labels = np.repeat([0, 1, 2, 3], [10, 10, 2, 10])
+    triggers = [*["fined"] * 10, *["was"] * 6, *["is"] * 3, "led", *["ran"] * 2, *["was"] * 8, "led", ""]
+    documents = [*["a"] * 9, "b", *["a", "b"] * 5, *["a"] * 2, *["b", ""] * 5]
+    assert weaknesses(triggers, documents, labels) == [
+        "9 of 10 mentions are in one document, a",
+        "9 of 10 triggers are stop words: was, is",
+        "fewer than 3 mentions",
+        "",
+    ]
+
+
+def test_one_document_and_unknown_documents_are_no_reason() -> None:
+    labels = np.zeros(4, dtype=int)
+    assert weaknesses(["ran"] * 4, ["a"] * 4, labels) == [""]
+    assert weaknesses(["ran"] * 4, [""] * 4, labels) == [""]
+    both = weaknesses(["was"] * 5, ["a"] * 4 + ["b"], np.array([0, 0, 0, 0, 1]))
+    assert both[0] == "4 of 4 mentions are in one document, a; 4 of 4 triggers are stop words: was"
 
 
 def test_majority_type_by_the_alphabet_where_tied() -> None:

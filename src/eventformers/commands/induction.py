@@ -95,7 +95,7 @@ def induce(
         )
         with errors.status("drawing the map and writing"):
             files = write_induction(found, output, overwrite=overwrite)
-    table = Table("type", "mentions", "nearest frame", "majority type", "purity")
+    table = Table("type", "mentions", "nearest frame", "majority type", "purity", "weak")
     for induced in found.types:
         table.add_row(
             Text(induced.name),
@@ -103,6 +103,7 @@ def induce(
             Text(induced.frames[0].label if induced.frames else "-"),
             Text(induced.majority_type or "-"),
             "-" if induced.purity is None else f"{induced.purity:.1f}",
+            Text(induced.weak or "-"),
         )
     console.print(table)
     console.print(counts_text(found.counts))

@@ -34,11 +34,12 @@ from eventformers.inference.induction.mention_encoding import (
 from eventformers.inference.induction.mention_files import Mentions, load_mentions
 from eventformers.inference.induction.type_naming import (
     ScoredLabel,
-    central_triggers,
     cluster_centroids,
+    key_terms,
     majority_type,
     name_clusters,
-    telling_words,
+    weaknesses,
+    words_of,
 )
 
 ACCEPTED_NAMES = f"a file with a name on each line, or names: {ACCEPTED_CONTAINERS}"
@@ -50,7 +51,7 @@ Model = str | Path | EventEncoder | None
 """A folder or Hub id, None for the packaged all-MiniLM-L6-v2, or a loaded encoder."""
 
 NAME_PARTS = 3
-"""Number of triggers or words in the name of a cluster."""
+"""Number of terms in the name of a cluster."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class InducedType:
 
     Attributes:
         number: its number, 0 for the largest cluster.
-        name: the best given name, otherwise its most central triggers, otherwise its most distinctive words.
+        name: the best given name, otherwise its key triggers, otherwise its key words (`key_terms`).
         name_source: the source of the name: `names`, `triggers` or `words`.
         size: number of its mentions.
         labels: the candidates for its name, best first.
@@ -69,6 +70,7 @@ class InducedType:
             known.
         labelled: number of mentions with a known type.
         examples: positions of the mentions nearest to its centroid, nearest first, each text once.
+        weak: why it is weak as a type (`weaknesses`); "" if it is not.
     """
 
     number: int
@@ -81,6 +83,7 @@ class InducedType:
     purity: float | None
     labelled: int
     examples: tuple[int, ...]
+    weak: str
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ class Induction:
             that a cosine is the mean of theirs.
         silhouettes: the mean silhouette of each tried number of clusters; empty if the number was given.
         settings: the models with their revisions and trigger inputs, and the clustering settings.
-        counts: numbers of mentions, and of those skipped, repaired or incomplete.
+        counts: numbers of mentions, of those skipped, repaired or incomplete, and of weak types.
     """
 
     types: tuple[InducedType, ...]
@@ -164,8 +167,8 @@ def induce(
             number of clusters.
         distance: `encoder`, or `cosine` or `dot` of queries and keys; see `distances`.
         manifold: cluster by manifold weights (`manifold_weights`); None does so for average linkage.
-        names: candidate names: a file with one a line, or a list. None names clusters by their most central
-            triggers, or without triggers by their most distinctive words.
+        names: candidate names: a file with one a line, or a list. None names clusters by their key triggers,
+            or without triggers by their key words (`key_terms`).
         frames: frames to link to: raw files, a built folder or a Hub id of `EventTypes`, config `frames`.
         trigger_input: see `encode_mentions`; None uses the model's own, and for a plain encoder `span` for
             mentions with a trigger.
@@ -223,8 +226,10 @@ def induce(
     def embed(texts: Sequence[str]) -> Matrix:
         return _joint(encode_labels(encoder, texts, **progress) for encoder in encoders)
 
-    triggers = central_triggers(vectors, cluster, centroids, [row["trigger"] for row in rows], top)
-    words = telling_words([row["text"] for row in rows], cluster, top)
+    triggers = [row["trigger"] for row in rows]
+    by_trigger = key_terms([[trigger] for trigger in triggers], cluster, top)
+    by_word = key_terms([words_of(row["text"]) for row in rows], cluster, top)
+    weak = weaknesses(triggers, [row["document_id"] for row in rows], cluster)
     named: list[tuple[ScoredLabel, ...]] = [()] * len(centroids)
     framed = named
     if given:
@@ -233,12 +238,15 @@ def induce(
         framed = name_clusters(centroids, linked.names, embed(linked.definitions), top)
     counts["mentions"] = len(rows)
     counts["mentions_without_trigger"] = sum(not has_trigger(row) for row in rows)
+    counts["weak_types"] = sum(map(bool, weak))
     if linked:
         counts["frames_without_definition"] = linked.left_out
     return Induction(
         types=tuple(
-            _induced(number, rows, cluster, cosine, (named, triggers, words), framed[number], examples)
-            for number in range(len(centroids))
+            _induced(
+                number, rows, cluster, cosine, (named, by_trigger, by_word), framed[number], examples, reason
+            )
+            for number, reason in enumerate(weak)
         ),
         mentions=tuple(rows),
         cluster=cluster,
@@ -342,6 +350,7 @@ def _induced(
     sources: tuple[Sequence[tuple[ScoredLabel, ...]], ...],
     frames: tuple[ScoredLabel, ...],
     examples: int,
+    weak: str,
 ) -> InducedType:
     """Describe one cluster; `sources` are the given names, triggers and words of all clusters."""
     members = np.flatnonzero(cluster == number)
@@ -371,4 +380,5 @@ def _induced(
         purity=100 * count / len(known) if known else None,
         labelled=len(known),
         examples=tuple(list(nearest.values())[:examples]),
+        weak=weak,
     )

@@ -1,30 +1,41 @@
-"""Names for clusters of mentions, from given names, their most central triggers or their words."""
+"""Names for clusters of mentions, from given names or from their own terms, and reasons why one is weak."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from bm25s.stopwords import STOPWORDS_EN_PLUS
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import rel_entr
 
 from eventformers.errors import EventformersError
 from eventformers.inference.encoding.unit_vectors import rounded_cosines, unit_vectors
 from eventformers.inference.induction.mention_distances import Labels, Matrix
 
+FEWEST_MENTIONS = 3
+"""Minimum number of mentions of a cluster that is not weak."""
+
+WEAK_SHARE = 0.9
+"""Share of a cluster's mentions in one document, or with stop words as triggers, from which it is weak."""
+
+Counts = ArrayLike
+"""Numbers of occurrences, integers."""
+
 _WORD = re.compile(r"[^\W\d_]{3,}")
+_PART = re.compile(r"[^\W_]+")
+_STOP_WORDS = frozenset(part for word in STOPWORDS_EN_PLUS for part in _PART.findall(word))
 
 
 class ScoredLabel(NamedTuple):
     """A label of a cluster with its score.
 
     Attributes:
-        label: a name, a frame, a trigger or a word.
-        score: the cosine with the centroid; for a trigger, the sum of cosines over its mentions divided by
-            the size of the cluster; for a word, how much more often it occurs in the cluster than overall, in
-            bits.
+        label: a name, a frame, or a term of the cluster: a trigger, an object or a word.
+        score: the cosine with the centroid; for a term, its keyness.
     """
 
     label: str
@@ -131,66 +142,135 @@ def name_clusters(
     return best_labels(label_cosines(centroids, vectors, names), names, top)
 
 
-def central_triggers(
-    embeddings: Matrix,
-    labels: Labels,
-    centroids: NDArray[np.float64],
-    triggers: Sequence[str],
-    top: int = 5,
-) -> list[tuple[ScoredLabel, ...]]:
-    """Return the most central triggers of each cluster.
+def keyness(inside: Counts, size: Counts, everywhere: Counts, total: Counts) -> NDArray[np.float64]:
+    """Compute how much more often terms occur in a group than outside of it: the signed log-likelihood G2.
 
-    The score of a trigger sums the cosines of all of its mentions, ignoring case, so that neither a rare
-    trigger at the centre nor a frequent one at the edge comes first.
+    G2 = 2 sum O ln(O / E) over the four cells of the table of a term and other terms, in the group and
+    outside of it, with the counts E that are expected if both are independent (Dunning, 1993, "Accurate
+    Methods for the Statistics of Surprise and Coincidence"). If they are, G2 exceeds 3.84 with a probability
+    of 5 %, and 15.13 with 0.01 %. Unlike a ratio of shares, it does not rank terms that occur once first.
 
     Args:
-        embeddings: encoder vectors, `(n, d)`.
-        labels: the cluster of each mention, `(n,)`.
-        centroids: at length 1, `(clusters, d)`.
-        triggers: the trigger of each mention; "" if there is none.
-        top: number of triggers to return.
+        inside: count of each term in its group, of any shape; the other arguments have the same shape or one
+            that broadcasts to it.
+        size: count of all terms in the group.
+        everywhere: count of the term in all groups together.
+        total: count of all terms in all groups together.
 
     Returns:
-        The triggers of each cluster, most central first; empty if no mention of it has one.
+        G2, 0 or more, for a term that is more frequent in the group; -G2 for one that is less frequent.
+
+    Raises:
+        EventformersError: the counts contradict each other, such as a term that is more frequent in a group
+            than in all groups.
     """
-    units = unit_vectors(embeddings, list(triggers))
-    cosines = np.einsum("nd,nd->n", units, centroids[labels])
-    sizes = np.bincount(labels, minlength=len(centroids))
-    sums: list[dict[str, float]] = [defaultdict(float) for _ in centroids]
-    for label, trigger, cosine in zip(labels, triggers, cosines, strict=True):
-        if name := " ".join(trigger.lower().split()):
-            sums[label][name] += max(0.0, float(cosine))
-    return [_highest(found, int(size), top) for found, size in zip(sums, sizes, strict=True)]
+    in_group, of_group, of_term, of_all = (
+        np.asarray(count, dtype=np.int64) for count in (inside, size, everywhere, total)
+    )
+    elsewhere, others, rest = of_term - in_group, of_all - of_term, of_all - of_group
+    observed = (in_group, elsewhere, of_group - in_group, rest - elsewhere)
+    if any(np.any(count < 0) for count in observed):
+        raise EventformersError(
+            "the counts contradict each other; accepted: 0 <= inside <= size <= total, inside <= everywhere, "
+            "and everywhere - inside <= total - size"
+        )
+    products = (of_term * of_group, of_term * rest, others * of_group, others * rest)
+    divergence = np.sum(
+        [
+            rel_entr(count, product / np.maximum(of_all, 1))
+            for count, product in zip(observed, products, strict=True)
+        ],
+        axis=0,
+    )
+    return np.sign(in_group * of_all - products[0]) * np.maximum(2 * divergence, 0.0)
 
 
-def telling_words(texts: Sequence[str], labels: Labels, top: int = 5) -> list[tuple[ScoredLabel, ...]]:
-    """Return the words that distinguish each cluster, for mentions without triggers.
+def key_terms(terms: Sequence[Iterable[str]], labels: Labels, top: int = 5) -> list[tuple[ScoredLabel, ...]]:
+    """Return the terms of highest `keyness` of each cluster.
 
-    A word scores p log2(p / q), where p and q are the shares of texts with the word, in the cluster and
-    overall. Words are runs of at least three letters.
+    Terms ignore case, and each counts once for a mention. Terms that contain only stop words come last, as
+    names for clusters that have no others; terms that are less frequent in the cluster than elsewhere are
+    left out. Ties go by frequency, then by the alphabet.
 
     Args:
-        texts: the sentences, `(n,)`.
-        labels: the cluster of each, `(n,)`.
-        top: number of words to return.
+        terms: the terms of each mention, such as its trigger and its object, or the words of its sentence,
+            `(n,)`.
+        labels: the cluster of each mention, from 0, `(n,)`.
+        top: number of terms to return.
 
     Returns:
-        The words of each cluster, best first; empty if no text has one.
+        The terms of each cluster, best first; empty if its mentions have none.
     """
-    clusters = int(labels.max()) + 1
-    inside = [Counter[str]() for _ in range(clusters)]
+    inside = [Counter[str]() for _ in range(int(labels.max()) + 1)]
     everywhere: Counter[str] = Counter()
-    for text, label in zip(texts, labels, strict=True):
-        words = {word.lower() for word in _WORD.findall(text)}
-        inside[label].update(words)
-        everywhere.update(words)
-    sizes = np.bincount(labels, minlength=clusters)
+    for found, label in zip(terms, labels.tolist(), strict=True):
+        distinct = {name for term in found if (name := _normalised(term))}
+        inside[label].update(distinct)
+        everywhere.update(distinct)
     named = []
-    for counts, size in zip(inside, sizes, strict=True):
-        shares = {word: (count / size, everywhere[word] / len(texts)) for word, count in counts.items()}
-        scores = {word: share * float(np.log2(share / of_all)) for word, (share, of_all) in shares.items()}
-        named.append(_highest(scores, 1, top))
+    for counts in inside:
+        overall = [everywhere[name] for name in counts]
+        scores = keyness([*counts.values()], counts.total(), overall, everywhere.total()).tolist()
+        ranked = sorted(
+            (has_only_stop_words(name), -score, -counts[name], name)
+            for name, score in zip(counts, scores, strict=True)
+            if score >= 0
+        )
+        named.append(tuple(ScoredLabel(name, -score) for _, score, _, name in ranked[:top]))
     return named
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text: runs of at least three letters."""
+    return _WORD.findall(text)
+
+
+def has_only_stop_words(text: str) -> bool:
+    """True if a text has no word but English stop words, such as "was" or "it"."""
+    return all(word in _STOP_WORDS for word in _PART.findall(text.lower()))
+
+
+def weaknesses(triggers: Sequence[str], document_ids: Sequence[str], labels: Labels) -> list[str]:
+    """Explain for each cluster why it is weak as an event type.
+
+    A cluster is weak if it has fewer than `FEWEST_MENTIONS` mentions, or if at least `WEAK_SHARE` of them are
+    in one document (of several), or have a trigger that contains only stop words.
+
+    Args:
+        triggers: the trigger of each mention; "" if there is none, `(n,)`.
+        document_ids: the document of each mention; "" if unknown, `(n,)`.
+        labels: the cluster of each mention, from 0, `(n,)`.
+
+    Returns:
+        The reasons of each cluster, separated by "; "; "" for a cluster that is not weak.
+    """
+    in_documents = [Counter[str]() for _ in range(int(labels.max()) + 1)]
+    by_trigger = [Counter[str]() for _ in in_documents]
+    for trigger, document_id, label in zip(triggers, document_ids, labels.tolist(), strict=True):
+        in_documents[label][document_id] += 1
+        by_trigger[label][_normalised(trigger)] += 1
+    is_one_document = len(set(document_ids)) == 1
+    return [
+        _weakness(documents, found, is_one_document)
+        for documents, found in zip(in_documents, by_trigger, strict=True)
+    ]
+
+
+def _weakness(documents: Counter[str], triggers: Counter[str], is_one_document: bool) -> str:
+    size = documents.total()
+    if size < FEWEST_MENTIONS:
+        return f"fewer than {FEWEST_MENTIONS} mentions"
+    reasons = []
+    document_id, count = documents.most_common(1)[0]
+    if document_id and not is_one_document and count >= WEAK_SHARE * size:
+        reasons.append(f"{count:,} of {size:,} mentions are in one document, {document_id}")
+    stop_words = Counter(
+        {name: count for name, count in triggers.items() if name and has_only_stop_words(name)}
+    )
+    if stop_words.total() >= WEAK_SHARE * size:
+        told = ", ".join(name for name, _ in stop_words.most_common(3))
+        reasons.append(f"{stop_words.total():,} of {size:,} triggers are stop words: {told}")
+    return "; ".join(reasons)
 
 
 def majority_type(types: Iterable[str]) -> tuple[str, int]:
@@ -206,6 +286,5 @@ def majority_type(types: Iterable[str]) -> tuple[str, int]:
     return min(counts.items(), key=lambda item: (-item[1], item[0]), default=("", 0))
 
 
-def _highest(scores: dict[str, float], scale: int, top: int) -> tuple[ScoredLabel, ...]:
-    order = sorted(scores, key=lambda label: (-scores[label], label))[:top]
-    return tuple(ScoredLabel(label, scores[label] / scale) for label in order)
+def _normalised(term: str) -> str:
+    return " ".join(term.lower().split())
