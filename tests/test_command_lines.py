@@ -16,6 +16,7 @@ HELP = {
     "evaluate": ("evaluate", "--help"),
     "embed": ("embed", "--help"),
     "complete": ("complete", "--help"),
+    "explore": ("explore", "--help"),
     "extract": ("extract", "--help"),
     "next-event": ("next-event", "--help"),
     "induce": ("induce", "--help"),

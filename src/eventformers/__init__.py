@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from eventformers.built_in import *  # noqa: F403
     from eventformers.evaluate_metrics import load_metric as load_metric
     from eventformers.evaluation.core import evaluate as evaluate
+    from eventformers.exploration.explore import explore as explore
     from eventformers.extraction.pipeline import extract as extract
     from eventformers.inference.chains.next_event import next_event as next_event
     from eventformers.inference.commonsense.complete import complete as complete
@@ -31,6 +32,7 @@ _FUNCTIONS = {
     "complete": "eventformers.inference.commonsense.complete",
     "encode": "eventformers.inference.encode",
     "evaluate": "eventformers.evaluation.core",
+    "explore": "eventformers.exploration.explore",
     "extract": "eventformers.extraction.pipeline",
     "ground": "eventformers.inference.grounding.ground",
     "induce": "eventformers.inference.induction.induce",

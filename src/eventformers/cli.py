@@ -14,6 +14,7 @@ from eventformers.commands.commonsense import complete
 from eventformers.commands.datasets import data_build, data_list
 from eventformers.commands.embedding import embed
 from eventformers.commands.evaluation import compare, evaluate
+from eventformers.commands.explore import explore
 from eventformers.commands.figures import plot
 from eventformers.commands.grounding import ground
 from eventformers.commands.hub import data_push, push
@@ -34,7 +35,7 @@ app = typer.Typer(
 data_app = typer.Typer(help="Build datasets from raw files and publish them.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 for command in (
-    *(embed, extract, next_event, compare, induce, ground, leaderboard, push),
+    *(explore, embed, extract, next_event, compare, induce, ground, leaderboard, push),
     *(demo, train, evaluate, complete, plot, reproduce),
 ):
     app.command()(command)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from eventformers.datasets_scripts.chain_readers import REPORTING_PREDICATES, EventFilter, RawEvent
 from eventformers.datasets_scripts.events import Event
-from eventformers.datasets_scripts.protagonist_chains import distinct_events
+from eventformers.datasets_scripts.protagonist_chains import event_key
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.extraction.chains import ExtractedChain, chain_ids, find_chains
 from eventformers.extraction.coreference import Resolver, coreference_clusters, resolver_of
@@ -88,6 +88,23 @@ class ExtractionSettings:
         return EventFilter(frozenset(excluded), self.drop_pronoun_only)
 
 
+@dataclass(frozen=True, slots=True)
+class PlacedEvent:
+    """A kept event with its places in the text, in characters (code points), ends exclusive.
+
+    Args:
+        event: the event; its `offset` is the start of the trigger.
+        trigger_end: end of the trigger.
+        sentence_start: start of its sentence.
+        sentence_end: end of its sentence.
+    """
+
+    event: ExtractedEvent
+    trigger_end: int
+    sentence_start: int
+    sentence_end: int
+
+
 @dataclass(frozen=True)
 class ExtractedDocument:
     """The kept parts of a text: a row of events, and the chains that are long enough.
@@ -97,11 +114,15 @@ class ExtractedDocument:
         event_row: `id, source, license, n_sent, events`, with the eight fields of each event.
         chain_rows: `chain_id, document_id, source, license, protagonist, events`, with distinct events as
             `subject, predicate, object`.
+        events: the events of `event_row` with their places in the text.
+        chain_numbers: the numbers in `events` of the events of each chain.
     """
 
     document: TextDocument
     event_row: dict[str, Any]
     chain_rows: list[dict[str, Any]]
+    events: list[PlacedEvent]
+    chain_numbers: list[list[int]]
 
 
 class EventExtractor:
@@ -173,41 +194,57 @@ class EventExtractor:
         if not kept:
             counts.skipped["document_without_kept_events"] += 1
             return None
-        sentences = sum(1 for _ in doc.sents)
+        sentences = list(doc.sents)
+        trigger_ends = {token.idx: token.idx + len(token) for token in doc}
+        placed = [
+            PlacedEvent(
+                event,
+                trigger_end=trigger_ends[event.offset],
+                sentence_start=sentences[event.sentence].start_char,
+                sentence_end=sentences[event.sentence].end_char,
+            )
+            for event in (found[number] for number in kept)
+        ]
         origin = {"source": document.source, "license": document.license}
         event_row = {
             "id": document.document_id,
             **origin,
-            "n_sent": sentences,
-            "events": [found[number].fields() for number in kept],
+            "n_sent": len(sentences),
+            "events": [one.event.fields() for one in placed],
         }
-        counts.written.update(documents=1, sentences=sentences, events=len(kept))
-        chain_rows = [
-            {
-                "chain_id": chain_id,
-                "document_id": document.document_id,
-                **origin,
-                "protagonist": chain.protagonist,
-                "events": events,
-            }
-            for chain_id, chain in zip(chain_ids(document.document_id, chains), chains, strict=True)
-            if (events := self._long_enough(chain, kept, counts))
-        ]
-        return ExtractedDocument(document, event_row, chain_rows)
+        counts.written.update(documents=1, sentences=len(sentences), events=len(kept))
+        number_of = {number: place for place, number in enumerate(kept)}
+        chain_rows, chain_numbers = [], []
+        for chain_id, chain in zip(chain_ids(document.document_id, chains), chains, strict=True):
+            numbers = self._long_enough(chain, kept, counts)
+            if numbers:
+                chain_numbers.append([number_of[number] for number in numbers])
+                chain_rows.append(
+                    {
+                        "chain_id": chain_id,
+                        "document_id": document.document_id,
+                        **origin,
+                        "protagonist": chain.protagonist,
+                        "events": [kept[number] for number in numbers],
+                    }
+                )
+        return ExtractedDocument(document, event_row, chain_rows, placed, chain_numbers)
 
     def _long_enough(
         self, chain: ExtractedChain, kept: dict[int, Event], counts: ExtractionCounts
-    ) -> list[Event]:
-        """The distinct kept events of a chain; empty if the chain is too short."""
-        events = [kept[number] for number in chain.events if number in kept]
-        distinct = distinct_events(events)
-        if len(distinct) < self.settings.min_chain_length:
-            if events:
+    ) -> list[int]:
+        """The numbers of the distinct kept events of a chain; empty if the chain is too short."""
+        numbers = [number for number in chain.events if number in kept]
+        first: dict[str, int] = {}
+        for number in numbers:
+            first.setdefault(event_key(kept[number]), number)
+        if len(first) < self.settings.min_chain_length:
+            if numbers:
                 counts.skipped["chain_below_minimum_length"] += 1
             return []
-        counts.skipped["repeated_event_in_chain"] += len(events) - len(distinct)
-        counts.written.update(chains=1, chain_events=len(distinct))
-        return distinct
+        counts.skipped["repeated_event_in_chain"] += len(numbers) - len(first)
+        counts.written.update(chains=1, chain_events=len(first))
+        return list(first.values())
 
     def _accepted(
         self, documents: Iterable[TextDocument], counts: ExtractionCounts

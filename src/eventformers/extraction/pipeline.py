@@ -22,7 +22,14 @@ from eventformers.errors import EventformersError
 from eventformers.extraction.coreference import Resolver
 from eventformers.extraction.counts import ExtractionCounts
 from eventformers.extraction.extractor import GET_A_PIPELINE, EventExtractor, ExtractionSettings
-from eventformers.extraction.shards import extract_shard, is_extracted, merge_shards, write_texts
+from eventformers.extraction.shards import (
+    ShardWriter,
+    extract_shard,
+    is_extracted,
+    merge_shards,
+    write_lines,
+    write_texts,
+)
 from eventformers.extraction.texts import TextFile, find_text_files, read_texts
 from eventformers.files import output_folder, remove_folder, staged_folder, write_text
 
@@ -128,8 +135,8 @@ def extract(
         if malformed_policy() != MALFORMED_POLICIES[0]:
             reading["malformed"] = malformed_policy()
         # A cached pipeline of an earlier call may have had the same folder with other content.
-        _extractor.cache_clear()
-        extractor = _extractor(settings)
+        cached_extractor.cache_clear()
+        extractor = cached_extractor(settings)
         made_of = _made_of(settings, reading, extractor, files)
         if resume and (finished := _finished(folder, made_of)) is not None:
             return finished
@@ -152,7 +159,7 @@ def extract(
             raise EventformersError(
                 f"no document with text among {counts.read['files']} files; accepted: files with text"
             )
-        _extract_shards(settings, work, read["shards"], processes)
+        extract_shards(settings, work, read["shards"], processes, write_lines)
         of_extraction = (EVENTS_FILE, CHAINS_FILE)
         with staged_folder(folder, replaced=of_extraction, last=(EXTRACTION_REPORT,)) as staging:
             merged = merge_shards(
@@ -232,7 +239,21 @@ def _refuse_other(folder: Path, there: Mapping[str, Any], wanted: Mapping[str, A
         )
 
 
-def _extract_shards(settings: ExtractionSettings, work: Path, shards: int, processes: int) -> None:
+def extract_shards(
+    settings: ExtractionSettings, work: Path, shards: int, processes: int, write: ShardWriter
+) -> None:
+    """Extract the shards in `work/texts` that have no complete results in `work/results` yet.
+
+    Args:
+        settings: settings of the extraction.
+        work: folder with the shards of texts.
+        shards: number of shards.
+        processes: number of parsing processes.
+        write: writes the results of a shard.
+
+    Raises:
+        EventformersError: the pipeline cannot be used, or a process was killed.
+    """
     results = work / "results"
     waiting = [shard for shard in range(shards) if not is_extracted(results, shard)]
     if not waiting:
@@ -240,7 +261,7 @@ def _extract_shards(settings: ExtractionSettings, work: Path, shards: int, proce
     try:
         datasets.Dataset.from_dict({"shard": waiting}).map(
             _extract_row,
-            fn_kwargs={"settings": settings, "work": str(work)},
+            fn_kwargs={"settings": settings, "work": str(work), "write": write},
             num_proc=min(processes, len(waiting)) if processes > 1 else None,
             keep_in_memory=True,
             load_from_cache_file=False,
@@ -251,18 +272,21 @@ def _extract_shards(settings: ExtractionSettings, work: Path, shards: int, proce
         if "abruptly died" not in str(error):
             raise
         raise EventformersError(
-            "a process was killed from outside, possibly for lack of memory; run again with --resume and "
-            "fewer --processes"
+            "a process was killed from outside, possibly for lack of memory; run again with fewer "
+            "--processes, extract also with --resume"
         ) from error
 
 
-def _extract_row(row: dict[str, int], settings: ExtractionSettings, work: str) -> dict[str, int]:
-    extract_shard(_extractor(settings), Path(work) / "texts", Path(work) / "results", row["shard"])
+def _extract_row(
+    row: dict[str, int], settings: ExtractionSettings, work: str, write: ShardWriter
+) -> dict[str, int]:
+    texts, results = Path(work) / "texts", Path(work) / "results"
+    extract_shard(cached_extractor(settings), texts, results, row["shard"], write)
     return row
 
 
 @lru_cache(maxsize=1)
-def _extractor(settings: ExtractionSettings) -> EventExtractor:
+def cached_extractor(settings: ExtractionSettings) -> EventExtractor:
     """One pipeline for each process; a forked process has that of its parent."""
     return EventExtractor(settings)
 

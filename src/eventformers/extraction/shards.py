@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,9 @@ from eventformers.files import replaced_file, write_text
 
 SHARD_CHARACTERS = 1_000_000
 """Characters of text in a shard: about twenty seconds of work for a small pipeline."""
+
+ShardWriter = Callable[[Sequence[ExtractedDocument], Path, int], None]
+"""Writes the results of a shard, given its documents, the folder of results and its number."""
 
 
 def write_texts(documents: Iterable[TextDocument], folder: Path) -> int:
@@ -45,13 +48,29 @@ def is_extracted(folder: Path, shard: int) -> bool:
     return _counts_path(folder, shard).exists()
 
 
-def extract_shard(extractor: EventExtractor, texts: Path, results: Path, shard: int) -> None:
+def write_lines(extracted: Sequence[ExtractedDocument], results: Path, shard: int) -> None:
+    """Write the events and the chains of a shard as JSON lines."""
+    _write_gzip(_events_path(results, shard), event_lines(extracted))
+    _write_gzip(_chains_path(results, shard), chain_lines(extracted))
+
+
+def extract_shard(
+    extractor: EventExtractor, texts: Path, results: Path, shard: int, write: ShardWriter
+) -> None:
     """Extract the texts of a shard and write the results, the counts last."""
     counts = ExtractionCounts()
     extracted = list(extractor.extract(_read_texts(_texts_path(texts, shard)), counts))
-    _write_gzip(_events_path(results, shard), event_lines(extracted))
-    _write_gzip(_chains_path(results, shard), chain_lines(extracted))
+    write(extracted, results, shard)
     write_text(_counts_path(results, shard), json.dumps(counts.to_dict()))
+
+
+def read_counts(results: Path, shards: int) -> ExtractionCounts:
+    """Add up the counts of all shards."""
+    counts = ExtractionCounts()
+    for shard in range(shards):
+        recorded = json.loads(_counts_path(results, shard).read_text(encoding="utf-8"))
+        counts.add(ExtractionCounts.from_dict(recorded))
+    return counts
 
 
 def merge_shards(results: Path, shards: int, events: Path, chains: Path) -> ExtractionCounts:
@@ -59,10 +78,7 @@ def merge_shards(results: Path, shards: int, events: Path, chains: Path) -> Extr
 
     A file that would be empty is not written.
     """
-    counts = ExtractionCounts()
-    for shard in range(shards):
-        recorded = json.loads(_counts_path(results, shard).read_text(encoding="utf-8"))
-        counts.add(ExtractionCounts.from_dict(recorded))
+    counts = read_counts(results, shards)
     if counts.written["documents"]:
         with open(events, "wb") as merged:
             for shard in range(shards):

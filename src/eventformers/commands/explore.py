@@ -1,0 +1,69 @@
+"""The command that explores texts. It only calls the Python API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from eventformers.commands.options import (
+    BatchSize,
+    Device,
+    Dtype,
+    Malformed,
+    Output,
+    Overwrite,
+    batch_size_of,
+    console,
+    counts_text,
+)
+
+
+def explore(
+    texts: Annotated[
+        list[Path], typer.Argument(metavar="TEXT...", help="Files or folders: SGML, JSON lines, plain text.")
+    ],
+    output: Output,
+    pipeline: Annotated[str, typer.Option(help="Name or folder of a spaCy pipeline.")] = "en_core_web_sm",
+    events: Annotated[
+        str | None,
+        typer.Option(help="Encoder of events: folder or Hub id. Default: the packaged all-MiniLM-L6-v2."),
+    ] = None,
+    min_chain_length: Annotated[int, typer.Option(help="Minimum number of distinct events of a chain.")] = 3,
+    skip: Annotated[
+        list[str] | None, typer.Option(help="Step to leave out, with those that need it. Repeatable.")
+    ] = None,
+    processes: Annotated[int, typer.Option(help="Number of parsing processes.")] = 1,
+    malformed: Malformed = "error",
+    device: Device = None,
+    dtype: Dtype = None,
+    batch_size: BatchSize = "auto",
+    overwrite: Overwrite = False,
+) -> None:
+    """Explore texts: extract events, encode them, find chains; write tables."""
+    from eventformers.exploration.explore import explore as run_exploration
+
+    found = run_exploration(
+        texts,
+        output,
+        pipeline=pipeline,
+        events=events,
+        min_chain_length=min_chain_length,
+        skip=skip or [],
+        processes=processes,
+        batch_size=batch_size_of(batch_size),
+        device=device,
+        dtype=dtype,
+        overwrite=overwrite,
+        malformed=malformed,
+        show_progress=True,
+    )
+    table = Table("step", "counts", "seconds")
+    for step in found.steps:
+        table.add_row(step.name, counts_text(step.counts), "reused" if step.reused else f"{step.seconds:.1f}")
+    console.print(table)
+    for note in found.notes:
+        console.print(note, soft_wrap=True, highlight=False)
+    console.print(f"Wrote {found.folder}.", soft_wrap=True)

@@ -1,0 +1,140 @@
+"""From raw texts to tables of what they hold, in one call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from eventformers.datasets_scripts.malformed import takes_malformed
+from eventformers.datasets_scripts.raw_files import DataDir
+from eventformers.evaluation.session import Session
+from eventformers.exploration.chains import CHAINS
+from eventformers.exploration.documents import DOCUMENTS
+from eventformers.exploration.events import EVENTS
+from eventformers.exploration.settings import Context, ExploreSettings, Model
+from eventformers.exploration.steps import (
+    Step,
+    StepRecord,
+    check_exploration,
+    check_skipped,
+    remove_exploration,
+    run_steps,
+)
+from eventformers.exploration.vectors import VECTORS
+from eventformers.files import output_folder, write_text
+
+STEPS: tuple[Step, ...] = (DOCUMENTS, EVENTS, VECTORS, CHAINS)
+"""The steps in their order; each may read the tables of those before it."""
+
+REPORT_FILE = "report.json"
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """A finished exploration.
+
+    Attributes:
+        folder: its folder.
+        steps: the records of its steps, in order.
+        report: the content of `report.json`.
+    """
+
+    folder: Path
+    steps: tuple[StepRecord, ...]
+    report: dict[str, Any]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The numbers of all steps."""
+        return {name: count for step in self.steps for name, count in step.counts.items()}
+
+    @property
+    def notes(self) -> list[str]:
+        """The notes of all steps."""
+        return [note for step in self.steps for note in step.notes]
+
+    @property
+    def tables(self) -> dict[str, Path]:
+        """The tables by name, such as `events`."""
+        written = [self.folder / name for step in STEPS for name in step.writes if "/" not in name]
+        return {path.stem: path for path in written if path.suffix == ".parquet" and path.exists()}
+
+
+@takes_malformed
+def explore(
+    texts: DataDir,
+    output: str | Path,
+    *,
+    pipeline: str | Path,
+    events: Model = None,
+    min_chain_length: int = 3,
+    skip: Sequence[str] = (),
+    processes: int = 1,
+    batch_size: int | Literal["auto"] = "auto",
+    device: str | None = None,
+    dtype: str | None = None,
+    overwrite: bool = False,
+    malformed: str | None = None,
+    show_progress: bool = False,
+) -> Exploration:
+    """Extract events from texts, encode them, and find chains; write a table for each step.
+
+    A second call with the same folder reuses the tables of the steps whose input is unchanged, and continues
+    an interrupted one.
+
+    Args:
+        texts: files and folders: SGML, JSON lines with `text`, or plain text with one document a file.
+        output: the folder to write.
+        pipeline: name or folder of a spaCy pipeline with a tagger and a parser.
+        events: encoder of events: folder or Hub id, a loaded encoder, or None for the packaged
+            all-MiniLM-L6-v2.
+        min_chain_length: minimum number of distinct events of a chain.
+        skip: names of steps to leave out, with those that need them.
+        processes: number of parsing processes.
+        batch_size: maximum number of texts in a batch; `auto` fills batches by their number of tokens.
+        device: a torch device; None uses an accelerator if there is one.
+        dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
+        overwrite: start again instead of reusing tables.
+        malformed: `skip` skips, counts and lists malformed documents; `error` raises for the first one; None
+            uses the active policy.
+        show_progress: draw progress bars on standard error.
+
+    Raises:
+        DataFormatError: a file cannot be read.
+        EventformersError: there is no text or no event, spaCy or the pipeline is absent, a model cannot be
+            loaded, a setting is invalid, or the folder has files that are not those of an exploration.
+    """
+    check_skipped(STEPS, skip)
+    settings = ExploreSettings(
+        pipeline=str(pipeline),
+        models={"events": events},
+        min_chain_length=min_chain_length,
+        processes=processes,
+        batch_size=batch_size,
+        device=device,
+        dtype=dtype,
+        show_progress=show_progress,
+    )
+    folder = Path(output)
+    with output_folder(folder), Session(keeps_vectors=False) as session:
+        check_exploration(folder)
+        if overwrite:
+            remove_exploration(folder, STEPS)
+        records = run_steps(STEPS, Context(texts, settings, session), folder, skip)
+        report = _report(records)
+        text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
+        path = folder / REPORT_FILE
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            write_text(path, text)
+    return Exploration(folder, tuple(records), report)
+
+
+def _report(records: Sequence[StepRecord]) -> dict[str, Any]:
+    return {
+        "counts": {name: count for record in records for name, count in record.counts.items()},
+        "notes": [note for record in records for note in record.notes],
+        "seconds": {record.name: record.seconds for record in records},
+    }

@@ -1,0 +1,96 @@
+"""Settings of an exploration, and what its steps share: the texts and the models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+from uuid import uuid4
+
+from eventformers.datasets_scripts.raw_files import DataDir
+from eventformers.errors import EventformersError
+from eventformers.evaluation.session import Session
+from eventformers.inference.encode import EventEncoder
+from eventformers.loading.encoders import resolve_encoder
+from eventformers.loading.models import folder_name, model_revision
+
+Model = str | Path | EventEncoder | None
+"""A folder or Hub id, a loaded encoder, or None for the packaged all-MiniLM-L6-v2."""
+
+
+@dataclass(frozen=True)
+class ExploreSettings:
+    """Settings of `explore`, besides the texts and the folder.
+
+    Args:
+        pipeline: name or folder of a spaCy pipeline.
+        models: the model of each role.
+        min_chain_length: minimum number of distinct events of a chain.
+        processes: number of parsing processes.
+        batch_size: maximum number of texts in a batch, or `auto`.
+        device: `cpu` or `cuda`; None uses an accelerator if there is one.
+        dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
+        show_progress: draw progress bars on standard error.
+
+    Raises:
+        EventformersError: a number is too small.
+    """
+
+    pipeline: str
+    models: Mapping[str, Model] = field(default_factory=dict)
+    min_chain_length: int = 3
+    processes: int = 1
+    batch_size: int | Literal["auto"] = "auto"
+    device: str | None = None
+    dtype: str | None = None
+    show_progress: bool = False
+
+    def __post_init__(self) -> None:
+        for name, least in (("min_chain_length", 2), ("processes", 1)):
+            if getattr(self, name) < least:
+                raise EventformersError(f"{name}: found {getattr(self, name)}; accepted: {least} or more")
+
+
+@dataclass(frozen=True)
+class Context:
+    """What all steps of an exploration share.
+
+    Args:
+        texts: the texts to explore.
+        settings: the settings.
+        session: holds the loaded models.
+    """
+
+    texts: DataDir
+    settings: ExploreSettings
+    session: Session
+
+    def encoder(self, role: str) -> EventEncoder:
+        """Return the encoder of a role, such as `events`; load it on the first call.
+
+        Raises:
+            EventformersError: it cannot be loaded.
+        """
+        model = self.settings.models.get(role)
+        if isinstance(model, EventEncoder):
+            return self.session.encoder(model)
+        return self.session.encoder(model, device=self.settings.device, dtype=self.settings.dtype)
+
+    def model_identity(self, role: str) -> dict[str, Any]:
+        """Identify the model of a role without loading it: name, revision and dtype.
+
+        A model without a known revision never equals another one.
+
+        Raises:
+            EventformersError: it does not exist.
+        """
+        model = self.settings.models.get(role)
+        if isinstance(model, EventEncoder):
+            name, revision, dtype = model.name, model.revision, str(model.model.dtype)
+        else:
+            source = resolve_encoder(model)
+            folder = Path(source)
+            name = folder_name(folder, model) if folder.is_dir() else source
+            revision, dtype = model_revision(source), str(self.settings.dtype)
+        return {"name": name, "revision": revision or uuid4().hex, "dtype": dtype}

@@ -1,0 +1,256 @@
+"""The steps of an exploration: each reads tables, writes its own, and is reused if its input is unchanged."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from eventformers import __version__
+from eventformers.datasets_scripts.raw_files import file_digest
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.exploration.settings import Context
+from eventformers.files import remove_folder, staged_folder
+
+STATE_FOLDER = ".explore"
+"""Folder inside an exploration with the state of each step."""
+
+_logger = logging.getLogger("eventformers")
+
+
+class StepRun:
+    """A running step: its input tables, the shared context, and its output.
+
+    Args:
+        context: texts, settings and models.
+        folder: the folder of the exploration, with the tables of earlier steps.
+        staging: folder for new files; they move to `folder` together when the step is done.
+        work: folder for partial results, which an interrupted step finds again; it need not exist.
+
+    Attributes:
+        counts: numbers for the report; filled in by the step.
+        notes: sentences for the report: what was skipped, truncated or weak; filled in by the step.
+    """
+
+    def __init__(self, context: Context, folder: Path, staging: Path, work: Path) -> None:
+        self.context, self.folder, self.staging, self.work = context, folder, staging, work
+        self.counts: dict[str, int] = {}
+        self.notes: list[str] = []
+
+    def has(self, name: str) -> bool:
+        """True if an earlier step wrote a file."""
+        return (self.folder / name).exists()
+
+    def table(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read a table of an earlier step, or some of its columns."""
+        return pq.read_table(self.folder / name, columns=None if columns is None else list(columns))
+
+    def write(self, name: str, table: pa.Table) -> None:
+        """Write a table."""
+        self.write_parts(name, table.schema, [table])
+
+    def write_parts(self, name: str, schema: pa.Schema, parts: Iterable[pa.Table]) -> None:
+        """Write a table in parts, so that it need not be in memory as a whole."""
+        path = self.path(name)
+        with pq.ParquetWriter(path, schema) as writer:
+            for part in parts:
+                writer.write_table(part)
+
+    def path(self, name: str) -> Path:
+        """Return the path to write a file to."""
+        path = self.staging / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+
+def _no_settings(context: Context) -> Mapping[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of an exploration.
+
+    Attributes:
+        name: its name, in `--skip` and in the report.
+        run: reads tables, computes, and writes all files of `writes`.
+        writes: the files that it writes, relative to the folder.
+        reads: files of earlier steps; without all of them, the step is not run.
+        may_read: files of earlier steps that it uses if they exist.
+        models: roles of the models that it uses.
+        settings: returns everything else that its output depends on, as JSON values; None if the step has no
+            input and is not run.
+    """
+
+    name: str
+    run: Callable[[StepRun], None]
+    writes: tuple[str, ...]
+    reads: tuple[str, ...] = ()
+    may_read: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    settings: Callable[[Context], Mapping[str, Any] | None] = _no_settings
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """A finished step.
+
+    Attributes:
+        name: its name.
+        counts: its numbers.
+        notes: its notes.
+        seconds: the time that it took when it was run.
+        reused: whether its files are those of an earlier call.
+    """
+
+    name: str
+    counts: dict[str, int]
+    notes: list[str]
+    seconds: float
+    reused: bool = field(default=False, compare=False)
+
+
+def check_skipped(steps: Sequence[Step], skip: Collection[str]) -> None:
+    """Raise an error for a name to skip that no step has.
+
+    Raises:
+        UnknownNameError: a name is unknown.
+    """
+    names = [step.name for step in steps]
+    for name in skip:
+        if name not in names:
+            raise UnknownNameError("step", name, names)
+
+
+def check_exploration(folder: Path) -> None:
+    """Raise an error for a folder with files that are not those of an exploration.
+
+    Raises:
+        EventformersError: the folder has other files.
+    """
+    if not folder.is_dir() or (folder / STATE_FOLDER).is_dir():
+        return
+    others = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    if others:
+        raise EventformersError(
+            f"{folder} has {others[0]} but no exploration; accepted: a new folder, or that of an earlier "
+            "exploration"
+        )
+
+
+def remove_exploration(folder: Path, steps: Sequence[Step]) -> None:
+    """Remove the files of all steps from the folder of an exploration, and their state."""
+    for step in steps:
+        _remove_step(folder, step)
+    remove_folder(folder / STATE_FOLDER)
+
+
+def run_steps(
+    steps: Sequence[Step], context: Context, folder: Path, skip: Collection[str] = ()
+) -> list[StepRecord]:
+    """Run steps in order; reuse the files of those whose input is unchanged.
+
+    A step is reused if its settings, its models, the tables that it reads, this package's version and its own
+    files are those of its last run. Files of steps that are skipped or have no input are removed, since they
+    could contradict the new tables.
+
+    Args:
+        steps: the steps, each after those that it reads.
+        context: texts, settings and models.
+        folder: the folder of the exploration.
+        skip: names of steps to leave out.
+
+    Returns:
+        The records of the steps that were run or reused.
+
+    Raises:
+        EventformersError: an error of a step; finished steps stay finished.
+    """
+    records = []
+    for step in steps:
+        settings = None if step.name in skip else step.settings(context)
+        if settings is None or not all((folder / name).exists() for name in step.reads):
+            _remove_step(folder, step)
+            continue
+        made_of = _made_of(step, settings, context, folder)
+        record = _finished(folder, step, made_of)
+        records.append(record if record is not None else _run(step, context, folder, made_of))
+    return records
+
+
+def _run(step: Step, context: Context, folder: Path, made_of: Mapping[str, Any]) -> StepRecord:
+    state = Path(STATE_FOLDER, f"{step.name}.json")
+    _logger.info("%s …", step.name)
+    started = time.perf_counter()
+    work = _work_folder(folder, step, made_of)
+    with staged_folder(folder, replaced=(*step.writes, state.as_posix()), last=(state.name,)) as staging:
+        run = StepRun(context, folder, staging, work)
+        step.run(run)
+        record = StepRecord(step.name, run.counts, run.notes, round(time.perf_counter() - started, 2))
+        written = {name: file_digest(staging / name) for name in step.writes}
+        content = {
+            "made_of": made_of,
+            "files": written,
+            "counts": record.counts,
+            "notes": record.notes,
+            "seconds": record.seconds,
+        }
+        run.path(state.as_posix()).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    shutil.rmtree(work, ignore_errors=True)
+    return record
+
+
+def _made_of(step: Step, settings: Mapping[str, Any], context: Context, folder: Path) -> dict[str, Any]:
+    """Everything that affects the output of a step, as JSON values."""
+    there = [name for name in (*step.reads, *step.may_read) if (folder / name).exists()]
+    made_of = {
+        "version": __version__,
+        "settings": settings,
+        "models": {role: context.model_identity(role) for role in step.models},
+        "reads": {name: file_digest(folder / name) for name in there},
+    }
+    return json.loads(json.dumps(made_of))
+
+
+def _finished(folder: Path, step: Step, made_of: Mapping[str, Any]) -> StepRecord | None:
+    """The record of a step whose files can be reused; None if it must run."""
+    path = folder / STATE_FOLDER / f"{step.name}.json"
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+        if state["made_of"] != made_of:
+            return None
+        for name, digest in state["files"].items():
+            if file_digest(folder / name) != digest:
+                return None
+        return StepRecord(step.name, state["counts"], state["notes"], state["seconds"], reused=True)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        # A missing or damaged state or file: the step runs again.
+        return None
+
+
+def _work_folder(folder: Path, step: Step, made_of: Mapping[str, Any]) -> Path:
+    """The folder of a step's partial results; those made of other input are removed."""
+    digest = sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()[:16]
+    own = folder / STATE_FOLDER / f"{step.name}.{digest}"
+    for other in (folder / STATE_FOLDER).glob(f"{step.name}.*"):
+        if other.is_dir() and other != own:
+            remove_folder(other)
+    return own
+
+
+def _remove_step(folder: Path, step: Step) -> None:
+    state = folder / STATE_FOLDER / f"{step.name}.json"
+    if state.exists():
+        _logger.info("%s is left out; its files of an earlier run are removed", step.name)
+        state.unlink()
+        for name in step.writes:
+            (folder / name).unlink(missing_ok=True)
