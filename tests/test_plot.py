@@ -10,11 +10,11 @@ import torch
 from datasets import Dataset
 from transformers import AutoTokenizer
 
-from eventformers import MicoForPreTraining, SwccForPreTraining, SwccModel
+from eventformers import HeterEventForPreTraining, MicoForPreTraining, SwccForPreTraining, SwccModel
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import load_encoder
-from eventformers.plots import prototypes as plot
-from eventformers.plots.prototypes import describe_prototypes, plot_prototypes, sample_events
+from eventformers.plots import events as plot
+from eventformers.plots.events import describe_groups, plot_events, sample_events
 
 
 def _event(subject: str, predicate: str, object_: str = "") -> dict[str, str]:
@@ -68,58 +68,58 @@ def test_events_belong_to_the_prototype_of_the_highest_cosine(run_folder, raw_fo
     with torch.no_grad():
         head.prototypes.weight[1] = 7 * torch.from_numpy(vectors[1])
     head.save_pretrained(run_folder)
-    prototypes = plot_prototypes(run_folder, tmp_path / "p.png", data=raw_folder)
+    groups = plot_events(run_folder, tmp_path / "p.png", data=raw_folder)
     weights = head.prototypes.weight.detach().numpy()
     cosines = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)) @ (
         weights / np.linalg.norm(weights, axis=1, keepdims=True)
     ).T
-    assert [prototype.index for prototype in prototypes] == [0, 1, 2]
+    assert [group.index for group in groups] == [0, 1, 2]
     expected = np.bincount(cosines.argmax(axis=1), minlength=3).tolist()
-    assert [prototype.size for prototype in prototypes] == expected
+    assert [group.size for group in groups] == expected
     assert sum(expected) == len(EVENTS)
-    assert prototypes[1].nearest[0] == "storm hit city"
+    assert groups[1].nearest[0] == "storm hit city"
 
 
 def test_the_picture_and_the_table_are_written(run_folder, raw_folder, tmp_path):
-    picture = tmp_path / "new" / "prototypes.png"
-    prototypes = plot_prototypes(run_folder, picture, data=raw_folder)
+    picture = tmp_path / "new" / "events.png"
+    groups = plot_events(run_folder, picture, data=raw_folder)
     pixels = matplotlib.image.imread(picture)
     assert min(pixels.shape[:2]) > 800
     assert len(np.unique(pixels[::5, ::5, 0])) > 10
     written = picture.with_suffix(".md").read_text(encoding="utf-8")
-    for prototype in prototypes:
-        for text in prototype.nearest:
+    for group in groups:
+        for text in (group.name, *group.nearest):
             assert text in written
     assert str(tmp_path) not in written
-    assert sorted(path.name for path in picture.parent.iterdir()) == ["prototypes.md", "prototypes.png"]
+    assert sorted(path.name for path in picture.parent.iterdir()) == ["events.md", "events.png"]
 
 
 def test_a_vector_picture_names_the_axes_and_repeats_itself(run_folder, raw_folder, tmp_path):
     contents = []
     for name in ("a.svg", "b.svg"):
-        plot_prototypes(run_folder, tmp_path / name, data=raw_folder)
+        plot_events(run_folder, tmp_path / name, data=raw_folder)
         contents.append((tmp_path / name).read_bytes())
     assert contents[0] == contents[1]
     assert b"<svg" in contents[0]
 
 
 def test_the_samples_are_drawn_without_data_and_only_so_many(run_folder, tmp_path):
-    prototypes = plot_prototypes(run_folder, tmp_path / "p.png", num_events=40)
-    assert sum(prototype.size for prototype in prototypes) == 40
-    assert all(len(prototype.nearest) <= 5 for prototype in prototypes)
+    groups = plot_events(run_folder, tmp_path / "p.png", num_events=40)
+    assert sum(group.size for group in groups) == 40
+    assert all(len(group.nearest) <= 5 for group in groups)
 
 
 def test_more_prototypes_than_colours(tiny_encoder, raw_folder, tmp_path):
     folder = _save(tmp_path / "many", tiny_encoder, num_prototypes=23)
-    prototypes = plot_prototypes(folder, tmp_path / "p.png", data=raw_folder)
-    assert len(prototypes) == 23
-    assert any(prototype.size == 0 and prototype.nearest == [] for prototype in prototypes)
+    groups = plot_events(folder, tmp_path / "p.png", data=raw_folder)
+    assert len(groups) == 23
+    assert any((group.size, group.name, group.nearest) == (0, "", []) for group in groups)
 
 
 def test_untrained_prototypes_are_said(tiny_encoder, raw_folder, tmp_path):
     folder = _save(tmp_path / "no-clustering", tiny_encoder, cluster_weight=0.0)
     with pytest.warns(UserWarning, match="cluster_weight=0"):
-        plot_prototypes(folder, tmp_path / "p.png", data=raw_folder)
+        plot_events(folder, tmp_path / "p.png", data=raw_folder)
 
 
 def test_the_sample_is_of_distinct_events_whatever_their_order():
@@ -145,30 +145,50 @@ def test_the_sample_is_uniform_and_the_number_of_distinct_events_near():
 
 def test_the_nearest_events_come_in_the_order_of_their_cosine():
     cosines = np.array([[0.1, 0.9], [0.2, 0.5], [0.8, 0.1], [0.0, 0.7]], dtype=np.float32)
-    prototypes = describe_prototypes(cosines, cosines.argmax(axis=1), list("abcd"), nearest=2)
-    assert [(one.size, one.nearest) for one in prototypes] == [(1, ["c"]), (3, ["a", "d"])]
+    groups = describe_groups(EVENTS[:4], cosines, cosines.argmax(axis=1))
+    assert [(one.size, one.nearest) for one in groups] == [
+        (1, ["bank sold house"]),
+        (3, ["police arrested thief", "doctor treated patient", "storm hit city"]),
+    ]
+    assert groups[0].name == "house, sold"
 
 
-def test_bad_input_is_said(run_folder, raw_folder, tiny_encoder, tmp_path):
+@pytest.mark.parametrize("head", ["plain encoder", "without its head", "without prototypes", "chains"])
+def test_events_of_any_other_model_are_grouped_by_region(head, tiny_encoder, raw_folder, tmp_path):
+    folder = tmp_path / "model"
+    if head == "plain encoder":
+        folder = tiny_encoder
+    else:
+        classes = {
+            "without its head": SwccModel,
+            "without prototypes": MicoForPreTraining,
+            "chains": HeterEventForPreTraining,
+        }
+        classes[head].from_encoder(tiny_encoder).save_pretrained(folder)
+        AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(folder)
+    groups = plot_events(folder, tmp_path / "p.png", data=raw_folder)
+    assert [group.index for group in groups] == list(range(len(groups)))
+    assert sum(group.size for group in groups) == len(EVENTS)
+    assert all(group.name and group.nearest for group in groups)
+    assert "by region" in (tmp_path / "p.md").read_text(encoding="utf-8")
+
+
+def test_regions_are_those_of_the_figure():
+    places = np.array([[0.0, 0.0], [0.1, 0.0], [0.0, 0.1], [9.0, 9.0]])
+    vectors = np.eye(4, dtype=np.float32)
+    members, centres = plot._regions(np.repeat(places, 3, axis=0), np.repeat(vectors, 3, axis=0), 0)
+    assert len(centres) == 4
+    assert members.tolist() == np.repeat(members[::3], 3).tolist()
+
+
+def test_bad_input_is_said(run_folder, raw_folder, tmp_path):
     target = tmp_path / "p.png"
     with pytest.raises(EventformersError, match=r"'\.jpg'; accepted: \.png or \.svg"):
-        plot_prototypes(run_folder, tmp_path / "p.jpg")
-    with pytest.raises(EventformersError, match="no prototypes"):
-        plot_prototypes(tiny_encoder, target, data=raw_folder)
+        plot_events(run_folder, tmp_path / "p.jpg")
     with pytest.raises(EventformersError, match=r"config\.json"):
-        plot_prototypes(raw_folder, target)
-    with pytest.raises(EventformersError, match="3 or more"):
-        plot_prototypes(run_folder, target, num_events=2)
-    bare = tmp_path / "bare"
-    SwccModel.from_encoder(tiny_encoder).save_pretrained(bare)
-    AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(bare)
-    with pytest.raises(EventformersError, match="no prototypes"):
-        plot_prototypes(bare, target, data=raw_folder)
-    other_method = tmp_path / "other-method"
-    MicoForPreTraining.from_encoder(tiny_encoder).save_pretrained(other_method)
-    AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(other_method)
-    with pytest.raises(EventformersError, match="no prototypes; accepted"):
-        plot_prototypes(other_method, target, data=raw_folder)
+        plot_events(raw_folder, target)
+    with pytest.raises(EventformersError, match="accepted: 4 to 3,000"):
+        plot_events(run_folder, target, num_events=2)
     assert not list(tmp_path.glob("p.*"))
 
 
@@ -177,7 +197,7 @@ def test_vectors_that_are_not_finite_are_said(run_folder, raw_folder, tmp_path):
     head.prototypes.weight.data[0, 0] = float("nan")
     head.save_pretrained(run_folder)
     with pytest.raises(EventformersError, match=r"prototypes\.weight are NaN or infinite"):
-        plot_prototypes(run_folder, tmp_path / "p.png", data=raw_folder)
+        plot_events(run_folder, tmp_path / "p.png", data=raw_folder)
 
 
 def test_a_failed_write_leaves_the_earlier_picture(run_folder, raw_folder, tmp_path, monkeypatch):
@@ -190,6 +210,6 @@ def test_a_failed_write_leaves_the_earlier_picture(run_folder, raw_folder, tmp_p
 
     monkeypatch.setattr(plot.Figure, "savefig", full)
     with pytest.raises(EventformersError, match="No space left"):
-        plot_prototypes(run_folder, picture, data=raw_folder)
+        plot_events(run_folder, picture, data=raw_folder)
     assert picture.read_bytes() == b"earlier"
     assert not list(tmp_path.glob(".p.png*"))

@@ -17,7 +17,6 @@ from eventformers.plots.chains import (
     draw_hops,
     draw_training,
     plot_chain_training,
-    reads_chains,
 )
 from eventformers.trainers.stages import FinishedStage, write_log
 
@@ -40,7 +39,6 @@ def run(tmp_path_factory: pytest.TempPathFactory, tiny_heterevent: Path) -> Path
 
 
 def test_a_run_is_drawn_with_its_numbers_beside(run: Path, tmp_path: Path) -> None:
-    assert reads_chains(run)
     plot_chain_training(run, tmp_path / "p.png")
     assert matplotlib.image.imread(tmp_path / "p.png").std() > 0
     text = (tmp_path / "p.md").read_text()
@@ -61,8 +59,6 @@ def test_results_on_other_rows_are_told(run: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_no_finished_run_is_refused(tiny_encoder: Path, tmp_path: Path) -> None:
-    assert not reads_chains(tiny_encoder)
-    assert not reads_chains(tmp_path)
     with pytest.raises(EventformersError, match=r"found no readable training_log\.json"):
         plot_chain_training(tiny_encoder, tmp_path / "p.png")
     with pytest.raises(EventformersError, match=r"accepted: \.png or \.svg"):

@@ -33,13 +33,14 @@ from tiny import save_tiny_bi_encoder, save_tiny_cross_encoder, save_tiny_encode
 
 import eventformers
 from eventformers.errors import EventformersError
+from eventformers.inference.encode import load_encoder
 from eventformers.inference.encoding.event_files import embed_file
 from eventformers.inference.grounding.pair_scoring import PairScores, load_cross_encoder
 from eventformers.loading.models import load_config
 from eventformers.loading.tokenizers import load_tokenizer
 from eventformers.methods import load_method
 from eventformers.models.grounding_tokens import EventText, MentionText
-from eventformers.plots.prototypes import _load_prototypes
+from eventformers.plots.events import load_prototypes
 from eventformers.publishing.verification import _SHOW
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.stage_training import _build_head, _continue_head
@@ -134,7 +135,7 @@ def _pairs(folder: Path) -> Any:
 
 
 def _plot(folder: Path) -> Any:
-    return _load_prototypes(str(folder))
+    return load_prototypes(folder, load_encoder(folder))
 
 
 def _verify(folder: Path) -> Any:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from eventformers.commands.options import Device, Malformed, RawData, console
 
@@ -17,21 +18,23 @@ def plot(
     data: RawData = None,
     malformed: Malformed = "error",
     events: Annotated[int, typer.Option(help="Number of events to draw.")] = 3000,
+    training: Annotated[
+        bool,
+        typer.Option("--training", help="Draw the losses and accuracies of a training run with stages."),
+    ] = False,
     device: Device = None,
 ) -> None:
-    """Draw a model's events by prototype, or the losses and accuracies of a training run with stages."""
-    from eventformers.plots.chains import plot_chain_training, reads_chains
-    from eventformers.plots.prototypes import plot_prototypes
+    """Draw a model's events in two dimensions with the names of their groups, or a training run."""
+    if training:
+        from eventformers.plots.chains import plot_chain_training
 
-    if reads_chains(run):
         plot_chain_training(run, output, data=data, malformed=malformed)
-        console.print(f"Wrote {output} and {output.with_suffix('.md')}.")
-        return
-    prototypes = plot_prototypes(
-        run, output, data=data, num_events=events, device=device, malformed=malformed
-    )
-    table = Table("prototype", "events", "nearest events")
-    for prototype in prototypes:
-        table.add_row(str(prototype.index), str(prototype.size), "; ".join(prototype.nearest))
-    console.print(table)
-    console.print(f"Wrote {output} and {output.with_suffix('.md')}.")
+    else:
+        from eventformers.plots.events import plot_events
+
+        groups = plot_events(run, output, data=data, num_events=events, device=device, malformed=malformed)
+        table = Table("group", "events", "nearest events")
+        for group in groups:
+            table.add_row(Text(group.name), str(group.size), Text("; ".join(group.nearest)))
+        console.print(table)
+    console.print(f"Wrote {output} and {output.with_suffix('.md')}.", soft_wrap=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,7 +26,6 @@ from eventformers.evaluation.tasks import TASKS
 from eventformers.evaluation.tasks.base import Task
 from eventformers.evaluation.tasks.chains import Chains
 from eventformers.files import write_text
-from eventformers.methods import what_is_read
 from eventformers.model_cards.markdown import cell, table
 from eventformers.plots.figures import check_suffix, one_picture, write_figure
 from eventformers.trainers.stages import read_log
@@ -84,15 +82,6 @@ def _plot(run: Path, output: Path, data: str | Path | None) -> None:
         write_text(output.with_suffix(".md"), "\n\n".join(sections) + "\n")
     except OSError as error:
         raise EventformersError(f"cannot write {output}: {error.strerror}") from error
-
-
-def reads_chains(run: str | Path) -> bool:
-    """True if a folder has a model that reads chains, by its configuration."""
-    try:
-        content = json.loads((Path(run) / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(content, dict) and what_is_read(content.get("model_type")) == "chains"
 
 
 def degrees_of_questions(task: Task, data: str | Path | None, result: TaskResult) -> list[DegreeBin] | None:

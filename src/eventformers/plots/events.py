@@ -1,0 +1,296 @@
+"""Figure of events by a model's vectors in two dimensions, with the names of their groups."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import numpy.typing as npt
+from datasets import Dataset
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
+from sklearn.cluster import KMeans
+from transformers import AutoModelForPreTraining, PreTrainedModel
+
+from eventformers.datasets_scripts.building import load_built
+from eventformers.datasets_scripts.events import Event, event_text
+from eventformers.datasets_scripts.malformed import takes_malformed
+from eventformers.errors import EventformersError
+from eventformers.files import write_text
+from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.inference.induction.induce import NAME_PARTS
+from eventformers.inference.induction.mention_map import place_mentions
+from eventformers.inference.induction.type_naming import key_terms
+from eventformers.loading.models import faults_told, load_whole
+from eventformers.model_cards.markdown import cell, table
+from eventformers.plots.figures import check_suffix, one_picture, write_figure
+
+NEAREST = 5
+"""Number of events to list for each group, as in Tables 4 and 8 of SWCC."""
+
+REGIONS = 16
+"""Number of groups of a model without prototypes, as many names as a figure holds."""
+
+MOST_EVENTS = 3_000
+"""Maximum number of events on a figure, as many as t-SNE places in seconds."""
+
+_MARKERS = "os^DvP"
+_BLOCK_DOCUMENTS = 1_000
+
+Array = npt.NDArray[np.float32]
+Members = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class EventGroup:
+    """Events of a figure that belong together: those of a prototype, or of a region of the figure.
+
+    Attributes:
+        index: its number, from 0: the row of a prototype in the model, or the rank of a region by size.
+        name: its most characteristic predicates and objects; "" without events.
+        size: number of drawn events in it.
+        nearest: texts of the events nearest to the prototype, or to the region's centroid, nearest first.
+    """
+
+    index: int
+    name: str
+    size: int
+    nearest: list[str]
+
+
+@takes_malformed
+def plot_events(
+    run: str | Path,
+    output: str | Path,
+    *,
+    data: str | Path | None = None,
+    num_events: int = MOST_EVENTS,
+    device: str | None = None,
+    seed: int = 0,
+    malformed: str | None = None,
+) -> list[EventGroup]:
+    """Draw events by a model's vectors, with named groups, and list the nearest events of each group.
+
+    t-SNE (van der Maaten and Hinton, 2008) places the events so that neighbours stay neighbours. The events
+    of a model with prototypes are grouped by the prototype of the highest cosine, as in Figure 4 and Tables 4
+    and 8 of SWCC (Gao et al., ACL 2022); those of any other model by region of the figure.
+
+    Args:
+        run: folder or Hub id of a model of any method, or of any plain encoder.
+        output: the figure, `.png` or `.svg`; the table goes to a file beside it with the suffix `.md`.
+        data: folder of raw files, built dataset or Hub id of event chains; None uses the bundled samples.
+        num_events: number of distinct events to draw at random; all if there are fewer.
+        device: a torch device; None uses an accelerator if there is one.
+        seed: seed of the choice of events and of their places.
+        malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises an error for
+            the first one; None uses the active policy, by default `error`.
+
+    Returns:
+        The groups, by index.
+
+    Raises:
+        EventformersError: the suffix is unknown, the number of events is not accepted, the folder has no
+            model that encodes texts, the data cannot be loaded or has fewer than four distinct events, or a
+            file cannot be written.
+    """
+    output = Path(output)
+    check_suffix(output)
+    if not 4 <= num_events <= MOST_EVENTS:
+        raise EventformersError(f"received {num_events:,} events; accepted: 4 to {MOST_EVENTS:,}")
+    with one_picture(output):
+        encoder = load_encoder(run, device=device)
+        prototypes = load_prototypes(run, encoder)
+        documents = load_built(data, "documents")["train"]
+        events, distinct = sample_events(documents, num_events, seed)
+        if len(events) < 4:
+            raise EventformersError(
+                f"{data or 'the samples'}: found {len(events)} distinct events; accepted: 4 or more"
+            )
+        vectors = encoder.encode(events, normalize=True)
+        places = place_mentions(vectors, seed=seed)
+        if prototypes is None:
+            members, centres = _regions(places, vectors, seed)
+        else:
+            members, centres = (vectors @ prototypes.T).argmax(axis=1), prototypes
+        groups = describe_groups(events, vectors @ centres.T, members)
+        by = "region" if prototypes is None else "prototype"
+        figure = _draw(places, members, groups, title=f"{encoder.name}: {len(events):,} events by {by}")
+        try:
+            write_figure(figure, output)
+            write_text(
+                output.with_suffix(".md"), _nearest_table(groups, encoder.name, by, len(events), distinct)
+            )
+        except OSError as error:
+            raise EventformersError(f"cannot write {output}: {error.strerror}") from error
+        return groups
+
+
+def sample_events(documents: Dataset, number: int, seed: int) -> tuple[list[Event], int]:
+    """Sample distinct events uniformly, whatever their frequency, in memory for `number` events.
+
+    A hash of text and seed gives every event a pseudo-random number, and the smallest numbers win. So
+    repetitions and the order of documents have no effect. The number of distinct events is exact up to
+    `number`, and beyond that an estimate from the largest of the winning numbers.
+
+    Args:
+        documents: rows with a column `events`.
+        number: number of events to draw.
+        seed: seed of the draw.
+
+    Returns:
+        The events, and the number of distinct events.
+    """
+    key = seed.to_bytes(8, "little", signed=True)
+    # A heap of negated draws: its head is the largest draw of the winners.
+    winners: list[tuple[int, str, str, str]] = []
+    drawn: set[tuple[str, str, str]] = set()
+    for event in _events(documents):
+        roles = (event["subject"], event["predicate"], event["object"])
+        if roles in drawn:
+            continue
+        text = "\t".join(roles).encode()
+        draw = int.from_bytes(hashlib.blake2b(text, digest_size=8, key=key).digest(), "little")
+        if len(winners) < number:
+            heapq.heappush(winners, (-draw, *roles))
+            drawn.add(roles)
+        elif -winners[0][0] > draw:
+            drawn.remove(heapq.heapreplace(winners, (-draw, *roles))[1:])
+            drawn.add(roles)
+    distinct = len(winners)
+    if winners and distinct == number:
+        distinct = max(number, round((number - 1) * 2**64 / max(-winners[0][0], 1)))
+    chosen = sorted(winners, reverse=True)
+    return [Event(subject=one[1], predicate=one[2], object=one[3]) for one in chosen], distinct
+
+
+def describe_groups(events: Sequence[Event], cosines: Array, members: Members) -> list[EventGroup]:
+    """Return the name, size and nearest events of each group.
+
+    Args:
+        events: the events.
+        cosines: their cosines with the centre of each group, `(events, groups)`.
+        members: the group of each event, `(events,)`.
+    """
+    terms = key_terms([(event["predicate"], event["object"]) for event in events], members, NAME_PARTS)
+    described = []
+    for index in range(cosines.shape[1]):
+        name = ", ".join(term.label for term in terms[index]) if index < len(terms) else ""
+        own = np.flatnonzero(members == index)
+        order = own[np.argsort(-cosines[own, index], kind="stable")][:NEAREST]
+        nearest = [event_text(events[position]) for position in order]
+        described.append(EventGroup(index, name, len(own), nearest))
+    return described
+
+
+def _events(documents: Dataset) -> Iterable[Event]:
+    for start in range(0, len(documents), _BLOCK_DOCUMENTS):
+        for events in documents[start : start + _BLOCK_DOCUMENTS]["events"]:
+            yield from events
+
+
+def _regions(places: npt.NDArray[np.float64], vectors: Array, seed: int) -> tuple[Members, Array]:
+    """Divide the figure into regions, largest first; return the region of each event and their centroids."""
+    number = min(REGIONS, len(np.unique(places, axis=0)))
+    found = KMeans(number, n_init=10, random_state=seed).fit_predict(places)
+    by_size = np.argsort(-np.bincount(found, minlength=number), kind="stable")
+    members = np.argsort(by_size)[found].astype(np.int64)
+    centres = np.stack([vectors[members == region].mean(axis=0) for region in range(number)])
+    return members, centres
+
+
+def load_prototypes(run: str | Path, encoder: EventEncoder) -> Array | None:
+    """Load the prototypes of a model's training head, scaled to length 1, `(M, d)`; None if it has none.
+
+    Args:
+        run: folder or Hub id of the model.
+        encoder: its loaded encoder.
+    """
+    config = encoder.model.config
+    heads = [name for name in config.architectures or () if name.endswith("ForPreTraining")]
+    if not (heads and hasattr(config, "num_prototypes")):
+        return None
+    with faults_told(str(run)):
+        head = load_whole(AutoModelForPreTraining, str(run))
+    layer = getattr(head, "prototypes", None)
+    if layer is None:
+        return None
+    _warn_untrained(head, str(run))
+    prototypes = layer.weight.detach().float().cpu().numpy()
+    return prototypes / np.maximum(np.linalg.norm(prototypes, axis=1, keepdims=True), 1e-12)
+
+
+def _warn_untrained(head: PreTrainedModel, run: str) -> None:
+    if getattr(head.config, "cluster_weight", 1) == 0:
+        warnings.warn(
+            f"{run} was trained with cluster_weight=0: its prototypes are random directions", stacklevel=3
+        )
+
+
+def _draw(places: npt.NDArray[np.float64], members: Members, groups: list[EventGroup], title: str) -> Figure:
+    """Scatter the events, and write the name of each group at its middle."""
+    colours = matplotlib.color_sequences["petroff10"]
+    figure = Figure(figsize=(11, 8), layout="constrained")
+    axes = figure.add_subplot()
+    size = float(np.clip(30_000 / len(places), 5, 40))
+    # The largest group is drawn first, so that the small ones stay visible.
+    for group in sorted(groups, key=lambda group: -group.size):
+        own = places[members == group.index]
+        axes.scatter(
+            own[:, 0],
+            own[:, 1],
+            s=size,
+            color=colours[group.index % len(colours)],
+            marker=_marker(group.index, len(colours)),
+            alpha=0.65,
+            linewidths=0,
+            rasterized=True,
+        )
+        if len(own):
+            _write_name(axes, own, group.name, colours[group.index % len(colours)])
+    axes.set_title(title)
+    axes.set_axis_off()
+    # Distances have the same meaning along both axes.
+    axes.set_aspect("equal", adjustable="datalim")
+    return figure
+
+
+def _write_name(
+    axes: Axes, places: npt.NDArray[np.float64], name: str, colour: tuple[float, float, float]
+) -> None:
+    """Write a name at the median of its events, in a darker shade of their colour."""
+    dark = tuple(0.55 * part for part in colour)
+    x, y = np.median(places, axis=0).tolist()
+    label = axes.text(x, y, name, color=dark, fontsize=9, fontweight="bold", ha="center", va="center")
+    label.set_path_effects([withStroke(linewidth=3, foreground="white")])
+
+
+def _marker(index: int, colours: int) -> str:
+    """Marker of a group: colours repeat, so the shape distinguishes those with equal colours."""
+    return _MARKERS[index // colours % len(_MARKERS)]
+
+
+def _nearest_table(groups: list[EventGroup], name: str, by: str, drawn: int, distinct: int) -> str:
+    rows = [
+        [
+            str(group.index),
+            cell(group.name) or "–",
+            f"{group.size:,}",
+            f"{group.size / drawn:.1%}",
+            "<br>".join(map(cell, group.nearest)) or "–",
+        ]
+        for group in groups
+    ]
+    of = f"all {drawn:,}" if drawn == distinct else f"{drawn:,} of about {distinct:,}"
+    return (
+        f"# Events by {by}: {cell(name)}\n\n"
+        f"The figure shows {of} distinct events, placed by t-SNE; distances between far points mean little. "
+        f"The table lists the {NEAREST} nearest events of each {by}, nearest first.\n\n"
+        f"{table([by, 'name', 'events', 'share', 'nearest events'], rows)}\n"
+    )
