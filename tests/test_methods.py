@@ -174,6 +174,65 @@ def test_a_method_whose_classes_are_broken_is_left_out(tmp_path: Path) -> None:
     assert "has the model_type 'swcc'" in told[1]
 
 
+LOADED = "from transformers import AutoConfig, AutoModel"
+
+
+@pytest.mark.parametrize(
+    ("earlier", "first"),
+    [
+        ("", "early.configuration"),
+        (LOADED, "early.method"),
+        (LOADED, "early.configuration"),
+        (LOADED, "early.losses"),
+        (LOADED, "early.modeling"),
+    ],
+)
+def test_a_method_whose_module_is_imported_before_the_package_is_registered(
+    tmp_path: Path, earlier: str, first: str
+) -> None:
+    """Its module is half imported when this package registers it."""
+    package = tmp_path / "early"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "method.py").write_text(
+        "import dataclasses\nfrom eventformers.built_in.swcc import METHOD as SWCC\n"
+        "MODELS = {auto: 'early.modeling.EarlyModel' for auto in SWCC.classes}\n"
+        "CLASSES = MODELS | {'AutoConfig': 'early.configuration.EarlyConfig'}\n"
+        "METHOD = dataclasses.replace(SWCC, name='early', classes=CLASSES)\n"
+    )
+    (package / "configuration.py").write_text(
+        "from eventformers.models.configuration_base import EventConfig\n"
+        "class EarlyConfig(EventConfig):\n    model_type = 'early'\n"
+    )
+    (package / "losses.py").write_text("from eventformers.models.losses import info_nce\ndef loss(): ...\n")
+    (package / "modeling.py").write_text(
+        "from eventformers.models.modeling_base import EventEncoderModel\n"
+        "from early.configuration import EarlyConfig\nfrom early.losses import loss\n"
+        "class EarlyModel(EventEncoderModel):\n    config_class = EarlyConfig\n"
+    )
+    install(tmp_path, "early", one="early.method:METHOD")
+    code = (
+        f"{earlier}\nimport {first}\nfrom eventformers.methods import all_methods\n"
+        "from transformers import AutoConfig, AutoModel\n"
+        "config = AutoConfig.for_model('early', text_config={'model_type': 'bert', 'vocab_size': 9})\n"
+        "from early.configuration import EarlyConfig\nfrom early.modeling import EarlyModel\n"
+        "assert type(config) is EarlyConfig and type(AutoModel.from_config(config)) is EarlyModel\n"
+        "assert 'early' in all_methods()"
+    )
+    done = run_python(["-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_half_imported_module_that_is_broken_leaves_its_method_out(tmp_path: Path) -> None:
+    (tmp_path / "half.py").write_text("import eventformers\nfrom nowhere import METHOD\n")
+    install(tmp_path, "half", one="half:METHOD")
+    code = "from transformers import AutoConfig\nimport half"
+    done = run_python(["-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 1
+    assert "one of half: the method is left out: cannot load half.METHOD: No module named 'now" in done.stderr
+    assert done.stderr.splitlines()[-1] == "ModuleNotFoundError: No module named 'nowhere'"
+
+
 # One registry.
 
 

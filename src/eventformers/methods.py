@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import importlib
 import logging
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from huggingface_hub.dataclasses import type_validator
@@ -54,11 +55,43 @@ def load_object(path: str) -> Any:
     Raises:
         EventformersError: the module cannot be imported, or has no such name.
     """
+    try:
+        return _imported(path)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise EventformersError(f"cannot load {path}: {error}") from error
+
+
+def _imported(path: str) -> Any:
+    """Import an object, even if another package's module that it needs is half imported.
+
+    Such a module imports this package, which registers its method before the module has defined its classes.
+    It is run to its end here. The outer import then returns this copy, since import returns what it finds in
+    `sys.modules` at the end, so every class exists once.
+    """
     module, _, name = path.rpartition(".")
     try:
         return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise EventformersError(f"cannot load {path}: {error}") from error
+    except (ImportError, AttributeError):
+        half_imported = _half_imported_modules(module.partition(".")[0])
+        if not half_imported:
+            raise
+        for half in half_imported:
+            del sys.modules[half]
+        try:
+            return getattr(importlib.import_module(module), name)
+        finally:
+            sys.modules.update({**half_imported, **sys.modules})
+
+
+def _half_imported_modules(package: str) -> dict[str, ModuleType]:
+    if package == __package__:
+        return {}
+    return {
+        name: module
+        for name, module in sys.modules.items()
+        if name.partition(".")[0] == package
+        and getattr(getattr(module, "__spec__", None), "_initializing", False)
+    }
 
 
 # Compared by identity: the registry has each method once.
@@ -210,7 +243,7 @@ def _registered() -> dict[str, Method]:
     # Sorted, so that of two packages with a method of the same name the same one always wins.
     for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: (_package(entry), entry.name)):
         try:
-            found = entry.load()
+            found = load_object(f"{entry.module}.{entry.attr}")
             if not isinstance(found, Method):
                 raise EventformersError(f"{entry.value} is {type(found).__name__}, not a Method")
             if found.name in methods:

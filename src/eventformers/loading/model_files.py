@@ -251,8 +251,14 @@ def _check_sizes(source: str, config: Mapping[str, Any], files: WeightFiles) -> 
     """Reject sizes of a model that would exhaust memory or take far too long to build."""
     limit = _SIZE_LIMIT * max((*(size for shape in files.shapes.values() for size in shape), 1))
     for place, settings in (("", config), ("text_config.", config.get("text_config"))):
-        for name, value in settings.items() if isinstance(settings, dict) else ():
+        if not isinstance(settings, dict):
+            continue
+        # A rotary model computes its positions, so their limit is not a size of weights.
+        is_rotary = any("rope" in name for name in settings)
+        for name, value in settings.items():
             if not isinstance(value, int) or isinstance(value, bool) or not _SIZE.search(name):
+                continue
+            if is_rotary and "position" in name:
                 continue
             # `max_window_layers` of Qwen bounds no number of layers from below.
             most = len(files.shapes) if name.endswith("layers") and not name.startswith("max_") else limit
