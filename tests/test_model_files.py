@@ -1,4 +1,4 @@
-"""Sizes in a configuration far above its weights are refused, but for the position limit of a rotary model."""
+"""Sizes in a configuration far above its weights are refused, but for a position limit of a rotary model."""
 
 from __future__ import annotations
 
