@@ -293,15 +293,7 @@ class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
     ) -> dict[str, torch.Tensor]:
         """Encode the texts of the configured stage, those of each tower together; equal texts once.
 
-        Args:
-            input_ids: the mentions, `(B, L)`.
-            attention_mask: `(B, L)`.
-            event_input_ids: the k events of each mention, `(B, k, L')`.
-            event_attention_mask: `(B, k, L')`.
-            parent_input_ids: the parents of h pairs of the hierarchy, `(B, h, L'')`.
-            parent_attention_mask: `(B, h, L'')`.
-            child_input_ids: their children, `(B, h, L''')`.
-            child_attention_mask: `(B, h, L''')`.
+        The inputs are those of `forward`; masks are required.
 
         Returns:
             Vectors by view: `mentions` `(B, d)`, `events` `(B, k, d)`, `parents` and `children` `(B, h, d)`,
@@ -349,14 +341,10 @@ class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
     ) -> EventGroundingForPreTrainingOutput:
         """Compute the losses of the configured stage on the vectors of all processes.
 
+        The other inputs are those of `forward`.
+
         Args:
             views: output of `encode_views`.
-            event_ids: id of each event, `(B, k)`, from 0; the same in every language.
-            gold_event_ids: ids of all gold events of each mention, `(B, G)`; padded with -1. G is the same on
-                every process.
-            parent_ids: id of each parent, `(B, h)`, from 0.
-            known_parent_ids: ids of all parents of each child in the hierarchy, `(B, h, K)`; padded with -1.
-                K is the same on every process.
 
         Returns:
             The losses; `embeddings` holds the mentions of this process.

@@ -291,15 +291,7 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
     ) -> dict[str, torch.Tensor]:
         """Encode mentions and their augmented views in one encoder pass.
 
-        Args:
-            input_ids: the mentions, `(B, L)`.
-            attention_mask: `(B, L)`.
-            trigger_mask: True for a token of the trigger, `(B, L)`.
-            augmented_input_ids: the same mentions in other words, `(B, L')`.
-            augmented_attention_mask: `(B, L')`.
-            augmented_trigger_mask: `(B, L')`.
-            type_ids: id of each mention's type, `(B,)`, -1 for an unseen one; used if triggers are found,
-                each by its own type.
+        The inputs are those of `forward`; masks are required.
 
         Returns:
             `embeddings`, `query`, `key`, `augmented_query` and `augmented_key`, each `(B, d)`; if triggers
@@ -338,14 +330,10 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
     ) -> EventTypeInductionForPreTrainingOutput:
         """Compute L_c and L_a on the vectors of all processes.
 
+        The other inputs are those of `forward`.
+
         Args:
             views: output of `encode_views`.
-            type_ids: id of each mention's type, `(B,)`; -1 for an unseen one.
-            type_name_vectors: vector of the name of each mention's type (`label_vectors`),
-                `(B, hidden_size)`; rows of unseen types are ignored.
-            frame_vectors: vector of the definition of its frame, `(B, hidden_size)`.
-            sentence_types: event types in each mention's sentence, `(B, types + 1)`, bool: the seen types,
-                then any other type.
 
         Returns:
             The losses; `embeddings` holds the mentions of this process.
@@ -430,7 +418,8 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
             augmented_input_ids: the same mentions in other words, `(B, L')`.
             augmented_attention_mask: `(B, L')`.
             augmented_trigger_mask: `(B, L')`.
-            type_ids: id of each mention's type, `(B,)`; -1 for an unseen one.
+            type_ids: id of each mention's type, `(B,)`; -1 for an unseen one. If triggers are found, each is
+                found by its own type.
             type_name_vectors: vector of the name of each mention's type (`label_vectors`),
                 `(B, hidden_size)`; rows of unseen types are ignored.
             frame_vectors: vector of the definition of its frame, `(B, hidden_size)`.

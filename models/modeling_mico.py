@@ -145,13 +145,7 @@ class MicoForPreTraining(MicoPreTrainedModel):
     ) -> dict[str, torch.Tensor]:
         """Encode premises, alternatives and, if they serve as negatives, entities; equal texts once.
 
-        Args:
-            input_ids: the premises, `(B, L)`.
-            attention_mask: `(B, L)`.
-            alternative_input_ids: k alternatives of each premise, `(B, k, L')`.
-            alternative_attention_mask: `(B, k, L')`.
-            entity_input_ids: the entity of each premise, `(B, L'')`.
-            entity_attention_mask: `(B, L'')`.
+        The inputs are those of `forward`; masks are required.
 
         Returns:
             Vectors by view: `premise` `(B, d)`, `alternatives` `(B, k, d)` and, with `self_negatives`,
@@ -188,15 +182,10 @@ class MicoForPreTraining(MicoPreTrainedModel):
     ) -> MicoForPreTrainingOutput:
         """Compute the contrast on the vectors of all processes.
 
+        The other inputs are those of `forward`.
+
         Args:
             views: output of `encode_views`.
-            alternative_ids: id of the text of each alternative, `(B, k)`.
-            known_alternative_ids: ids of the alternatives of each premise in the training graph, `(B, M)`,
-                each row sorted and padded with a number above all ids.
-            entity_ids: id of the alternative that equals each entity, `(B,)`; -1 if there is none.
-            positive_index: index of the alternative that is the positive, `(B,)`, for `positive="random"`.
-            log_frequency: log of the frequency of each alternative in the training graph, `(B, k)`, for
-                `frequency_correction`.
 
         Returns:
             The loss; `embeddings` holds the premises of this process.

@@ -99,17 +99,7 @@ class SwccForPreTraining(SwccPreTrainedModel):
 
         The dropout views repeat the same rows: dropout draws another mask for each row.
 
-        Args:
-            input_ids: the anchors, `(B, L)`.
-            attention_mask: `(B, L)`.
-            co_event_input_ids: one event of the same document for each anchor, `(B, L')`.
-            co_event_attention_mask: `(B, L')`.
-            masked_input_ids: the anchors with one token masked, `(B, L)`.
-            masked_positions: position of that token, `(B,)`.
-            paraphrase_input_ids: an event of similar meaning for each anchor, without its words, `(B, L'')`.
-            paraphrase_attention_mask: `(B, L'')`.
-            negative_input_ids: N events for each anchor that share words with it, `(B, N, L'')`.
-            negative_attention_mask: `(B, N, L'')`.
+        The inputs are those of `forward`; masks are required.
 
         Returns:
             Vectors by view: `anchor`, `view_1`, `view_2`, `co_event` `(B, d)`, `masked_token`
@@ -163,10 +153,10 @@ class SwccForPreTraining(SwccPreTrainedModel):
     ) -> SwccForPreTrainingOutput:
         """Compute the losses of Eq. 9 on the vectors of all processes.
 
+        The other inputs are those of `forward`.
+
         Args:
             views: output of `encode_views`.
-            co_event_weight: normalised co-occurrence frequency of each co-event, `(B,)`.
-            masked_labels: ids of the masked tokens, `(B,)`.
 
         Returns:
             The losses; `embeddings` holds the anchors of this process.
