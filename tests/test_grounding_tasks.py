@@ -236,7 +236,7 @@ def test_bm25_stands_in_the_same_tables(tmp_path):
     assert other.variant == "threshold-0.5"
     assert other.model_revision != results[1].model_revision
     with pytest.raises(
-        EventformersError, match="copa does not link mentions to events; accepted: event_retrieval"
+        EventformersError, match="bm25 does not support the task 'copa'; accepted: event_retrieval"
     ):
         get_baseline("bm25")("copa")
     with pytest.raises(EventformersError, match="bm25 with a re-ranker; accepted: no reranker"):

@@ -14,7 +14,6 @@ from eventformers.baselines import get_baseline
 from eventformers.baselines.chain_baselines import (
     CHAIN_BASELINES,
     BaselineSettings,
-    evaluate_chain_baseline,
     train_chain_baseline,
 )
 from eventformers.baselines.event_network_training import NetworkSettings
@@ -84,8 +83,8 @@ def test_a_baseline_gives_results_like_a_model(name: str, built: Path, tmp_path:
 def test_training_from_within_is_training_beforehand(built: Path) -> None:
     trained = train_chain_baseline("ppmi", built)
     results = [
-        evaluate_chain_baseline("ppmi", "mcnc", built),
-        evaluate_chain_baseline("ppmi", "mcnc", built, trained=trained),
+        get_baseline("ppmi")("mcnc", built),
+        get_baseline("ppmi")("mcnc", built, trained=trained),
     ]
     assert results[0].predictions == results[1].predictions
     assert results[0].model_revision == results[1].model_revision
@@ -94,7 +93,7 @@ def test_training_from_within_is_training_beforehand(built: Path) -> None:
 def test_settings_and_seed_are_in_the_revision(built: Path) -> None:
     settings = replace(CHAIN_BASELINES["ppmi"].settings, window=2)
     revisions = [
-        evaluate_chain_baseline("ppmi", "mcnc", built, settings=chosen, seed=seed).model_revision
+        get_baseline("ppmi")("mcnc", built, settings=chosen, seed=seed).model_revision
         for chosen, seed in ((None, 1), (None, 2), (settings, 1))
     ]
     assert len(set(revisions)) == 3
@@ -102,15 +101,15 @@ def test_settings_and_seed_are_in_the_revision(built: Path) -> None:
 
 def test_a_scored_document_among_the_training_chains_is_refused(built: Path, raw: Path) -> None:
     with pytest.raises(EventformersError, match=r"documents of the split 'test' are among the training"):
-        evaluate_chain_baseline("ppmi", "mcnc", built, training_data=raw)
+        get_baseline("ppmi")("mcnc", built, training_data=raw)
 
 
 def test_the_cloze_of_documents_needs_training_data(built: Path, tmp_path: Path) -> None:
     item = "a|b|c\nc|d|a\nHOLDOUT_SEP\na|e|c\nNEG_SEP\na|f|c\nc|g|a\nDOC_SEP\n"
     (tmp_path / "mcnc_dev.txt").write_text(item)
     with pytest.raises(EventformersError, match="accepted: training_data"):
-        evaluate_chain_baseline("ppmi", "variable_mcnc", tmp_path)
-    result = evaluate_chain_baseline("ppmi", "variable_mcnc", tmp_path, training_data=built)
+        get_baseline("ppmi")("variable_mcnc", tmp_path)
+    result = get_baseline("ppmi")("variable_mcnc", tmp_path, training_data=built)
     assert (result.dataset.split, result.dataset.rows) == ("validation", 1)
     assert get_baseline("random")("variable_mcnc", tmp_path).main_value == pytest.approx(100 / 3)
 
@@ -118,7 +117,7 @@ def test_the_cloze_of_documents_needs_training_data(built: Path, tmp_path: Path)
 @pytest.mark.skipif(importlib.util.find_spec("gensim") is None, reason="gensim is not installed")
 @pytest.mark.parametrize("name", ["word2vec", "event_comp", "role_factor_tensor"])
 def test_vectors_of_events_are_compared(name: str, built: Path) -> None:
-    result = evaluate_chain_baseline(name, "transitive_similarity", training_data=built, settings=quick(name))
+    result = get_baseline(name)("transitive_similarity", training_data=built, settings=quick(name))
     assert result.settings["method"] == name
     assert -1 <= result.main_value <= 1
     assert len(result.predictions) == result.dataset.rows
@@ -126,17 +125,17 @@ def test_vectors_of_events_are_compared(name: str, built: Path) -> None:
 
 def test_what_does_not_fit_is_refused(built: Path) -> None:
     with pytest.raises(EventformersError, match="does not support the task 'copa'; accepted: mcnc, "):
-        evaluate_chain_baseline("ppmi", "copa")
+        get_baseline("ppmi")("copa")
     with pytest.raises(EventformersError, match="ppmi does not support the task 'hard_similarity'"):
-        evaluate_chain_baseline("ppmi", "hard_similarity", training_data=built)
+        get_baseline("ppmi")("hard_similarity", training_data=built)
     with pytest.raises(UnknownNameError, match="word2vec"):
-        evaluate_chain_baseline("feel", "mcnc", built)
+        get_baseline("feel")("mcnc", built)
     with pytest.raises(UnknownNameError, match="word2vec"):
         train_chain_baseline("feel", built)
     with pytest.raises(EventformersError, match="found WordVectorSettings; accepted: CountSettings"):
         train_chain_baseline("ppmi", built, settings=WordVectorSettings())
     trained = train_chain_baseline("bigram", built)
     with pytest.raises(EventformersError, match="found bigram already trained"):
-        evaluate_chain_baseline("ppmi", "mcnc", built, trained=trained)
-    with pytest.raises(EventformersError, match="not multiple choice"):
+        get_baseline("ppmi")("mcnc", built, trained=trained)
+    with pytest.raises(EventformersError, match="random does not support the task 'hard_similarity'"):
         get_baseline("random")("hard_similarity")

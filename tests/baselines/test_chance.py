@@ -31,5 +31,5 @@ def test_it_is_the_mean_over_questions_with_other_numbers_of_choices(tmp_path: P
 
 
 def test_completion_is_refused() -> None:
-    with pytest.raises(EventformersError, match=r"not multiple choice; accepted: copa, siqa, csqa"):
+    with pytest.raises(EventformersError, match=r"random does not support .*; accepted: copa, siqa, csqa"):
         get_baseline("random")("conceptnet_completion")

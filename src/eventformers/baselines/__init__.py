@@ -1,6 +1,7 @@
 """Baselines for the tasks, by name.
 
-Each is a function of a task and its data that returns a `TaskResult`, like `eventformers.evaluate`:
+Each is called with a task and its data, like `eventformers.evaluate`, and returns a `TaskResult`. Its
+`prepare` describes its own options:
 
 >>> from eventformers.baselines import get_baseline
 >>> result = get_baseline("rotate")("conceptnet_completion", "ckg", split="validation")  # doctest: +SKIP
@@ -15,37 +16,28 @@ Each is a function of a task and its data that returns a `TaskResult`, like `eve
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import TypeAlias
-
-from eventformers.baselines.bm25_grounding import evaluate_bm25
-from eventformers.baselines.chain_baselines import CHAIN_BASELINES, evaluate_chain_baseline
-from eventformers.baselines.chance import evaluate_chance
-from eventformers.baselines.graph_completion import evaluate_embeddings
+from eventformers.baselines.base import Baseline
+from eventformers.baselines.bm25_grounding import Bm25
+from eventformers.baselines.chain_baselines import CHAIN_BASELINES, OnChains
+from eventformers.baselines.chance import Chance
+from eventformers.baselines.graph_completion import GraphBaseline
 from eventformers.baselines.knowledge_graph_embeddings import METHODS, EmbeddingSettings
-from eventformers.baselines.masked_language_model import evaluate_masked_language_model
+from eventformers.baselines.masked_language_model import MaskedLanguageModelBaseline
 from eventformers.errors import UnknownNameError
-from eventformers.evaluation.results import TaskResult
 
 __all__ = ["BASELINES", "Baseline", "EmbeddingSettings", "get_baseline"]
 
-Baseline: TypeAlias = Callable[..., TaskResult]
-"""Function of a task, its data and the baseline's own arguments, which returns a result."""
-
 BASELINES: dict[str, Baseline] = {
-    **{name: partial(evaluate_embeddings, name) for name in METHODS},
-    **{name: partial(evaluate_chain_baseline, name) for name in CHAIN_BASELINES},
-    "bm25": evaluate_bm25,
-    "masked_lm": evaluate_masked_language_model,
-    "random": evaluate_chance,
+    baseline.name: baseline
+    for baseline in (
+        *map(GraphBaseline, METHODS),
+        *map(OnChains, CHAIN_BASELINES),
+        Bm25("bm25"),
+        MaskedLanguageModelBaseline("masked_lm"),
+        Chance("random"),
+    )
 }
-"""The baselines by name.
-
-All accept `split`, `device`, `output`, `overwrite` and `show_progress`. Graph embeddings and baselines on
-chains also accept `settings` and `seed`, and the latter `training_data`; `masked_lm` requires `model` and
-accepts `dtype` and `batch_size`; `bm25` accepts `settings` and `grounding`.
-"""
+"""The baselines by name."""
 
 
 def get_baseline(name: str) -> Baseline:

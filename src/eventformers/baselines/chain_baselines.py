@@ -11,16 +11,15 @@ from typing import TypeAlias, cast
 
 from datasets import Dataset
 
+from eventformers.baselines.base import Baseline, BaselineTask, ReadyBaseline, settings_revision
 from eventformers.baselines.chain_counts import BigramScorer, CountSettings, PpmiScorer, count_chains
 from eventformers.baselines.event_network_training import DEFAULTS, NetworkSettings, train_network
-from eventformers.baselines.measuring import open_task, settings_revision
 from eventformers.baselines.word_vectors import WordVectorSettings, require_gensim, train_word_vectors
 from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.errors import EventformersError, UnknownNameError, shown
-from eventformers.evaluation.results import TaskResult
-from eventformers.evaluation.tasks import get_task, names_of_kind
+from eventformers.evaluation.tasks import names_of_kind
 from eventformers.evaluation.tasks.chains import Chains
 from eventformers.evaluation.tasks.pairs import Pairs
 from eventformers.evaluation.tasks.protocols import JsonValue
@@ -217,95 +216,72 @@ def load_training_chains(data: str | Path | None) -> TrainingChains:
     )
 
 
-def evaluate_chain_baseline(
-    name: str,
-    task: str,
-    data: str | Path | None = None,
-    *,
-    training_data: str | Path | None = None,
-    trained: TrainedChainBaseline | None = None,
-    settings: BaselineSettings | None = None,
-    split: str | None = None,
-    device: str | None = None,
-    seed: int = 42,
-    output: str | Path | None = None,
-    overwrite: bool = False,
-    show_progress: bool = False,
-) -> TaskResult:
-    """Train a baseline on training chains and score it on a chain task, or its vectors on a similarity task.
+@dataclass(frozen=True)
+class OnChains(Baseline):
+    """A baseline of `CHAIN_BASELINES` on chain tasks, or its vectors of events on similarity tasks."""
 
-    Args:
-        name: a key of `CHAIN_BASELINES`.
-        task: a task on chains, such as `mcnc`; for a baseline with vectors of events also a similarity task.
-        data: folder of raw files, built folder or Hub id of the task's dataset; None uses the bundled
-            samples, which are not a benchmark.
-        training_data: source of the training chains; None uses `data`, for tasks whose questions are built
-            from chains. The cloze of Weber et al. and the similarity tasks have no training chains.
-        trained: output of `train_chain_baseline`, to score several tasks; None trains the baseline.
-        settings: training settings; None uses the baseline's own.
-        split: the split to score; None uses the test split if there is one.
-        device: accepted by all baselines; these run on the CPU.
-        seed: seed of the training.
-        output: folder under whose `results/` the result is written; None writes nothing.
-        overwrite: replace a result on other rows.
-        show_progress: draw a progress bar of the training on standard error.
+    @property
+    def tasks(self) -> list[str]:
+        """See `Baseline`."""
+        has_vectors = CHAIN_BASELINES[self.name].needs_gensim
+        return [*names_of_kind(Chains), *(names_of_kind(Pairs) if has_vectors else ())]
 
-    Returns:
-        The result, with one prediction per row. Its load time is the training time.
+    def prepare(
+        self,
+        opened: BaselineTask,
+        *,
+        training_data: str | Path | None = None,
+        trained: TrainedChainBaseline | None = None,
+        settings: BaselineSettings | None = None,
+        seed: int = 42,
+    ) -> ReadyBaseline:
+        """See `Baseline`.
 
-    Raises:
-        UnknownNameError: the baseline or the task is unknown.
-        EventformersError: the baseline does not support the task, gensim is not installed, there are no
-            training chains, or a scored document is among them.
-    """
-    if name not in CHAIN_BASELINES:
-        raise UnknownNameError("baseline on chains", name, CHAIN_BASELINES)
-    chosen = get_task(task)
-    able = names_of_kind(Chains)
-    if CHAIN_BASELINES[name].needs_gensim:
-        able += names_of_kind(Pairs)
-    if task not in able:
-        raise EventformersError(
-            f"{name} does not support the task {shown(task)}; accepted: {', '.join(able)}"
-        )
-    if trained is not None and (trained.name != name or settings is not None):
-        raise EventformersError(
-            f"{name}: found {trained.name} already trained; accepted: the same baseline, without settings"
-        )
-    own_chains = data is None or chosen.config in _CONFIGS_WITH_CHAINS
-    if trained is None and training_data is None and not own_chains:
-        raise EventformersError(
-            f"{task} has no training chains; accepted: training_data, a folder or Hub id of event_chains"
-        )
-    opened = open_task(chosen, data, split)
-    baseline = trained or train_chain_baseline(
-        name, training_data or data, settings=settings, seed=seed, show_progress=show_progress
-    )
-    rows = opened.scored_data.rows
-    if "document_id" in rows.column_names:
-        seen = baseline.chains.documents.intersection(rows["document_id"])
-        if seen:
+        Args:
+            opened: the task.
+            training_data: source of the training chains; None uses the scored data, for tasks whose questions
+                are built from chains. The cloze of Weber et al. and the similarity tasks have no training
+                chains.
+            trained: output of `train_chain_baseline`, to score several tasks; None trains the baseline.
+            settings: training settings; None uses the baseline's own.
+            seed: seed of the training.
+
+        Raises:
+            EventformersError: gensim is not installed, there are no training chains, a scored document is
+                among them, or `trained` is another baseline.
+        """
+        task, data = opened.task, opened.data
+        if trained is not None and (trained.name != self.name or settings is not None):
             raise EventformersError(
-                f"{len(seen):,} documents of the split {shown(opened.record.split)} are among the training "
-                f"chains, such as {shown(min(seen))}; accepted: data of the same test_share, "
-                "validation_share and split_seed"
+                f"{self.name}: found {trained.name} already trained; accepted: the same baseline, without "
+                "settings"
             )
-    title = CHAIN_BASELINES[name].title
-    revision = settings_revision(baseline.record, str(baseline.seed))
-    opened.check_place(output, title, revision, overwrite=overwrite)
-    started = time.perf_counter()
-    # The similarity tasks only need vectors of events.
-    is_scorer = isinstance(chosen.kind, Chains)
-    asked = baseline.scorer if is_scorer else cast(EventVectors, baseline.scorer).embed
-    protocol_output = chosen.kind.run(asked, opened.scored_data.task_rows(chosen))
-    return opened.finish(
-        protocol_output,
-        model=title,
-        revision=revision,
-        settings=baseline.record,
-        seconds=time.perf_counter() - started,
-        load_seconds=baseline.seconds,
-        seed=baseline.seed,
-        output=output,
-        overwrite=overwrite,
-    )
+        own_chains = data is None or task.config in _CONFIGS_WITH_CHAINS
+        if trained is None and training_data is None and not own_chains:
+            raise EventformersError(
+                f"{task.name} has no training chains; accepted: training_data, a folder or Hub id of "
+                "event_chains"
+            )
+        baseline = trained or train_chain_baseline(
+            self.name, training_data or data, settings=settings, seed=seed, show_progress=opened.show_progress
+        )
+        rows = opened.scored_data.rows
+        if "document_id" in rows.column_names:
+            seen = baseline.chains.documents.intersection(rows["document_id"])
+            if seen:
+                raise EventformersError(
+                    f"{len(seen):,} documents of the split {shown(opened.record.split)} are among the "
+                    f"training chains, such as {shown(min(seen))}; accepted: data of the same test_share, "
+                    "validation_share and split_seed"
+                )
+        # The similarity tasks only need vectors of events.
+        is_scorer = isinstance(task.kind, Chains)
+        asked = baseline.scorer if is_scorer else cast(EventVectors, baseline.scorer).embed
+        return ReadyBaseline(
+            CHAIN_BASELINES[self.name].title,
+            settings_revision(baseline.record, str(baseline.seed)),
+            lambda: task.kind.run(asked, opened.scored_data.task_rows(task)),
+            settings=baseline.record,
+            load_seconds=baseline.seconds,
+            seed=baseline.seed,
+        )

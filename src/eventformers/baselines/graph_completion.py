@@ -11,13 +11,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from datasets import Dataset
 
+from eventformers.baselines.base import Baseline, BaselineTask, ReadyBaseline, settings_revision
 from eventformers.baselines.knowledge_graph_embeddings import (
     METHODS,
     EmbeddingSettings,
@@ -26,12 +26,10 @@ from eventformers.baselines.knowledge_graph_embeddings import (
     require_pykeen,
     train_embeddings,
 )
-from eventformers.baselines.measuring import open_task, settings_revision
 from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.relation_templates import DIRECTIONS
-from eventformers.errors import EventformersError, UnknownNameError, shown
-from eventformers.evaluation.results import TaskResult
-from eventformers.evaluation.tasks import get_task, names_of_kind
+from eventformers.errors import EventformersError, shown
+from eventformers.evaluation.tasks import names_of_kind
 from eventformers.evaluation.tasks.graph import Graph, ranks_output
 from eventformers.evaluation.tasks.protocols import JsonValue, MetricInputs, ProtocolOutput
 from eventformers.inference.search.ranking import (
@@ -171,98 +169,72 @@ def entity_queries(graph: NumberedGraph, pairs: Mapping[str, Dataset], split: st
     )
 
 
-def evaluate_embeddings(
-    name: str,
-    task: str,
-    data: str | Path | None = None,
-    *,
-    split: str | None = None,
-    settings: EmbeddingSettings | None = None,
-    device: str | None = None,
-    seed: int = 42,
-    output: str | Path | None = None,
-    overwrite: bool = False,
-    show_progress: bool = False,
-) -> TaskResult:
-    """Train a knowledge graph embedding on a graph's training triples and rank a split with it.
+@dataclass(frozen=True)
+class GraphBaseline(Baseline):
+    """A knowledge graph embedding, trained on a graph's training triples, that ranks a split.
 
-    Args:
-        name: `conve`, `rotate` or `complex`.
-        task: a task that ranks in a graph, such as `conceptnet_completion`.
-        data: folder of raw files, built folder with triples and pairs, or Hub id of the task's dataset; None
-            uses the bundled samples, which are not a benchmark.
-        split: the split to rank; None uses the test split if there is one.
-        settings: training settings; None uses the method's own (`knowledge_graph_embeddings.METHODS`).
-        device: a torch device; None uses an accelerator if there is one.
-        seed: seed of the training. The default is that of MICO's experiments.
-        output: folder under whose `results/` the result is written; None writes nothing.
-        overwrite: replace a result on other rows.
-        show_progress: draw a progress bar of the epochs on standard error.
-
-    Returns:
-        The result, with one rank per row. Its parts are the rows whose two entities are in the training
-        split, those whose known entity is not (`unseen_query`), and those whose answer is not
-        (`unseen_answer`). Its load time is the training time.
-
-    Raises:
-        UnknownNameError: the method or the task is unknown.
-        EventformersError: PyKEEN is not installed, the task does not rank in a graph, the data cannot be
-            loaded or has no training triples, or the loss became infinite.
+    The parts of a result are the rows whose two entities are in the training split (`both_seen`), those whose
+    known entity is not (`unseen_query`), and those whose answer is not (`unseen_answer`).
     """
-    if name not in METHODS:
-        raise UnknownNameError("knowledge graph embedding", name, METHODS)
-    chosen = get_task(task)
-    if not isinstance(chosen.kind, Graph):
-        accepted = ", ".join(names_of_kind(Graph))
-        raise EventformersError(
-            f"{name} completes graphs; received the task {shown(task)}; accepted: {accepted}"
+
+    @property
+    def tasks(self) -> list[str]:
+        """See `Baseline`."""
+        return names_of_kind(Graph)
+
+    def prepare(
+        self, opened: BaselineTask, *, settings: EmbeddingSettings | None = None, seed: int = 42
+    ) -> ReadyBaseline:
+        """See `Baseline`; the data need triples and pairs.
+
+        Args:
+            opened: the task.
+            settings: training settings; None uses the method's own (`knowledge_graph_embeddings.METHODS`).
+            seed: seed of the training. The default is that of MICO's experiments.
+
+        Raises:
+            EventformersError: PyKEEN is not installed, the data have no training triples, or the loss became
+                infinite.
+        """
+        require_pykeen()
+        task, method = opened.task, METHODS[self.name]
+        triples = load_built(opened.data, task.config.removesuffix(_PAIRS), builder=task.dataset)
+        graph = number_graph(triples)
+        asked = entity_queries(graph, opened.scored_data.splits, opened.record.split)
+        settings, device = settings or method.defaults, find_device(opened.device)
+        recorded: dict[str, JsonValue] = {
+            "method": self.name,
+            **asdict(settings),
+            "device": device.type,
+            "pykeen": version("pykeen"),
+        }
+        revision = settings_revision(recorded, str(seed), opened.record.fingerprint)
+        opened.check_place(method.model, revision)
+        started = time.perf_counter()
+        embeddings = train_embeddings(
+            self.name,
+            graph.triples[TRAINING_SPLIT],
+            entities=graph.entities,
+            relations=graph.relations,
+            settings=settings,
+            device=device,
+            seed=seed,
+            show_progress=opened.show_progress,
         )
-    require_pykeen()
-    opened = open_task(chosen, data, split)
-    triples = load_built(data, chosen.config.removesuffix(_PAIRS), builder=chosen.dataset)
-    graph = number_graph(triples)
-    asked = entity_queries(graph, opened.scored_data.splits, opened.record.split)
-    settings = settings or METHODS[name].defaults
-    chosen_device = find_device(device)
-    recorded: dict[str, JsonValue] = {
-        "method": name,
-        **asdict(settings),
-        "device": chosen_device.type,
-        "pykeen": version("pykeen"),
-    }
-    model, revision = METHODS[name].model, settings_revision(recorded, str(seed), opened.record.fingerprint)
-    opened.check_place(output, model, revision, overwrite=overwrite)
-    started = time.perf_counter()
-    embeddings = train_embeddings(
-        name,
-        graph.triples[TRAINING_SPLIT],
-        entities=graph.entities,
-        relations=graph.relations,
-        settings=settings,
-        device=chosen_device,
-        seed=seed,
-        show_progress=show_progress,
-    )
-    trained = time.perf_counter()
-    ranks = rank_by_embeddings(embeddings, asked)
-    protocol_output = ranks_output(
-        ranks,
-        asked.queries,
-        list(opened.scored_data.rows["direction"]),
-        list(opened.scored_data.other_splits),
-        distinct_texts=graph.entities,
-    )
-    return opened.finish(
-        _with_unseen(protocol_output, ranks, graph, asked, embeddings.losses),
-        model=model,
-        revision=revision,
-        settings=recorded,
-        seconds=time.perf_counter() - trained,
-        load_seconds=trained - started,
-        seed=seed,
-        output=output,
-        overwrite=overwrite,
-    )
+
+        def run() -> ProtocolOutput:
+            ranks = rank_by_embeddings(embeddings, asked)
+            output = ranks_output(
+                ranks,
+                asked.queries,
+                list(opened.scored_data.rows["direction"]),
+                list(opened.scored_data.other_splits),
+                distinct_texts=graph.entities,
+            )
+            return _with_unseen(output, ranks, graph, asked, embeddings.losses)
+
+        seconds = time.perf_counter() - started
+        return ReadyBaseline(method.model, revision, run, recorded, load_seconds=seconds, seed=seed)
 
 
 def _with_unseen(

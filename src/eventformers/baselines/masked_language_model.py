@@ -23,10 +23,9 @@ from rich.console import Console
 from rich.progress import Progress
 from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
 
-from eventformers.baselines.measuring import open_task
+from eventformers.baselines.base import Baseline, BaselineTask, ReadyBaseline
 from eventformers.errors import EventformersError, shown
-from eventformers.evaluation.results import TaskResult
-from eventformers.evaluation.tasks import get_task, names_of_kind
+from eventformers.evaluation.tasks import names_of_kind
 from eventformers.evaluation.tasks.protocols import ProtocolOutput, Row, choices_output
 from eventformers.evaluation.tasks.questions import Questions, read_question
 from eventformers.inference.encoding.length_batches import equal_length_batches
@@ -227,81 +226,60 @@ def choose_by_likelihood(
     return choices_output(of_rows, [label for _, label in questions], distinct_texts=len(pairs))
 
 
-def evaluate_masked_language_model(
-    task: str,
-    data: str | Path | None = None,
-    *,
-    model: str | Path | MaskedLanguageModel,
-    split: str | None = None,
-    device: str | None = None,
-    dtype: str | None = None,
-    batch_size: int | None = None,
-    output: str | Path | None = None,
-    overwrite: bool = False,
-    show_progress: bool = False,
-) -> TaskResult:
-    """Score a masked language model on a multiple-choice task.
+@dataclass(frozen=True)
+class MaskedLanguageModelBaseline(Baseline):
+    """A masked language model on multiple-choice tasks; a prediction has the scores of the alternatives."""
 
-    Args:
-        task: a multiple-choice task, such as `copa`.
-        data: folder of raw files, built folder or Hub id of the task's dataset; None uses the bundled
-            samples, which are not a benchmark.
-        model: folder or Hub id of a masked language model, or a loaded one.
-        split: the split to score; None uses the test split if there is one.
-        device: a torch device for a model given by name; None uses an accelerator if there is one.
-        dtype: `float32`, `bfloat16` or `float16` for a model given by name; None uses that of the weights.
-        batch_size: maximum number of masked rows in a batch; with None only memory limits it.
-        output: folder under whose `results/` the result is written; None writes nothing.
-        overwrite: replace a result on other rows.
-        show_progress: draw a progress bar on standard error.
+    @property
+    def tasks(self) -> list[str]:
+        """See `Baseline`."""
+        return names_of_kind(Questions)
 
-    Returns:
-        The result, with the scores of the alternatives per row.
+    def prepare(
+        self,
+        opened: BaselineTask,
+        *,
+        model: str | Path | MaskedLanguageModel,
+        dtype: str | None = None,
+        batch_size: int | None = None,
+    ) -> ReadyBaseline:
+        """See `Baseline`.
 
-    Raises:
-        UnknownNameError: the task or the dtype is unknown.
-        EventformersError: the task is not multiple choice, the data cannot be loaded, or the model has no
-            trained head or no revision for its result.
-    """
-    chosen = get_task(task)
-    able = names_of_kind(Questions)
-    if chosen.name not in able:
-        raise EventformersError(
-            f"a masked language model scores multiple choice; received the task {shown(task)}; accepted: "
-            f"{', '.join(able)}"
+        Args:
+            opened: the task.
+            model: folder or Hub id of a masked language model, or a loaded one, which keeps device and dtype.
+            dtype: `float32`, `bfloat16` or `float16` for a model given by name; None uses that of the
+                weights.
+            batch_size: maximum number of masked rows in a batch; with None only memory limits it.
+
+        Raises:
+            UnknownNameError: the dtype is unknown.
+            EventformersError: the model has no trained head, or no revision for its result.
+        """
+        started = time.perf_counter()
+        loaded = (
+            model
+            if isinstance(model, MaskedLanguageModel)
+            else load_masked_language_model(model, device=opened.device, dtype=dtype)
         )
-    opened = open_task(chosen, data, split)
-    started = time.perf_counter()
-    loaded = (
-        model
-        if isinstance(model, MaskedLanguageModel)
-        else load_masked_language_model(model, device=device, dtype=dtype)
-    )
-    if output is not None and loaded.revision is None:
-        raise EventformersError(
-            f"the model {shown(loaded.name)} has no revision, so its result cannot be stored; accepted: a "
-            "model that load_masked_language_model loaded, or no output folder"
+        if opened.output is not None and loaded.revision is None:
+            raise EventformersError(
+                f"the model {shown(loaded.name)} has no revision, so its result cannot be stored; accepted: "
+                "a model that load_masked_language_model loaded, or no output folder"
+            )
+        return ReadyBaseline(
+            f"{loaded.name}, masked LM",
+            loaded.revision or "unknown",
+            lambda: choose_by_likelihood(
+                loaded, opened.scored_data.rows, batch_size=batch_size, show_progress=opened.show_progress
+            ),
+            settings={
+                "scoring": "pseudo-log-likelihood, mean over the tokens of the alternative",
+                "dtype": str(loaded.model.dtype).removeprefix("torch."),
+                "device": loaded.model.device.type,
+                "batch_size": batch_size,
+                "max_length": loaded.max_length,
+            },
+            load_seconds=time.perf_counter() - started,
+            count_truncated=lambda: loaded.truncated,
         )
-    name, revision = f"{loaded.name}, masked LM", loaded.revision or "unknown"
-    opened.check_place(output, name, revision, overwrite=overwrite)
-    ready = time.perf_counter()
-    protocol_output = choose_by_likelihood(
-        loaded, opened.scored_data.rows, batch_size=batch_size, show_progress=show_progress
-    )
-    return opened.finish(
-        protocol_output,
-        model=name,
-        revision=revision,
-        settings={
-            "scoring": "pseudo-log-likelihood, mean over the tokens of the alternative",
-            "dtype": str(loaded.model.dtype).removeprefix("torch."),
-            "device": loaded.model.device.type,
-            "batch_size": batch_size,
-            "max_length": loaded.max_length,
-        },
-        seconds=time.perf_counter() - ready,
-        load_seconds=ready - started,
-        truncated=loaded.truncated,
-        output=output,
-        overwrite=overwrite,
-    )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 
-from eventformers.baselines import Baseline, get_baseline
+from eventformers.baselines import get_baseline
 from eventformers.baselines.chain_baselines import (
     CHAIN_BASELINES,
     load_training_chains,
@@ -159,7 +159,7 @@ class BaselineRow(PaperRow):
         reads_encoder = self.baseline in ("masked_lm", UNTRAINED)
         return {"encoder": call.encoder_identity if reads_encoder else None}
 
-    def _prepared(self, call: Reproduction, session: Session) -> Baseline:
+    def _prepared(self, call: Reproduction, session: Session) -> Callable[..., TaskResult]:
         """Return the baseline with all arguments but a task and its data; train a baseline on chains."""
         if self.baseline == UNTRAINED:
             return partial(evaluate, resolve_encoder(call.encoder), baseline=False, session=session)

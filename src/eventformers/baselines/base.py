@@ -1,0 +1,186 @@
+"""The base class of all baselines: it loads a task's data, and builds and writes the result."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from eventformers.errors import EventformersError, shown
+from eventformers.evaluation.core import Scored, make_result, measure
+from eventformers.evaluation.data import ScoredData, describe_data, load_data
+from eventformers.evaluation.results import (
+    NO_START,
+    DatasetRecord,
+    TaskResult,
+    check_same_data,
+    result_path,
+    write_result,
+)
+from eventformers.evaluation.tasks import Task, get_task
+from eventformers.evaluation.tasks.protocols import JsonValue, ProtocolOutput
+
+
+@dataclass(frozen=True)
+class BaselineTask:
+    """A task with the data that a baseline will be scored on.
+
+    Attributes:
+        task: the task.
+        data: source of its data; None for the samples.
+        scored_data: its splits, and the scored split.
+        record: the record of the scored rows.
+        variant: the split's name if it is not the data's usual one, and the task's changed settings.
+        device: a torch device; None uses an accelerator if there is one.
+        output: folder for the result; None writes nothing.
+        overwrite: True to replace a result on other rows.
+        show_progress: True to draw a progress bar on standard error.
+    """
+
+    task: Task
+    data: str | Path | None
+    scored_data: ScoredData
+    record: DatasetRecord
+    variant: str
+    device: str | None
+    output: str | Path | None
+    overwrite: bool
+    show_progress: bool
+
+    def check_place(self, model: str, revision: str) -> None:
+        """Reject an output folder with a result on other rows before the work starts.
+
+        Raises:
+            EventformersError: the folder has such a result.
+        """
+        if self.output is not None and not self.overwrite:
+            path = result_path(self.output, model, revision, self.task.name, self.variant)
+            check_same_data(path, self.record.fingerprint)
+
+
+@dataclass(frozen=True)
+class ReadyBaseline:
+    """A baseline that is ready to score a task.
+
+    Attributes:
+        model: its name in results.
+        revision: distinguishes it from the baseline with other weights or settings.
+        run: scores the rows: the metric's inputs and the predictions.
+        settings: its settings for the result.
+        load_seconds: time to load or train it.
+        seed: the seed of its training.
+        count_truncated: returns the number of truncated texts after the run.
+    """
+
+    model: str
+    revision: str
+    run: Callable[[], ProtocolOutput]
+    settings: dict[str, JsonValue] = field(default_factory=dict)
+    load_seconds: float = 0.0
+    seed: int | None = None
+    count_truncated: Callable[[], int] = int
+
+
+@dataclass(frozen=True)
+class Baseline(ABC):
+    """A baseline, which is called like `eventformers.evaluate`.
+
+    Attributes:
+        name: a key of `BASELINES`.
+    """
+
+    name: str
+
+    @property
+    @abstractmethod
+    def tasks(self) -> Sequence[str]:
+        """The tasks that it can be scored on."""
+
+    @abstractmethod
+    def prepare(self, opened: BaselineTask, *arguments: Any, **options: Any) -> ReadyBaseline:
+        """Load or train the baseline for a task; takes its own options."""
+
+    def score(self, task: Task, output: ProtocolOutput, seconds: float) -> Scored:
+        """Apply the task's metric; errors as in `measure`."""
+        return measure(task, output, seconds)
+
+    def __call__(
+        self,
+        task: str | Task,
+        data: str | Path | None = None,
+        *,
+        split: str | None = None,
+        device: str | None = None,
+        output: str | Path | None = None,
+        overwrite: bool = False,
+        show_progress: bool = False,
+        **options: Any,
+    ) -> TaskResult:
+        """Score the baseline on a task.
+
+        Args:
+            task: one of `tasks`, or a variant of one.
+            data: folder of raw files, built folder or Hub id of the task's dataset; None uses the bundled
+                samples, which are not a benchmark.
+            split: the split to score; None uses the test split if there is one.
+            device: a torch device; None uses an accelerator if there is one. Counts, event networks and BM25
+                run on the CPU.
+            output: folder under whose `results/` the result is written; None writes nothing.
+            overwrite: replace a result on other rows.
+            show_progress: draw a progress bar of long work on standard error.
+            **options: the baseline's own arguments, which `prepare` describes.
+
+        Returns:
+            The result, with one prediction per row. Its load time includes the training.
+
+        Raises:
+            UnknownNameError: the task is unknown.
+            DataFormatError: a raw file cannot be read.
+            EventformersError: the baseline does not support the task, the data cannot be loaded or lacks the
+                split, the folder has a result on other rows, or `prepare` raises an error.
+        """
+        chosen = get_task(task)
+        if chosen.name not in self.tasks:
+            raise EventformersError(
+                f"{self.name} does not support the task {shown(chosen.name)}; accepted: "
+                f"{', '.join(self.tasks)}"
+            )
+        scored_data = load_data(chosen, data, split)
+        usual = chosen.choose_split(scored_data.splits)
+        split_name = "" if scored_data.split == usual else scored_data.split
+        variant = "-".join(filter(None, (split_name, chosen.kind.settings.name)))
+        record = describe_data(chosen, scored_data, data)
+        opened = BaselineTask(
+            chosen, data, scored_data, record, variant, device, output, overwrite, show_progress
+        )
+        ready = self.prepare(opened, **options)
+        opened.check_place(ready.model, ready.revision)
+        started = time.perf_counter()
+        protocol_output = ready.run()
+        result = make_result(
+            chosen,
+            record,
+            self.score(chosen, protocol_output, time.perf_counter() - started),
+            model=ready.model,
+            model_revision=ready.revision,
+            variant=variant,
+            baseline_missing=NO_START,
+            settings=ready.settings,
+            truncated=ready.count_truncated(),
+            seed=ready.seed,
+            load_seconds=ready.load_seconds,
+        )
+        if output is not None:
+            write_result(result, output, overwrite=overwrite)
+        return result
+
+
+def settings_revision(settings: dict[str, JsonValue], *others: str) -> str:
+    """SHA-256 of settings and other facts: the revision of a model without stored weights."""
+    content = json.dumps([settings, *others], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
