@@ -64,6 +64,10 @@ ACTIVE = {
         "Anna/NNP/4/nsubj has/VBZ/4/aux been/VBN/4/aux sleeping/VBG/4/ROOT",
         ["anna|sleeping|"],
     ),
+    "participle after a copula": (
+        "Anna/NNP/2/nsubj was/VBD/2/ROOT shocked/VBN/2/acomp at/IN/3/prep Peter/NNP/4/pobj",
+        ["anna|was shocked at|peter"],
+    ),
     "participle as an adjective": (
         "The/DT/3/det broken/VBN/3/amod door/NN/4/nsubj closed/VBD/4/ROOT",
         ["door|closed|"],
@@ -83,6 +87,21 @@ PASSIVE = {
     "joined to an active verb": (
         "Peter/NNP/3/nsubjpass was/VBD/3/auxpass arrested/VBN/3/ROOT and/CC/3/cc died/VBD/3/conj",
         ["|arrested|peter", "peter|died|"],
+    ),
+    "joined to an adjective": (
+        "News/NNS/2/nsubj was/VBD/2/ROOT late/JJ/2/acomp and/CC/3/cc expected/VBN/3/conj in/IN/5/prep"
+        " June/NNP/6/pobj",
+        ["news|was late|", "|expected|news"],
+    ),
+    "purpose": (
+        "Cars/NNS/3/nsubjpass were/VBD/3/auxpass stopped/VBN/3/ROOT to/TO/5/aux find/VB/3/advcl"
+        " Anna/NNP/5/dobj",
+        ["|stopped|cars", "|find|anna"],
+    ),
+    "purpose of its agent": (
+        "Cars/NNS/3/nsubjpass were/VBD/3/auxpass stopped/VBN/3/ROOT by/IN/3/agent police/NNS/4/pobj"
+        " to/TO/7/aux find/VB/3/advcl Anna/NNP/7/dobj",
+        ["police|stopped|cars", "police|find|anna"],
     ),
     "participle behind a noun": (
         "Cars/NNS/5/nsubj stolen/VBN/1/acl by/IN/2/agent thieves/NNS/3/pobj vanished/VBD/5/ROOT",
@@ -123,6 +142,54 @@ SHARED = {
         "Cars/NNS/5/nsubj that/WDT/4/dobj Anna/NNP/4/nsubj sold/VBD/1/relcl vanished/VBD/5/ROOT",
         ["anna|sold|cars", "cars|vanished|"],
     ),
+    "relative clause without a pronoun": (
+        "Cars/NNS/6/nsubj Anna/NNP/3/nsubj sold/VBD/1/relcl in/IN/3/prep June/NNP/4/pobj vanished/VBD/6/ROOT",
+        ["anna|sold|cars", "cars|vanished|"],
+    ),
+    "relative clause that ends with a preposition": (
+        "Houses/NNS/5/nsubj Anna/NNP/3/nsubj lived/VBD/1/relcl in/IN/3/prep burned/VBD/5/ROOT",
+        ["anna|lived in|houses", "houses|burned|"],
+    ),
+    "relative clause that wants its complement": (
+        "Cars/NNS/6/nsubj Anna/NNP/3/nsubj wanted/VBD/1/relcl to/TO/5/aux buy/VB/3/xcomp vanished/VBD/6/ROOT",
+        ["anna|wanted buy|cars", "cars|vanished|"],
+    ),
+    "relative clause of time": (
+        "The/DT/2/det day/NN/5/nsubj Anna/NNP/4/nsubj left/VBD/2/relcl ended/VBD/5/ROOT",
+        ["anna|left|", "day|ended|"],
+    ),
+    "relative pronoun of a preposition": (
+        "Cars/NNS/6/nsubj that/WDT/5/pobj Anna/NNP/4/nsubj waited/VBD/1/relcl for/IN/4/prep"
+        " vanished/VBD/6/ROOT",
+        ["anna|waited for|cars", "cars|vanished|"],
+    ),
+    "relative pronoun of an inner clause": (
+        "Cars/NNS/6/nsubj that/WDT/5/nsubj Anna/NNP/4/nsubj said/VBD/1/relcl stopped/VBD/4/ccomp"
+        " vanished/VBD/6/ROOT",
+        ["anna|said|", "cars|stopped|", "cars|vanished|"],
+    ),
+    "demonstrative in a relative clause": (
+        "Men/NNS/5/nsubj who/WP/3/nsubj did/VBD/1/relcl that/DT/3/dobj left/VBD/5/ROOT",
+        ["men|did|that", "men|left|"],
+    ),
+    "pronoun of a clause that is no relative clause": (
+        "Men/NNS/6/nsubj who/WP/3/nsubj said/VBD/1/relcl that/DT/5/nsubj stopped/VBD/3/ccomp left/VBD/6/ROOT",
+        ["men|said|", "that|stopped|", "men|left|"],
+    ),
+    "nothing for a clause with there": (
+        "Anna/NNP/2/nsubj left/VBD/2/ROOT since/IN/5/mark there/EX/5/expl was/VBD/2/advcl fire/NN/5/attr",
+        ["anna|left|", "|was|fire"],
+    ),
+    "behind a preposition of the object": (
+        "Police/NNS/2/nsubj accused/VBD/2/ROOT Anna/NNP/2/dobj of/IN/2/prep selling/VBG/4/pcomp"
+        " cars/NNS/5/dobj",
+        ["police|accused|anna", "anna|selling|cars"],
+    ),
+    "behind a preposition of the verb": (
+        "Police/NNS/2/nsubj found/VBD/2/ROOT Anna/NNP/2/dobj by/IN/2/prep following/VBG/4/pcomp"
+        " Peter/NNP/5/dobj",
+        ["police|found|anna", "police|following|peter"],
+    ),
     "infinitive behind a noun has no subject": (
         "Anna/NNP/2/nsubj had/VBD/2/ROOT reasons/NNS/2/dobj to/TO/5/aux leave/VB/3/acl",
         ["anna|had|reasons", "|leave|"],
@@ -151,6 +218,22 @@ COMPLEMENTS = {
         ["anna|wanted eat|", "anna|sleep|"],
     ),
     "adjective": ("Anna/NNP/2/nsubj seemed/VBD/2/ROOT tired/JJ/2/oprd", ["anna|seemed tired|"]),
+    "behind an adjective": (
+        "Anna/NNP/2/nsubj was/VBD/2/ROOT able/JJ/2/acomp to/TO/5/aux buy/VB/3/xcomp cars/NNS/5/dobj",
+        ["anna|was able|", "anna|buy|cars"],
+    ),
+    "behind an adjective and it": (
+        "It/PRP/2/nsubj was/VBD/2/ROOT right/JJ/2/acomp to/TO/5/aux buy/VB/2/xcomp cars/NNS/5/dobj",
+        ["it|was right|", "|buy|cars"],
+    ),
+    "behind an adjective of the object": (
+        "Cars/NNS/2/nsubj were/VBD/2/ROOT hard/JJ/2/acomp to/TO/5/aux sell/VB/3/xcomp",
+        ["cars|were hard|", "|sell|"],
+    ),
+    "behind the noun of a copula": (
+        "Anna/NNP/2/nsubj became/VBD/2/ROOT leader/NN/2/attr to/TO/5/aux help/VB/2/xcomp Peter/NNP/5/dobj",
+        ["anna|became|leader", "anna|help|peter"],
+    ),
 }
 UNIVERSAL_DEPENDENCIES = {
     "object": (
@@ -211,6 +294,9 @@ def test_roles(name: str) -> None:
         "Anna/NNP/4/nsubj no/DT/3/neg longer/RB/4/advmod slept/VBD/4/ROOT",
         "Anna/NNP/2/nsubj promised/VBD/2/ROOT not/RB/5/neg to/TO/5/aux leave/VB/2/xcomp",
         "Anna/NNP/4/nsubj was/VBD/4/cop not/RB/4/advmod angry/JJ/4/ROOT",
+        "No/DT/2/det cause/NN/4/nsubjpass was/VBD/4/auxpass found/VBN/4/ROOT",
+        "Anna/NNP/2/nsubj had/VBD/2/ROOT no/DT/4/det reasons/NNS/2/dobj",
+        "Peter/NNP/3/nsubjpass was/VBD/3/auxpass seen/VBN/3/ROOT by/IN/3/agent no/DT/6/det man/NN/4/pobj",
     ],
 )
 def test_negation(sentence: str) -> None:
@@ -219,6 +305,23 @@ def test_negation(sentence: str) -> None:
     assert not event.predicate.startswith("not")
     (other,) = extract_events(parsed_text("Anna/NNP/3/nsubj often/RB/3/advmod slept/VBD/3/ROOT"))
     assert not other.negated
+
+
+def test_negation_of_one_clause() -> None:
+    left, seeing = extract_events(
+        parsed_text("Anna/NNP/2/nsubj left/VBD/2/ROOT without/IN/2/prep seeing/VBG/3/pcomp Peter/NNP/4/dobj")
+    )
+    assert (left.negated, seeing.negated) == (False, True)
+
+
+def test_no_before_a_noun() -> None:
+    (left,) = extract_events(
+        parsed_text("Anna/NNP/2/nsubj left/VBD/2/ROOT for/IN/2/prep no/DT/5/det reason/NN/3/pobj")
+    )
+    assert not left.negated
+    nothing = parsed_text("No/DT/2/det cause/NN/4/nsubjpass was/VBD/4/auxpass found/VBN/4/ROOT")
+    (found,) = extract_events(nothing, "spans")
+    assert (found.object, found.negated) == ("no cause", False), "the span itself says so"
 
 
 def test_place_and_fields() -> None:

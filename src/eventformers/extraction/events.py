@@ -20,18 +20,31 @@ ARGUMENT_FORMS = ("heads", "spans")
 # fmt: off
 _HELPERS = frozenset({"aux", "auxpass", "aux:pass", "cop"})
 _NO_CLAUSES = _HELPERS | {
-    "amod", "compound", "nmod", "prep", "case", "mark", "det", "punct", "prt", "compound:prt", "poss", "expl",
+    "acomp", "amod", "case", "compound", "compound:prt", "det", "expl", "mark", "nmod", "oprd", "poss",
+    "prep", "prt", "punct",
 }
 _SUBJECTS = frozenset({"nsubj", "nsubjpass", "nsubj:pass"})
+# Dependents that replace a subject: "there was", "to leave is right".
+_NO_SUBJECTS = frozenset({"expl", "csubj", "csubjpass", "csubj:pass"})
 _PASSIVE_MARKS = frozenset(
     {"nsubjpass", "auxpass", "csubjpass", "nsubj:pass", "aux:pass", "csubj:pass"}
 )
 _DIRECT_OBJECTS = frozenset({"dobj", "obj"})
 _INDIRECT_OBJECTS = frozenset({"dative", "iobj"})
+_LINKED = frozenset({"attr", "acomp", "oprd"})
 _PARTICLES = frozenset({"prt", "compound:prt"})
 _RELATIVE_CLAUSES = frozenset({"relcl", "acl:relcl", "acl"})
 _RELATIVE_PRONOUNS = frozenset({"who", "whom", "which", "that"})
+_RELATIVE_WORDS = _RELATIVE_PRONOUNS | {"how", "what", "when", "where", "whereby", "whose", "why"}
+# Nouns of time, place, manner and reason are no object of their relative clause: "the day Anna left".
+_CIRCUMSTANCES = frozenset({
+    "day", "moment", "month", "night", "place", "reason", "time", "way", "week", "year",
+})
 _NEGATIONS = frozenset({"not", "n't", "n’t", "never"})
+# "accused him of leaving", "kept him from leaving": the object leaves.
+_PREPOSITIONS_OF_OBJECTS = frozenset({"as", "from", "into", "of"})
+# "the door was hard to open": its subject is opened.
+_ADJECTIVES_OF_OBJECTS = frozenset({"difficult", "easy", "hard", "impossible", "simple", "tough"})
 _OUTSIDE_SPANS = _HELPERS | _SUBJECTS | _RELATIVE_CLAUSES | {
     "appos", "advcl", "punct", "mark", "expl", "neg", "csubj", "parataxis", "agent", "ccomp",
 }
@@ -87,13 +100,16 @@ def extract_events(doc: Doc, arguments: str = "heads") -> list[ExtractedEvent]:
     - Passive: the agent becomes the subject and the grammatical subject the object; without an agent the
       subject is absent.
     - A verb without a subject takes that of the verb that it is joined to or depends on; a participle after a
-      noun takes the noun; the antecedent replaces a relative pronoun.
+      noun takes the noun; the antecedent replaces a relative pronoun, also one that is left out ("cars Anna
+      sold").
     - An open complement ("wants to buy cars") becomes part of the predicate: `wants buy` in heads,
-      `wants to buy` in spans. After an object ("asked him to leave") or a passive it is a separate event,
-      whose subject is the object or the grammatical subject.
+      `wants to buy` in spans. After an object ("asked him to leave"), a passive, or an adjective or noun of a
+      copula ("was able to leave") it is a separate event, whose subject is the object or the grammatical
+      subject.
     - Without a direct object, the object is an indirect one, else the noun of a copula, else that of the
-      first preposition after the verb, which then ends the predicate (`sat on`). An adjective after a copula
-      is part of the predicate (`was angry at`).
+      first preposition after the verb, which then ends the predicate (`sat on`). An adjective or participle
+      after a copula is part of the predicate (`was angry at`).
+    - A negation is an adverb of the verb, `without` before it, or in heads the `no` of a subject or object.
 
     Args:
         doc: a text with dependencies, sentences, and parts of speech or English (Penn Treebank) tags.
@@ -170,7 +186,7 @@ class _Clauses:
                 words.append(agent[0])
                 target = agent[1]
         else:
-            target = self._object(last, words)
+            target = self._omitted_object(verb, last, words) or self._object(last, words)
         return self._made(sentence, verb, subject, words, target, passive, negated)
 
     def _copula(self, sentence: int, copula: Token) -> ExtractedEvent:
@@ -206,7 +222,7 @@ class _Clauses:
             object=self._text(target),
             lemma=(verb.lemma_ or verb.lower_).lower(),
             passive=passive,
-            negated=negated,
+            negated=negated or (not self.spans and (_has_no(subject) or _has_no(target))),
             subject_index=None if subject is None else subject.i,
             object_index=None if target is None else target.i,
         )
@@ -225,26 +241,62 @@ class _Clauses:
         own = _child(verb, _SUBJECTS)
         if own is not None:
             return self._antecedent(own, verb)
+        if _child(verb, _NO_SUBJECTS) is not None:
+            return None
         dependency, head = verb.dep_, verb.head
+        if dependency == "acl":
+            return head if _is_participle(verb) else None
+        if dependency == "xcomp":
+            return self._subject_of_complement(verb)
         if dependency == "pcomp":
-            while head.dep_ in ("prep", "pcomp") and head.head.i != head.i and not is_clause_head(head):
-                head = head.head
-        if dependency in ("conj", "xcomp", "advcl", "pcomp") and _governs(head):
-            target = _child(head, _DIRECT_OBJECTS) if dependency == "xcomp" else None
-            return target if target is not None else self._grammatical_subject(head)
-        if dependency == "acl" and _is_participle(verb):
-            return head
-        return None
+            return self._subject_of_gerund(verb)
+        if dependency == "advcl" and _is_infinitive(verb) and self._is_passive(head):
+            agent = _agent(head)
+            return None if agent is None else agent[1]
+        # "was pending and came"
+        head = head.head if dependency == "conj" and head.dep_ in _LINKED else head
+        return self._grammatical_subject(head) if dependency in ("conj", "advcl") and _governs(head) else None
+
+    def _subject_of_complement(self, verb: Token) -> Token | None:
+        """The subject of an open complement: the object of its head, else the subject of its head."""
+        head, linked = verb.head, _child(verb.head, _LINKED)
+        if head.dep_ in _LINKED:
+            head, linked = head.head, head
+        if not _governs(head):
+            return None
+        if (target := _child(head, _DIRECT_OBJECTS)) is not None:
+            return target
+        subject = self._grammatical_subject(head)
+        # "it was right to leave"
+        if linked is not None and subject is not None and subject.lower_ == "it":
+            return None
+        return None if linked is not None and linked.lemma_ in _ADJECTIVES_OF_OBJECTS else subject
+
+    def _subject_of_gerund(self, verb: Token) -> Token | None:
+        """The subject of a verb after a preposition: the object or the subject of the verb before it."""
+        preposition = head = verb.head
+        while head.dep_ in ("prep", "pcomp") and head.head.i != head.i and not is_clause_head(head):
+            head = head.head
+        if not _governs(head):
+            return None
+        if preposition.head.i == head.i and preposition.lower_ in _PREPOSITIONS_OF_OBJECTS:
+            target = _child(head, _DIRECT_OBJECTS)
+            if target is not None:
+                return target
+        return self._grammatical_subject(head)
 
     def _antecedent(self, argument: Token, verb: Token) -> Token:
         """The antecedent of a relative pronoun; any other argument unchanged."""
-        if argument.lower_ in _RELATIVE_PRONOUNS:
-            clause = verb
-            while clause.dep_ in ("conj", "xcomp") and clause.head.i != clause.i:
-                clause = clause.head
-            if clause.dep_ in _RELATIVE_CLAUSES:
-                return clause.head
-        return argument
+        if argument.lower_ not in _RELATIVE_PRONOUNS or argument.i > verb.i:
+            return argument
+        clause = verb
+        while clause.head.i != clause.i and (
+            clause.dep_ in ("conj", "xcomp")
+            # "cars that Anna said she sold"
+            or (clause.dep_ == "ccomp" and argument.i < clause.head.i)
+        ):
+            clause = clause.head
+        return clause.head if clause.dep_ in _RELATIVE_CLAUSES else argument
 
     def _is_passive(self, verb: Token) -> bool:
         if verb.i not in self._passive:
@@ -258,7 +310,7 @@ class _Clauses:
         if labels & _HELPERS or labels & _SUBJECTS or not _is_past_participle(verb):
             return False
         if verb.dep_ == "conj":
-            return self._is_passive(verb.head)
+            return verb.head.dep_ in _LINKED or self._is_passive(verb.head)
         return verb.dep_ in ("acl", "advcl")
 
     def _joins_its_head(self, verb: Token) -> bool:
@@ -272,7 +324,23 @@ class _Clauses:
         return complement
 
     def _takes_complements(self, verb: Token) -> bool:
-        return _child(verb, _DIRECT_OBJECTS) is None and not self._is_passive(verb)
+        return _child(verb, _DIRECT_OBJECTS | _LINKED) is None and not self._is_passive(verb)
+
+    def _omitted_object(self, verb: Token, last: Token, words: list[str]) -> Token | None:
+        """The noun before a relative clause without a relative pronoun, if the clause lacks an object: "cars
+        Anna sold". Add the preposition that lacks its noun to `words`: "the house Anna lived in"."""
+        noun = verb.head
+        if verb.dep_ not in ("relcl", "acl:relcl") or _child(verb, _SUBJECTS) is None:
+            return None
+        before = verb.doc[verb.left_edge.i : verb.i]
+        if verb.left_edge.i != noun.i + 1 or any(word.lower_ in _RELATIVE_WORDS for word in before):
+            return None
+        if noun.lemma_ in _CIRCUMSTANCES or _is_adjective(noun):
+            return None
+        if last.pos_ == "AUX" or _child(last, _DIRECT_OBJECTS | _LINKED | {"ccomp", "xcomp"}) is not None:
+            return None
+        words += [child.lower_ for child in last.rights if child.dep_ == "prep" and not any(child.children)]
+        return noun
 
     def _object(self, verb: Token, words: list[str]) -> Token | None:
         """Find the object of an active verb; add words that belong to the predicate to `words`."""
@@ -280,14 +348,15 @@ class _Clauses:
             found = _child(verb, labels)
             if found is not None and found.pos_ != "ADP" and found.tag_ not in ("IN", "TO"):
                 return self._antecedent(found, verb)
-        linked = _child(verb, {"attr", "acomp", "oprd", "xcomp"})
-        if linked is None or is_clause_head(linked):
-            return _prepositional(verb, words)
-        if _is_adjective(linked):
+        linked = _child(verb, _LINKED | {"xcomp"})
+        if linked is not None and not is_clause_head(linked) and not _is_adjective(linked):
+            return linked
+        found = None
+        if linked is not None and not is_clause_head(linked):
             words.append(linked.lower_)
             found = _prepositional(linked, words)
-            return found if found is not None else _prepositional(verb, words)
-        return linked
+        found = found or _prepositional(verb, words)
+        return None if found is None else self._antecedent(found, verb)
 
 
 def is_clause_head(token: Token) -> bool:
@@ -323,7 +392,16 @@ def _particles(verb: Token) -> list[str]:
     return [child.lower_ for child in verb.rights if child.dep_ in _PARTICLES]
 
 
+def _has_no(argument: Token | None) -> bool:
+    """True for "no cause", whose head alone does not negate; not after a preposition ("for no reason")."""
+    if argument is None or (argument.dep_ in ("pobj", "obl") and argument.head.dep_ != "agent"):
+        return False
+    return any(child.dep_ == "det" and child.lower_ in ("no", "neither") for child in argument.lefts)
+
+
 def _is_negated(verb: Token) -> bool:
+    if verb.dep_ == "pcomp" and verb.head.lower_ == "without":
+        return True
     for child in verb.children:
         if child.dep_ == "neg" or (child.dep_ == "advmod" and child.lower_ in _NEGATIONS):
             return True
@@ -341,12 +419,19 @@ def _is_past_participle(verb: Token) -> bool:
     )
 
 
+def _is_infinitive(verb: Token) -> bool:
+    return verb.tag_ == "VB" or "Inf" in verb.morph.get("VerbForm")
+
+
 def _is_participle(verb: Token) -> bool:
     return verb.tag_ in ("VBG", "VBN") or "Part" in verb.morph.get("VerbForm")
 
 
 def _is_adjective(token: Token) -> bool:
-    return token.pos_ in ("ADJ", "ADV") if token.pos else token.tag_.startswith(("JJ", "RB"))
+    """True for adjectives, adverbs, and participles such as "shocked" in "was shocked"."""
+    if token.pos:
+        return token.pos_ in ("ADJ", "ADV", "VERB")
+    return token.tag_.startswith(("JJ", "RB", "VB"))
 
 
 def _agent(verb: Token) -> tuple[str, Token] | None:
