@@ -63,7 +63,8 @@ def messages(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixt
 def test_files_that_are_written(tiny_parser: Path, tmp_path: Path) -> None:
     texts, output = texts_in(tmp_path / "stories"), tmp_path / "out"
     finished = eventformers.extract(texts, output, pipeline=tiny_parser, license_name="CC0-1.0")
-    assert finished.files == [output / name for name in ("events.jsonl.gz", "chains.jsonl", "report.json")]
+    written = ("documents.parquet", "events.parquet", "events.jsonl.gz", "chains.jsonl", "report.json")
+    assert finished.files == [output / name for name in written]
     assert {path.name for path in output.iterdir()} == {path.name for path in finished.files}
     (row,) = rows_of(output / "events.jsonl.gz")
     assert [row[name] for name in ("id", "source", "license", "n_sent")] == [

@@ -122,6 +122,13 @@ def test_key_terms_of_one_cluster_are_its_most_frequent() -> None:
     assert [label.label for label in named[0]] == ["c", "b", "a", "was"]
 
 
+def test_stop_words_name_a_cluster_of_stop_words() -> None:
+    terms = [["was"], ["was"], ["is"], ["led"], ["ran"], ["ran"], ["is"], ["is"]]
+    named = key_terms(terms, np.array([0, 0, 0, 0, 1, 1, 1, 1]))
+    # Most terms of the first cluster are stop words, but not of the second.
+    assert [[label.label for label in labels] for labels in named] == [["was", "led"], ["ran", "is"]]
+
+
 def test_words_and_stop_words() -> None:
     assert words_of("The court's 12 men fined_him: so") == ["The", "court", "men", "fined", "him"]
     assert has_only_stop_words("Was it")

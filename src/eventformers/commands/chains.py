@@ -102,7 +102,8 @@ def next_event(
     corpus: Annotated[
         str | None,
         typer.Option(
-            help="Raw or built chains whose events are candidates. Default: --candidates, or the samples."
+            help="Folder of extract or explore, raw or built chains, or a file, whose events are candidates. "
+            "Default: --candidates, or the samples."
         ),
     ] = None,
     malformed: Malformed = "error",

@@ -16,10 +16,12 @@ from eventformers.commands.options import (
     Malformed,
     Output,
     Overwrite,
+    TextPipeline,
     batch_size_of,
     console,
     counts_text,
     errors,
+    events_of_texts,
 )
 
 _SHOWN_EVENTS = 10
@@ -30,7 +32,8 @@ def ground(
         Path,
         typer.Argument(
             help="Mentions: JSON lines (context_left, mention, context_right, or text, start_char, end_char; "
-            "language), plain text with [[mentions]] in each line, or a built dataset."
+            "language), plain text with [[mentions]] in each line, a folder that extract or explore wrote, "
+            "whose events are the mentions, or a built dataset; with --pipeline, raw texts."
         ),
     ],
     knowledge_base: Annotated[
@@ -41,6 +44,7 @@ def ground(
         ),
     ],
     output: Output,
+    pipeline: TextPipeline = None,
     malformed: Malformed = "error",
     model: Annotated[
         str | None, typer.Option(help="Folder or Hub id. Default: the packaged all-MiniLM-L6-v2.")
@@ -87,25 +91,26 @@ def ground(
 
     with output_folder(output):
         check_free(output, overwrite=overwrite)
-        found = run_grounding(
-            model,
-            file,
-            knowledge_base,
-            reranker=reranker,
-            retriever_weight=retriever_weight,
-            threshold=threshold,
-            candidates=candidates,
-            search=search,  # type: ignore[arg-type]
-            language=language,
-            candidate_language=candidate_language,
-            index=index,
-            batch_size=batch_size_of(batch_size),
-            device=device,
-            dtype=dtype,
-            overwrite=overwrite,
-            show_progress=True,
-            malformed=malformed,
-        )
+        with events_of_texts(file, pipeline, malformed) as texts:
+            found = run_grounding(
+                model,
+                texts,
+                knowledge_base,
+                reranker=reranker,
+                retriever_weight=retriever_weight,
+                threshold=threshold,
+                candidates=candidates,
+                search=search,  # type: ignore[arg-type]
+                language=language,
+                candidate_language=candidate_language,
+                index=index,
+                batch_size=batch_size_of(batch_size),
+                device=device,
+                dtype=dtype,
+                overwrite=overwrite,
+                show_progress=True,
+                malformed=malformed,
+            )
         with errors.status("writing"):
             files = write_grounding(found, output, overwrite=overwrite)
     table = Table("event", "mentions", "with its parts")

@@ -16,19 +16,25 @@ from eventformers.commands.options import (
     Malformed,
     Output,
     Overwrite,
+    TextPipeline,
     batch_size_of,
     console,
     counts_text,
     errors,
+    events_of_texts,
 )
 
 
 def induce(
     file: Annotated[
         Path,
-        typer.Argument(help="Mentions: JSON lines, plain text with one sentence a line, or a built dataset."),
+        typer.Argument(
+            help="Mentions: JSON lines, plain text with one sentence a line, a folder that extract or "
+            "explore wrote, or a built dataset; with --pipeline, raw texts."
+        ),
     ],
     output: Output,
+    pipeline: TextPipeline = None,
     model: Annotated[
         list[str] | None,
         typer.Option(
@@ -75,36 +81,39 @@ def induce(
 
     with output_folder(output):
         check_free(output, overwrite=overwrite)
-        found = run_induction(
-            list(model) if model else None,
-            file,
-            num_clusters=num_clusters,
-            method=method,  # type: ignore[arg-type]
-            distance=distance,  # type: ignore[arg-type]
-            manifold=manifold,
-            names=names,
-            frames=frames,
-            trigger_input=trigger_input,  # type: ignore[arg-type]
-            top=top,
-            examples=examples,
-            batch_size=batch_size_of(batch_size),
-            device=device,
-            dtype=dtype,
-            show_progress=True,
-            malformed=malformed,
-        )
+        with events_of_texts(file, pipeline, malformed) as mentions:
+            found = run_induction(
+                list(model) if model else None,
+                mentions,
+                num_clusters=num_clusters,
+                method=method,  # type: ignore[arg-type]
+                distance=distance,  # type: ignore[arg-type]
+                manifold=manifold,
+                names=names,
+                frames=frames,
+                trigger_input=trigger_input,  # type: ignore[arg-type]
+                top=top,
+                examples=examples,
+                batch_size=batch_size_of(batch_size),
+                device=device,
+                dtype=dtype,
+                show_progress=True,
+                malformed=malformed,
+            )
         with errors.status("drawing the map and writing"):
             files = write_induction(found, output, overwrite=overwrite)
-    table = Table("type", "mentions", "nearest frame", "majority type", "purity", "weak")
-    for induced in found.types:
-        table.add_row(
-            Text(induced.name),
-            f"{induced.size:,}",
-            Text(induced.frames[0].label if induced.frames else "-"),
-            Text(induced.majority_type or "-"),
-            "-" if induced.purity is None else f"{induced.purity:.1f}",
-            Text(induced.weak or "-"),
-        )
+    columns = {
+        "type": [induced.name for induced in found.types],
+        "mentions": [f"{induced.size:,}" for induced in found.types],
+        "nearest frame": [induced.frames[0].label if induced.frames else "" for induced in found.types],
+        "majority type": [induced.majority_type for induced in found.types],
+        "purity": ["" if induced.purity is None else f"{induced.purity:.1f}" for induced in found.types],
+        "weak": [induced.weak for induced in found.types],
+    }
+    columns = {name: cells for name, cells in columns.items() if any(cells)}
+    table = Table(*columns)
+    for cells in zip(*columns.values(), strict=True):
+        table.add_row(*(Text(cell or "-") for cell in cells))
     console.print(table)
     console.print(counts_text(found.counts))
     console.print(f"Wrote {', '.join(map(str, files))}.", soft_wrap=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Literal
 
 import typer
@@ -56,12 +58,36 @@ Rerank = Annotated[
     bool,
     typer.Option("--rerank", help="Rerank alternatives of a graph by votes of the nearest known premises."),
 ]
+TextPipeline = Annotated[
+    str | None,
+    typer.Option(
+        "--pipeline",
+        help="Name or folder of a spaCy pipeline: read raw texts, as extract does, and take their events as "
+        "mentions.",
+    ),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing output.")]
 
 
 def counts_text(counts: Mapping[str, int]) -> str:
     """Format counts by name for a table cell."""
     return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items()) or "none"
+
+
+@contextmanager
+def events_of_texts(texts: Path, pipeline: str | None, malformed: str) -> Iterator[Path]:
+    """Extract the events of texts to a temporary folder; without a pipeline, return the path itself.
+
+    Raises:
+        EventformersError: an error of `extract`.
+    """
+    if pipeline is None:
+        yield texts
+        return
+    from eventformers.extraction.pipeline import extract
+
+    with TemporaryDirectory(prefix="eventformers-") as scratch:
+        yield extract(texts, Path(scratch) / "events", pipeline=pipeline, malformed=malformed).folder
 
 
 def batch_size_of(text: str) -> int | Literal["auto"]:

@@ -16,12 +16,23 @@ from uuid import uuid4
 import datasets
 
 from eventformers.datasets_scripts.chain_readers import EXTRACTION_REPORT
+from eventformers.datasets_scripts.event_tables import (
+    DOCUMENT_SCHEMA,
+    DOCUMENTS_TABLE,
+    EVENT_SCHEMA,
+    EVENTS_TABLE,
+)
 from eventformers.datasets_scripts.malformed import MALFORMED_POLICIES, malformed_policy, takes_malformed
 from eventformers.datasets_scripts.raw_files import DataDir, file_digest
 from eventformers.errors import EventformersError
 from eventformers.extraction.coreference import Resolver
 from eventformers.extraction.counts import ExtractionCounts
-from eventformers.extraction.extractor import GET_A_PIPELINE, EventExtractor, ExtractionSettings
+from eventformers.extraction.extractor import (
+    GET_A_PIPELINE,
+    EventExtractor,
+    ExtractedDocument,
+    ExtractionSettings,
+)
 from eventformers.extraction.shards import (
     ShardWriter,
     extract_shard,
@@ -30,11 +41,16 @@ from eventformers.extraction.shards import (
     write_lines,
     write_texts,
 )
+from eventformers.extraction.tables import merge_tables, write_documents, write_tables
 from eventformers.extraction.texts import TextFile, find_text_files, read_texts
 from eventformers.files import output_folder, remove_folder, staged_folder, write_text
 
 EVENTS_FILE = "events.jsonl.gz"
 CHAINS_FILE = "chains.jsonl"
+_TABLES = (
+    ("documents", DOCUMENT_SCHEMA, DOCUMENTS_TABLE),
+    ("events", EVENT_SCHEMA, EVENTS_TABLE),
+)
 _WORK_FOLDER = ".extraction"
 _logger = logging.getLogger("eventformers")
 
@@ -53,8 +69,8 @@ class Extraction:
 
     @property
     def files(self) -> list[Path]:
-        """The written files: events and chains, if there are any, and the report."""
-        names = (EVENTS_FILE, CHAINS_FILE, EXTRACTION_REPORT)
+        """The written files: documents, events and chains, if there are any, and the report."""
+        names = (DOCUMENTS_TABLE, EVENTS_TABLE, EVENTS_FILE, CHAINS_FILE, EXTRACTION_REPORT)
         return [self.folder / name for name in names if (self.folder / name).exists()]
 
 
@@ -79,9 +95,10 @@ def extract(
 ) -> Extraction:
     """Extract events, and chains of one protagonist, from raw text.
 
-    Writes `events.jsonl.gz` (one document a line), `chains.jsonl` (one chain a line) and `report.json` into
-    the output folder when all texts are done; the dataset `event_chains` reads the folder. An
-    empty file is not written. Until then, finished parts are in a hidden folder there, and `resume` continues
+    Writes `events.jsonl.gz` (one document a line), `chains.jsonl` (one chain a line), `report.json`, and the
+    tables `documents.parquet` and `events.parquet` into the output folder when all texts are done. The
+    dataset `event_chains` reads the lines; `induce`, `ground` and `next_event` read the tables. An empty file
+    is not written. Until then, finished parts are in a hidden folder there, and `resume` continues
     from them.
 
     Args:
@@ -159,13 +176,16 @@ def extract(
             raise EventformersError(
                 f"no document with text among {counts.read['files']} files; accepted: files with text"
             )
-        extract_shards(settings, work, read["shards"], processes, write_lines)
-        of_extraction = (EVENTS_FILE, CHAINS_FILE)
+        extract_shards(settings, work, read["shards"], processes, _write_shard)
+        of_extraction = (DOCUMENTS_TABLE, EVENTS_TABLE, EVENTS_FILE, CHAINS_FILE)
         with staged_folder(folder, replaced=of_extraction, last=(EXTRACTION_REPORT,)) as staging:
             merged = merge_shards(
                 work / "results", read["shards"], staging / EVENTS_FILE, staging / CHAINS_FILE
             )
             counts.add(merged)
+            if merged.written["documents"]:
+                for kind, schema, name in _TABLES:
+                    merge_tables(work / "results", read["shards"], kind, schema, staging / name)
             report = {**counts.to_dict(), "made_of": made_of}
             write_text(staging / EXTRACTION_REPORT, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
         remove_folder(work)
@@ -237,6 +257,12 @@ def _refuse_other(folder: Path, there: Mapping[str, Any], wanted: Mapping[str, A
         raise EventformersError(
             f"{folder} was extracted with other {', '.join(differing)}; use the same, or pass --overwrite"
         )
+
+
+def _write_shard(extracted: Sequence[ExtractedDocument], results: Path, shard: int) -> None:
+    write_lines(extracted, results, shard)
+    write_tables(extracted, results, shard)
+    write_documents(extracted, results, shard)
 
 
 def extract_shards(

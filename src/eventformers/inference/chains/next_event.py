@@ -13,15 +13,25 @@ from rich.console import Console
 from rich.progress import track
 
 from eventformers.datasets_scripts.building import load_built
+from eventformers.datasets_scripts.chain_readers import EventFilter, raw_file_kind, read_documents
+from eventformers.datasets_scripts.dataset_card import built_configs
+from eventformers.datasets_scripts.event_chains import EventChains
 from eventformers.datasets_scripts.events import Event, event_text
 from eventformers.datasets_scripts.malformed import SkippedRows, takes_malformed
 from eventformers.datasets_scripts.protagonist_chains import event_key
-from eventformers.datasets_scripts.raw_files import has_word, parse_json, read_lines
+from eventformers.datasets_scripts.raw_files import (
+    first_json_value,
+    has_word,
+    parse_json,
+    raw_paths,
+    read_lines,
+)
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.inference.chains.model_scorer import chain_scorer
 from eventformers.inference.chains.scorers import Aggregation, DistinctEvents
 from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.encoding.event_reader import EventLike, file_values, read_item, values_of
+from eventformers.inference.encoding.event_tables import are_event_tables, read_table_events
 
 MAX_EVENTS = 8
 """Default maximum length of a chain: the length of a context in the benchmarks."""
@@ -32,6 +42,9 @@ BLOCK_CANDIDATES = 16_384
 ACCEPTED_EVENT = (
     '"subject | predicate | object" with nothing between the bars for an absent role, a predicate alone, or '
     'JSON such as {"subject": "police", "predicate": "arrested", "object": "man"}'
+)
+ACCEPTED_CORPUS = (
+    "a folder that extract or explore wrote, raw or built chains, documents of events, or a file of events"
 )
 TABLE_SUFFIXES = (".json", ".csv", ".tsv", ".parquet")
 """Suffixes that `file_values` reads; other files have one event on each line."""
@@ -109,9 +122,9 @@ def next_event(
             `embed_file` reads; or events in any form that `encode` reads, with their roles, or as lines of
             such a file (`"police | arrested | man"`). The last event is the latest.
         candidates: a file of events, or events, as for the chain. They may include events of the chain.
-        corpus: raw files, a built folder or a Hub id of `EventChains`. All its distinct events are
-            candidates, except those equal to one of the chain, ignoring case. Without corpus and candidates,
-            the bundled samples are used.
+        corpus: a folder of `extract` or `explore`; raw files, a built folder or a Hub id of `EventChains`; or
+            a file of events. All its distinct events are candidates, except those equal to one of the chain,
+            ignoring case. Without corpus and candidates, the bundled samples are used.
         top: number of candidates to return.
         max_events: maximum number of events of the chain to read, the latest ones. A warning reports how many
             were left out.
@@ -252,9 +265,37 @@ def _with_word(subject: str, predicate: str, object_: str, path: Path, number: i
 
 
 def _corpus_events(corpus: str | Path | None, chain: Iterable[Event]) -> Iterator[Event]:
-    """Return the events of all chains of a corpus, except those with the text of one of the user's chain."""
+    """Return the events of a corpus, except those with the text of one of the user's chain."""
     known = {event_key(event) for event in chain}
-    splits = load_built(corpus, "chains", builder="event_chains")
-    for rows in splits.values():
-        for events in rows["events"]:
-            yield from (event for event in events if event_key(event) not in known)
+    return (event for event in _events_of_corpus(corpus) if event_key(event) not in known)
+
+
+def _events_of_corpus(corpus: str | Path | None) -> Iterator[Event]:
+    """Return the events of tables, of raw files or of a file of events; otherwise of built chains."""
+    path = None if corpus is None else Path(corpus).expanduser()
+    if path is None or not path.exists() or built_configs(path):
+        splits = load_built(corpus, "chains", builder="event_chains")
+        return (event for rows in splits.values() for events in rows["events"] for event in events)
+    if are_event_tables(path):
+        return read_table_events(path)
+    if path.is_file() and not _is_raw(path):
+        return iter(read_events(path, "the corpus"))
+    return _raw_events(path)
+
+
+def _is_raw(path: Path) -> bool:
+    """True if a file has documents or chains of events instead of single events."""
+    kind = raw_file_kind(path)
+    record = first_json_value(path) if kind == "documents" else None
+    return kind is not None and not (isinstance(record, (dict, list)) and "events" not in record)
+
+
+def _raw_events(path: Path) -> Iterator[Event]:
+    """Yield the events of raw files; where a folder has chains, not those of its documents again."""
+    files = EventChains.find_raw_files("chains", raw_paths(path))
+    if not files:
+        raise EventformersError(f"{path}: found no events; accepted: {ACCEPTED_CORPUS}")
+    skipped = SkippedRows()
+    for document in read_documents(next(iter(files.values())), skipped):
+        yield from EventFilter().apply(document, skipped)
+    skipped.warn()

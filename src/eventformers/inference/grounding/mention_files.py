@@ -1,4 +1,4 @@
-"""Readers of mentions in their contexts: JSON lines, or text with mentions in double brackets."""
+"""Readers of mentions in their contexts: JSON lines, text with double brackets, or tables of events."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from eventformers.datasets_scripts.building import load_built
+from eventformers.datasets_scripts.dataset_card import built_configs
+from eventformers.datasets_scripts.event_hierarchies import EventHierarchies
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import (
     check_keys,
@@ -19,17 +21,30 @@ from eventformers.datasets_scripts.raw_files import (
 )
 from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.inference.encoding.containers import ACCEPTED_CONTAINERS, all_columns, values_in
+from eventformers.inference.encoding.event_tables import (
+    EventMention,
+    EventTables,
+    are_event_tables,
+    read_event_mentions,
+)
 from eventformers.models.grounding_tokens import MentionText
 
-Texts = str | Path | Sequence[str | Mapping[str, Any]]
-"""A file or folder of mentions, or texts with mentions in double brackets or as JSON objects."""
+Texts = str | Path | EventTables | Sequence[str | Mapping[str, Any]]
+"""A file or folder of mentions, tables of documents and events, or texts with mentions in double brackets or
+as JSON objects."""
 
-ACCEPTED_FILES = "a file of mentions, .jsonl or .txt, each also with .gz, or a folder with a built dataset"
+ACCEPTED_FILES = (
+    "a file of mentions, .jsonl or .txt, each also with .gz, a folder that extract or explore wrote, or a "
+    "folder with a built dataset; for raw texts, --pipeline NAME, or a folder that extract wrote from them"
+)
 ACCEPTED_MENTION = (
     '"context_left", "mention" and "context_right", or "text" with "start_char" and "end_char"; with '
     '"language", and where they are known "title", "date" and "id"'
 )
-ACCEPTED_TEXTS = f"a file, a folder, texts with their mentions between [[ and ]], or {ACCEPTED_CONTAINERS}"
+ACCEPTED_TEXTS = (
+    "a file, a folder, the tables documents and events, texts with their mentions between [[ and ]], or "
+    f"{ACCEPTED_CONTAINERS}"
+)
 ACCEPTED_LINE = f"one JSON object a line with {ACCEPTED_MENTION}"
 ACCEPTED_MARKS = "a text with its mentions between [[ and ]]"
 
@@ -69,11 +84,13 @@ def load_text_mentions(texts: Texts) -> tuple[list[TextMention], dict[str, int]]
     or `text` with `start_char` and `end_char` in characters (code points), the end exclusive; and, if known,
     `language` (or `context_lang`), `title`, `date` and `id`. `IGNORED_KEYS` are ignored; any other key raises
     an error. In plain text, every mention is enclosed in `[[` and `]]`, and its line is its context; lines
-    without a mention are counted. Repeated ids get `#2`, `#3` and so on.
+    without a mention are counted. Repeated ids get `#2`, `#3` and so on. Of tables of documents and events,
+    the trigger of each event is a mention in its sentence.
 
     Args:
-        texts: a file, a folder with a built dataset `event_hierarchies`, or texts: strings with mentions in
-            double brackets, or objects as in JSON lines.
+        texts: a file, a folder with a built dataset `event_hierarchies`, a folder or mapping with tables of
+            documents and events (`read_event_mentions`), or texts: strings with mentions in double brackets,
+            or objects as in JSON lines.
 
     Raises:
         DataFormatError: a line cannot be read, with file and line: a mention without text, offsets outside
@@ -82,7 +99,10 @@ def load_text_mentions(texts: Texts) -> tuple[list[TextMention], dict[str, int]]
             an unknown suffix, or contains no mention.
     """
     counts = SkippedRows()
-    if isinstance(texts, (str, Path)):
+    if are_event_tables(texts):
+        what, accepted = "the tables", "at least one event"
+        found = _distinct(map(_of_event, read_event_mentions(texts)), counts)
+    elif isinstance(texts, (str, Path)):
         what, accepted = str(texts), ACCEPTED_FILES
         found = _distinct(_read(Path(texts).expanduser(), counts), counts)
     else:
@@ -97,6 +117,8 @@ def load_text_mentions(texts: Texts) -> tuple[list[TextMention], dict[str, int]]
 
 def _read(path: Path, counts: SkippedRows) -> Iterator[TextMention]:
     if path.is_dir():
+        if not (built_configs(path) or EventHierarchies.find_raw_files("mentions", [path])):
+            raise EventformersError(f"{path}: found no mention; accepted: {ACCEPTED_FILES}")
         for rows in load_built(path, "mentions", builder="event_hierarchies").values():
             for row in rows:
                 yield TextMention(row["mention_id"], row["language"], MentionText.from_row(row))
@@ -116,6 +138,15 @@ def _read(path: Path, counts: SkippedRows) -> Iterator[TextMention]:
             yield from of_line
     else:
         raise EventformersError(f"{path}: found the suffix {shown(path.suffix)}; accepted: {ACCEPTED_FILES}")
+
+
+def _of_event(event: EventMention) -> TextMention:
+    """Return the trigger of an event as a mention in its sentence."""
+    text, start, end = event.sentence, event.trigger_start, event.trigger_end
+    title, date = event.document.title, event.document.date
+    return TextMention(
+        event.event_id, "", MentionText(text[:start], text[start:end], text[end:], title, date)
+    )
 
 
 def _in_memory(texts: Iterable[object], counts: SkippedRows) -> Iterator[TextMention]:

@@ -160,7 +160,7 @@ def induce(
     Args:
         model: a model of event type induction or any plain encoder; several form an ensemble, whose distances
             are averaged.
-        mentions: a file or a folder, or mentions; see `load_mentions`.
+        mentions: a file, a folder, such as one of `extract` or `explore`, or mentions; see `load_mentions`.
         num_clusters: number of clusters; None uses the number with the highest silhouette
             (`choose_num_clusters`).
         method: `agglomerative` (average linkage), or `affinity` (affinity propagation), which finds the
@@ -227,7 +227,7 @@ def induce(
         return _joint(encode_labels(encoder, texts, **progress) for encoder in encoders)
 
     triggers = [row["trigger"] for row in rows]
-    by_trigger = key_terms([[trigger] for trigger in triggers], cluster, top)
+    by_trigger = key_terms([row.get("terms") or [row["trigger"]] for row in rows], cluster, top)
     by_word = key_terms([words_of(row["text"]) for row in rows], cluster, top)
     weak = weaknesses(triggers, [row["document_id"] for row in rows], cluster)
     named: list[tuple[ScoredLabel, ...]] = [()] * len(centroids)

@@ -1,4 +1,4 @@
-"""Readers of event mentions: JSON lines, plain sentences, or rows of a dataset."""
+"""Readers of event mentions: JSON lines, plain sentences, rows of a dataset, or tables of events."""
 
 from __future__ import annotations
 
@@ -7,19 +7,35 @@ from pathlib import Path
 from typing import Any, cast
 
 from eventformers.datasets_scripts.building import load_built
+from eventformers.datasets_scripts.dataset_card import built_configs
+from eventformers.datasets_scripts.event_types import EventTypes
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.mention_reader import read_mentions
 from eventformers.datasets_scripts.raw_files import check_keys, is_blank, read_lines, text_field
 from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.inference.encoding.containers import ACCEPTED_CONTAINERS, all_columns, values_in
+from eventformers.inference.encoding.event_tables import (
+    EventMention,
+    EventTables,
+    are_event_tables,
+    read_event_mentions,
+)
+from eventformers.inference.induction.type_naming import has_only_stop_words
 
-Mentions = str | Path | Sequence[str | Mapping[str, Any]]
-"""A file or folder of mentions, or mentions as sentences or rows of `EventTypes`, config `mentions`."""
+Mentions = str | Path | EventTables | Sequence[str | Mapping[str, Any]]
+"""A file or folder of mentions, tables of documents and events, or mentions as sentences or rows of
+`EventTypes`, config `mentions`."""
 
-ACCEPTED_FILES = "a file of mentions, .jsonl or .txt, each also with .gz, or a folder with a built dataset"
+ACCEPTED_FILES = (
+    "a file of mentions, .jsonl or .txt, each also with .gz, a folder that extract or explore wrote, or a "
+    "folder with a built dataset; for raw texts, --pipeline NAME, or a folder that extract wrote from them"
+)
 
-ACCEPTED_MENTIONS = f"a file, a folder, sentences or rows of mentions: {ACCEPTED_CONTAINERS}"
+ACCEPTED_MENTIONS = (
+    "a file, a folder, the tables documents and events, or sentences or rows of mentions: "
+    f"{ACCEPTED_CONTAINERS}"
+)
 ACCEPTED_OFFSETS = "offsets within the text, end exclusive, or -1 for both"
 
 _DEFAULTS: dict[str, Any] = {
@@ -43,13 +59,15 @@ def load_mentions(mentions: Mentions) -> tuple[list[dict[str, Any]], dict[str, i
 
     Args:
         mentions: JSON lines as for `read_mentions`; plain text with one sentence on each line, without
-            triggers; a folder with a built dataset `event_types`; or sentences or rows in a list, frame,
-            table or dataset. A row has `text`, and may have the other names of a returned row; unknown names
-            raise an error.
+            triggers; a folder with a built dataset `event_types`; a folder or mapping with tables of
+            documents and events (`read_event_mentions`), each of which is a mention in its sentence; or
+            sentences or rows in a list, frame, table or dataset. A row has `text`, and may have the other
+            names of a returned row; unknown names raise an error.
 
     Returns:
         Rows with `mention_id`, `document_id`, `source`, `license`, `text`, `trigger`, `trigger_start`,
-        `trigger_end`, `event_type` ("" if unknown) and `frames`; and the counts by name.
+        `trigger_end`, `event_type` ("" if unknown) and `frames`; for events of tables also `terms`, which may
+        name their type; and the counts by name.
 
     Raises:
         DataFormatError: a line cannot be read, or an offset does not match its text, with file, line and
@@ -58,7 +76,9 @@ def load_mentions(mentions: Mentions) -> tuple[list[dict[str, Any]], dict[str, i
             beyond it, or there are no mentions.
     """
     counts = SkippedRows()
-    if isinstance(mentions, (str, Path)):
+    if are_event_tables(mentions):
+        what, found = "the tables", [_of_event(event) for event in read_event_mentions(mentions)]
+    elif isinstance(mentions, (str, Path)):
         what, found = str(mentions), _read(Path(mentions).expanduser(), counts)
     else:
         what = "the mentions"
@@ -74,6 +94,8 @@ def load_mentions(mentions: Mentions) -> tuple[list[dict[str, Any]], dict[str, i
 
 def _read(path: Path, counts: SkippedRows) -> list[dict[str, Any]]:
     if path.is_dir():
+        if not (built_configs(path) or EventTypes.find_raw_files("mentions", [path])):
+            raise EventformersError(f"{path}: found no mention; accepted: {ACCEPTED_FILES}")
         splits = load_built(path, "mentions", builder="event_types")
         return [cast("dict[str, Any]", row) for rows in splits.values() for row in rows]
     if not path.is_file():
@@ -93,6 +115,27 @@ def _read(path: Path, counts: SkippedRows) -> list[dict[str, Any]]:
     if not rows:
         raise DataFormatError(path, None, "no sentence", "a sentence on each line")
     return rows
+
+
+def _of_event(event: EventMention) -> dict[str, Any]:
+    """Return an event in its sentence as a mention.
+
+    The lemma of its verb and its object may name its type; of a verb such as "be" the predicate, with the
+    object only if the predicate has another word, as in "was angry at".
+    """
+    verb = event.predicate if has_only_stop_words(event.lemma) else event.lemma
+    return {
+        **_DEFAULTS,
+        "mention_id": event.event_id,
+        "document_id": event.document.document_id,
+        "source": event.document.source,
+        "license": event.document.license or UNSPECIFIED,
+        "text": event.sentence,
+        "trigger": event.sentence[event.trigger_start : event.trigger_end],
+        "trigger_start": event.trigger_start,
+        "trigger_end": event.trigger_end,
+        "terms": (verb,) if has_only_stop_words(verb) else (verb, event.object),
+    }
 
 
 def _checked(item: object, place: int) -> dict[str, Any]:

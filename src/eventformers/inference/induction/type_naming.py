@@ -188,9 +188,9 @@ def keyness(inside: Counts, size: Counts, everywhere: Counts, total: Counts) -> 
 def key_terms(terms: Sequence[Iterable[str]], labels: Labels, top: int = 5) -> list[tuple[ScoredLabel, ...]]:
     """Return the terms of highest `keyness` of each cluster.
 
-    Terms ignore case, and each counts once for a mention. Terms that contain only stop words come last, as
-    names for clusters that have no others; terms that are less frequent in the cluster than elsewhere are
-    left out. Ties go by frequency, then by the alphabet.
+    Terms ignore case, and each counts once for a mention. Terms that contain only stop words come last,
+    unless they are most of the cluster's; terms that are less frequent in the cluster than elsewhere are left
+    out. Ties go by frequency, then by the alphabet.
 
     Args:
         terms: the terms of each mention, such as its trigger and its object, or the words of its sentence,
@@ -211,8 +211,11 @@ def key_terms(terms: Sequence[Iterable[str]], labels: Labels, top: int = 5) -> l
     for counts in inside:
         overall = [everywhere[name] for name in counts]
         scores = keyness([*counts.values()], counts.total(), overall, everywhere.total()).tolist()
+        stop_words = {name for name in counts if has_only_stop_words(name)}
+        if 2 * sum(counts[name] for name in stop_words) > counts.total():
+            stop_words = set()
         ranked = sorted(
-            (has_only_stop_words(name), -score, -counts[name], name)
+            (name in stop_words, -score, -counts[name], name)
             for name, score in zip(counts, scores, strict=True)
             if score >= 0
         )

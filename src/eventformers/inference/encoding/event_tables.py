@@ -1,0 +1,225 @@
+"""Reader of the tables of documents and their events that `extract` and `explore` write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias, TypeGuard, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from eventformers.datasets_scripts.event_tables import DOCUMENTS_TABLE, EVENTS_TABLE
+from eventformers.datasets_scripts.events import EVENT_ORDERS, Event
+from eventformers.errors import DataFormatError, EventformersError, shown
+from eventformers.files import refuse_unfinished
+from eventformers.inference.encoding.containers import values_in
+
+EventTables: TypeAlias = Mapping[str, Any]
+"""`documents` and `events`: Arrow tables, frames or datasets with the columns that `extract` writes."""
+
+ACCEPTED_TABLES = (
+    f"a folder that extract or explore wrote ({DOCUMENTS_TABLE}, {EVENTS_TABLE}), or a dict with the tables "
+    "or frames documents and events"
+)
+
+_ROLES = EVENT_ORDERS["subject_predicate_object"]
+_PLACES = ("sentence_start", "trigger_start", "trigger_end", "sentence_end")
+"""Columns with places, in the order of the text."""
+
+_MENTION_TEXTS = ("event_id", "document_id", "trigger", "predicate", "object", "lemma")
+
+
+class Document(NamedTuple):
+    """A document.
+
+    Attributes:
+        document_id: its id.
+        text: its text.
+        title: its title; "" if unknown.
+        date: its date; "" if unknown.
+        source: its corpus; "" if unknown.
+        license: its terms of use; "" if unknown.
+    """
+
+    document_id: str
+    text: str
+    title: str = ""
+    date: str = ""
+    source: str = ""
+    license: str = ""
+
+
+class EventMention(NamedTuple):
+    """An event in its sentence.
+
+    Attributes:
+        event_id: its id.
+        document: its document.
+        sentence: its sentence, without space around it.
+        trigger_start: start of its trigger in the sentence, in characters (code points).
+        trigger_end: end of its trigger, exclusive.
+        lemma: lemma of its verb.
+        predicate: its predicate.
+        object: its object; "" if absent.
+    """
+
+    event_id: str
+    document: Document
+    sentence: str
+    trigger_start: int
+    trigger_end: int
+    lemma: str
+    predicate: str
+    object: str
+
+
+def are_event_tables(source: object) -> TypeGuard[str | Path | EventTables]:
+    """True for a folder with a table of events, and for a mapping with tables."""
+    if isinstance(source, Mapping):
+        return not {"documents", "events"}.isdisjoint(source)
+    return isinstance(source, (str, Path)) and (Path(source).expanduser() / EVENTS_TABLE).is_file()
+
+
+def read_event_mentions(tables: str | Path | EventTables) -> list[EventMention]:
+    """Read the events of tables with their documents.
+
+    Args:
+        tables: a folder with `documents.parquet` and `events.parquet`; or a mapping with `documents` and
+            `events`: Arrow tables, frames or datasets with the columns of these files. Other columns are
+            ignored, and `title`, `date`, `source` and `license` may be absent.
+
+    Returns:
+        The events, in the order of the table.
+
+    Raises:
+        EventformersError: a table or a column is absent, a document is absent or occurs twice, or places do
+            not match the text of the document.
+    """
+    documents: dict[str, Document] = {}
+    what = _name_of(tables, DOCUMENTS_TABLE)
+    for number, row in enumerate(_rows(tables, DOCUMENTS_TABLE, ("document_id", "text"), Document._fields)):
+        values = {name: _string(row[name], name, what, number) for name in Document._fields if name in row}
+        if values["document_id"] in documents:
+            raise EventformersError(
+                f"{what}, row {number}: found the document_id {shown(values['document_id'])} twice; "
+                "accepted: each document once"
+            )
+        documents[values["document_id"]] = Document(**values)
+    what = _name_of(tables, EVENTS_TABLE)
+    found = []
+    for number, row in enumerate(_rows(tables, EVENTS_TABLE, (*_MENTION_TEXTS, *_PLACES))):
+        texts = {name: _string(row[name], name, what, number) for name in _MENTION_TEXTS}
+        if (document := documents.get(texts["document_id"])) is None:
+            raise EventformersError(
+                f"{what}, row {number}: found the document_id {shown(texts['document_id'])}, which is not "
+                "among the documents; accepted: the documents of all events"
+            )
+        sentence, start, end = _in_sentence(row, document.text, texts["trigger"], f"{what}, row {number}")
+        found.append(
+            EventMention(
+                texts["event_id"],
+                document,
+                sentence,
+                start,
+                end,
+                lemma=texts["lemma"],
+                predicate=texts["predicate"],
+                object=texts["object"],
+            )
+        )
+    if not found:
+        raise EventformersError(f"{what}: found no event; accepted: at least one")
+    return found
+
+
+def read_table_events(tables: str | Path | EventTables) -> Iterator[Event]:
+    """Yield the roles of the events of tables; a negated event has the predicate "not …".
+
+    Args:
+        tables: as for `read_event_mentions`; documents are not read.
+
+    Raises:
+        EventformersError: the table of events or a column is absent, or a role is no text.
+    """
+    what = _name_of(tables, EVENTS_TABLE)
+    for number, row in enumerate(_rows(tables, EVENTS_TABLE, (*_ROLES, "negated"))):
+        subject, predicate, object_ = (_string(row[role], role, what, number) for role in _ROLES)
+        yield {
+            "subject": subject,
+            "predicate": f"not {predicate}" if row["negated"] else predicate,
+            "object": object_,
+        }
+
+
+def _rows(
+    tables: str | Path | EventTables, name: str, required: Sequence[str], optional: Sequence[str] = ()
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a table, with the required columns and those optional ones that it has."""
+    if isinstance(tables, Mapping):
+        key = Path(name).stem
+        if key not in tables:
+            found = ", ".join(map(str, tables)) or "none"
+            raise EventformersError(f"the tables: found {found}; accepted: documents and events")
+        items = tables[key]
+    else:
+        items = _read(Path(tables).expanduser(), name)
+    what = _name_of(tables, name)
+
+    def header(columns: Sequence[str], _: Path) -> list[str]:
+        if missing := [column for column in required if column not in columns]:
+            raise EventformersError(
+                f"{what}: found no column {', '.join(missing)}; accepted: the columns that extract and "
+                f"explore write ({', '.join(required)})"
+            )
+        return [column for column in (*required, *optional) if column in columns]
+
+    accepted = f"for {what}, an Arrow table, a frame or a dataset"
+    return cast("Iterator[dict[str, Any]]", values_in(items, header, accepted))
+
+
+def _read(folder: Path, name: str) -> pa.Table:
+    refuse_unfinished(folder)
+    path = folder / name
+    if not path.is_file():
+        raise EventformersError(f"{path}: no such file; accepted: {ACCEPTED_TABLES}")
+    try:
+        return pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise DataFormatError(
+            path, None, f"no Parquet ({str(error).splitlines()[0]})", "a Parquet file"
+        ) from error
+
+
+def _in_sentence(row: Mapping[str, Any], text: str, trigger: str, what: str) -> tuple[str, int, int]:
+    """Return the sentence of an event, and the places of its trigger in it."""
+    places = {name: row[name] for name in _PLACES}
+    stated = ", ".join(f"{name} {shown(place)}" for name, place in places.items())
+    if any(type(place) is not int for place in places.values()):
+        raise EventformersError(f"{what}: found {stated}; accepted: whole numbers")
+    first, start, end, last = places.values()
+    if not 0 <= first <= start < end <= last <= len(text):
+        raise EventformersError(
+            f"{what}: found {stated} in a text of {len(text):,} characters; accepted: the places of a "
+            "trigger in its sentence, ends exclusive"
+        )
+    if text[start:end] != trigger:
+        raise EventformersError(
+            f"{what}: found the trigger {shown(trigger)}, where the text has {shown(text[start:end])}; "
+            "accepted: places in characters (code points) of the text in documents"
+        )
+    sentence = text[first:last]
+    first += len(sentence) - len(sentence.lstrip())
+    return sentence.strip(), start - first, end - first
+
+
+def _string(value: object, name: str, what: str, number: int) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise EventformersError(f"{what}, row {number}: found the {name} {shown(value)}; accepted: a text")
+    return value
+
+
+def _name_of(tables: str | Path | EventTables, name: str) -> str:
+    return Path(name).stem if isinstance(tables, Mapping) else str(Path(tables).expanduser() / name)

@@ -1,0 +1,188 @@
+"""From raw texts to types, links and next events: what extract and explore write is read by the commands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from event_files import write_edges, write_events
+
+import eventformers
+from eventformers import cli
+from eventformers.datasets_scripts.event_tables import DOCUMENT_SCHEMA, EVENT_SCHEMA
+from eventformers.extraction.counts import ExtractionCounts
+
+STORIES = (
+    "Anna opened the door. Anna called Peter. The thief was seen by Anna. Anna did not close the window.",
+    "Peter watched the house.\nPeter followed Maria. Peter went to the shop. Maria sold the car.",
+)
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("texts")
+    for number, story in enumerate(STORIES):
+        (folder / f"story-{number}.txt").write_text(story, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def extracted(texts: Path, tiny_parser: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("extracted") / "events"
+    return eventformers.extract(texts, output, pipeline=tiny_parser, license_name="CC0-1.0").folder
+
+
+@pytest.fixture(scope="module")
+def explored(
+    texts: Path, tiny_parser: Path, tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    output = tmp_path_factory.mktemp("explored") / "tables"
+    return eventformers.explore(texts, output, pipeline=tiny_parser, events=tiny_encoder, device="cpu").folder
+
+
+@pytest.fixture(scope="module")
+def knowledge_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("knowledge") / "base"
+    events = [("sale", "en", "car", "Maria sold the car"), ("year", "en", "house", "")]
+    return write_edges(write_events(folder, events), [("sale", "year")])
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as stop:
+        cli.main([str(argument) for argument in arguments])
+    return int(stop.value.code or 0)
+
+
+def test_tables_of_an_extraction(extracted: Path) -> None:
+    documents = pq.read_table(extracted / "documents.parquet")
+    events = pq.read_table(extracted / "events.parquet")
+    assert (documents.schema, events.schema) == (DOCUMENT_SCHEMA, EVENT_SCHEMA)
+    assert documents["text"].to_pylist() == list(STORIES)
+    assert set(documents["license"].to_pylist()) == {"CC0-1.0"}
+    rows = events.to_pylist()
+    report = json.loads((extracted / "report.json").read_text(encoding="utf-8"))
+    assert len(rows) == ExtractionCounts.from_dict(report).written["events"] == 8
+    assert [row["event_id"] for row in rows] == [f"story-{n}#{k}" for n in range(2) for k in range(4)]
+    for row in rows:
+        text = STORIES[int(row["document_id"][-1])]
+        assert text[row["trigger_start"] : row["trigger_end"]] == row["trigger"]
+        sentence = text[row["sentence_start"] : row["sentence_end"]]
+        assert row["trigger"] in sentence
+        assert sentence.strip().endswith(".")
+    passive, negated = rows[2], rows[3]
+    assert (passive["text"], passive["passive"]) == ("anna seen thief", True)
+    assert (negated["text"], negated["predicate"], negated["negated"]) == (
+        "anna not close window",
+        "close",
+        True,
+    )
+
+
+def test_an_extraction_without_events_has_no_tables(tiny_parser: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("42.", encoding="utf-8")
+    found = eventformers.extract(tmp_path / "empty.txt", tmp_path / "out", pipeline=tiny_parser)
+    assert [path.name for path in found.files] == ["report.json"]
+
+
+@pytest.mark.parametrize("source", ["extracted", "explored", "texts"])
+def test_events_are_induced_and_grounded(
+    source: str,
+    request: pytest.FixtureRequest,
+    tiny_parser: Path,
+    tiny_encoder: Path,
+    knowledge_base: Path,
+    tmp_path: Path,
+) -> None:
+    given = request.getfixturevalue(source)
+    options = ["--model", tiny_encoder, "--device", "cpu"]
+    if source == "texts":
+        options += ["--pipeline", tiny_parser]
+    assert run("induce", given, "--num-clusters", 2, *options, "-o", tmp_path / "types") == 0
+    mentions = pq.read_table(tmp_path / "types" / "mentions.parquet")
+    assert len(mentions) == 8
+    assert mentions["text"][0].as_py() == "Anna opened the door."
+    assert mentions["text"][4].as_py() == "Peter watched the house."
+    assert mentions["trigger"].to_pylist()[2] == "seen"
+    options += ["--knowledge-base", knowledge_base]
+    assert run("ground", given, *options, "-o", tmp_path / "links") == 0
+    lines = (tmp_path / "links" / "mentions.jsonl").read_text(encoding="utf-8").splitlines()
+    grounded = [json.loads(line) for line in lines]
+    assert [one["mention_id"] for one in grounded] == mentions["mention_id"].to_pylist()
+    assert grounded[2]["context_left"] == "The thief was "
+    assert grounded[2]["mention"] == "seen"
+
+
+@pytest.mark.parametrize("source", ["extracted", "explored"])
+def test_events_are_candidates(
+    source: str, request: pytest.FixtureRequest, tiny_encoder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = request.getfixturevalue(source)
+    chain = ["anna | opened | door", "anna | called | peter"]
+    assert run("next-event", tiny_encoder, *chain, "--corpus", folder, "--device", "cpu", "--json") == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert found["considered"] == 6
+    assert "anna not close window" in {one["text"] for one in found["candidates"]}
+
+
+def chain_lines(extracted: Path, folder: Path) -> Path:
+    lines = (extracted / "events.jsonl.gz", folder / "events.jsonl.gz")
+    lines[1].write_bytes(lines[0].read_bytes())
+    return folder
+
+
+def twelve_chains(extracted: Path, folder: Path) -> Path:
+    event = {"subject": "anna", "predicate": "met", "object": "peter"}
+    rows = [
+        {"chain_id": str(number), "protagonist": "anna", "events": [event, {**event, "object": f"x{number}"}]}
+        for number in range(12)
+    ]
+    path = folder / "chains.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def single_events(extracted: Path, folder: Path) -> Path:
+    path = folder / "events.jsonl"
+    path.write_text('{"subject": "a", "predicate": "b"}\n{"predicate": "c"}\n', encoding="utf-8")
+    return path
+
+
+def lines_of_events(extracted: Path, folder: Path) -> Path:
+    path = folder / "events.txt"
+    path.write_text("anna | met | peter\nran\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("make", "considered"),
+    [(chain_lines, 7), (twelve_chains, 13), (single_events, 2), (lines_of_events, 2)],
+)
+def test_candidates_of_raw_files_need_no_splits(
+    make: Callable[[Path, Path], Path],
+    considered: int,
+    extracted: Path,
+    tiny_encoder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("eventformers.inference.chains.next_event.load_built", None)
+    corpus = make(extracted, tmp_path)
+    found = eventformers.next_event(tiny_encoder, "anna | opened | door", corpus=corpus, device="cpu")
+    assert found.considered == considered
+
+
+def test_what_cannot_be_read_is_one_line(
+    texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in (["induce"], ["ground", "--knowledge-base", "x"]):
+        name, *options = command
+        assert run(name, texts, *options, "-o", tmp_path / "out") == 2
+        assert run(name, texts, *options, "--pipeline", "xx_missing", "-o", tmp_path / "out") == 2
+        without, missing = [line for line in capsys.readouterr().err.splitlines() if line]
+        assert "found no mention; accepted: " in without
+        assert "for raw texts, --pipeline" in without
+        assert "no spaCy pipeline 'xx_missing'; get one with" in missing
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,173 @@
+"""Tables of documents and events as input of induce, ground and next_event, from folders and from memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from datasets import Dataset
+from event_files import write_events
+from event_tables import DOCUMENTS, event_tables, write_event_tables
+
+from eventformers.errors import EventformersError
+from eventformers.inference.chains.next_event import next_event
+from eventformers.inference.encoding.event_tables import read_event_mentions, read_table_events
+from eventformers.inference.grounding.ground import ground
+from eventformers.inference.grounding.mention_files import load_text_mentions
+from eventformers.inference.induction.induce import induce
+from eventformers.inference.induction.mention_files import load_mentions
+
+IDS = ["a#0", "a#1", "b#0", "b#1"]
+
+
+def in_folder(tables: dict[str, pa.Table], folder: Path) -> Path:
+    for name, table in tables.items():
+        pq.write_table(table, folder / f"{name}.parquet")
+    return folder
+
+
+FORMS: dict[str, Callable[[dict[str, pa.Table], Path], Any]] = {
+    "folder": in_folder,
+    "path": lambda tables, folder: str(in_folder(tables, folder)),
+    "arrow": lambda tables, folder: tables,
+    "pandas": lambda tables, folder: {name: table.to_pandas() for name, table in tables.items()},
+    "polars": lambda tables, folder: {name: pl.from_arrow(table) for name, table in tables.items()},
+    "datasets": lambda tables, folder: {name: Dataset(table) for name, table in tables.items()},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_events_are_read_with_their_sentences(form: str, tmp_path: Path) -> None:
+    source = FORMS[form](event_tables(), tmp_path)
+    found = read_event_mentions(source)
+    assert [one.event_id for one in found] == IDS
+    assert [one.sentence for one in found[:2]] == [
+        "“Police” arrested a thief.",
+        "The river flooded the road.",
+    ]
+    triggers = [one.sentence[one.trigger_start : one.trigger_end] for one in found]
+    assert triggers == ["arrested", "flooded", "free", "hit"]
+    assert found[0].document.text == DOCUMENTS["a"]
+    assert found[0].document.license == "CC0-1.0"
+    assert [event["predicate"] for event in read_table_events(source)] == [
+        "arrested",
+        "flooded",
+        "not free",
+        "hit",
+    ]
+
+
+def test_events_are_mentions_of_an_induction(tiny_encoder: Path) -> None:
+    rows, counts = load_mentions(event_tables())
+    assert rows[1]["text"] == "The river flooded the road."
+    assert (rows[1]["trigger"], rows[1]["trigger_start"], rows[1]["trigger_end"]) == ("flooded", 10, 17)
+    assert (rows[1]["mention_id"], rows[1]["document_id"], rows[1]["source"]) == ("a#1", "a", "news")
+    assert rows[1]["license"] == "CC0-1.0"
+    assert counts == {}
+    found = induce(tiny_encoder, event_tables(), num_clusters=1)
+    # The lemmas and the objects, by frequency.
+    assert [label.label for label in found.types[0].labels] == ["thief", "arrest", "city", "flood", "free"]
+    assert found.counts == {"mentions": 4}
+
+
+def test_a_verb_of_stop_words_names_a_type_by_its_predicate() -> None:
+    tables = event_tables()
+    frame = tables["events"].to_pandas()
+    frame["lemma"] = ["be", "be", "have", "hit"]
+    frame["predicate"] = ["was angry at", "was", "had", "hit"]
+    terms = [row["terms"] for row in load_mentions({**tables, "events": frame})[0]]
+    assert terms == [("was angry at", "thief"), ("was",), ("had",), ("hit", "city")]
+
+
+def test_events_are_mentions_of_a_grounding(tiny_encoder: Path, tmp_path: Path) -> None:
+    mentions, _ = load_text_mentions(event_tables())
+    assert [mention.mention_id for mention in mentions] == IDS
+    text = mentions[1].text
+    assert text == ("The river ", "flooded", " the road.", "Report a", "2020-01-02")
+    known = write_events(tmp_path / "kb", [("storm", "en", "storm", "the storm hit the city")])
+    folder = write_event_tables(tmp_path / "explored")
+    found = ground(tiny_encoder, folder, known)
+    assert [one.mention.mention_id for one in found.mentions] == IDS
+    assert all(one.candidates[0].event_id == "storm" for one in found.mentions)
+
+
+@pytest.mark.parametrize("name", ["", "events.parquet"])
+def test_events_are_candidates_of_a_chain(name: str, tiny_encoder: Path, tmp_path: Path) -> None:
+    folder = write_event_tables(tmp_path / "explored")
+    found = next_event(tiny_encoder, "POLICE | arrested | thief", corpus=folder / name)
+    texts = {candidate.text for candidate in found.candidates}
+    assert texts == {"river flooded road", "judge not free thief", "storm hit city"}
+
+
+def changed(table: str, **columns: list[object]) -> Callable[[], dict[str, Any]]:
+    def tables() -> dict[str, Any]:
+        found: dict[str, Any] = event_tables()
+        found[table] = found[table].to_pandas().assign(**columns)
+        return found
+
+    return tables
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        (
+            lambda: {"event": event_tables()["events"]},
+            "the tables: found event; accepted: documents and events",
+        ),
+        (lambda: {**event_tables(), "documents": 3}, "found int; accepted: for documents, an Arrow table"),
+        (
+            lambda: {**event_tables(), "events": event_tables()["documents"]},
+            "events: found no column event_id, trigger, .*; accepted: the columns that extract and",
+        ),
+        (lambda: {**event_tables(), "events": event_tables()["events"][:0]}, "events: found no event"),
+        (changed("documents", document_id=["a", "a"]), "documents, row 1: found the document_id 'a' twice"),
+        (changed("documents", text=["x", 3]), "documents, row 1: found the text 3; accepted: a text"),
+        (
+            changed("events", document_id=["a", "a", "b", "c"]),
+            "events, row 3: found the document_id 'c', which",
+        ),
+        (
+            changed("events", trigger_start=[9, 0, 0, 0]),
+            "events, row 1: found sentence_start 26, trigger_start 0",
+        ),
+        (changed("events", trigger_end=[17, 500, 0, 0]), "row 1: .* in a text of 55 characters"),
+        (
+            changed("events", trigger_start=[9.5, 0, 0, 0]),
+            "events, row 0: found .* 9.5.*; accepted: whole numbers",
+        ),
+        (
+            changed("events", trigger_start=[10, 0, 0, 0]),
+            "found the trigger 'arrested', where the text has 'rrest",
+        ),
+    ],
+)
+def test_tables_that_do_not_fit_are_refused(tables: Callable[[], dict[str, Any]], message: str) -> None:
+    with pytest.raises(EventformersError, match=message):
+        read_event_mentions(tables())
+
+
+def test_folders_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    folder = write_event_tables(tmp_path)
+    (folder / "documents.parquet").write_bytes(b"PAR1")
+    with pytest.raises(EventformersError, match=r"documents.parquet: found no Parquet"):
+        load_mentions(folder)
+    (folder / "documents.parquet").unlink()
+    with pytest.raises(
+        EventformersError, match=r"documents.parquet: no such file; accepted: a folder that extract"
+    ):
+        load_text_mentions(folder)
+    (folder / "events.parquet").unlink()
+    (folder / "story.txt").write_text("A storm hit the city.", encoding="utf-8")
+    for read in (load_mentions, load_text_mentions):
+        with pytest.raises(
+            EventformersError, match=r"found no mention; accepted: .*for raw texts, --pipeline"
+        ):
+            read(folder)
+    with pytest.raises(EventformersError, match="found no events; accepted: a folder that extract"):
+        next_event("unread", "a | b | c", corpus=folder)
