@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import select
 import shutil
 import subprocess
@@ -22,6 +23,21 @@ SECONDS = 60
 def find_browser() -> str | None:
     """The program of Chromium or Chrome; None where neither is installed."""
     return next((found for name in NAMES if (found := shutil.which(name))), None)
+
+
+def luminance(color: str) -> float:
+    """The relative luminance of a colour such as `rgb(1, 2, 3)`, by WCAG."""
+    parts = [int(part) / 255 for part in re.findall(r"\d+", color)[:3]]
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast of two colours, by WCAG: from 1 to 21."""
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
 
 
 class Browser:

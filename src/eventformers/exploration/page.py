@@ -1,0 +1,313 @@
+"""The page of an exploration: one file that shows all tables in a browser, without network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from markupsafe import Markup
+
+from eventformers.errors import EventformersError
+from eventformers.exploration.page_data import compressed, packed, packed_texts
+from eventformers.files import write_text
+from eventformers.inference.report_pages import render_page
+
+PAGE_FILE = "index.html"
+
+_HERE = Path(__file__).parent
+_SCRIPTS = ("page_data.js", "page_state.js", "page_lists.js", "page_document.js", "page_map.js", "page.js")
+# A browser unpacks the texts of a few documents at once, so that a page of 10,000 documents opens quickly.
+_TEXTS_TOGETHER = 64
+_NEIGHBOURS_TOGETHER = 8192
+_TITLE_LENGTH = 80
+_MAP_STEPS = 65_535
+# Multiples of the golden angle keep the hues of neighbouring numbers far apart; more hues look alike.
+_GOLDEN_ANGLE = 137.508
+_HUES = 24
+_TABLES = {
+    "documents": "texts with title, date, source and licence",
+    "events": "who did what to whom, with character offsets",
+    "vectors": "a vector for each distinct event text",
+    "chains": "events of one protagonist in a document",
+    "types": "event types with words, frames and examples",
+    "event_types": "the type of each event",
+    "next_events": "likely next events of each chain",
+    "links": "links of events to the knowledge base",
+    "completions": "what precedes and follows each event",
+    "map": "places on the map and nearest neighbours",
+    "regions": "named regions of the map",
+}
+
+
+def write_page(folder: str | Path) -> Path:
+    """Write `index.html` from the tables of an exploration; what a step did not make is left out.
+
+    The page needs no other file, except that its download links lead to the tables beside it.
+
+    Args:
+        folder: folder of the exploration, with at least `documents.parquet` and `events.parquet`.
+
+    Returns:
+        Path to the page.
+
+    Raises:
+        EventformersError: the folder lacks one of these tables, or the page cannot be written.
+    """
+    folder = Path(folder)
+    tables = {
+        path.stem: pq.read_table(path) for path in sorted(folder.glob("*.parquet")) if path.stem != "vectors"
+    }
+    missing = [f"{name}.parquet" for name in ("documents", "events") if name not in tables]
+    if missing:
+        raise EventformersError(
+            f"{folder} has no {' and no '.join(missing)}; accepted: the output folder of explore"
+        )
+    tables = {
+        name: table for name, table in tables.items() if table.num_rows or name in ("documents", "events")
+    }
+    report_file = folder / "report.json"
+    report = json.loads(report_file.read_text(encoding="utf-8")) if report_file.exists() else {}
+    page = folder / PAGE_FILE
+    try:
+        write_text(page, _page(folder, tables, report))
+    except OSError as error:
+        raise EventformersError(f"cannot write {page}: {error.strerror or error}") from error
+    return page
+
+
+def _page(folder: Path, tables: dict[str, pa.Table], report: dict[str, Any]) -> str:
+    plotly = _plotly() if "map" in tables else ""
+    notes = list(report.get("notes", []))
+    if "map" in tables and not plotly:
+        del tables["map"]
+        notes.append('The page has no map, because plotly is missing: pip install "eventformers[explore]".')
+    events = tables["events"]
+    document = pc.index_in(events["document_id"], tables["documents"]["document_id"])
+    events = events.append_column("document", document)
+    # The page finds the events of a document by binary search.
+    tables["events"] = events = events.sort_by([("document", "ascending"), ("number", "ascending")])
+    types = _types(tables)
+    script = "\n".join((_HERE / name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    blocks = _blocks(tables, types)
+    if plotly:
+        blocks["plotly"] = compressed(plotly.encode())
+    return render_page(
+        _HERE / "page.html.jinja",
+        documents=tables["documents"].num_rows,
+        events=events.num_rows,
+        chains=tables["chains"].num_rows if "chains" in tables else 0,
+        types=types,
+        dated=pc.any(pc.not_equal(tables["documents"]["date"], "")).as_py() or False,
+        mapped="map" in tables,
+        texts_together=_TEXTS_TOGETHER,
+        neighbours_together=_NEIGHBOURS_TOGETHER,
+        notes=notes,
+        settings={
+            step: _shown(settings) for step, settings in report.get("settings", {}).items() if settings
+        },
+        seconds=report.get("seconds", {}),
+        downloads=_downloads(folder),
+        blocks=[{"name": name, "content": Markup(content)} for name, content in blocks.items()],  # noqa: S704
+        style=Markup((_HERE / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - our own file
+        script=Markup(script),  # noqa: S704 - our own files
+        # The content security policy allows only these scripts.
+        script_sources=" ".join(_digest(source) for source in (script, plotly) if source),
+    )
+
+
+def _digest(source: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"
+
+
+def _plotly() -> str:
+    """The source of plotly.js; "" if plotly is not installed."""
+    if find_spec("plotly") is None:
+        return ""
+    from plotly.offline import get_plotlyjs
+
+    return get_plotlyjs()
+
+
+def _types(tables: dict[str, pa.Table]) -> list[dict[str, Any]]:
+    if "types" not in tables:
+        return []
+    texts = dict(
+        zip(tables["events"]["event_id"].to_pylist(), tables["events"]["text"].to_pylist(), strict=True)
+    )
+    numbers = {event_id: number for number, event_id in enumerate(texts)}
+    rows = tables["types"].sort_by("type_id").to_pylist()
+    largest = max(row["size"] for row in rows)
+    return [
+        row
+        | {
+            "hue": round(row["type_id"] % _HUES * _GOLDEN_ANGLE % 360),
+            "share": round(100 * row["size"] / largest, 1),
+            "examples": [
+                {"event": numbers[event_id], "text": texts[event_id]}
+                for event_id in row["examples"]
+                if event_id in numbers
+            ],
+        }
+        for row in rows
+    ]
+
+
+def _blocks(tables: dict[str, pa.Table], types: list[dict[str, Any]]) -> dict[str, str]:
+    documents, events = tables["documents"], tables["events"]
+    event_ids = events["event_id"]
+    texts = documents["text"].to_pylist()
+    blocks = {"documents": packed(_documents(documents, texts)), "events": packed(_events(tables))}
+    for start in range(0, len(texts), _TEXTS_TOGETHER):
+        blocks[f"texts-{start // _TEXTS_TOGETHER}"] = packed_texts(texts[start : start + _TEXTS_TOGETHER])
+    if types:
+        blocks["types"] = packed(
+            {name: pa.array([row[name] for row in types]) for name in ("type_id", "name", "weak", "hue")}
+        )
+    if "chains" in tables:
+        chains = tables["chains"]
+        blocks["chains"] = packed(
+            {"protagonist": chains["protagonist"], "events": _in_lists(chains["event_ids"], event_ids)}
+        )
+        if "next_events" in tables:
+            blocks["next"] = packed(_next_events(tables["next_events"], chains["chain_id"], event_ids))
+    if "links" in tables:
+        links = _by(tables["links"], "event", "event_id", event_ids)
+        names = ("event", "knowledge_base_id", "title", "score", "linked", "ancestors")
+        blocks["links"] = packed({name: links[name] for name in names})
+    if "completions" in tables:
+        completions = _by(tables["completions"], "text_number", "text", _distinct(events["text"]))
+        blocks["completions"] = packed(
+            {name: completions[name] for name in ("text_number", "relation", "tail", "score")}
+        )
+    if "map" in tables:
+        blocks |= _map_blocks(tables, event_ids)
+    return blocks
+
+
+def _documents(documents: pa.Table, texts: list[str]) -> dict[str, pa.ChunkedArray | pa.Array]:
+    titles = [
+        title or text.strip().partition("\n")[0][:_TITLE_LENGTH] or "(empty)"
+        for title, text in zip(documents["title"].to_pylist(), texts, strict=True)
+    ]
+    return {"title": pa.array(titles)} | {name: documents[name] for name in ("date", "source", "license")}
+
+
+def _events(tables: dict[str, pa.Table]) -> dict[str, Any]:
+    events = tables["events"]
+    start, end = events["sentence_start"], events["sentence_end"]
+    columns: dict[str, Any] = {
+        "document": events["document"],
+        "sentence_start": start,
+        "sentence_length": pc.subtract(end, start),
+        "trigger_offset": pc.subtract(events["trigger_start"], start),
+        "trigger_length": pc.subtract(events["trigger_end"], events["trigger_start"]),
+    }
+    names = ("subject", "predicate", "object", "lemma", "negated", "passive")
+    columns |= {name: events[name] for name in names}
+    if "event_types" in tables and "types" in tables:
+        typed = tables["event_types"]
+        rows = pc.index_in(events["event_id"], typed["event_id"])
+        columns["type"] = pc.fill_null(typed["type_id"].take(rows), -1)
+    if "completions" in tables:
+        columns["text_number"] = pc.index_in(events["text"], _distinct(events["text"]))
+    return columns
+
+
+def _distinct(texts: pa.ChunkedArray) -> pa.Array:
+    return pc.unique(texts)
+
+
+def _by(table: pa.Table, name: str, key: str, values: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """Add the position of each row's key among the values, and sort by it and by rank.
+
+    Rows with other keys are left out.
+    """
+    found = table.append_column(name, pc.index_in(table[key], values))
+    found = found.filter(pc.is_valid(found[name]))
+    return found.sort_by([(name, "ascending"), ("rank", "ascending")])
+
+
+def _in_lists(lists: pa.ChunkedArray, event_ids: pa.ChunkedArray) -> pa.Array:
+    """Replace event ids in lists by event numbers."""
+    together = lists.combine_chunks()
+    numbers = pc.fill_null(pc.index_in(together.flatten(), event_ids), -1)
+    starts = np.concatenate([[0], np.cumsum(pc.list_value_length(together).to_numpy())])
+    return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), numbers)
+
+
+def _next_events(table: pa.Table, chain_ids: pa.ChunkedArray, event_ids: pa.ChunkedArray) -> dict[str, Any]:
+    found = _by(table, "chain", "chain_id", chain_ids)
+    return {
+        "chain": found["chain"],
+        "text": found["text"],
+        "score": found["score"],
+        "event": pc.fill_null(pc.index_in(found["event_id"], event_ids), -1),
+    }
+
+
+def _map_blocks(tables: dict[str, pa.Table], event_ids: pa.ChunkedArray) -> dict[str, str]:
+    placed = tables["map"]
+    events = pc.index_in(placed["event_id"], event_ids).to_numpy()
+    places = np.stack([placed["x"].to_numpy(), placed["y"].to_numpy()], axis=1)
+    low = places.min(axis=0)
+    width = float((places.max(axis=0) - low).max()) or 1.0
+
+    def scaled(points: np.ndarray) -> np.ndarray:
+        return np.rint((points - low) / width * _MAP_STEPS).clip(0, _MAP_STEPS).astype(np.int32)
+
+    x, y = scaled(places).T
+    blocks = {"map": packed({"event": events, "x": x, "y": y})}
+    blocks |= _neighbour_blocks(placed["neighbors"].combine_chunks(), events)
+    if "regions" in tables:
+        regions = tables["regions"].sort_by([("size", "descending")])
+        x, y = scaled(np.stack([regions["x"].to_numpy(), regions["y"].to_numpy()], axis=1)).T
+        blocks["regions"] = packed({"name": regions["name"], "size": regions["size"], "x": x, "y": y})
+    return blocks
+
+
+def _neighbour_blocks(neighbours: pa.StructArray, events: np.ndarray) -> dict[str, str]:
+    """Pack the neighbours of each place on the map, in its order, as event numbers with cosines."""
+    blocks = {}
+    for start in range(0, len(neighbours), _NEIGHBOURS_TOGETHER):
+        ids, distances = neighbours.slice(start, _NEIGHBOURS_TOGETHER).flatten()
+        starts = pa.array(np.concatenate([[0], np.cumsum(pc.list_value_length(ids).to_numpy())]), pa.int32())
+        columns = {"event": events[ids.flatten().to_numpy()], "cosine": 1 - distances.flatten().to_numpy()}
+        blocks[f"neighbours-{start // _NEIGHBOURS_TOGETHER}"] = packed(
+            {name: pa.ListArray.from_arrays(starts, pa.array(values)) for name, values in columns.items()}
+        )
+    return blocks
+
+
+def _downloads(folder: Path) -> list[dict[str, str]]:
+    paths = [folder / f"{name}.parquet" for name in _TABLES]
+    return [
+        {"file": path.name, "holds": _TABLES[path.stem], "size": _size(path.stat().st_size)}
+        for path in paths
+        if path.exists()
+    ]
+
+
+def _shown(value: object) -> str:
+    """A setting as a text; settings of None are left out."""
+    if isinstance(value, dict):
+        named = ((name.replace("_", " "), _shown(each)) for name, each in value.items() if each is not None)
+        return "; ".join(f"{name}: {each}" for name, each in named)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(_shown, value)) if isinstance(value, list) else str(value)
+
+
+def _size(count: float) -> str:
+    for unit in ("bytes", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "bytes" or count >= 10 else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
