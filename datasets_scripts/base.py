@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,13 +18,13 @@ import datasets
 import pyarrow as pa
 from datasets.builder import Key
 
-from eventformers.datasets_scripts import events, malformed, raw_files
 from eventformers.datasets_scripts.fingerprints import input_fingerprint
 from eventformers.datasets_scripts.malformed import (
     MALFORMED_POLICIES,
     SkippedRows,
     check_malformed,
     malformed_policy,
+    malformed_text,
 )
 from eventformers.datasets_scripts.raw_files import DataDir, file_digest, raw_paths
 from eventformers.errors import EventformersError, UnknownNameError, causes
@@ -32,6 +34,7 @@ SAMPLES = Path(__file__).parent / "samples"
 """The bundled sample corpora, in the raw formats, one folder for each builder."""
 
 _ROWS_PER_TABLE = 2_000
+_IMPORT = re.compile(rf"^\s*from ({re.escape(__package__)}\.\w+) import ", re.MULTILINE)
 
 JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "JsonValue"]
 
@@ -145,8 +148,6 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
     SAMPLES_FOLDER: ClassVar[str]
     RAW_FILES: ClassVar[dict[str, str]]
     """The raw files of each config, described for messages and the card."""
-    MODULES: ClassVar[tuple[ModuleType, ...]] = ()
-    """Modules besides the builder's own that affect the rows."""
     UNDECIDING_SETTINGS: ClassVar[Mapping[str, frozenset[str]]] = {}
     """By config, the settings that affect how rows are computed, but never which rows result."""
 
@@ -280,12 +281,15 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
         raise write_error(self.NAME, fault) if isinstance(fault, OSError) else fault
 
     def _modules(self) -> set[ModuleType]:
-        own = {
-            sys.modules[kind.__module__]
-            for kind in type(self).__mro__
-            if issubclass(kind, EventDatasetBuilder)
-        }
-        return {*own, *self.MODULES, events, malformed, raw_files}
+        """The modules of the builder and those that they import from this folder, whose code affects rows."""
+        pending = [kind.__module__ for kind in type(self).__mro__ if issubclass(kind, EventDatasetBuilder)]
+        found: set[ModuleType] = set()
+        while pending:
+            module = sys.modules[pending.pop()]
+            if module not in found:
+                found.add(module)
+                pending += _IMPORT.findall(inspect.getsource(module))
+        return found
 
     def _info(self) -> datasets.DatasetInfo:
         return datasets.DatasetInfo(
@@ -311,7 +315,7 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
             skipped = self.report.skipped
             reasons = [f"{count} {reason}" for reason, count in sorted(skipped.items())]
             if skipped.num_malformed:
-                reasons.append(malformed.malformed_text(skipped.to_dict()))
+                reasons.append(malformed_text(skipped.to_dict()))
             names = ", ".join(path.name for path in self.split_files[split])
             raise NoRowsError(
                 f"{self.NAME}, config {self.config.name}, split {split}: no rows left from"

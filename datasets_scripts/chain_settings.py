@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from eventformers.datasets_scripts import cooccurrence
 from eventformers.datasets_scripts.base import EventDatasetConfig, check_shares, name_list
+from eventformers.datasets_scripts.cooccurrence import bytes_of
 from eventformers.errors import EventformersError
 from eventformers.strict import Count, Number, Range, Share
 
@@ -91,7 +91,7 @@ class EventChainsConfig(EventDatasetConfig):
         self.exclude_predicates = name_list("exclude_predicates", self.exclude_predicates)
         super().__post_init__()
         try:
-            cooccurrence.bytes_of(self.memory_limit)
+            bytes_of(self.memory_limit)
         except ValueError as error:
             raise EventformersError(f"setting memory_limit: {error}") from error
         check_shares(self.validation_share, self.test_share)

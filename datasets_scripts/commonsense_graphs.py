@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import ClassVar
 
 import datasets
 import pyarrow as pa
 from datasets import Value
 
-from eventformers.datasets_scripts import graph_readers, table_rows
-from eventformers.datasets_scripts import relation_templates as templates_module
 from eventformers.datasets_scripts.base import SAMPLES, EventDatasetBuilder, EventDatasetConfig
-from eventformers.datasets_scripts.graph_readers import Triple, read_triples, split_files
+from eventformers.datasets_scripts.graph_readers import SPLITS, Triple, read_triples, split_files
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
 from eventformers.datasets_scripts.relation_templates import DIRECTIONS, RelationTemplates, relation_templates
 
@@ -89,7 +86,7 @@ class CommonsenseGraphs(EventDatasetBuilder):
         " Multi-alternative Contrastive Learning Framework for Commonsense Knowledge Representation,"
         " Findings of EMNLP 2022 (templates)."
     )
-    SPLITS = graph_readers.SPLITS
+    SPLITS = SPLITS
     SAMPLES_FOLDER = "commonsense"
     RAW_FILES: ClassVar[dict[str, str]] = {
         f"{graph}{pairs}": files
@@ -115,7 +112,6 @@ class CommonsenseGraphs(EventDatasetBuilder):
         )
         for pairs in ("", _PAIRS)
     }
-    MODULES: ClassVar[tuple[ModuleType, ...]] = (graph_readers, table_rows, templates_module)
     # The bytes of the template file are part of the fingerprint.
     UNDECIDING_SETTINGS: ClassVar[dict[str, frozenset[str]]] = dict.fromkeys(
         RAW_FILES, frozenset({"templates"})

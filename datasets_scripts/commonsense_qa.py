@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import ClassVar
 
 import datasets
 from datasets import List, Value
 
-from eventformers.datasets_scripts import question_readers, xml_files
 from eventformers.datasets_scripts.base import EventDatasetBuilder, EventDatasetConfig
 from eventformers.datasets_scripts.question_readers import (
     Question,
@@ -77,7 +75,6 @@ class CommonsenseQA(EventDatasetBuilder):
         "siqa": "dev.jsonl with dev-labels.lst; likewise train and test",
         "csqa": "dev_rand_split.jsonl; train_rand_split.jsonl",
     }
-    MODULES: ClassVar[tuple[ModuleType, ...]] = (question_readers, xml_files)
     BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
         EventDatasetConfig(name=name) for name in _FOLDERS
     ]

@@ -6,25 +6,12 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import ClassVar
 
 import datasets
 import pyarrow as pa
 from datasets import List, Value
 
-from eventformers.datasets_scripts import (
-    chain_readers,
-    chain_settings,
-    cloze_readers,
-    cooccurrence,
-    document_filters,
-    document_splits,
-    licenses,
-    narrative_cloze,
-    protagonist_chains,
-    tuple_reader,
-)
 from eventformers.datasets_scripts.base import BuildReport, EventDatasetBuilder
 from eventformers.datasets_scripts.chain_readers import RawDocument, RawFileKind, raw_file_kind
 from eventformers.datasets_scripts.chain_settings import (
@@ -103,18 +90,6 @@ class EventChains(EventDatasetBuilder):
         "variable_mcnc": "*mcnc*.txt",
         "coherent_mcnc": "*cmcnc*.txt",
     }
-    MODULES: ClassVar[tuple[ModuleType, ...]] = (
-        chain_readers,
-        chain_settings,
-        cloze_readers,
-        cooccurrence,
-        document_filters,
-        document_splits,
-        licenses,
-        narrative_cloze,
-        protagonist_chains,
-        tuple_reader,
-    )
     UNDECIDING_SETTINGS: ClassVar[dict[str, frozenset[str]]] = {
         "documents": COUNTING_SETTINGS | RESOURCE_SETTINGS | QUESTION_SETTINGS,
         "cooccurrence": RESOURCE_SETTINGS | QUESTION_SETTINGS,

@@ -6,23 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from types import ModuleType
 from typing import ClassVar
 
 import datasets
 from datasets import List, Value
 
-from eventformers.datasets_scripts import (
-    document_splits,
-    event_knowledge,
-    hierarchy_files,
-    hierarchy_graph,
-    hierarchy_readers,
-    hierarchy_settings,
-    licenses,
-    table_rows,
-    wikidata_reader,
-)
 from eventformers.datasets_scripts.base import EventDatasetBuilder
 from eventformers.datasets_scripts.document_splits import SPLITS, name_hash
 from eventformers.datasets_scripts.event_knowledge import (
@@ -39,6 +27,7 @@ from eventformers.datasets_scripts.hierarchy_files import (
     EDGE_KINDS,
     MENTION_KINDS,
     HierarchyFile,
+    hierarchy_files,
     origin_of,
 )
 from eventformers.datasets_scripts.hierarchy_graph import Edge, component_splits, later_split
@@ -109,17 +98,6 @@ class EventHierarchies(EventDatasetBuilder):
             "a dump of Wikidata (JSON), wd_item_props.jsonl, hierarchy.jsonl or *.csv of edges",
         ),
     }
-    MODULES: ClassVar[tuple[ModuleType, ...]] = (
-        document_splits,
-        event_knowledge,
-        hierarchy_files,
-        hierarchy_graph,
-        hierarchy_readers,
-        hierarchy_settings,
-        licenses,
-        table_rows,
-        wikidata_reader,
-    )
     UNDECIDING_SETTINGS: ClassVar[dict[str, frozenset[str]]] = {
         "events": MENTION_SETTINGS | SPLIT_SETTINGS,
         **dict.fromkeys(EDGE_CONFIGS, MENTION_SETTINGS | {"task", "languages"}),
@@ -133,7 +111,7 @@ class EventHierarchies(EventDatasetBuilder):
     @classmethod
     def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:
         """Find the files that the config reads: the mentions of each split, and the knowledge of events."""
-        files = hierarchy_files.hierarchy_files(paths)
+        files = hierarchy_files(paths)
         mentions = [file for file in files if file.kind in MENTION_KINDS]
         knowledge = [file.path for file in files if file.kind not in MENTION_KINDS]
         if config_name == "events":
@@ -166,7 +144,7 @@ class EventHierarchies(EventDatasetBuilder):
         """The files of the task and the domain; if components determine the splits, every split reads all
         mentions."""
         paths = dict.fromkeys(path for paths in split_files.values() for path in paths)
-        everything = hierarchy_files.hierarchy_files(paths)
+        everything = hierarchy_files(paths)
         files = [file for file in everything if is_wanted(file, config)]
         if config.name != "mentions":
             return {split: [file.path for file in files] for split in cls.wanted_splits(config)}
@@ -429,7 +407,7 @@ class EventHierarchies(EventDatasetBuilder):
 
     @cached_property
     def _files(self) -> list[HierarchyFile]:
-        return hierarchy_files.hierarchy_files(self.raw_files)
+        return hierarchy_files(self.raw_files)
 
     @cached_property
     def _knowledge_files(self) -> list[HierarchyFile]:

@@ -6,21 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import ClassVar, Literal
 
 import datasets
 from datasets import List, Value
 
-from eventformers.datasets_scripts import (
-    ace_reader,
-    ace_types,
-    frame_reader,
-    licenses,
-    mention_reader,
-    type_split,
-    xml_files,
-)
 from eventformers.datasets_scripts.ace_reader import annotation_files, read_ace, text_file
 from eventformers.datasets_scripts.ace_types import ACE_FRAMES, ACE_SEEN_TYPES
 from eventformers.datasets_scripts.base import EventDatasetBuilder, EventDatasetConfig, name_list
@@ -107,15 +97,6 @@ class EventTypes(EventDatasetBuilder):
         "frames": "FrameNet's folder with frame/*.xml and frRelation.xml; *.jsonl with name, definition and"
         " parents",
     }
-    MODULES: ClassVar[tuple[ModuleType, ...]] = (
-        ace_reader,
-        ace_types,
-        frame_reader,
-        licenses,
-        mention_reader,
-        type_split,
-        xml_files,
-    )
     UNDECIDING_SETTINGS: ClassVar[dict[str, frozenset[str]]] = {
         "ace2005": frozenset({"num_seen"}),
         "frames": _TYPE_SETTINGS,

@@ -195,30 +195,30 @@ def test_data_without_events_or_edges_are_refused(tmp_path):
     shutil.copy(samples / "label_dict.jsonl", tmp_path)
     retrieval = load_data(get_task("event_retrieval"), tmp_path, None)
     assert retrieval.split == "validation"
-    assert list(retrieval.companion_rows(get_task("event_retrieval"))) == ["events"]
+    assert list(retrieval.companion_rows) == ["events"]
     with pytest.raises(EventformersError, match="hierarchy"):
         load_data(get_task("parent_discovery"), tmp_path, None)
 
 
 def test_edges_are_those_of_the_scored_split():
     task = get_task("parent_discovery")
-    rows = {split: load_data(task, None, split).companion_rows(task) for split in ("test", "validation")}
+    rows = {split: load_data(task, None, split).companion_rows for split in ("test", "validation")}
     assert len(rows["test"]["events"]) == len(rows["validation"]["events"]) == 300
     edges = {split: set(of_split["hierarchy"]["child_id"]) for split, of_split in rows.items()}
     assert all(edges.values())
     assert not edges["test"] & edges["validation"]
-    held = load_data(task, None, "test").held
+    held = replace(load_data(task, None, "test"), split="dev")
     with pytest.raises(
         EventformersError, match=r"hierarchy: found the splits .*; accepted: data with the scored split 'dev'"
     ):
-        held.companion_rows(task, "dev")
+        assert held.companion_rows
 
 
 def test_any_embedding_function_can_be_scored(tiny_encoder, memory):
     encoder = load_encoder(tiny_encoder)
     task = get_task("event_retrieval")
     data = load_data(task, None, "validation")
-    scored = score(task, encoder.encode, data.rows, companions=data.companion_rows(task), split="validation")
+    scored = score(task, encoder.encode, data.rows, companions=data.companion_rows, split="validation")
     assert scored.output.texts == 335
     assert set(scored.parts) == {"de", "en", "es", "fr"}
 

@@ -142,12 +142,12 @@ def test_the_frames_decide_the_fingerprint_of_linking(tmp_path):
     frames = tmp_path / "frames.jsonl"
     frames.write_text('{"name": "A", "definition": "A thing.", "parents": []}\n')
     data = os.pathsep.join([str(SAMPLES / "event_types" / "mentions.jsonl"), str(frames)])
-    before = load_data(linking, data, None).held.fingerprint(linking, "train")
+    before = load_data(linking, data, None).fingerprint
     frames.write_text('{"name": "A", "definition": "Another thing.", "parents": []}\n')
     after = load_data(linking, data, None)
-    assert after.held.fingerprint(linking, "train") != before
-    assert load_data(naming, data, None).companion_rows(naming) == {}
-    assert after.companion_rows(linking)["frames"]["definition"] == ["Another thing."]
+    assert after.fingerprint != before
+    assert load_data(naming, data, None).companion_rows == {}
+    assert after.companion_rows["frames"]["definition"] == ["Another thing."]
 
 
 def test_any_embedding_function_can_be_scored(tiny_encoder):

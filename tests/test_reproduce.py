@@ -98,7 +98,7 @@ def test_every_row_has_three_published_scores_and_settings_that_recipes_know(tab
         assert 0 < transitive < 1
         if row.slug:
             resolve_recipe(method, "paper", row.overrides, 1)
-    slugs = [row.slug for row in get_table("swcc", table).own_rows]
+    slugs = [row.slug for row in get_table("swcc", table).rows if row.slug]
     assert len(set(slugs)) == len(slugs) > 0
 
 
@@ -116,7 +116,7 @@ def test_the_rows_of_table_2_are_the_recipes_of_these_names(row):
 
 
 def test_the_full_model_has_the_best_scores_that_tasks_publish():
-    (row,) = get_table("swcc", "table1").own_rows
+    (row,) = (row for row in get_table("swcc", "table1").rows if row.slug)
     assert row.published == tuple(max(TASKS[task].published_scores.values()) for task in SIMILARITY_TASKS)
 
 

@@ -18,7 +18,6 @@ from eventformers.evaluation.results import (
     defined_scores,
     eval_results,
     load_results,
-    model_index,
     read_result,
     require_same_data,
     result_path,
@@ -189,21 +188,20 @@ def test_samples_are_never_shown_as_a_benchmark(tmp_path):
 def test_the_model_index_round_trips_through_a_card():
     extended = replace(make_result().dataset, config="hard_extended")
     results = [make_result(), make_result(task="hard_similarity_extended", main_value=26.6, dataset=extended)]
-    (index,) = model_index(results, "ours")
+    card = ModelCardData(model_name="ours", eval_results=eval_results(results))
+    (index,) = card.to_dict()["model-index"]
     assert index["name"] == "ours"
     assert [part["metrics"][0]["value"] for part in index["results"]] == [43.5, 26.6]
-    card = ModelCardData(model_name="ours", eval_results=eval_results(results))
-    assert card.to_dict()["model-index"] == [index]
 
 
 def test_an_undefined_score_is_left_out_and_said(tmp_path, caplog):
     undefined = make_result(main_value=None, scores={"accuracy": None}, undefined={"accuracy": UNDEFINED})
     assert read_result(write_result(undefined, tmp_path)) == undefined
     assert write_eval_results([undefined], tmp_path) == []
-    assert model_index([undefined]) == []
+    assert eval_results([undefined]) == []
     assert "left out" in caplog.text
 
 
 def test_two_results_of_one_task_are_refused(tmp_path):
     with pytest.raises(EventformersError, match="two results of the task hard_similarity"):
-        model_index([make_result(), make_result(model="another")])
+        eval_results([make_result(), make_result(model="another")])

@@ -58,7 +58,7 @@ def test_a_graph_is_scored_under_the_config_that_was_trained_on(tmp_path: Path) 
         lines = [f"Causes\train\t{tail}\t1.0\n" for tail in tails]
         (tmp_path / f"{name}.txt").write_text("".join(lines))
     (task,) = plan_evaluation(_recipe("mico", "config=conceptnet_pairs"), tmp_path, None).tasks
-    held = load_data(task, tmp_path, None).held
+    held = load_data(task, tmp_path, None)
     assert (task.name, held.config) == ("conceptnet_completion", "conceptnet_pairs")
     assert len(held.splits["test"]) == 2
 

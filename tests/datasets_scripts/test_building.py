@@ -250,6 +250,21 @@ def test_a_list_of_what_can_be_built() -> None:
     assert entries["event_similarity", "hard_extended"]["raw_files"].startswith("hard_extend.txt")
 
 
+def test_a_fingerprint_covers_the_code_that_the_builder_imports(tmp_path: Path) -> None:
+    modules = {
+        builder.NAME: {
+            module.__name__.rpartition(".")[2] for module in builder(cache_dir=tmp_path)._modules()
+        }
+        for builder in BUILDERS.values()
+    }
+    assert all({"base", "events", "malformed", "raw_files"} <= names for names in modules.values())
+    assert {"event_chains", "cooccurrence", "narrative_cloze", "tuple_reader"} <= modules["event_chains"]
+    assert {"ace_types", "ace_reader", "frame_reader"} <= modules["event_types"]
+    assert {"wikidata_reader", "document_splits"} <= modules["event_hierarchies"]
+    assert "relation_templates" in modules["commonsense_graphs"]
+    assert not {"building", "dataset_card"} & set().union(*modules.values())
+
+
 def test_the_fingerprint_of_rows_sees_values_alone() -> None:
     rows = {
         "text": ["a", "bc", None],

@@ -109,7 +109,7 @@ def test_a_result_says_so_and_cannot_be_compared(tmp_path: Path) -> None:
         path = tmp_path / f"{name}.jsonl"
         path.write_text("".join(text), encoding="utf-8")
         with malformed_parts("skip"):
-            records.append(describe_data(task, load_data(task, path, None), path))
+            records.append(describe_data(load_data(task, path, None), path))
     whole, part = records
     assert (whole.malformed, part.malformed) == (0, 1)
     assert whole.fingerprint != part.fingerprint

@@ -13,7 +13,7 @@ from typing import Any
 
 from eventformers.errors import EventformersError, shown
 from eventformers.evaluation.core import Scored, make_result, measure
-from eventformers.evaluation.data import ScoredData, describe_data, load_data
+from eventformers.evaluation.data import TaskData, describe_data, load_data
 from eventformers.evaluation.results import (
     NO_START,
     DatasetRecord,
@@ -44,7 +44,7 @@ class BaselineTask:
 
     task: Task
     data: str | Path | None
-    scored_data: ScoredData
+    scored_data: TaskData
     record: DatasetRecord
     variant: str
     device: str | None
@@ -154,7 +154,7 @@ class Baseline(ABC):
         usual = chosen.choose_split(scored_data.splits)
         split_name = "" if scored_data.split == usual else scored_data.split
         variant = "-".join(filter(None, (split_name, chosen.kind.settings.name)))
-        record = describe_data(chosen, scored_data, data)
+        record = describe_data(scored_data, data)
         opened = BaselineTask(
             chosen, data, scored_data, record, variant, device, output, overwrite, show_progress
         )

@@ -74,6 +74,6 @@ class Bm25(Baseline):
         return ReadyBaseline(
             self.name,
             settings_revision(asdict(weights)),
-            lambda: kind.run(prepared.asked, opened.scored_data.task_rows(opened.task)),
+            lambda: kind.run(prepared.asked, opened.scored_data.task_rows),
             settings={**asdict(weights), **kind.record(prepared)},
         )

@@ -280,7 +280,7 @@ class OnChains(Baseline):
         return ReadyBaseline(
             CHAIN_BASELINES[self.name].title,
             settings_revision(baseline.record, str(baseline.seed)),
-            lambda: task.kind.run(asked, opened.scored_data.task_rows(task)),
+            lambda: task.kind.run(asked, opened.scored_data.task_rows),
             settings=baseline.record,
             load_seconds=baseline.seconds,
             seed=baseline.seed,

@@ -16,7 +16,7 @@ import torch
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import EventformersError, shown
 from eventformers.evaluate_metrics import load_metric
-from eventformers.evaluation.data import ScoredData, describe_data, load_data
+from eventformers.evaluation.data import TaskData, describe_data, load_data
 from eventformers.evaluation.models import (
     TRAINING_RECORD,
     encoder_settings,
@@ -120,7 +120,7 @@ def evaluate(
     computing = Computing(device, dtype, batch_size)
     with nullcontext(session) if session else Session(keeps_vectors=False) as held:
         scored_data = load_data(chosen, data, split, held.data)
-        record = describe_data(chosen, scored_data, data)
+        record = describe_data(scored_data, data)
         pooling, event_order = chosen.kind.settings.pooling, chosen.kind.settings.event_order
         started = time.perf_counter()
         encoder = held.encoder(
@@ -148,7 +148,7 @@ def evaluate(
                 # Fails before the work instead of after it.
                 check_same_data(path, record.fingerprint)
             training = training_record(model, encoder.revision)
-            scored = _run(chosen, prepared.asked, scored_data.task_rows(chosen))
+            scored = _run(chosen, prepared.asked, scored_data.task_rows)
             recorded, missing = _baseline(chosen, scored_data, encoder, baseline, training, held, computing)
             result = make_result(
                 chosen,
@@ -289,7 +289,7 @@ def make_result(
 
 def _baseline(
     task: Task,
-    scored_data: ScoredData,
+    scored_data: TaskData,
     encoder: EventEncoder,
     baseline: str | Path | EventEncoder | Literal[False] | None,
     training: Mapping[str, object] | None,
@@ -326,7 +326,7 @@ def _baseline(
     kind = task.kind.untrained(encoder)
     prepared = kind.prepare(untrained, session, computing)
     try:
-        scored = _run(replace(task, kind=kind), prepared.asked, scored_data.task_rows(task))
+        scored = _run(replace(task, kind=kind), prepared.asked, scored_data.task_rows)
     except EventformersError as error:
         if not kind.untrained_may_fail:
             raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
@@ -127,54 +127,75 @@ class TaskData:
     """The data that a task reads.
 
     Attributes:
+        task: the task.
         config: the config of the dataset.
         built: its data.
         companions: the data of the task's companion configs by name.
+        split: the split to score; empty if none is chosen yet.
     """
 
+    task: Task
     config: str
     built: BuiltData
     companions: Mapping[str, BuiltData] = field(default_factory=dict)
+    split: str = ""
 
     @property
     def splits(self) -> DatasetDict:
-        """The splits of the config."""
+        """All splits of the config."""
         return self.built.splits
 
-    def companion_rows(self, task: Task, split: str) -> dict[str, Dataset]:
-        """Select the rows of the companion configs that a score on a split reads.
+    @property
+    def rows(self) -> Dataset:
+        """The rows of the scored split."""
+        return self.splits[self.split]
+
+    @property
+    def other_splits(self) -> dict[str, Dataset]:
+        """The other splits by name."""
+        return {name: rows for name, rows in self.splits.items() if name != self.split}
+
+    @property
+    def companion_rows(self) -> dict[str, Dataset]:
+        """The rows of the companion configs that the score reads.
 
         Raises:
             EventformersError: a companion config lacks the split.
         """
         rows = {}
         for name, companion in self.companions.items():
-            if name not in task.companions_by_split:
+            if name not in self.task.companions_by_split:
                 rows[name] = companion.all_rows
-            elif split in companion.splits:
-                rows[name] = companion.splits[split]
+            elif self.split in companion.splits:
+                rows[name] = companion.splits[self.split]
             else:
                 raise EventformersError(
                     f"{name}: found the splits {', '.join(companion.splits)}; accepted: data with the scored "
-                    f"split {shown(split)}"
+                    f"split {shown(self.split)}"
                 )
         return rows
 
-    def fingerprint(self, task: Task, split: str) -> str:
-        """Compute the SHA-256 of all rows that decide the score.
+    @property
+    def task_rows(self) -> TaskRows:
+        """The rows that the score reads; errors as in `companion_rows`."""
+        return TaskRows(self.rows, self.other_splits, self.companion_rows, self.split)
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of all rows that decide the score.
 
         These are the scored rows (for a ranking in a graph, the rows of every split), the rows that a
         threshold is chosen on, and the rows of the companion configs.
         """
-        built = self.built
-        if task.kind.reads_all_splits:
+        built, kind, split = self.built, self.task.kind, self.split
+        if kind.reads_all_splits:
             prints = {split: built.fingerprint(self.splits, "")}
         else:
-            prints = {split: built.fingerprint(self.splits[split], split)}
-        for name, rows in self.companion_rows(task, split).items():
-            part = split if name in task.companions_by_split else "all rows"
+            prints = {split: built.fingerprint(self.rows, split)}
+        for name, rows in self.companion_rows.items():
+            part = split if name in self.task.companions_by_split else "all rows"
             prints[name] = self.companions[name].fingerprint(rows, part)
-        development = task.kind.development_split
+        development = kind.development_split
         if development != split and development in self.splits:
             prints[development] = built.fingerprint(self.splits[development], development)
         return prints[split] if len(prints) == 1 else joint_fingerprint(prints)
@@ -209,44 +230,13 @@ def load_task_data(task: Task, data: str | Path | None, store: DataStore | None 
             name: held.load(data, task.dataset, name, chosen)
             for name in (*task.companions, *task.companions_by_split)
         }
-        return TaskData(config, built, companions)
+        return TaskData(task, config, built, companions)
     raise cast(EventformersError, missing)
-
-
-@dataclass(frozen=True)
-class ScoredData:
-    """The data that a task reads, with the scored split."""
-
-    held: TaskData
-    split: str
-
-    @property
-    def rows(self) -> Dataset:
-        """The rows of the scored split."""
-        return self.splits[self.split]
-
-    @property
-    def splits(self) -> DatasetDict:
-        """All splits."""
-        return self.held.splits
-
-    def companion_rows(self, task: Task) -> dict[str, Dataset]:
-        """Select the companion rows that the task reads; errors as in `TaskData.companion_rows`."""
-        return self.held.companion_rows(task, self.split)
-
-    def task_rows(self, task: Task) -> TaskRows:
-        """Collect the rows that the task's score reads; errors as in `TaskData.companion_rows`."""
-        return TaskRows(self.rows, self.other_splits, self.companion_rows(task), self.split)
-
-    @property
-    def other_splits(self) -> dict[str, Dataset]:
-        """The other splits by name."""
-        return {name: rows for name, rows in self.splits.items() if name != self.split}
 
 
 def load_data(
     task: Task, data: str | Path | None, split: str | None, store: DataStore | None = None
-) -> ScoredData:
+) -> TaskData:
     """Load the data of a task and choose the split to score; arguments as for `load_task_data`.
 
     Raises:
@@ -254,26 +244,25 @@ def load_data(
         EventformersError: the data cannot be loaded, or the split is missing or has no rows.
     """
     held = load_task_data(task, data, store)
-    loaded = ScoredData(held, task.choose_split(held.splits, split))
+    loaded = replace(held, split=task.choose_split(held.splits, split))
     if not len(loaded.rows):
         raise EventformersError(f"{data}: the split {shown(loaded.split)} of {held.config} has no rows")
     return loaded
 
 
-def describe_data(task: Task, scored_data: ScoredData, data: str | Path | None) -> DatasetRecord:
+def describe_data(held: TaskData, data: str | Path | None) -> DatasetRecord:
     """Describe the scored rows for a result."""
     is_local = data is None or os.pathsep in str(data) or Path(data).expanduser().exists()
     hub_id = None if is_local else str(data)
-    held = scored_data.held
     report, *companions = ({} if hub_id else one.report for one in (held.built, *held.companions.values()))
-    rows = scored_data.rows
+    rows = held.rows
     licenses = report.get("licenses") or (rows.unique("license") if "license" in rows.column_names else [])
     return DatasetRecord(
-        name=task.dataset,
+        name=held.task.dataset,
         config=held.config,
-        split=scored_data.split,
-        rows=task.kind.count(rows),
-        fingerprint=held.fingerprint(task, scored_data.split),
+        split=held.split,
+        rows=held.task.kind.count(rows),
+        fingerprint=held.fingerprint,
         origin="hub" if hub_id else "samples" if report.get("sample") else "local",
         hub_id=hub_id,
         revision=_hub_commit(hub_id) if hub_id else None,

@@ -105,12 +105,10 @@ class EventTask(AbsTask):
         """
         if self.data_loaded:
             return
-        task = TASKS[self.task]
-        held = load_data(task, self.data, self.split)
+        held = load_data(TASKS[self.task], self.data, self.split)
         self.dataset = {_SUBSET: DatasetDict({held.split: held.rows})}
-        revision = held.held.fingerprint(task, held.split)
         # Scores on different rows must not look like scores on the same dataset.
-        dataset = {**type(self).metadata.dataset, "revision": revision}
+        dataset = {**type(self).metadata.dataset, "revision": held.fingerprint}
         self.metadata = type(self).metadata.model_copy(
             update={"dataset": dataset, "eval_splits": [held.split]}
         )

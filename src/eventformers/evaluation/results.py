@@ -16,7 +16,6 @@ from typing import Any, cast, get_type_hints
 
 import yaml
 from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml
-from huggingface_hub.repocard_data import eval_results_to_model_index
 
 from eventformers.datasets_scripts.malformed import parts_text
 from eventformers.errors import DataFormatError, EventformersError
@@ -365,22 +364,6 @@ def eval_results(results: Sequence[TaskResult]) -> list[EvalResult]:
         )
         for result in _defined(results)
     ]
-
-
-def model_index(results: Sequence[TaskResult], model_name: str | None = None) -> list[dict[str, object]]:
-    """Build the legacy `model-index` of a model card.
-
-    Args:
-        results: results of one model, one per task.
-        model_name: the name to show; None takes the name in the results.
-
-    Raises:
-        EventformersError: two results of one task.
-    """
-    entries = eval_results(results)
-    if not entries:
-        return []
-    return eval_results_to_model_index(model_name or results[0].model, entries)
 
 
 def _defined(results: Sequence[TaskResult]) -> list[TaskResult]:

@@ -178,7 +178,7 @@ def document_clusters(
     """
     task = get_task(result.task)
     loaded = load_data(task, data, result.dataset.split)
-    if loaded.held.fingerprint(task, loaded.split) != result.dataset.fingerprint:
+    if loaded.fingerprint != result.dataset.fingerprint:
         raise EventformersError(
             f"{data}: has other rows of {task.config} than the result of {result.model}; accepted: the data "
             "of the result"

@@ -92,7 +92,7 @@ def degrees_of_questions(task: Task, data: str | Path | None, result: TaskResult
         EventformersError: the data cannot be loaded, or the task has no questions about chains.
     """
     loaded = load_data(task, data, result.dataset.split)
-    if loaded.held.fingerprint(task, loaded.split) != result.dataset.fingerprint:
+    if loaded.fingerprint != result.dataset.fingerprint:
         return None
     return accuracy_by_degree(result, average_degrees(question_chains(task, loaded.rows)))
 

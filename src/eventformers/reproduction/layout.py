@@ -128,11 +128,6 @@ class PaperTable:
     recipes: Mapping[str, str] = field(default_factory=dict)
     lists_clusters: bool = False
 
-    @property
-    def own_rows(self) -> list[PaperRow]:
-        """The rows to run."""
-        return [row for row in self.rows if row.slug]
-
 
 def main_score(task: str) -> Column:
     """Make the column of a task's main score on the usual split of the data."""

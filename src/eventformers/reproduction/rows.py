@@ -234,7 +234,7 @@ class Reproduction:
         held = load_task_data(task, self.evaluation_data, self.session.data)
         usual = task.choose_split(held.splits)
         return tuple(
-            ScoredSplit(name, split, held.fingerprint(task, split), split == usual, settings)
+            ScoredSplit(name, split, replace(held, split=split).fingerprint, split == usual, settings)
             for split in wanted or (usual,)
             if split in held.splits and len(held.splits[split])
         )

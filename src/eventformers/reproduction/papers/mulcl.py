@@ -16,7 +16,6 @@ from eventformers.reproduction.layout import (
     published_row,
 )
 
-INFERENCE_TASKS = ("mcnc", "mcns_v", "multistep_base", "multistep_sky", "mcne_v")
 SIMILARITY_TASKS = ("hard_similarity", "hard_similarity_extended", "transitive_similarity")
 
 Scores = tuple[float | None, ...]
