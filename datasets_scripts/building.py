@@ -210,8 +210,7 @@ def load_built(
     place = _locate(data, config, builder, settings)
     if isinstance(place, Path):
         return _load_parquet(_config_files(place, config), None, streaming)
-    limit_requests()
-    return _load_hub(place, config, streaming)
+    return load_hub(place, config, streaming)
 
 
 def built_report(
@@ -451,19 +450,36 @@ def check_data(data: DataDir | None) -> None:
     """Raise `EventformersError` for a single path that neither exists nor looks like a Hub dataset id."""
     if not isinstance(data, (str, Path)) or Path(data).expanduser().exists() or os.pathsep in str(data):
         return
-    text = str(data)
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", text) or text.startswith("."):
+    if not looks_like_hub_id(str(data)):
         raise EventformersError(
-            f"no dataset at {text}; accepted: an existing folder or a Hub id like name/dataset"
+            f"no dataset at {data}; accepted: an existing folder or a Hub id like name/dataset"
         )
 
 
-def _load_hub(hub_id: str, config: str, streaming: bool) -> DatasetDict | IterableDatasetDict:
+def looks_like_hub_id(text: str) -> bool:
+    """True if a text has the form `owner/name` of a repository on the Hub."""
+    return re.fullmatch(r"[\w.-]+/[\w.-]+", text) is not None and not text.startswith(".")
+
+
+def load_hub(
+    hub_id: str, config: str | None = None, streaming: bool = False
+) -> DatasetDict | IterableDatasetDict:
+    """Load all splits of a dataset from the Hub or the cache.
+
+    Args:
+        hub_id: `owner/name`.
+        config: its config; None takes the only one, or the one that it names as its default.
+        streaming: read rows one after another instead of copying them into the cache.
+
+    Raises:
+        EventformersError: it does not exist, or there is no such config.
+    """
+    limit_requests()
     try:
         loaded = load_dataset(hub_id, config, streaming=streaming)
     except (OSError, ValueError, datasets.exceptions.DatasetNotFoundError) as error:
         raise EventformersError(
-            f"no folder {hub_id}, and no dataset with this id and config {config} on the Hub or in the cache"
-            f" ({str(error).splitlines()[0]})"
+            f"no folder {hub_id}, and no dataset with this id{f' and config {config}' if config else ''} on "
+            f"the Hub or in the cache ({str(error).splitlines()[0]})"
         ) from error
     return cast("DatasetDict | IterableDatasetDict", loaded)

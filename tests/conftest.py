@@ -153,3 +153,22 @@ def tiny_encoder_without_dropout(tmp_path_factory: pytest.TempPathFactory) -> Pa
     from tiny import save_tiny_encoder
 
     return save_tiny_encoder(tmp_path_factory.mktemp("tiny") / "encoder-without-dropout", dropout=0.0)
+
+
+@pytest.fixture(scope="session")
+def tiny_parser(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a spaCy pipeline that knows a few patterns of sentences."""
+    pytest.importorskip("spacy", reason="spaCy is not installed")
+    from tiny_parser import save_tiny_parser
+
+    return save_tiny_parser(tmp_path_factory.mktemp("pipeline") / "tiny")
+
+
+@pytest.fixture(scope="session")
+def english_pipeline() -> str:
+    """Name of an installed English pipeline of spaCy."""
+    spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
+    names = [name for name in spacy.util.get_installed_models() if name.startswith("en_core_web_")]
+    if not names:
+        pytest.skip("no en_core_web_* pipeline is installed: python -m spacy download en_core_web_sm")
+    return names[0]

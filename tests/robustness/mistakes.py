@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "compare": ("compare", "first.json", "second.json"),
     "leaderboard": ("leaderboard", "scores", "--html", "board.html"),
     "reproduce": (*_REPRODUCE, "-o", "tables"),
+    "explore": ("explore", "events.txt", "-o", "explored", "--pipeline", "no_such_pipeline"),
     "extract": ("extract", "events.txt", "-o", "extracted", "--pipeline", "no_such_pipeline"),
     "push": ("push", "encoder", "--repo-id", "me/model", "--dry-run"),
     "data push": ("data", "push", "built", "--repo-id", "me/data", "--dry-run"),

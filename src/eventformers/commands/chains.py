@@ -13,9 +13,11 @@ from eventformers.commands.options import (
     BatchSize,
     Device,
     Dtype,
+    IdColumn,
     Malformed,
     Output,
     Overwrite,
+    TextColumn,
     batch_size_of,
     console,
     counts_text,
@@ -24,11 +26,12 @@ from eventformers.commands.options import (
 
 def extract(
     texts: Annotated[
-        list[Path], typer.Argument(metavar="TEXT...", help="Files or folders: SGML, JSON lines, plain text.")
+        list[Path],
+        typer.Argument(metavar="TEXT...", help="Files or folders: text, JSON lines, CSV, Parquet, SGML."),
     ],
     output: Output,
     pipeline: Annotated[
-        str | None, typer.Option(help="Name or folder of a spaCy pipeline, such as en_core_web_sm.")
+        str | None, typer.Option(help="Name or folder of a spaCy pipeline. Default: the installed one.")
     ] = None,
     processes: Annotated[int, typer.Option(help="Number of parsing processes.")] = 1,
     coreference: Annotated[
@@ -53,6 +56,8 @@ def extract(
     license_name: Annotated[
         str | None, typer.Option("--license", help="Licence of texts without one.")
     ] = None,
+    text_column: TextColumn = None,
+    id_column: IdColumn = None,
     malformed: Malformed = "error",
     resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished extraction.")] = False,
     overwrite: Overwrite = False,
@@ -73,6 +78,8 @@ def extract(
         document_types=[] if "all" in types else types,
         source=source,
         license_name=license_name,
+        text_column=text_column,
+        id_column=id_column,
         processes=processes,
         resume=resume,
         overwrite=overwrite,

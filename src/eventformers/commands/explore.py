@@ -12,9 +12,11 @@ from eventformers.commands.options import (
     BatchSize,
     Device,
     Dtype,
+    IdColumn,
     Malformed,
     Output,
     Overwrite,
+    TextColumn,
     batch_size_of,
     console,
     counts_text,
@@ -23,10 +25,24 @@ from eventformers.commands.options import (
 
 def explore(
     texts: Annotated[
-        list[Path], typer.Argument(metavar="TEXT...", help="Files or folders: SGML, JSON lines, plain text.")
+        list[str],
+        typer.Argument(
+            metavar="TEXT...",
+            help="Files or folders: text, JSON lines, CSV, Parquet, SGML; or a dataset id of the Hub.",
+        ),
     ],
     output: Output,
-    pipeline: Annotated[str, typer.Option(help="Name or folder of a spaCy pipeline.")] = "en_core_web_sm",
+    text_column: TextColumn = None,
+    date_column: Annotated[
+        str | None, typer.Option(help="Column of the date, in ISO 8601. Default: date, if it exists.")
+    ] = None,
+    id_column: IdColumn = None,
+    title_column: Annotated[
+        str | None, typer.Option(help="Column of the title. Default: title, if it exists.")
+    ] = None,
+    pipeline: Annotated[
+        str | None, typer.Option(help="Name or folder of a spaCy pipeline. Default: the installed one.")
+    ] = None,
     events: Annotated[
         str | None,
         typer.Option(help="Encoder of events: folder or Hub id. Default: the packaged all-MiniLM-L6-v2."),
@@ -46,8 +62,12 @@ def explore(
     from eventformers.exploration.explore import explore as run_exploration
 
     found = run_exploration(
-        texts,
+        texts[0] if len(texts) == 1 else [Path(text) for text in texts],
         output,
+        text_column=text_column,
+        date_column=date_column,
+        id_column=id_column,
+        title_column=title_column,
         pipeline=pipeline,
         events=events,
         min_chain_length=min_chain_length,

@@ -30,6 +30,14 @@ Malformed = Annotated[
         help="Malformed parts of raw files: stop with an error, or skip, count and list them.",
     ),
 ]
+TextColumn = Annotated[
+    str | None,
+    typer.Option("--text-column", help="Column of the text in tables and JSON lines. Default: text."),
+]
+IdColumn = Annotated[
+    str | None,
+    typer.Option("--id-column", help="Column of the id. Default: id or document_id, if any."),
+]
 EvaluationData = Annotated[
     str | None,
     typer.Option(

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from eventformers.datasets_scripts.malformed import takes_malformed
-from eventformers.datasets_scripts.raw_files import DataDir
 from eventformers.evaluation.session import Session
 from eventformers.exploration.chains import CHAINS
-from eventformers.exploration.documents import DOCUMENTS
+from eventformers.exploration.documents import DOCUMENTS, Texts, find_texts
 from eventformers.exploration.events import EVENTS
 from eventformers.exploration.settings import Context, ExploreSettings, Model
 from eventformers.exploration.steps import (
@@ -24,6 +23,7 @@ from eventformers.exploration.steps import (
     run_steps,
 )
 from eventformers.exploration.vectors import VECTORS
+from eventformers.extraction.text_columns import TextColumns
 from eventformers.files import output_folder, write_text
 
 STEPS: tuple[Step, ...] = (DOCUMENTS, EVENTS, VECTORS, CHAINS)
@@ -65,10 +65,14 @@ class Exploration:
 
 @takes_malformed
 def explore(
-    texts: DataDir,
+    texts: Texts,
     output: str | Path,
     *,
-    pipeline: str | Path,
+    text_column: str | None = None,
+    date_column: str | None = None,
+    id_column: str | None = None,
+    title_column: str | None = None,
+    pipeline: str | Path | None = None,
     events: Model = None,
     min_chain_length: int = 3,
     skip: Sequence[str] = (),
@@ -86,9 +90,15 @@ def explore(
     an interrupted one.
 
     Args:
-        texts: files and folders: SGML, JSON lines with `text`, or plain text with one document a file.
+        texts: files and folders: plain text with one document a file, JSON lines, CSV, Parquet, or SGML; the
+            id of a dataset on the Hub; or texts in memory: a list of strings or rows, a frame, a table or a
+            dataset.
         output: the folder to write.
-        pipeline: name or folder of a spaCy pipeline with a tagger and a parser.
+        text_column: column of the text in tables, and key in JSON lines; None takes `text`.
+        date_column: column of the date, in ISO 8601; None takes `date`, if there is one.
+        id_column: column of the id; None takes `id` or `document_id`, if there is one.
+        title_column: column of the title; None takes `title`, if there is one.
+        pipeline: name or folder of a spaCy pipeline with a tagger and a parser; None uses the installed one.
         events: encoder of events: folder or Hub id, a loaded encoder, or None for the packaged
             all-MiniLM-L6-v2.
         min_chain_length: minimum number of distinct events of a chain.
@@ -108,8 +118,10 @@ def explore(
             loaded, a setting is invalid, or the folder has files that are not those of an exploration.
     """
     check_skipped(STEPS, skip)
+    columns = TextColumns(text_column, id_column, title_column, date_column, others=True)
     settings = ExploreSettings(
-        pipeline=str(pipeline),
+        columns=columns,
+        pipeline=None if pipeline is None else str(pipeline),
         models={"events": events},
         min_chain_length=min_chain_length,
         processes=processes,
@@ -123,7 +135,8 @@ def explore(
         check_exploration(folder)
         if overwrite:
             remove_exploration(folder, STEPS)
-        records = run_steps(STEPS, Context(texts, settings, session), folder, skip)
+        context = Context(find_texts(texts, columns), settings, session)
+        records = run_steps(STEPS, context, folder, skip)
         report = _report(records)
         text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
         path = folder / REPORT_FILE
@@ -135,6 +148,7 @@ def explore(
 def _report(records: Sequence[StepRecord]) -> dict[str, Any]:
     return {
         "counts": {name: count for record in records for name, count in record.counts.items()},
+        "settings": {record.name: record.settings for record in records},
         "notes": [note for record in records for note in record.notes],
         "seconds": {record.name: record.seconds for record in records},
     }

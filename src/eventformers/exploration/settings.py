@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
-from eventformers.datasets_scripts.raw_files import DataDir
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.errors import EventformersError
 from eventformers.evaluation.session import Session
+from eventformers.extraction.text_columns import USUAL_COLUMNS, TextColumns
+from eventformers.extraction.texts import TextFile, TextRows
 from eventformers.inference.encode import EventEncoder
 from eventformers.loading.encoders import resolve_encoder
-from eventformers.loading.models import folder_name, model_revision
+from eventformers.loading.model_files import check_folder
+from eventformers.loading.models import faults_told, folder_name, model_revision
 
 Model = str | Path | EventEncoder | None
 """A folder or Hub id, a loaded encoder, or None for the packaged all-MiniLM-L6-v2."""
+
+
+@dataclass(frozen=True)
+class FoundTexts:
+    """The texts to explore, before they are read.
+
+    Args:
+        sources: files, or rows in memory.
+        skipped: counts of skipped files.
+    """
+
+    sources: Sequence[TextFile | TextRows]
+    skipped: SkippedRows
 
 
 @dataclass(frozen=True)
@@ -24,7 +40,8 @@ class ExploreSettings:
     """Settings of `explore`, besides the texts and the folder.
 
     Args:
-        pipeline: name or folder of a spaCy pipeline.
+        columns: columns of the texts.
+        pipeline: name or folder of a spaCy pipeline; None uses the installed one.
         models: the model of each role.
         min_chain_length: minimum number of distinct events of a chain.
         processes: number of parsing processes.
@@ -37,7 +54,8 @@ class ExploreSettings:
         EventformersError: a number is too small.
     """
 
-    pipeline: str
+    columns: TextColumns = USUAL_COLUMNS
+    pipeline: str | None = None
     models: Mapping[str, Model] = field(default_factory=dict)
     min_chain_length: int = 3
     processes: int = 1
@@ -62,9 +80,10 @@ class Context:
         session: holds the loaded models.
     """
 
-    texts: DataDir
+    texts: FoundTexts
     settings: ExploreSettings
     session: Session
+    _identities: dict[str, dict[str, Any]] = field(default_factory=dict, init=False, repr=False)
 
     def encoder(self, role: str) -> EventEncoder:
         """Return the encoder of a role, such as `events`; load it on the first call.
@@ -80,17 +99,31 @@ class Context:
     def model_identity(self, role: str) -> dict[str, Any]:
         """Identify the model of a role without loading it: name, revision and dtype.
 
-        A model without a known revision never equals another one.
+        A model without a known revision never equals that of another call.
 
         Raises:
             EventformersError: it does not exist.
         """
-        model = self.settings.models.get(role)
+        if role not in self._identities:
+            self._identities[role] = self._identify(self.settings.models.get(role))
+        return self._identities[role]
+
+    def note_untrained(self, role: str) -> str:
+        """Return a note if no model is given for a role; else ""."""
+        if self.settings.models.get(role) is not None:
+            return ""
+        name = self.model_identity(role)["name"]
+        return f"No model of {role} is given (--{role}): {name} is used as it was pretrained."
+
+    def _identify(self, model: Model) -> dict[str, Any]:
         if isinstance(model, EventEncoder):
             name, revision, dtype = model.name, model.revision, str(model.model.dtype)
         else:
             source = resolve_encoder(model)
+            with faults_told(source):
+                check_folder(source)
+                revision = model_revision(source)
             folder = Path(source)
             name = folder_name(folder, model) if folder.is_dir() else source
-            revision, dtype = model_revision(source), str(self.settings.dtype)
+            dtype = str(self.settings.dtype)
         return {"name": name, "revision": revision or uuid4().hex, "dtype": dtype}

@@ -65,6 +65,12 @@ class StepRun:
             for part in parts:
                 writer.write_table(part)
 
+    def note_skipped(self, skipped: Mapping[str, int]) -> None:
+        """Add a note of what was skipped, by reason, if anything was."""
+        counted = [f"{count:,} {name.replace('_', ' ')}" for name, count in sorted(skipped.items()) if count]
+        if counted:
+            self.notes.append(f"Skipped: {', '.join(counted)}.")
+
     def path(self, name: str) -> Path:
         """Return the path to write a file to."""
         path = self.staging / name
@@ -108,6 +114,7 @@ class StepRecord:
         name: its name.
         counts: its numbers.
         notes: its notes.
+        settings: its settings and models.
         seconds: the time that it took when it was run.
         reused: whether its files are those of an earlier call.
     """
@@ -115,6 +122,7 @@ class StepRecord:
     name: str
     counts: dict[str, int]
     notes: list[str]
+    settings: dict[str, Any]
     seconds: float
     reused: bool = field(default=False, compare=False)
 
@@ -176,15 +184,27 @@ def run_steps(
         EventformersError: an error of a step; finished steps stay finished.
     """
     records = []
-    for step in steps:
-        settings = None if step.name in skip else step.settings(context)
-        if settings is None or not all((folder / name).exists() for name in step.reads):
+    # First for all steps, so that a wrong model or pipeline is reported before hours of work.
+    inputs = [None if step.name in skip else _input_of(step, context) for step in steps]
+    for step, given in zip(steps, inputs, strict=True):
+        if given is None or not all((folder / name).exists() for name in step.reads):
             _remove_step(folder, step)
             continue
-        made_of = _made_of(step, settings, context, folder)
+        there = [name for name in (*step.reads, *step.may_read) if (folder / name).exists()]
+        made_of = {**given, "reads": {name: file_digest(folder / name) for name in there}}
         record = _finished(folder, step, made_of)
         records.append(record if record is not None else _run(step, context, folder, made_of))
     return records
+
+
+def _input_of(step: Step, context: Context) -> dict[str, Any] | None:
+    """What affects the output of a step besides the tables that it reads, as JSON values; None without
+    input."""
+    settings = step.settings(context)
+    if settings is None:
+        return None
+    models = {role: context.model_identity(role) for role in step.models}
+    return json.loads(json.dumps({"version": __version__, "settings": settings, "models": models}))
 
 
 def _run(step: Step, context: Context, folder: Path, made_of: Mapping[str, Any]) -> StepRecord:
@@ -195,30 +215,17 @@ def _run(step: Step, context: Context, folder: Path, made_of: Mapping[str, Any])
     with staged_folder(folder, replaced=(*step.writes, state.as_posix()), last=(state.name,)) as staging:
         run = StepRun(context, folder, staging, work)
         step.run(run)
-        record = StepRecord(step.name, run.counts, run.notes, round(time.perf_counter() - started, 2))
-        written = {name: file_digest(staging / name) for name in step.writes}
+        run.notes += [note for role in step.models if (note := context.note_untrained(role))]
         content = {
             "made_of": made_of,
-            "files": written,
-            "counts": record.counts,
-            "notes": record.notes,
-            "seconds": record.seconds,
+            "files": {name: file_digest(staging / name) for name in step.writes},
+            "counts": run.counts,
+            "notes": run.notes,
+            "seconds": round(time.perf_counter() - started, 2),
         }
         run.path(state.as_posix()).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     shutil.rmtree(work, ignore_errors=True)
-    return record
-
-
-def _made_of(step: Step, settings: Mapping[str, Any], context: Context, folder: Path) -> dict[str, Any]:
-    """Everything that affects the output of a step, as JSON values."""
-    there = [name for name in (*step.reads, *step.may_read) if (folder / name).exists()]
-    made_of = {
-        "version": __version__,
-        "settings": settings,
-        "models": {role: context.model_identity(role) for role in step.models},
-        "reads": {name: file_digest(folder / name) for name in there},
-    }
-    return json.loads(json.dumps(made_of))
+    return _record(step, content)
 
 
 def _finished(folder: Path, step: Step, made_of: Mapping[str, Any]) -> StepRecord | None:
@@ -231,10 +238,16 @@ def _finished(folder: Path, step: Step, made_of: Mapping[str, Any]) -> StepRecor
         for name, digest in state["files"].items():
             if file_digest(folder / name) != digest:
                 return None
-        return StepRecord(step.name, state["counts"], state["notes"], state["seconds"], reused=True)
+        return _record(step, state, reused=True)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         # A missing or damaged state or file: the step runs again.
         return None
+
+
+def _record(step: Step, state: Mapping[str, Any], *, reused: bool = False) -> StepRecord:
+    made_of = state["made_of"]
+    settings = {**made_of["settings"], **{f"{role} model": made_of["models"][role] for role in step.models}}
+    return StepRecord(step.name, state["counts"], state["notes"], settings, state["seconds"], reused)
 
 
 def _work_folder(folder: Path, step: Step, made_of: Mapping[str, Any]) -> Path:

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from eventformers.datasets_scripts.events import Event
-from eventformers.exploration.events import EVENTS_FILE
+from eventformers.datasets_scripts.event_tables import EVENTS_TABLE, VECTORS_TABLE
+from eventformers.datasets_scripts.events import EVENT_ORDERS, Event
 from eventformers.exploration.steps import Step, StepRun
 from eventformers.inference.encode import EventEncoder
 
-VECTORS_FILE = "vectors.parquet"
 _BLOCK_TEXTS = 65_536
-_ROLES = ("subject", "predicate", "object")
+_ROLES = EVENT_ORDERS["subject_predicate_object"]
 
 
 def encode_events(run: StepRun) -> None:
@@ -21,15 +20,18 @@ def encode_events(run: StepRun) -> None:
 
     A model that reads roles reads those of the first event with the text.
     """
-    columns = run.table(EVENTS_FILE, ["text", "negated", *_ROLES]).to_pydict()
+    columns = run.table(EVENTS_TABLE, ["text", "negated", *_ROLES]).to_pydict()
     events: dict[str, Event] = {}
     for text, negated, subject, predicate, target in zip(*columns.values(), strict=True):
         if text not in events:
             predicate = f"not {predicate}" if negated else predicate
             events[text] = {"subject": subject, "predicate": predicate, "object": target}
     encoder = run.context.encoder("events")
-    schema = pa.schema([("text", pa.string()), ("embedding", pa.list_(pa.float32(), encoder.dimension))])
-    run.write_parts(VECTORS_FILE, schema, _parts(run, encoder, events, schema))
+    schema = pa.schema(
+        [("text", pa.string()), ("embedding", pa.list_(pa.float32(), encoder.dimension))],
+        metadata={"model": encoder.name, "model_revision": encoder.revision or ""},
+    )
+    run.write_parts(VECTORS_TABLE, schema, _parts(run, encoder, events, schema))
     run.counts["distinct_event_texts"] = len(events)
 
 
@@ -50,7 +52,7 @@ def _parts(
         embedding = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), type=schema.types[1])
         yield pa.table([pa.array(block, pa.string()), embedding], schema=schema)
     if truncated:
-        run.notes.append(f"{truncated:,} event texts are truncated to {encoder.max_length} tokens")
+        run.notes.append(f"Event texts truncated to {encoder.max_length} tokens: {truncated:,}.")
 
 
-VECTORS = Step("vectors", encode_events, reads=(EVENTS_FILE,), writes=(VECTORS_FILE,), models=("events",))
+VECTORS = Step("vectors", encode_events, reads=(EVENTS_TABLE,), writes=(VECTORS_TABLE,), models=("events",))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +27,7 @@ from eventformers.extraction.texts import TextDocument
 
 if TYPE_CHECKING:
     from spacy.language import Language
-    from spacy.tokens import Doc
+    from spacy.tokens import Doc, Span
 
 GET_A_PIPELINE = (
     "get one with `python -m spacy download en_core_web_sm` and pass its name, or pass the folder of one"
@@ -194,14 +196,14 @@ class EventExtractor:
         if not kept:
             counts.skipped["document_without_kept_events"] += 1
             return None
-        sentences = list(doc.sents)
+        sentences = [_without_space(sentence) for sentence in doc.sents]
         trigger_ends = {token.idx: token.idx + len(token) for token in doc}
         placed = [
             PlacedEvent(
                 event,
                 trigger_end=trigger_ends[event.offset],
-                sentence_start=sentences[event.sentence].start_char,
-                sentence_end=sentences[event.sentence].end_char,
+                sentence_start=sentences[event.sentence][0],
+                sentence_end=sentences[event.sentence][1],
             )
             for event in (found[number] for number in kept)
         ]
@@ -258,6 +260,13 @@ class EventExtractor:
                 yield document
 
 
+def _without_space(sentence: Span) -> tuple[int, int]:
+    """Start and end of a sentence without white space around it: an empty line is a token of its own."""
+    text = sentence.text
+    start = sentence.start_char + len(text) - len(text.lstrip())
+    return start, start + len(text.strip())
+
+
 def _batches(documents: Iterable[TextDocument]) -> Iterator[list[TextDocument]]:
     batch: list[TextDocument] = []
     characters = 0
@@ -275,6 +284,24 @@ def plain_event(event: ExtractedEvent) -> Event:
     """The three roles of an event; a negated event has the predicate `not …`, as in `EventChains`."""
     predicate = f"not {event.predicate}" if event.negated else event.predicate
     return {"subject": event.subject, "predicate": predicate, "object": event.object}
+
+
+def installed_pipeline() -> str:
+    """Return the name of the only installed spaCy pipeline.
+
+    Raises:
+        EventformersError: spaCy is absent, or no pipeline or several are installed.
+    """
+    if find_spec("spacy") is None:
+        raise EventformersError(GET_SPACY)
+    names = sorted({entry.name for entry in entry_points(group="spacy_models")})
+    if not names:
+        raise EventformersError(f"no spaCy pipeline is installed; {GET_A_PIPELINE}")
+    if len(names) > 1:
+        raise EventformersError(
+            f"several spaCy pipelines are installed; accepted: one of them as --pipeline: {', '.join(names)}"
+        )
+    return names[0]
 
 
 def load_pipeline(name: str | Path) -> Language:

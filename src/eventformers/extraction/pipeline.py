@@ -28,10 +28,10 @@ from eventformers.errors import EventformersError
 from eventformers.extraction.coreference import Resolver
 from eventformers.extraction.counts import ExtractionCounts
 from eventformers.extraction.extractor import (
-    GET_A_PIPELINE,
     EventExtractor,
     ExtractedDocument,
     ExtractionSettings,
+    installed_pipeline,
 )
 from eventformers.extraction.shards import (
     ShardWriter,
@@ -42,6 +42,7 @@ from eventformers.extraction.shards import (
     write_texts,
 )
 from eventformers.extraction.tables import merge_tables, write_documents, write_tables
+from eventformers.extraction.text_columns import TextColumns
 from eventformers.extraction.texts import TextFile, find_text_files, read_texts
 from eventformers.files import output_folder, remove_folder, staged_folder, write_text
 
@@ -79,7 +80,7 @@ def extract(
     texts: DataDir,
     output: str | Path,
     *,
-    pipeline: str | Path | None,
+    pipeline: str | Path | None = None,
     coreference: str | Resolver = "auto",
     arguments: str = "heads",
     exclude_predicates: Sequence[str] = (),
@@ -88,6 +89,8 @@ def extract(
     document_types: Sequence[str] = ("story",),
     source: str | None = None,
     license_name: str | None = None,
+    text_column: str | None = None,
+    id_column: str | None = None,
     processes: int = 1,
     resume: bool = False,
     overwrite: bool = False,
@@ -102,9 +105,9 @@ def extract(
     from them.
 
     Args:
-        texts: files and folders: SGML, JSON lines with `text`, or plain text with one document a file.
+        texts: files and folders: plain text with one document a file, JSON lines, CSV, Parquet, or SGML.
         output: the folder to write.
-        pipeline: name or folder of a spaCy pipeline with a tagger and a parser.
+        pipeline: name or folder of a spaCy pipeline with a tagger and a parser; None uses the installed one.
         coreference: `auto`, `heads`, `spacy`, `fastcoref`, `coreferee`, `module:function`, or a function of a
             spaCy Doc (`ExtractionSettings`).
         arguments: `heads` or `spans`.
@@ -114,6 +117,9 @@ def extract(
         document_types: types of SGML documents to read; empty reads all.
         source: source of texts without one; by default the name of the given folder or file.
         license_name: licence of texts without one; by default the known licence of their source.
+        text_column: column of the text in tables, and key in JSON lines; by default `text`. Once a column is
+            named, other columns are ignored; otherwise only those of published web corpora are.
+        id_column: column of the id; by default `id` or `document_id`, if there is one.
         processes: number of parsing processes.
         resume: continue an unfinished extraction of the same texts with the same settings.
         overwrite: replace existing output.
@@ -127,10 +133,9 @@ def extract(
     """
     if processes < 1:
         raise EventformersError(f"processes: found {processes}; accepted: 1 or more")
-    if not pipeline:
-        raise EventformersError(f"no spaCy pipeline is named; {GET_A_PIPELINE}")
+    columns = TextColumns(text=text_column, id=id_column)
     settings = ExtractionSettings(
-        pipeline=str(pipeline),
+        pipeline=str(installed_pipeline() if pipeline is None else pipeline),
         arguments=arguments,
         coreference=coreference,
         exclude_predicates=tuple(exclude_predicates),
@@ -144,11 +149,13 @@ def extract(
         counts = ExtractionCounts()
         files = find_text_files(texts, counts.skipped)
         types = sorted(kind.lower() for kind in document_types)
-        reading = {
+        reading: dict[str, Any] = {
             "document_types": types,
             "source": source,
             "license": license_name,
         }
+        if named := columns.named():
+            reading["columns"] = named
         if malformed_policy() != MALFORMED_POLICIES[0]:
             reading["malformed"] = malformed_policy()
         # A cached pipeline of an earlier call may have had the same folder with other content.
@@ -159,7 +166,7 @@ def extract(
             return finished
         if not (resume and _is_of(work, made_of)):
             remove_folder(work)
-            documents = read_texts(files, counts.read, counts.skipped, types, source, license_name)
+            documents = read_texts(files, counts.read, counts.skipped, types, source, license_name, columns)
             shown = datasets.utils.tqdm(documents, desc="Reading texts", unit=" documents")
             try:
                 number = write_texts(shown, work / "texts")

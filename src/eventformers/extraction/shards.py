@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 import shutil
@@ -31,7 +32,7 @@ def write_texts(documents: Iterable[TextDocument], folder: Path) -> int:
     lines: list[str] = []
     number, characters = 0, 0
     for document in documents:
-        record = [document.document_id, document.text, document.source, document.license]
+        record = dataclasses.astuple(document)
         lines.append(json.dumps(record, ensure_ascii=False))
         characters += len(document.text)
         if characters >= SHARD_CHARACTERS:

@@ -66,7 +66,7 @@ def write_tables(extracted: Sequence[ExtractedDocument], results: Path, shard: i
 
 def write_documents(extracted: Sequence[ExtractedDocument], results: Path, shard: int) -> None:
     """Write the documents of a shard as a Parquet file."""
-    rows = [{name: getattr(one.document, name, "") for name in DOCUMENT_SCHEMA.names} for one in extracted]
+    rows = [{name: getattr(one.document, name) for name in DOCUMENT_SCHEMA.names} for one in extracted]
     _write_shard(results, shard, "documents", pa.Table.from_pylist(rows, schema=DOCUMENT_SCHEMA))
 
 

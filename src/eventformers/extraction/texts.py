@@ -1,43 +1,47 @@
-"""Readers of raw text: newswire in SGML, JSON lines, and plain text with one document a file."""
+"""Readers of raw text: plain text with one document a file, JSON lines, CSV and Parquet, newswire in SGML."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, cast
 
 from eventformers.datasets_scripts.licenses import license_of_source, standard_license
 from eventformers.datasets_scripts.malformed import HeldFaults, SkippedRows
 from eventformers.datasets_scripts.raw_files import (
     DataDir,
-    check_keys,
     is_json_lines,
+    max_line_bytes,
     raw_paths,
     read_json_values,
     read_lines,
 )
+from eventformers.datasets_scripts.table_files import csv_file_rows, parquet_file_rows
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.extraction.sgml import read_sgml
+from eventformers.extraction.text_columns import USUAL_COLUMNS, TextColumns, iso_date, part_of
 
 ACCEPTED_LINE = 'one JSON object a line with "text", and optionally "id", "source" and "license"'
-_KEYS = frozenset({"text", "id", "document_id", "source", "license", "licence"})
-_UNUSED_KEYS = frozenset(
-    {
-        *("added", "created", "date", "dump", "file_path", "language", "language_score", "media", "metadata"),
-        *("timestamp", "title", "token_count", "url", "version"),
-    }
-)
-"""Further keys in published web corpora and in datatrove's output."""
+ACCEPTED_ROW = "a text, or a row with a column text"
+ACCEPTED_FILES = ".txt, .jsonl, .csv, .tsv or SGML files, plain or .gz, .parquet files, and folders of them"
 
-ACCEPTED_FILES = "SGML, .jsonl or .txt files, plain or .gz, and folders of them"
-
-_TextKind = Literal["sgml", "json", "plain"]
+_TextKind = Literal["sgml", "json", "csv", "tsv", "parquet", "plain"]
 _SGML_ENDINGS = (".sgml", ".sgm", ".xml")
 _PLAIN_ENDINGS = (".txt", ".text")
 _JSON_ENDINGS = (".jsonl", ".json", ".ndjson")
+_TABLE_ENDINGS = (".csv", ".tsv", ".parquet")
+_BINARY_STARTS = {
+    b"%PDF-": "a PDF file",
+    b"PK\x03\x04": "a ZIP archive or an Office file",
+    b"\xd0\xcf\x11\xe0": "an Office file",
+    b"\xff\xfe": "text in UTF-16",
+    b"\xfe\xff": "text in UTF-16",
+}
+_ACCEPTED_PLAIN = "plain text in UTF-8; convert the file first"
+_SHOWN_ENDINGS = 5
 
 
 @dataclass(frozen=True)
@@ -49,12 +53,16 @@ class TextDocument:
         text: the text.
         source: its corpus.
         license: its terms of use.
+        title: its title; "" if unknown.
+        date: its date in ISO 8601; "" if unknown.
     """
 
     document_id: str
     text: str
     source: str
     license: str
+    title: str = ""
+    date: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,21 @@ class TextFile:
     source: str
 
 
+@dataclass(frozen=True)
+class TextRows:
+    """Texts in memory: rows of a frame, a table or a dataset, or strings.
+
+    Args:
+        rows: the rows, each a mapping or a string.
+        name: prefix of the id of a row without one.
+        source: the source of a row without one.
+    """
+
+    rows: Iterable[object]
+    name: str
+    source: str
+
+
 def find_text_files(texts: DataDir, skipped: SkippedRows) -> list[TextFile]:
     """Find the files under paths, in the given order; files in a folder, and in its subfolders, are sorted by
     name.
@@ -83,6 +106,7 @@ def find_text_files(texts: DataDir, skipped: SkippedRows) -> list[TextFile]:
         EventformersError: a path does not exist, or there is no file to read.
     """
     found: dict[Path, TextFile] = {}
+    others: Counter[str] = Counter()
     for given in raw_paths(texts):
         if not given.is_dir():
             found.setdefault(given, TextFile(given, _stem(given), _stem(given)))
@@ -93,65 +117,110 @@ def find_text_files(texts: DataDir, skipped: SkippedRows) -> list[TextFile]:
                 continue
             if not _is_text_name(path):
                 skipped["file_with_unknown_ending"] += 1
+                others[path.suffix.lower() or "no ending"] += 1
                 continue
             name = (inside.parent / _stem(path)).as_posix()
             found.setdefault(path, TextFile(path, name, given.name))
     if not found:
-        raise EventformersError(f"no text in {texts}; accepted: {ACCEPTED_FILES}")
+        listed = ", ".join(f"{count} with {ending}" for ending, count in others.most_common(_SHOWN_ENDINGS))
+        there = f" ({'files: ' + listed if listed else 'no files'})"
+        named = ", ".join(map(str, raw_paths(texts)))
+        raise EventformersError(f"no text in {named}{there}; accepted: {ACCEPTED_FILES}")
     return list(found.values())
 
 
 def read_texts(
-    files: Sequence[TextFile],
+    sources: Sequence[TextFile | TextRows],
     read: Counter[str],
     skipped: SkippedRows,
     document_types: Sequence[str] = ("story",),
     source: str | None = None,
     license_name: str | None = None,
+    columns: TextColumns = USUAL_COLUMNS,
+    longest: int | None = None,
 ) -> Iterator[TextDocument]:
-    """Read the documents of the files, in order, each with a distinct id.
+    """Read documents, in order, each with a distinct id.
 
     A second document with the id and the text of an earlier one is skipped; one with the id of an earlier one
     and another text gets a number after its id. Both are counted, like empty files and documents without
-    text.
-
-    A line of JSON has `"text"`, and `"id"` or `"document_id"`, `"source"` and `"license"` or `"licence"`. The
-    keys `url`, `title`, `date`, `timestamp`, `created`, `added`, `version`, `dump`, `file_path`, `language`,
-    `language_score`, `token_count`, `metadata` and `media` of published corpora are ignored. Other keys are
-    an error. Half of a surrogate pair becomes "?", and its document is counted in `read`.
+    text. Half of a surrogate pair becomes "?", and its document is counted in `read`.
 
     Args:
-        files: output of `find_text_files`.
+        sources: output of `find_text_files`, or texts in memory.
         read: counts of what is read; added to.
         skipped: counts of skipped items, by reason, added to, and policy for malformed documents.
         document_types: types of SGML documents to read, in lower case; documents without a type are read,
             too. Empty reads all.
         source: source of texts without one, instead of the name of their file or folder.
         license_name: licence of texts without one, instead of the known licence of their source.
+        columns: columns of tables and keys of JSON lines.
+        longest: maximum number of characters of a document; a longer one becomes several, split at ends of
+            paragraphs. None splits none.
 
     Raises:
-        DataFormatError: a file cannot be read.
+        DataFormatError: a file or row cannot be read.
     """
     identifiers = _Identifiers()
-    for file in files:
-        read["files"] += 1
-        if _is_empty(file.path):
-            skipped["empty_file"] += 1
-            continue
-        for document in _documents(file, read, skipped, document_types):
+    for place in sources:
+        if isinstance(place, TextFile):
+            read["files"] += 1
+            if _is_empty(place.path):
+                skipped["empty_file"] += 1
+                continue
+        for whole in _documents(place, read, skipped, document_types, columns):
             read["documents"] += 1
-            if not document.text.strip():
+            if not whole.text.strip():
                 skipped["document_without_text"] += 1
                 continue
-            identifier = identifiers.of(document)
-            if identifier is None:
-                skipped["repeated_document"] += 1
-                continue
-            if identifier != document.document_id:
-                read["document_with_id_of_another"] += 1
-            known = document.source or source or file.source
-            stated = standard_license(document.license) if document.license else license_name
-            yield TextDocument(identifier, document.text, known, license_of_source(known, stated))
+            parts = [whole] if longest is None else split_document(whole, longest)
+            if len(parts) > 1:
+                read["document_split_into_parts"] += 1
+            for document in parts:
+                identifier = identifiers.of(document)
+                if identifier is None:
+                    skipped["repeated_document"] += 1
+                    continue
+                if identifier != document.document_id:
+                    read["document_with_id_of_another"] += 1
+                known = document.source or source or place.source
+                stated = standard_license(document.license) if document.license else license_name
+                origin = {"source": known, "license": license_of_source(known, stated)}
+                yield replace(document, document_id=identifier, **origin)
+
+
+def split_document(document: TextDocument, longest: int) -> list[TextDocument]:
+    """Split a document that is too long, at the last end of a paragraph that fits.
+
+    Without one, the split is at the last end of a line, of a sentence or of a word, in this order.
+
+    Args:
+        document: the document.
+        longest: maximum number of characters of a part.
+
+    Returns:
+        The document alone if it is short enough; otherwise its parts, with `/1`, `/2` and so on after its id,
+        and their number after its title.
+    """
+    if len(document.text) <= longest:
+        return [document]
+    texts, start = [], 0
+    while start < len(document.text):
+        end = start + longest
+        if end < len(document.text):
+            places = (document.text.rfind(mark, start + 1, end) for mark in ("\n\n", "\n", ". ", " "))
+            end = next((place + 1 for place in places if place > 0), end)
+        if part := document.text[start:end].strip():
+            texts.append(part)
+        start = end
+    return [
+        replace(
+            document,
+            document_id=f"{document.document_id}/{number}",
+            text=text,
+            title=document.title and f"{document.title} ({number} of {len(texts)})",
+        )
+        for number, text in enumerate(texts, start=1)
+    ]
 
 
 class _Identifiers:
@@ -180,59 +249,118 @@ class _Identifiers:
 
 
 def _documents(
-    file: TextFile, read: Counter[str], skipped: SkippedRows, document_types: Sequence[str]
+    place: TextFile | TextRows,
+    read: Counter[str],
+    skipped: SkippedRows,
+    document_types: Sequence[str],
+    columns: TextColumns,
 ) -> Iterator[TextDocument]:
-    """Read the documents of a file without normalisation; source and licence are "" if it states none."""
-    kind = _kind(file.path)
-    if kind == "json":
-        values = read_json_values(file.path, skipped, ACCEPTED_LINE, whole_characters=False)
-        yield from skipped.parsed(values, lambda value: _json_document(*value, file, read), "document")
-    elif kind == "plain":
-        held = HeldFaults()
-        text = "\n".join(line for _, line in read_lines(file.path, held))
-        if (fault := held.take()) is not None:
-            skipped.leave_out(fault, "document")
-        else:
-            yield TextDocument(file.name, text, "", "")
-    else:
-        for document in read_sgml(file.path, skipped):
+    """Read documents without normalisation; source and licence are "" if the text states none."""
+    reader = _RowReader(columns, read)
+    if isinstance(place, TextRows):
+        yield from skipped.parsed(enumerate(place.rows, start=1), lambda row: reader.of_memory(place, *row))
+        return
+    path, kind = place.path, _kind(place.path)
+    if kind == "plain":
+        yield from _plain_document(place, skipped)
+    elif kind == "sgml":
+        for document in read_sgml(path, skipped):
             if document_types and document.kind and document.kind not in document_types:
                 skipped[f"document_of_type_{document.kind}"] += 1
                 continue
-            identifier = document.document_id or f"{file.name}/{document.line}"
+            identifier = document.document_id or f"{place.name}/{document.line}"
             yield TextDocument(identifier, document.text, "", "")
+    else:
+        rows: Iterator[tuple[int, Any]]
+        if kind == "json":
+            rows = read_json_values(path, skipped, ACCEPTED_LINE, whole_characters=False)
+        elif kind == "parquet":
+            rows = parquet_file_rows(path, columns.of_header, row="text")
+        else:
+            delimiter = "\t" if kind == "tsv" else ","
+            rows = csv_file_rows(
+                path, delimiter, skipped, columns.of_header, row="text", longest_field=max_line_bytes()
+            )
+        yield from skipped.parsed(rows, lambda row: reader.of_file(place, *row), "document")
 
 
-def _json_document(line: int, record: object, file: TextFile, read: Counter[str]) -> TextDocument:
-    path = file.path
-    if not isinstance(record, dict):
-        raise DataFormatError(path, line, 'no "text"', ACCEPTED_LINE)
-    check_keys(record, _KEYS | _UNUSED_KEYS, path, line)
-    if not isinstance(record.get("text"), str):
-        raise DataFormatError(path, line, 'no "text"', ACCEPTED_LINE)
-    values = [record["text"]]
-    for names in (("id", "document_id"), ("source",), ("license", "licence")):
-        given = [record[name] for name in names if record.get(name) is not None]
-        for value in given:
-            if not isinstance(value, (str, int)) or isinstance(value, bool):
-                raise DataFormatError(path, line, f'"{names[0]}" of type {type(value).__name__}', "a text")
-        if len(set(given)) > 1:
-            found = " and ".join(f'"{name}"' for name in names)
-            raise DataFormatError(path, line, f"{found} that differ", "one of them")
-        values.append(str(given[0]) if given else "")
-    # JSON can represent halves of surrogate pairs, UTF-8 cannot.
-    text, identifier, source, license_name = (
-        value.encode("utf-8", "replace").decode("utf-8") for value in values
-    )
-    if [text, identifier, source, license_name] != values:
-        read["document_with_replaced_characters"] += 1
-    return TextDocument(identifier or f"{file.name}/{line}", text, source, license_name)
+def _plain_document(file: TextFile, skipped: SkippedRows) -> Iterator[TextDocument]:
+    """Read a file as one document; one that is not plain text is malformed."""
+    held = HeldFaults()
+    lines, fault = [], None
+    with open(file.path, "rb") as stream:
+        start = stream.read(8)
+    binary = next((name for mark, name in _BINARY_STARTS.items() if start.startswith(mark)), None)
+    if binary is not None:
+        fault = DataFormatError(file.path, None, binary, _ACCEPTED_PLAIN)
+    else:
+        for number, line in read_lines(file.path, held):
+            if "\0" in line:
+                fault = DataFormatError(file.path, number, "a NUL character", _ACCEPTED_PLAIN)
+                break
+            lines.append(line)
+    fault = fault or held.take()
+    if fault is not None:
+        skipped.leave_out(fault, "document")
+    else:
+        yield TextDocument(file.name, "\n".join(lines), "", "")
+
+
+@dataclass(frozen=True)
+class _RowReader:
+    """Reads rows of tables and JSON objects as documents, and counts repairs."""
+
+    columns: TextColumns
+    read: Counter[str]
+
+    def of_file(self, file: TextFile, line: int, record: object) -> TextDocument:
+        return self._document(record, f"{file.name}/{line}", ACCEPTED_LINE, file.path, line)
+
+    def of_memory(self, rows: TextRows, number: int, value: object) -> TextDocument:
+        record = {self.columns.text or "text": value} if isinstance(value, str) else value
+        place = Path(f"{rows.source}, row {number}")
+        return self._document(record, f"{rows.name}/{number}", ACCEPTED_ROW, place, None)
+
+    def _document(
+        self, record: object, usual_id: str, accepted: str, path: Path, line: int | None
+    ) -> TextDocument:
+        if not isinstance(record, Mapping):
+            raise DataFormatError(path, line, 'no "text"', accepted)
+        parts = self.columns.of_names(list(map(str, record)), path, line, "key")
+        values = []
+        for part in ("text", "id", "source", "license", "title"):
+            value = part_of(record, parts[part], path, line)
+            if value is not None and (
+                not isinstance(value, str if part == "text" else (str, int)) or isinstance(value, bool)
+            ):
+                found = 'no "text"' if part == "text" else f'"{part}" of type {type(value).__name__}'
+                raise DataFormatError(path, line, found, accepted if part == "text" else "a text")
+            values.append("" if value is None else str(value))
+        # JSON can represent halves of surrogate pairs, UTF-8 cannot.
+        whole = [value.encode("utf-8", "replace").decode("utf-8") for value in values]
+        if whole != values:
+            self.read["document_with_replaced_characters"] += 1
+        text, identifier, source, license_name, title = whole
+        date = self._date(part_of(record, parts["date"], path, line), path, line)
+        return TextDocument(identifier or usual_id, text, source, license_name, title, date)
+
+    def _date(self, value: object, path: Path, line: int | None) -> str:
+        try:
+            return iso_date(value, path, line)
+        except DataFormatError:
+            if self.columns.date is not None:
+                raise
+            self.read["document_with_unreadable_date"] += 1
+            return ""
 
 
 def _kind(path: Path) -> _TextKind:
     name = path.name.lower().removesuffix(".gz")
     if is_json_lines(Path(name)):
         return "json"
+    for kind in _TABLE_ENDINGS:
+        if name.endswith(kind):
+            return cast("_TextKind", kind.removeprefix("."))
     if name.endswith(_SGML_ENDINGS):
         return "sgml"
     if name.endswith(_PLAIN_ENDINGS):
@@ -244,20 +372,22 @@ def _kind(path: Path) -> _TextKind:
 
 def _is_text_name(path: Path) -> bool:
     name = path.name.lower().removesuffix(".gz")
-    known = is_json_lines(Path(name)) or name.endswith((*_SGML_ENDINGS, *_PLAIN_ENDINGS))
+    known = is_json_lines(Path(name)) or name.endswith((*_SGML_ENDINGS, *_PLAIN_ENDINGS, *_TABLE_ENDINGS))
     # Newswire is published in files such as nyt_eng_199407.gz.
     return known or (path.suffix.lower() == ".gz" and "." not in name)
 
 
 def _stem(path: Path) -> str:
     name = path.name
-    for ending in (".gz", *_SGML_ENDINGS, *_PLAIN_ENDINGS, *_JSON_ENDINGS):
+    for ending in (".gz", *_SGML_ENDINGS, *_PLAIN_ENDINGS, *_JSON_ENDINGS, *_TABLE_ENDINGS):
         if name.lower().endswith(ending) and len(name) > len(ending):
             name = name[: -len(ending)]
     return name
 
 
 def _is_empty(path: Path) -> bool:
+    if path.suffix not in (".gz", ".bz2"):
+        return not path.stat().st_size
     try:
         next(read_lines(path, SkippedRows("skip")), None)
     except DataFormatError as error:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import datasets
 import numpy as np
 import pyarrow as pa
 from datasets.iterable_dataset import IterableColumn
 
+from eventformers.datasets_scripts.table_files import Header, listed, rows_of
 from eventformers.errors import DataFormatError, EventformersError
 
 ACCEPTED_CONTAINERS = (
     "a list or generator of them, a pandas or polars frame or series, an Arrow table or array, a NumPy "
     "array, or a dataset or column of datasets"
 )
-
-Header: TypeAlias = Callable[[Sequence[str], Path], Collection[str]]
-"""Checks the names of columns, and returns those to read."""
 
 _MEMORY = Path()
 _NO_SEQUENCES = (str, bytes, bytearray, memoryview)
@@ -55,24 +53,6 @@ def values_in(items: object, header: Header, accepted: str) -> Iterable[object]:
         raise EventformersError(
             f"{type(items).__name__}: found {error.found}; accepted: {error.accepted}"
         ) from error
-
-
-def rows_of(columns: Mapping[str, Sequence[object]]) -> Iterator[dict[str, object]]:
-    """Yield the rows of columns."""
-    return (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
-
-
-def listed(array: pa.Array, path: Path, line: int | None) -> list[object]:
-    """Return the values of an Arrow array.
-
-    Raises:
-        DataFormatError: a value cannot be read.
-    """
-    try:
-        return cast("list[object]", array.to_pylist())
-    except (pa.ArrowException, ValueError, OverflowError) as error:
-        # For example text that is not UTF-8, or a struct with a repeated name.
-        raise DataFormatError(path, line, f"values that cannot be read ({error})", "strings") from error
 
 
 def _values(items: Any, header: Header, accepted: str) -> Iterable[object]:

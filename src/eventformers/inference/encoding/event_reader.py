@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from eventformers.datasets_scripts.events import EVENT_ORDERS, Event
 from eventformers.datasets_scripts.malformed import SkippedRows
@@ -20,8 +17,9 @@ from eventformers.datasets_scripts.raw_files import (
     parse_json,
     read_lines,
 )
+from eventformers.datasets_scripts.table_files import csv_file_rows, parquet_file_rows
 from eventformers.errors import DataFormatError, EventformersError, lookalike, shown
-from eventformers.inference.encoding.containers import ACCEPTED_CONTAINERS, listed, rows_of, values_in
+from eventformers.inference.encoding.containers import ACCEPTED_CONTAINERS, values_in
 
 Item: TypeAlias = str | Event
 """An input to encode: a text, or an event with all of its roles."""
@@ -49,9 +47,6 @@ ACCEPTED_ITEM = (
 )
 ACCEPTED_INPUT = f"a text, an event, or {ACCEPTED_CONTAINERS}"
 ACCEPTED_FILES = ".jsonl, .json, .csv, .tsv and .txt, each also with .gz, and .parquet"
-
-BLOCK_ROWS = 8_192
-"""Number of rows of a Parquet file read at a time."""
 
 _KNOWN, _ROLES = frozenset(COLUMNS), frozenset(ROLES)
 _COMPLETE = frozenset(("text", "event"))
@@ -164,11 +159,14 @@ def file_values(path: str | Path, skipped: SkippedRows) -> Iterator[FileValue]:
             "line",
         )
     if kind in (".csv", ".tsv"):
-        return _csv_rows(path, "\t" if kind == ".tsv" else ",", skipped)
+        delimiter = "\t" if kind == ".tsv" else ","
+        rows = csv_file_rows(path, delimiter, skipped, _file_columns, row="event")
+        return ((path, line, row) for line, row in rows)
     if kind == ".txt":
         return ((path, line, text) for line, text in read_lines(path, skipped))
     if kind == ".parquet" and suffixes[-1] == ".parquet":
-        return _parquet_rows(path)
+        rows = parquet_file_rows(path, _file_columns, row="event")
+        return ((path, number, row) for number, row in rows)
     raise EventformersError(f"{path}: found the suffix {shown(path.suffix)}; accepted: {ACCEPTED_FILES}")
 
 
@@ -199,6 +197,11 @@ def _check_names(
 def _wanted_columns(columns: Sequence[str], path: Path) -> frozenset[str]:
     _check_header(columns, path)
     return _KNOWN - {"id"}
+
+
+def _file_columns(columns: Sequence[str], path: Path) -> frozenset[str]:
+    _check_header(columns, path)
+    return _KNOWN
 
 
 def _check_header(columns: Sequence[str], path: Path) -> None:
@@ -254,62 +257,3 @@ def _json_list(path: Path) -> Iterator[FileValue]:
     text = "\n".join(line for _, line in read_lines(path))
     for number, value in enumerate(parse_json(text, path, None, "a JSON list of events"), start=1):
         yield Path(f"{path}, event {number}"), None, value
-
-
-def _csv_rows(path: Path, delimiter: str, skipped: SkippedRows) -> Iterator[FileValue]:
-    line = 0
-
-    def lines() -> Iterator[str]:
-        nonlocal line
-        for number, text in read_lines(path, skipped):
-            line = number
-            yield f"{text}\n"
-
-    reader = csv.reader(lines(), delimiter=delimiter, strict=True)
-    try:
-        # All rows were skipped, so there is no line to name.
-        header = [name.strip() for name in next(reader, [])]
-        _check_header(header, path)
-        empty = True
-        for cells in reader:
-            if len(cells) != len(header):
-                accepted = f"{len(header)} columns, as in the header"
-                skipped.leave_out(DataFormatError(path, line, f"{len(cells)} columns", accepted), "row")
-                continue
-            empty = False
-            yield (
-                path,
-                line,
-                {name: cell for name, cell in zip(header, cells, strict=True) if name in _KNOWN},
-            )
-    except csv.Error as error:
-        raise DataFormatError(
-            path,
-            line,
-            f"broken CSV ({error})",
-            f"CSV with quotes closed and fields of at most {csv.field_size_limit():,} characters",
-        ) from error
-    if empty:
-        raise DataFormatError(path, None, "a header without rows", "at least one event")
-
-
-def _parquet_rows(path: Path) -> Iterator[FileValue]:
-    try:
-        with pq.ParquetFile(path) as file:
-            columns = list(file.schema_arrow.names)
-            _check_header(columns, path)
-            if not file.metadata.num_rows:
-                raise DataFormatError(path, None, "no rows", "at least one event")
-            wanted = [name for name in COLUMNS if name in columns]
-            read = 0
-            for batch in file.iter_batches(batch_size=BLOCK_ROWS, columns=wanted):
-                of_batch = {
-                    name: listed(column, path, read + 1)
-                    for name, column in zip(batch.schema.names, batch.columns, strict=True)
-                }
-                for number, row in enumerate(rows_of(of_batch), start=read + 1):
-                    yield path, number, row
-                read += len(batch)
-    except (pa.ArrowException, OSError) as error:
-        found = "an empty file" if not path.stat().st_size else f"no Parquet ({str(error).splitlines()[0]})"
-        raise DataFormatError(path, None, found, "a Parquet file") from error

@@ -1,0 +1,346 @@
+"""From texts to tables: ids that join, what is reused, resuming, and sources of texts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import eventformers
+from eventformers.datasets_scripts import building
+from eventformers.datasets_scripts.event_tables import EVENT_SCHEMA
+from eventformers.errors import EventformersError
+from eventformers.exploration import documents, vectors
+from eventformers.exploration.explore import Exploration
+from eventformers.extraction import pipeline as pipeline_module
+from eventformers.extraction import shards
+from eventformers.inference.encode import EventEncoder
+
+STORIES = {
+    "first": "Anna opened the door. Anna closed the window.\n\n"
+    "Anna went to the shop. The thief was seen by Anna.",
+    "second": "Peter sold the car. The man did not close the door. Peter watched the man. He closed it.",
+}
+ROWS = [
+    {"id": "first", "text": STORIES["first"], "date": "2024-05-31", "title": "One", "source": "s"},
+    {"id": "second", "text": STORIES["second"], "date": "", "title": "", "source": "s"},
+]
+
+Explore = Callable[..., Exploration]
+
+
+@pytest.fixture
+def explore(tiny_parser: Path, tiny_encoder: Path, tmp_path: Path) -> Explore:
+    def run(texts: Any = None, **options: Any) -> Exploration:
+        chosen = {"pipeline": tiny_parser, "events": tiny_encoder, "device": "cpu", **options}
+        return eventformers.explore(ROWS if texts is None else texts, tmp_path / "out", **chosen)
+
+    return run
+
+
+def rows_of(exploration: Exploration, name: str) -> list[dict[str, Any]]:
+    return pq.read_table(exploration.tables[name]).to_pylist()
+
+
+def test_tables_join(explore: Explore, tmp_path: Path) -> None:
+    found = explore()
+    assert set(found.tables) >= {"documents", "events", "vectors", "chains"}
+    texts = {row["document_id"]: row["text"] for row in rows_of(found, "documents")}
+    assert texts == STORIES
+    assert rows_of(found, "documents")[0] == {
+        "document_id": "first",
+        "title": "One",
+        "date": "2024-05-31",
+        "source": "s",
+        "license": "unspecified",
+        "text": STORIES["first"],
+    }
+    table = pq.read_table(found.tables["events"])
+    assert table.schema.equals(EVENT_SCHEMA)
+    by_id = {row["event_id"]: row for row in table.to_pylist()}
+    assert len(by_id) == table.num_rows == found.counts["events"] == 8
+    for event_id, row in by_id.items():
+        text = texts[row["document_id"]]
+        assert event_id == f"{row['document_id']}#{row['number']}"
+        assert text[row["trigger_start"] : row["trigger_end"]] == row["trigger"]
+        assert row["sentence_start"] <= row["trigger_start"] < row["trigger_end"] <= row["sentence_end"]
+        assert row["trigger"].lower() in row["predicate"]
+    seen = by_id["first#3"]
+    assert [seen[name] for name in ("subject", "predicate", "object", "passive", "negated")] == [
+        *("anna", "seen", "thief", True, False)
+    ]
+    sentence = texts["first"][seen["sentence_start"] : seen["sentence_end"]]
+    assert sentence == "The thief was seen by Anna."
+    negated = by_id["second#1"]
+    assert (negated["predicate"], negated["negated"]) == ("close", True)
+    assert negated["text"] == "man not close door"
+    vector_table = pq.read_table(found.tables["vectors"])
+    assert set(vector_table["text"].to_pylist()) == {row["text"] for row in by_id.values()}
+    assert pa.types.is_fixed_size_list(vector_table.schema.field("embedding").type)
+    (anna,) = [row for row in rows_of(found, "chains") if row["protagonist"] == "anna"]
+    assert anna == {
+        "chain_id": "first/anna",
+        "document_id": "first",
+        "protagonist": "anna",
+        "event_ids": ["first#0", "first#1", "first#2", "first#3"],
+    }
+    assert all(set(row["event_ids"]) <= set(by_id) for row in rows_of(found, "chains"))
+    report = json.loads((found.folder / "report.json").read_text(encoding="utf-8"))
+    assert report == found.report
+    assert report["counts"]["documents"] == 2
+    assert set(report["seconds"]) == {step.name for step in found.steps}
+
+
+def test_vectors_are_those_of_encode(explore: Explore, tiny_encoder: Path) -> None:
+    found = explore()
+    table = pq.read_table(found.tables["vectors"])
+    expected = eventformers.encode(tiny_encoder, table["text"].to_pylist(), normalize=True)
+    stored = table["embedding"].combine_chunks().flatten().to_numpy().reshape(expected.shape)
+    assert abs(stored - expected).max() < 1e-6
+
+
+def test_vectors_do_not_depend_on_the_block(explore: Explore, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = pq.read_table(explore().tables["vectors"])
+    monkeypatch.setattr(vectors, "_BLOCK_TEXTS", 3)
+    parts = pq.read_table(explore(overwrite=True).tables["vectors"])
+    assert parts["text"].equals(whole["text"])
+    assert parts.num_rows == whole.num_rows > 3
+
+
+def test_a_repeated_run_loads_nothing_and_touches_nothing(
+    explore: Explore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = explore()
+    before = {path: path.stat().st_mtime_ns for path in first.folder.rglob("*")}
+
+    def refused(*arguments: Any, **options: Any) -> Any:
+        raise AssertionError("loaded")
+
+    monkeypatch.setattr("eventformers.evaluation.session.load_encoder", refused)
+    monkeypatch.setattr("eventformers.extraction.extractor.load_pipeline", refused)
+    again = explore()
+    assert all(step.reused for step in again.steps)
+    assert again == first
+    assert {path: path.stat().st_mtime_ns for path in first.folder.rglob("*")} == before
+
+
+def ran(exploration: Exploration) -> set[str]:
+    return {step.name for step in exploration.steps if not step.reused}
+
+
+def test_a_change_recomputes_what_depends_on_it(
+    explore: Explore, tiny_encoder_without_dropout: Path, tiny_parser: Path, tmp_path: Path
+) -> None:
+    import spacy
+
+    explore()
+    assert ran(explore(batch_size=1)) == set(), "it changes no result"
+    assert "chains" in ran(explore(min_chain_length=4)) <= {"chains", "next_events", "page"}
+    events_changed = ran(explore(ROWS[:1]))
+    assert {"documents", "events", "vectors", "chains"} <= events_changed
+    other_model = ran(explore(ROWS[:1], events=tiny_encoder_without_dropout))
+    assert "vectors" in other_model
+    assert not other_model & {"documents", "events", "chains"}
+    pipeline = spacy.load(tiny_parser)
+    pipeline.meta["version"] = "9"
+    pipeline.to_disk(tmp_path / "other")
+    again = ran(explore(ROWS[:1], events=tiny_encoder_without_dropout, pipeline=tmp_path / "other"))
+    assert again == {"events"}, "equal events leave the rest as it is"
+    renamed = [{**ROWS[0], "title": "Other"}]
+    changed = ran(explore(renamed, events=tiny_encoder_without_dropout, pipeline=tmp_path / "other"))
+    assert "documents" in changed
+    assert "vectors" not in changed
+
+
+def test_a_loaded_encoder_without_revision_is_not_reused(explore: Explore, tiny_encoder: Path) -> None:
+    encoder = eventformers.inference.encode.load_encoder(tiny_encoder, device="cpu")  # type: ignore[attr-defined]
+    explore(events=encoder, device=None)
+    assert "vectors" not in ran(explore(events=encoder, device=None))
+    encoder.revision = None
+    explore(events=encoder, device=None)
+    assert "vectors" in ran(explore(events=encoder, device=None))
+
+
+def test_interruption_leaves_finished_steps_and_shards(
+    explore: Explore, tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(shards, "SHARD_CHARACTERS", 10)
+    whole = rows_of(explore(), "events")
+    done: list[int] = []
+    extract_shard = shards.extract_shard
+
+    def counted(*arguments: Any) -> None:
+        done.append(arguments[3])
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        extract_shard(*arguments)
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pipeline_module, "extract_shard", counted)
+    with pytest.raises(KeyboardInterrupt):
+        explore(overwrite=True)
+    assert not (tmp_path / "out" / "events.parquet").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(EventEncoder, "encode", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            explore()
+    assert done == [0, 1, 1], "the finished shard is not parsed again"
+    assert not (tmp_path / "out" / "vectors.parquet").exists()
+    found = explore()
+    assert done == [0, 1, 1], "the finished step is not run again"
+    assert rows_of(found, "events") == whole
+    assert not list((tmp_path / "out" / ".explore").glob("events.*/"))
+
+
+def test_processes_change_nothing(explore: Explore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shards, "SHARD_CHARACTERS", 10)
+    whole = explore()
+    before = {path: path.read_bytes() for path in whole.tables.values()}
+    again = explore(overwrite=True, processes=2)
+    assert {path: path.read_bytes() for path in again.tables.values()} == before
+
+
+def test_a_full_disk_keeps_the_earlier_exploration(explore: Explore, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = explore()
+    before = {path: path.read_bytes() for path in found.folder.rglob("*") if path.is_file()}
+
+    def full(*arguments: Any, **options: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pyarrow.parquet.ParquetWriter.write_table", full)
+        with pytest.raises(OSError, match="No space left"):
+            explore(min_chain_length=4)
+    assert {path: path.read_bytes() for path in found.folder.rglob("*") if path.is_file()} == before
+    assert ran(explore()) == set()
+
+
+def test_skip(explore: Explore) -> None:
+    explore()
+    found = explore(skip=["events"])
+    assert set(found.tables) == {"documents"}
+    found = explore(skip=["chains"])
+    assert "chains" not in found.tables
+    assert "vectors" in found.tables
+
+
+def test_folders_of_others(explore: Explore, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.txt").write_text("years of work", encoding="utf-8")
+    for options in ({}, {"overwrite": True}):
+        with pytest.raises(EventformersError, match=r"has thesis\.txt but no exploration"):
+            explore(**options)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["thesis.txt"]
+
+
+def write_sources(folder: Path) -> Iterator[tuple[str, Any]]:
+    """The same two texts in all forms."""
+    columns = {name: [row[name] for row in ROWS] for name in ROWS[0]}
+    lines = "".join(json.dumps(row) + "\n" for row in ROWS)
+    (folder / "a.jsonl").write_text(lines, encoding="utf-8")
+    frame = pd.DataFrame(ROWS)
+    frame.to_csv(folder / "a.csv", index=False)
+    frame.to_csv(folder / "a.tsv.gz", index=False, sep="\t")
+    frame.to_parquet(folder / "a.parquet")
+    yield "a path", folder / "a.jsonl"
+    yield "a string", str(folder / "a.csv")
+    yield "several strings", [str(folder / "a.tsv.gz")]
+    yield "several paths", [folder / "a.parquet"]
+    yield "a list", ROWS
+    yield "a generator", (row for row in ROWS)
+    yield "a frame", frame
+    yield "a frame with dates", frame.assign(date=[pd.Timestamp("2024-05-31"), pd.NaT])
+    yield "a table", pa.table(columns)
+    yield "a dataset", datasets.Dataset.from_list(ROWS)
+    yield (
+        "splits",
+        datasets.DatasetDict(
+            {"train": datasets.Dataset.from_list(ROWS[:1]), "test": datasets.Dataset.from_list(ROWS[1:])}
+        ),
+    )
+
+
+def test_every_source_gives_the_same_documents(explore: Explore, tmp_path: Path) -> None:
+    expected = None
+    for name, source in write_sources(tmp_path):
+        found = explore(source, skip=["events"])
+        table = pq.read_table(found.tables["documents"])
+        expected = expected or table
+        assert table.equals(expected), name
+    assert expected is not None
+    assert expected.num_rows == 2
+
+
+def test_texts_without_rows(explore: Explore) -> None:
+    found = explore(list(STORIES.values()), skip=["events"])
+    assert [row["document_id"] for row in rows_of(found, "documents")] == ["text/1", "text/2"]
+
+
+def test_a_dataset_of_the_hub(explore: Explore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(hub_id: str, config: None, streaming: bool) -> datasets.DatasetDict:
+        assert (hub_id, config, streaming) == ("me/news", None, False)
+        return datasets.DatasetDict({"train": datasets.Dataset.from_dict({"body": [STORIES["first"]]})})
+
+    monkeypatch.setattr(building, "load_dataset", load)
+    found = explore("me/news", text_column="body")
+    (row,) = rows_of(found, "documents")
+    assert (row["document_id"], row["source"]) == ("train/1", "me/news")
+    monkeypatch.undo()
+    with pytest.raises(EventformersError, match="no folder me/news, and no dataset with this id"):
+        explore("me/news")
+
+
+def test_named_columns(explore: Explore, tmp_path: Path) -> None:
+    rows = [{"body": STORIES["first"], "day": "2024-05-31T10:30:00Z", "key": 7, "head": "One", "extra": [1]}]
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(rows[0]), encoding="utf-8")
+    named = {"text_column": "body", "date_column": "day", "id_column": "key", "title_column": "head"}
+    for source in (rows, path):
+        (row,) = rows_of(explore(source, **named, skip=["events"]), "documents")
+        assert [row[name] for name in ("document_id", "title", "date")] == [
+            *("7", "One", "2024-05-31T10:30:00+00:00")
+        ]
+
+
+def test_a_long_document_becomes_parts(explore: Explore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "LONGEST_DOCUMENT", 60)
+    found = explore(ROWS[:1])
+    rows = rows_of(found, "documents")
+    assert [row["document_id"] for row in rows] == ["first/1", "first/2"]
+    assert [row["title"] for row in rows] == ["One (1 of 2)", "One (2 of 2)"]
+    assert "\n\n".join(row["text"] for row in rows) == STORIES["first"]
+    assert found.notes[0].startswith("Documents of more than 60 characters")
+
+
+def test_dates_that_nobody_named(explore: Explore) -> None:
+    rows = [{**ROWS[0], "date": "31 May 2024"}, ROWS[1]]
+    found = explore(rows)
+    assert rows_of(found, "documents")[0]["date"] == ""
+    assert "not in ISO 8601, which count as undated: 1." in found.notes[0]
+    with pytest.raises(EventformersError, match=r"row 1: found the date '31 May 2024'; accepted: a date"):
+        explore(rows, date_column="date")
+
+
+def test_the_untrained_encoder_is_named(
+    explore: Explore, tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eventformers.loading.encoders._default_encoder", lambda: tiny_encoder)
+    assert not any("--events" in note for note in explore().notes)
+    found = explore(events=None)
+    assert any("No model of events is given (--events)" in note for note in found.notes)
+
+
+def test_settings(explore: Explore) -> None:
+    with pytest.raises(EventformersError, match="min_chain_length: found 1; accepted: 2 or more"):
+        explore(min_chain_length=1)
+    with pytest.raises(EventformersError, match="processes: found 0; accepted: 1 or more"):
+        explore(processes=0)

@@ -1,0 +1,219 @@
+"""The mechanism of steps: reuse, changed inputs, interruption, folders of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.exploration.settings import Context
+from eventformers.exploration.steps import (
+    STATE_FOLDER,
+    Step,
+    StepRun,
+    check_exploration,
+    check_skipped,
+    remove_exploration,
+    run_steps,
+)
+
+
+class Settings(dict[str, Any]):
+    """The settings of the steps below, and the names of those that ran."""
+
+    def __init__(self) -> None:
+        super().__init__(a=1, b=1, c=1)
+        self.ran: list[str] = []
+
+
+def step(name: str, settings: Settings, *reads: str, may_read: tuple[str, ...] = ()) -> Step:
+    def run(step_run: StepRun) -> None:
+        settings.ran.append(name)
+        if settings[name] == "fails":
+            step_run.write(f"{name}.parquet", pa.table({"value": ["half"]}))
+            raise KeyboardInterrupt
+        there = [other for other in (*reads, *may_read) if step_run.has(f"{other}.parquet")]
+        values = [step_run.table(f"{other}.parquet")["value"][0].as_py() for other in there]
+        step_run.write(f"{name}.parquet", pa.table({"value": [f"{name}{settings[name]}({''.join(values)})"]}))
+        step_run.counts[name] = 1
+        step_run.note_skipped({"odd_row": 2, "none": 0})
+
+    def own(context: Context) -> Mapping[str, Any] | None:
+        return None if settings[name] is None else {"value": settings[name]}
+
+    files = tuple(f"{other}.parquet" for other in reads)
+    optional = tuple(f"{other}.parquet" for other in may_read)
+    return Step(name, run, (f"{name}.parquet",), reads=files, may_read=optional, settings=own)
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings()
+
+
+@pytest.fixture
+def explored(settings: Settings, tmp_path: Path) -> Callable[..., list[str]]:
+    """Runs the steps a, b of a, and c of b and, if it is there, a; returns the names of those that ran."""
+    steps = (step("a", settings), step("b", settings, "a"), step("c", settings, may_read=("a", "b")))
+
+    def run(*skip: str) -> list[str]:
+        settings.ran.clear()
+        # No step looks at the context.
+        run_steps(steps, cast("Context", None), tmp_path, skip)
+        return list(settings.ran)
+
+    return run
+
+
+def value(folder: Path, name: str) -> str:
+    return pq.read_table(folder / f"{name}.parquet")["value"][0].as_py()
+
+
+def states(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+
+def test_a_repeated_run_touches_nothing(explored: Callable[..., list[str]], tmp_path: Path) -> None:
+    assert explored() == ["a", "b", "c"]
+    assert value(tmp_path, "c") == "c1(a1()b1(a1()))"
+    before = states(tmp_path)
+    assert explored() == []
+    assert states(tmp_path) == before
+
+
+def test_records(settings: Settings, tmp_path: Path) -> None:
+    (record,) = run_steps([step("a", settings)], cast("Context", None), tmp_path)
+    (again,) = run_steps([step("a", settings)], cast("Context", None), tmp_path)
+    assert record == again
+    assert (record.reused, again.reused) == (False, True)
+    assert (record.counts, record.notes) == ({"a": 1}, ["Skipped: 2 odd row."])
+
+
+def test_a_change_reaches_what_depends_on_it(
+    explored: Callable[..., list[str]], settings: Settings, tmp_path: Path
+) -> None:
+    explored()
+    settings["b"] = 2
+    assert explored() == ["b", "c"]
+    settings["c"] = 2
+    assert explored() == ["c"]
+    settings["a"] = 2
+    assert explored() == ["a", "b", "c"]
+    assert value(tmp_path, "c") == "c2(a2()b2(a2()))"
+
+
+def test_an_equal_table_is_no_change(
+    explored: Callable[..., list[str]], settings: Settings, tmp_path: Path
+) -> None:
+    explored()
+    (tmp_path / STATE_FOLDER / "a.json").unlink()
+    assert explored() == ["a"], "the tables of a are those of before, so b and c are reused"
+
+
+@pytest.mark.parametrize("damage", ["changed", "absent", "state", "state of another kind"])
+def test_damaged_files_are_written_again(
+    explored: Callable[..., list[str]], tmp_path: Path, damage: str
+) -> None:
+    explored()
+    whole = (tmp_path / "b.parquet").read_bytes()
+    if damage == "changed":
+        (tmp_path / "b.parquet").write_bytes(whole[:-1])
+    elif damage == "absent":
+        (tmp_path / "b.parquet").unlink()
+    else:
+        (tmp_path / STATE_FOLDER / "b.json").write_text("{" if damage == "state" else "[]")
+    assert explored() == ["b"]
+    assert (tmp_path / "b.parquet").read_bytes() == whole
+
+
+def test_an_interrupted_step_leaves_the_finished_ones(
+    explored: Callable[..., list[str]], settings: Settings, tmp_path: Path
+) -> None:
+    settings["b"] = "fails"
+    with pytest.raises(KeyboardInterrupt):
+        explored()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [STATE_FOLDER, "a.parquet"]
+    settings["b"] = 1
+    assert explored() == ["b", "c"]
+
+
+def test_an_interrupted_change_keeps_the_old_table_and_its_state(
+    explored: Callable[..., list[str]], settings: Settings, tmp_path: Path
+) -> None:
+    explored()
+    before = states(tmp_path)
+    settings["b"] = "fails"
+    with pytest.raises(KeyboardInterrupt):
+        explored()
+    assert {path: time for path, time in states(tmp_path).items() if path.is_file()} == {
+        path: time for path, time in before.items() if path.is_file()
+    }
+    settings["b"] = 1
+    assert explored() == []
+
+
+def test_steps_that_are_left_out(
+    explored: Callable[..., list[str]], settings: Settings, tmp_path: Path
+) -> None:
+    assert explored("b") == ["a", "c"]
+    assert value(tmp_path, "c") == "c1(a1())"
+    assert explored() == ["b", "c"]
+    assert explored("a") == ["c"], "b cannot be run without a"
+    assert value(tmp_path, "c") == "c1()"
+    assert not (tmp_path / "a.parquet").exists()
+    settings["c"] = None
+    assert explored() == ["a", "b"]
+    assert not (tmp_path / "c.parquet").exists(), "a step without input leaves no table of an earlier run"
+
+
+def test_a_wrong_setting_is_reported_before_any_work(settings: Settings, tmp_path: Path) -> None:
+    def wrong(context: Context) -> Mapping[str, Any]:
+        raise EventformersError("no such model")
+
+    later = Step("b", lambda run: None, ("b.parquet",), settings=wrong)
+    with pytest.raises(EventformersError, match="no such model"):
+        run_steps([step("a", settings), later], cast("Context", None), tmp_path)
+    assert settings.ran == []
+
+
+def test_partial_results_are_found_again_unless_the_input_changed(tmp_path: Path) -> None:
+    made: list[list[str]] = []
+    given = {"value": 1}
+
+    def run(step_run: StepRun) -> None:
+        step_run.work.mkdir(parents=True, exist_ok=True)
+        made.append(sorted(path.name for path in step_run.work.iterdir()))
+        (step_run.work / f"part-{len(made)}").touch()
+        if len(made) < 4:
+            raise KeyboardInterrupt
+        step_run.write("a.parquet", pa.table({"value": ["a"]}))
+
+    only = Step("a", run, ("a.parquet",), settings=lambda context: given)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            run_steps([only], cast("Context", None), tmp_path)
+    given["value"] = 2
+    with pytest.raises(KeyboardInterrupt):
+        run_steps([only], cast("Context", None), tmp_path)
+    run_steps([only], cast("Context", None), tmp_path)
+    assert made == [[], ["part-1"], [], ["part-3"]]
+    assert [path.name for path in (tmp_path / STATE_FOLDER).iterdir()] == ["a.json"]
+
+
+def test_folders(explored: Callable[..., list[str]], settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / ".hidden").touch()
+    check_exploration(tmp_path)
+    (tmp_path / "mine.txt").touch()
+    with pytest.raises(EventformersError, match=r"has mine\.txt but no exploration; accepted: a new folder"):
+        check_exploration(tmp_path)
+    explored()
+    check_exploration(tmp_path)
+    remove_exploration(tmp_path, [step("a", settings), step("b", settings), step("c", settings)])
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".hidden", "mine.txt"]
+    with pytest.raises(UnknownNameError, match=r"unknown step 'aa'\. Did you mean 'a'\?"):
+        check_skipped([step("a", settings)], ["aa"])
