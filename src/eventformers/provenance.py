@@ -15,6 +15,11 @@ LIBRARIES = ("eventformers", "torch", "transformers", "tokenizers", "datasets", 
 
 def library_versions() -> dict[str, str | None]:
     """Return the versions of Python and of `LIBRARIES`; None for a library that is not installed."""
+    return dict(_library_versions())
+
+
+@functools.cache
+def _library_versions() -> dict[str, str | None]:
     versions: dict[str, str | None] = {"python": platform.python_version()}
     for library in LIBRARIES:
         try:
