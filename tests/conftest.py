@@ -6,6 +6,7 @@ import gc
 import ipaddress
 import logging
 import os
+import shutil
 import socket
 import sys
 import tempfile
@@ -30,6 +31,11 @@ if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // workers)))
 
+# A folder that all workers, and the sessions that tests start, share.
+STARTS_SHARED = "EVENTFORMERS_TESTS_SHARED" not in os.environ
+if STARTS_SHARED:
+    os.environ["EVENTFORMERS_TESTS_SHARED"] = tempfile.mkdtemp(prefix="eventformers-shared-")
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
@@ -44,15 +50,17 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that start a process or train, the slow ones; put first what takes a minute."""
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark what starts a process, trains, or reads the public raw files, before pytest selects by markers."""
     from started_processes import starts_process
 
-    for item in items:
-        if starts_process(item):
-            item.add_marker("process")
-    # With several workers, the last test to start is the one that the others wait for.
+    if starts_process(item) or "shared_data" in item.fixturenames:  # type: ignore[attr-defined]
+        item.add_marker("process")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put first what takes a minute: with several workers, all wait for the last test that starts."""
     items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
 
 
@@ -60,7 +68,9 @@ def pytest_unconfigure() -> None:
     gc.unfreeze()
     forked = sys.modules.get("forked")
     if forked is not None:
-        forked.stop_servers()
+        forked.leave_servers(wait=STARTS_SHARED)
+    if STARTS_SHARED:
+        shutil.rmtree(os.environ["EVENTFORMERS_TESTS_SHARED"], ignore_errors=True)
 
 
 def _is_loopback(address: object) -> bool:

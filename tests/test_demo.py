@@ -16,8 +16,8 @@ from eventformers.methods import load_method, load_object, main_methods
 from eventformers.trainers.recipes import list_recipes
 from eventformers.training import FinishedRun
 
+pytestmark = pytest.mark.process
 every_method = pytest.mark.parametrize("method", main_methods())
-
 
 SMALL = {"heterevent": {"event_dim": 16, "chain_dim": 24}}
 

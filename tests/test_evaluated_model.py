@@ -23,7 +23,7 @@ from eventformers.evaluation.tasks import TASKS
 from eventformers.inference.chains import vectors as chain_vectors
 from eventformers.inference.encode import EventEncoder, load_encoder
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*were truncated")
+pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore:.*were truncated")]
 
 STEPS = ["mcns_v", "multistep_base", "multistep_sky", "mcne_v"]
 TASKS_OF_CHAINS = ["mcnc", *STEPS]
@@ -100,7 +100,6 @@ def _evaluated_together(model: object, tasks: list[str], **settings: object) -> 
         return [evaluate(model, task, session=session, batch_size=BATCH, **settings) for task in tasks]
 
 
-@pytest.mark.process
 @pytest.mark.parametrize("name", ["heterevent", "swcc"])
 def test_results_are_those_of_separate_calls(name, request):
     model = request.getfixturevalue(name)
@@ -224,7 +223,6 @@ def test_the_command_shares_among_its_tasks(heterevent, tmp_path, passes, loads,
     assert [result.task for result in load_results(tmp_path / "out")] == sorted(TASKS_OF_CHAINS)
 
 
-@pytest.mark.process
 def test_a_training_shares_among_its_tasks(tiny_encoder, tmp_path, monkeypatch, passes):
     scored_from: list[int] = []
 

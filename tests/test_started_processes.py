@@ -61,12 +61,14 @@ def test_what_starts_a_process_or_trains_is_found() -> None:
 
     assert starts(helped, None)
     assert starts(MethodTrainingCase.test_frozen_modules_stay, MethodTrainingCase)
+    assert starts(lambda cls: cls._train(), MethodTrainingCase)
     assert starts(MethodTrainingCase.test_one_batch_is_fitted, MethodTrainingCase)
     assert not starts(MethodTrainingCase.test_every_recipe_holds_known_settings, MethodTrainingCase)
 
 
 def test_a_fixture_that_trains_marks_its_tests(request: pytest.FixtureRequest, trained: None) -> None:
     assert request.node.get_closest_marker("process")
+    assert request.config.option.markexpr != "not process", "the marker comes too late to be selected by"
 
 
 @pytest.fixture

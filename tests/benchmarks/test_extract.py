@@ -8,6 +8,7 @@ import pytest
 from benchmark_scripts import load_benchmark
 
 
+@pytest.mark.process
 def test_prints_ratios(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("spacy", reason="spaCy is not installed")
     from tiny_parser import save_tiny_parser

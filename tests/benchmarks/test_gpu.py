@@ -21,6 +21,7 @@ def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return load_benchmark("gpu")
 
 
+@pytest.mark.process
 def test_measures_small(benchmark: ModuleType, tiny_encoder: Path, tmp_path: Path) -> None:
     chosen = ["--parts", "encoding", "steps", "search", "--rounds=1", f"--encoder={tiny_encoder}"]
     assert benchmark.main([f"--output={tmp_path}", "--device=cpu", "--small", *chosen]) == 0
@@ -34,6 +35,7 @@ def test_measures_small(benchmark: ModuleType, tiny_encoder: Path, tmp_path: Pat
     assert "| SWCC | 8 events | float32 | five passes |" in table
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("method", ["swcc", "mico"])
 def test_trains_small(benchmark: ModuleType, tiny_encoder: Path, tmp_path: Path, method: str) -> None:
     bench = bench_of(benchmark, tiny_encoder, tmp_path)

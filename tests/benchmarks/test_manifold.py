@@ -19,6 +19,7 @@ def benchmark() -> ModuleType:
     return load_benchmark("manifold")
 
 
+@pytest.mark.process
 def test_prints_ratios_and_memory(benchmark: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     benchmark.main(SMALL_RUN)
     printed = capsys.readouterr().out

@@ -30,6 +30,7 @@ def small_run(tiny_encoder: Path) -> list[str]:
     ]
 
 
+@pytest.mark.process
 def test_prints_ratios(
     benchmark: ModuleType, small_run: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

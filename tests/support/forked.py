@@ -5,12 +5,16 @@ and no other: what reads the environment when it is imported, and what registers
 itself, so that it is as fresh as an interpreter. Two further servers are forks of this one. One has loaded
 the Hugging Face libraries, for the usage examples of cards, whose environment is that of the tests; the other
 this package too, for the processes of a group, of which no test asks how they import.
+
+All workers of pytest-xdist, and sessions that a test starts, use the same servers: their sockets lie in the
+folder that `EVENTFORMERS_TESTS_SHARED` names. A server ends with the last process that is connected to it.
 """
 
 from __future__ import annotations
 
 import atexit
 import gc
+import hashlib
 import importlib
 import json
 import os
@@ -29,6 +33,8 @@ from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any, NoReturn
+
+from filelock import FileLock
 
 LOADED = (
     "torch",
@@ -66,8 +72,10 @@ LIBRARIES = (
 )
 SERVERS = {"fresh": LOADED, "libraries": LIBRARIES, "package": ("eventformers.training",)}
 """What each server loads beside what the one before it has loaded."""
-CACHES = ("HF_DATASETS_CACHE", "HF_MODULES_CACHE")
-"""Constants of the libraries that a fork takes from its own environment."""
+CACHES = {"HF_DATASETS_CACHE": "datasets", "HF_MODULES_CACHE": "modules"}
+"""Constants of the libraries that a fork takes from its own environment, and their folders in `HF_HOME`."""
+SHARED = os.environ.get("EVENTFORMERS_TESTS_SHARED", "")
+"""Folder of the servers' sockets, which tests/conftest.py makes."""
 
 
 def run_python(
@@ -220,36 +228,68 @@ _processes: list[subprocess.Popen[bytes]] = []
 
 
 def _ask(server: str, request: Mapping[str, object], descriptors: Sequence[int]) -> None:
-    """Send a request to a server, which is started by the first; it ends with this process."""
+    """Send a request to a server, which is started where none runs."""
     with _ASKING:
         if server not in _connections:
-            ours, theirs = socket.socketpair()
-            names = list(SERVERS)
-            if server == names[0]:
-                command = [sys.executable, __file__, str(theirs.fileno())]
-                process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
-                _processes.append(process)
-            else:
-                _ask(names[names.index(server) - 1], {"serve": SERVERS[server]}, [theirs.fileno()])
-            theirs.close()
-            _connections[server] = ours
+            _connections[server] = _connect(server)
         content = json.dumps(request).encode()
         socket.send_fds(_connections[server], [len(content).to_bytes(4, "big")], descriptors)
         _connections[server].sendall(content)
 
 
-def stop_servers() -> None:
-    """End the servers, if there are any."""
+def _connect(server: str) -> socket.socket:
+    """Connect to a server; the first process that asks starts it."""
+    modules = os.environ.get("PYTHONPATH", "")
+    # What the package registers when it is imported depends on what is installed.
+    name = server + (hashlib.sha256(modules.encode()).hexdigest()[:8] if server == "package" else "")
+    path = Path(SHARED, f"{name}.sock")
+    with FileLock(f"{path}.lock"):
+        with suppress(OSError):
+            return _greeted(path)
+        path.unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(path))
+            listening.listen()
+            names = list(SERVERS)
+            if server == names[0]:
+                command = [sys.executable, __file__, str(listening.fileno())]
+                process = subprocess.Popen(command, pass_fds=[listening.fileno()], stdin=subprocess.DEVNULL)
+                _processes.append(process)
+            else:
+                before = names[names.index(server) - 1]
+                _ask(before, {"serve": SERVERS[server], "path": modules}, [listening.fileno()])
+        return _greeted(path)
+
+
+def _greeted(path: Path) -> socket.socket:
+    """Connect to a server and wait until it answers, which one that is ending does not."""
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(str(path))
+        if not connection.recv(1):
+            raise ConnectionResetError(f"{path}: the server ended")
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+def leave_servers(*, wait: bool) -> None:
+    """Close the connections to the servers, if there are any, which ends those that nobody else uses.
+
+    Args:
+        wait: whether to wait for the end of the server that this process started.
+    """
     while _connections:
         _connections.popitem()[1].close()
-    while _processes:
+    while wait and _processes:
         _processes.pop().wait()
 
 
 # In the server
 
 
-def _serve(connection: socket.socket, loaded: Sequence[str]) -> NoReturn:
+def _serve(listening: socket.socket, loaded: Sequence[str]) -> NoReturn:
     for name in loaded:
         with suppress(ImportError):
             importlib.import_module(name)
@@ -260,22 +300,44 @@ def _serve(connection: socket.socket, loaded: Sequence[str]) -> NoReturn:
     gc.freeze()
     # They are waited for whenever one ends, so that their processor time counts as the server's.
     signal.signal(signal.SIGCHLD, _reap)
+    connections: list[socket.socket] = []
     while True:
+        for ready in select.select([listening, *connections], [], [])[0]:
+            if ready is listening:
+                connections.append(listening.accept()[0])
+                with suppress(OSError):
+                    connections[-1].sendall(b"1")
+                continue
+            content, descriptors = _received(ready)
+            if not content:
+                ready.close()
+                connections.remove(ready)
+                if not connections:
+                    # Without the clean-up of the libraries: nothing was done with them.
+                    os._exit(0)
+                continue
+            if os.fork() == 0:
+                for inherited in (listening, *connections):
+                    inherited.close()
+                request = json.loads(content)
+                if "serve" in request:
+                    sys.path[1:1] = filter(None, request["path"].split(os.pathsep))
+                    _serve(socket.socket(fileno=descriptors[0]), request["serve"])
+                _watch(request, *descriptors)
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+
+def _received(connection: socket.socket) -> tuple[bytes, list[int]]:
+    """A request and its descriptors; nothing where the other end is closed."""
+    try:
         head, descriptors, _, _ = socket.recv_fds(connection, 4, 3)
-        if not head:
-            # Without the clean-up of the libraries: nothing was done with them.
-            os._exit(0)
-        length, content = int.from_bytes(head, "big"), b""
-        while len(content) < length:
-            content += connection.recv(length - len(content))
-        if os.fork() == 0:
-            connection.close()
-            request = json.loads(content)
-            if "serve" in request:
-                _serve(socket.socket(fileno=descriptors[0]), request["serve"])
-            _watch(request, *descriptors)
-        for descriptor in descriptors:
-            os.close(descriptor)
+    except OSError:  # Who was connected was killed.
+        return b"", []
+    length, content = int.from_bytes(head, "big"), b""
+    while len(content) < length and (more := connection.recv(length - len(content))):
+        content += more
+    return content if len(content) == length else b"", descriptors
 
 
 def _reap(*_: object) -> None:
@@ -308,10 +370,11 @@ def _become(request: dict[str, object], output: int, errors: int) -> NoReturn:
     os.environ.clear()
     os.environ.update(request["env"])  # type: ignore[arg-type]
     os.chdir(request["cwd"])  # type: ignore[arg-type]
-    for name in CACHES:
+    for name, folder in CACHES.items():
+        place = os.environ.get(name) or os.path.join(os.environ.get("HF_HOME", ""), folder)
         for module in list(sys.modules.values()):
-            if name in os.environ and name in getattr(module, "__dict__", ()):
-                setattr(module, name, type(getattr(module, name))(os.environ[name]))
+            if os.path.isabs(place) and name in getattr(module, "__dict__", ()):
+                setattr(module, name, type(getattr(module, name))(place))
     sys.path[0] = ""
     sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     del sys.modules["__main__"]

@@ -43,6 +43,7 @@ def _search(function: FunctionType, owner: type | None, seen: set[FunctionType])
             return True
         if isclass(value):
             value = value.__init__  # type: ignore[misc]
+        value = getattr(value, "__func__", value)  # A class method is bound.
         if isfunction(value):
             value = unwrap(value)
             if value.__code__.co_filename.startswith(_TESTS) and _search(value, owner, seen):
