@@ -1,4 +1,4 @@
-"""The demo on the bundled samples: train, evaluate, save, reload and use a model."""
+"""The demos on the bundled samples: train, evaluate, save, reload and use a model; explore texts."""
 
 from __future__ import annotations
 
@@ -9,15 +9,21 @@ from pathlib import Path
 import numpy as np
 
 from eventformers.datasets_scripts import load_built
+from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.datasets_scripts.events import Event, event_text
 from eventformers.datasets_scripts.relation_templates import relation_templates
 from eventformers.errors import UnknownNameError
+from eventformers.exploration.explore import Exploration, explore
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.methods import all_methods, load_object
 from eventformers.training import FinishedRun, train
 
 Texts = dict[str, str | Event]
 """Texts or events to encode, by their text."""
+
+
+EXPLORE = "explore"
+"""The demo that trains nothing."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,19 @@ class Demonstration:
     neighbours: list[tuple[str, str, float]]
 
 
+def explore_samples(
+    output: str | Path, *, encoder: str | None = None, device: str | None = None
+) -> Exploration:
+    """Explore the bundled texts, whose events are extracted beforehand, so that no parser is needed.
+
+    Args:
+        output: folder of the demos; the exploration gets a subfolder.
+        encoder: Hub id or folder of an encoder of events; None takes the packaged all-MiniLM-L6-v2.
+        device: `cpu` or `cuda`; None takes an accelerator if there is one.
+    """
+    return explore(SAMPLES / "texts" / "extracted", Path(output) / EXPLORE, events=encoder, device=device)
+
+
 def run_demo(
     method: str | None, output: str | Path, *, encoder: str | None = None, device: str | None = None
 ) -> Demonstration:
@@ -75,7 +94,7 @@ def run_demo(
     shown = {name: one.showing for name, one in all_methods().items() if one.showing}
     chosen = next(iter(shown)) if method is None else method
     if chosen not in shown:
-        raise UnknownNameError("method", chosen, shown)
+        raise UnknownNameError("method", chosen, [*shown, EXPLORE])
     showing: Showing = load_object(shown[chosen])
     finished = train(
         chosen, Path(output) / chosen, recipe="demo", encoder=encoder, overwrite=True, device=device

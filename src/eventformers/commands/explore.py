@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -21,6 +21,9 @@ from eventformers.commands.options import (
     console,
     counts_text,
 )
+
+if TYPE_CHECKING:
+    from eventformers.exploration.explore import Exploration
 
 
 def explore(
@@ -80,6 +83,11 @@ def explore(
         malformed=malformed,
         show_progress=True,
     )
+    show_exploration(found)
+
+
+def show_exploration(found: Exploration) -> None:
+    """Print the counts, the times and the notes of an exploration."""
     table = Table("step", "counts", "seconds")
     for step in found.steps:
         table.add_row(step.name, counts_text(step.counts), "reused" if step.reused else f"{step.seconds:.1f}")

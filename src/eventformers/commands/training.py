@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from eventformers.commands.evaluation import show_results
+from eventformers.commands.explore import show_exploration
 from eventformers.commands.options import (
     Device,
     Dtype,
@@ -29,14 +30,19 @@ if TYPE_CHECKING:
 
 
 def demo(
-    method: Annotated[str | None, typer.Argument(help="The method. Default: the first one.")] = None,
+    method: Annotated[
+        str | None, typer.Argument(help="A method, or explore. Default: the first method.")
+    ] = None,
     output: Output = Path("eventformers-demo"),
     encoder: Encoder = None,
     device: Device = None,
 ) -> None:
-    """Train, evaluate, save and reload a model on the bundled samples."""
-    from eventformers.commands.demo import run_demo
+    """Train, evaluate, save and reload a model on the bundled samples, or explore sample texts."""
+    from eventformers.commands.demo import EXPLORE, explore_samples, run_demo
 
+    if method == EXPLORE:
+        show_exploration(explore_samples(output, encoder=encoder, device=device))
+        return
     finished = run_demo(method, output, encoder=encoder, device=device)
     _show_run(finished.run)
     console.print("\nReloaded with AutoModel.from_pretrained; nearest neighbours among the samples:")

@@ -23,6 +23,7 @@ from eventformers.exploration.steps import Step, StepRun
 from eventformers.extraction.text_columns import TextColumns
 from eventformers.extraction.texts import TextFile, TextRows, find_text_files, read_texts
 from eventformers.inference.encoding.containers import ACCEPTED_CONTAINERS, values_in
+from eventformers.inference.encoding.event_tables import are_event_tables
 
 Texts: TypeAlias = Any
 """Files and folders, the id of a dataset on the Hub, or texts in memory; see `find_texts`."""
@@ -38,15 +39,20 @@ def find_texts(texts: Texts, columns: TextColumns) -> FoundTexts:
     """Find the texts to explore.
 
     Args:
-        texts: a file or folder, several of them, or the id of a dataset on the Hub, whose splits are read in
-            order; or texts in memory: a list or generator of strings or rows, a frame, a table or a dataset.
-            A list of strings that are all existing paths is a list of files.
+        texts: a folder that `extract` or `explore` wrote; a file or folder of texts, several of them, or the
+            id of a dataset on the Hub, whose splits are read in order; or texts in memory: a list or
+            generator of strings or rows, a frame, a table or a dataset. A list of strings that are all
+            existing paths is a list of files.
         columns: columns of the texts.
 
     Raises:
         EventformersError: there is no text, or the type is not supported.
     """
     skipped = SkippedRows()
+    if isinstance(texts, (str, Path)):
+        folder = Path(texts).expanduser()
+        if are_event_tables(folder):
+            return FoundTexts([], skipped, folder)
     if isinstance(texts, str) and looks_like_hub_id(texts) and not Path(texts).exists():
         found: Sequence[TextFile | TextRows] = [
             _rows(rows, columns, split, texts) for split, rows in load_hub(texts).items()

@@ -13,6 +13,7 @@ from eventformers.evaluation.session import Session
 from eventformers.exploration.chains import CHAINS
 from eventformers.exploration.documents import DOCUMENTS, Texts, find_texts
 from eventformers.exploration.events import EVENTS
+from eventformers.exploration.extracted import EXTRACTED_DOCUMENTS, EXTRACTED_EVENTS
 from eventformers.exploration.settings import Context, ExploreSettings, Model
 from eventformers.exploration.steps import (
     Step,
@@ -92,7 +93,7 @@ def explore(
     Args:
         texts: files and folders: plain text with one document a file, JSON lines, CSV, Parquet, or SGML; the
             id of a dataset on the Hub; or texts in memory: a list of strings or rows, a frame, a table or a
-            dataset.
+            dataset. The events of a folder that `extract` wrote are taken as they are.
         output: the folder to write.
         text_column: column of the text in tables, and key in JSON lines; None takes `text`.
         date_column: column of the date, in ISO 8601; None takes `date`, if there is one.
@@ -135,8 +136,9 @@ def explore(
         check_exploration(folder)
         if overwrite:
             remove_exploration(folder, STEPS)
-        context = Context(find_texts(texts, columns), settings, session)
-        records = run_steps(STEPS, context, folder, skip)
+        found = find_texts(texts, columns)
+        steps = STEPS if found.tables is None else (EXTRACTED_DOCUMENTS, EXTRACTED_EVENTS, *STEPS[2:])
+        records = run_steps(steps, Context(found, settings, session), folder, skip)
         report = _report(records)
         text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
         path = folder / REPORT_FILE

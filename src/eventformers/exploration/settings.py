@@ -29,10 +29,12 @@ class FoundTexts:
     Args:
         sources: files, or rows in memory.
         skipped: counts of skipped files.
+        tables: folder of `extract` or `explore` whose events are taken instead of texts.
     """
 
     sources: Sequence[TextFile | TextRows]
     skipped: SkippedRows
+    tables: Path | None = None
 
 
 @dataclass(frozen=True)

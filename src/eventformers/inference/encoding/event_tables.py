@@ -152,6 +152,31 @@ def read_table_events(tables: str | Path | EventTables) -> Iterator[Event]:
         }
 
 
+def read_event_table(folder: Path, name: str, schema: pa.Schema) -> pa.Table:
+    """Read a table that `extract` or `explore` wrote, with the columns of a schema.
+
+    Raises:
+        DataFormatError: the file is no Parquet file, or a column has another type.
+        EventformersError: the file or a column is absent.
+    """
+    table = _read(folder, name)
+    _check_columns(str(folder / name), schema.names, table.column_names)
+    try:
+        return table.select(schema.names).cast(schema)
+    except (pa.ArrowException, ValueError) as error:
+        raise DataFormatError(
+            folder / name, None, str(error).splitlines()[0], "the columns that extract and explore write"
+        ) from error
+
+
+def _check_columns(what: str, required: Sequence[str], columns: Sequence[str]) -> None:
+    if missing := [column for column in required if column not in columns]:
+        raise EventformersError(
+            f"{what}: found no column {', '.join(missing)}; accepted: the columns that extract and "
+            f"explore write ({', '.join(required)})"
+        )
+
+
 def _rows(
     tables: str | Path | EventTables, name: str, required: Sequence[str], optional: Sequence[str] = ()
 ) -> Iterator[dict[str, Any]]:
@@ -167,11 +192,7 @@ def _rows(
     what = _name_of(tables, name)
 
     def header(columns: Sequence[str], _: Path) -> list[str]:
-        if missing := [column for column in required if column not in columns]:
-            raise EventformersError(
-                f"{what}: found no column {', '.join(missing)}; accepted: the columns that extract and "
-                f"explore write ({', '.join(required)})"
-            )
+        _check_columns(what, required, columns)
         return [column for column in (*required, *optional) if column in columns]
 
     accepted = f"for {what}, an Arrow table, a frame or a dataset"
