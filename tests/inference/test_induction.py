@@ -15,6 +15,7 @@ from transformers import AutoTokenizer
 
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
 from eventformers.inference.encode import EventEncoder
+from eventformers.inference.induction import induce as module
 from eventformers.inference.induction.induce import Induction, induce
 from eventformers.inference.induction.mention_encoding import encode_mentions
 from eventformers.inference.induction.mention_files import load_mentions
@@ -121,6 +122,25 @@ def test_number_is_chosen_where_none_is_given(file: Path, tiny_encoder: Path) ->
     found = induce(tiny_encoder, file)
     assert len(found.types) == max(found.silhouettes, key=found.silhouettes.__getitem__)
     assert induce(tiny_encoder, file, method="affinity").silhouettes == {}
+
+
+def test_memory_for_many_mentions_is_told(
+    file: Path, tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(module, "MANY_MENTIONS", 23)
+    with pytest.warns(UserWarning, match="keeps in memory the distances of 24 mentions, about 0 GB"):
+        induce(tiny_encoder, file, num_clusters=3)
+    monkeypatch.setattr(module, "distances_to_cluster", fail)
+    with (
+        pytest.warns(UserWarning, match="24 mentions"),
+        pytest.raises(
+            EventformersError, match=r"out of memory for the distances of 24 .* fewer mentions, or use"
+        ),
+    ):
+        induce(tiny_encoder, file, num_clusters=3)
 
 
 def test_an_ensemble_of_equal_models_is_one_model(

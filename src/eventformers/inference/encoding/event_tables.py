@@ -6,12 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeGuard, cast
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from eventformers.datasets_scripts.event_tables import DOCUMENTS_TABLE, EVENTS_TABLE
 from eventformers.datasets_scripts.events import EVENT_ORDERS, Event
-from eventformers.errors import DataFormatError, EventformersError, shown
+from eventformers.datasets_scripts.table_files import parquet_file_rows
+from eventformers.errors import EventformersError, shown
 from eventformers.files import refuse_unfinished
 from eventformers.inference.encoding.containers import values_in
 
@@ -93,6 +91,7 @@ def read_event_mentions(tables: str | Path | EventTables) -> list[EventMention]:
         The events, in the order of the table.
 
     Raises:
+        DataFormatError: a file is not Parquet or has no row.
         EventformersError: a table or a column is absent, a document is absent or occurs twice, or places do
             not match the text of the document.
     """
@@ -140,6 +139,7 @@ def read_table_events(tables: str | Path | EventTables) -> Iterator[Event]:
         tables: as for `read_event_mentions`; documents are not read.
 
     Raises:
+        DataFormatError: the file is not Parquet or has no row.
         EventformersError: the table of events or a column is absent, or a role is no text.
     """
     what = _name_of(tables, EVENTS_TABLE)
@@ -181,35 +181,25 @@ def _rows(
     tables: str | Path | EventTables, name: str, required: Sequence[str], optional: Sequence[str] = ()
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of a table, with the required columns and those optional ones that it has."""
-    if isinstance(tables, Mapping):
-        key = Path(name).stem
-        if key not in tables:
-            found = ", ".join(map(str, tables)) or "none"
-            raise EventformersError(f"the tables: found {found}; accepted: documents and events")
-        items = tables[key]
-    else:
-        items = _read(Path(tables).expanduser(), name)
     what = _name_of(tables, name)
 
     def header(columns: Sequence[str], _: Path) -> list[str]:
         _check_columns(what, required, columns)
         return [column for column in (*required, *optional) if column in columns]
 
+    if not isinstance(tables, Mapping):
+        path = Path(tables).expanduser() / name
+        refuse_unfinished(path.parent)
+        if not path.is_file():
+            raise EventformersError(f"{path}: no such file; accepted: {ACCEPTED_TABLES}")
+        return (row for _, row in parquet_file_rows(path, header, row=path.stem.removesuffix("s")))
+    key = Path(name).stem
+    if key not in tables:
+        raise EventformersError(
+            f"the tables: found {', '.join(map(str, tables))}; accepted: documents and events"
+        )
     accepted = f"for {what}, an Arrow table, a frame or a dataset"
-    return cast("Iterator[dict[str, Any]]", values_in(items, header, accepted))
-
-
-def _read(folder: Path, name: str) -> pa.Table:
-    refuse_unfinished(folder)
-    path = folder / name
-    if not path.is_file():
-        raise EventformersError(f"{path}: no such file; accepted: {ACCEPTED_TABLES}")
-    try:
-        return pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        raise DataFormatError(
-            path, None, f"no Parquet ({str(error).splitlines()[0]})", "a Parquet file"
-        ) from error
+    return cast("Iterator[dict[str, Any]]", values_in(tables[key], header, accepted))
 
 
 def _in_sentence(row: Mapping[str, Any], text: str, trigger: str, what: str) -> tuple[str, int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -49,6 +50,12 @@ CLUSTER_METHODS: tuple[ClusterMethod, ...] = ("agglomerative", "affinity")
 
 Model = str | Path | EventEncoder | None
 """A folder or Hub id, None for the packaged all-MiniLM-L6-v2, or a loaded encoder."""
+
+BYTES_OF_A_PAIR = 18
+"""Memory for each pair of mentions at the peak of clustering, as measured on 3,000 and 9,000 events."""
+
+MANY_MENTIONS = 20_000
+"""Number of mentions above which a warning states the memory for their distances."""
 
 NAME_PARTS = 3
 """Number of terms in the name of a cluster."""
@@ -185,7 +192,7 @@ def induce(
         DataFormatError: a line of a file cannot be read.
         EventformersError: there are fewer mentions than clusters, a number is below 1, a number of clusters
             is given with `affinity`, the model, names or frames cannot be loaded, or an error of
-            `encode_mentions`.
+            `encode_mentions`; or the distances do not fit in memory.
         UnknownNameError: an unknown method, distance or `trigger_input`.
     """
     _check(method, num_clusters, top, examples)
@@ -194,6 +201,8 @@ def induce(
         raise EventformersError(
             f"{num_clusters} clusters of {len(rows)} mentions; accepted: 1 to {len(rows)}"
         )
+    if len(rows) > MANY_MENTIONS:
+        warnings.warn(f"clustering keeps in memory {_memory(len(rows))}", stacklevel=2)
     given = _read_names(names)
     linked = None if frames is None else load_frames(frames)
     models: Sequence[Model] = model if isinstance(model, (list, tuple)) else [model]  # type: ignore[list-item]
@@ -208,18 +217,11 @@ def induce(
     ]
     rows, counts["triggers_found"] = _with_found_triggers(rows, runs)
     on_manifold = method == "agglomerative" if manifold is None else manifold
-    matrix = distances_to_cluster(runs, distance, manifold=on_manifold)
     vectors = _joint(run.embeddings for run in runs)
-    silhouettes: dict[int, float] = {}
-    if method == "affinity":
-        cluster = cluster_affinity(-matrix)
-    else:
-        if num_clusters is None:
-            num_clusters, silhouettes = choose_num_clusters(
-                matrix, MentionVectors(vectors), show_progress=show_progress
-            )
-        cluster = cluster_agglomerative(matrix, num_clusters)
-    del matrix, runs
+    cluster, silhouettes = _clustered(
+        runs, vectors, method, distance, on_manifold, num_clusters, show_progress
+    )
+    del runs
     centroids = cluster_centroids(vectors, cluster)
     cosine = np.einsum("nd,nd->n", vectors, centroids[cluster])
 
@@ -264,6 +266,43 @@ def induce(
             "num_clusters": len(centroids),
         },
         counts={name: count for name, count in counts.items() if count},
+    )
+
+
+def _clustered(
+    runs: Sequence[MentionVectors],
+    vectors: Matrix,
+    method: ClusterMethod,
+    distance: DistanceKind,
+    on_manifold: bool,
+    num_clusters: int | None,
+    show_progress: bool,
+) -> tuple[Labels, dict[int, float]]:
+    """Cluster the mentions; also return the silhouettes of the tried numbers of clusters.
+
+    Raises:
+        EventformersError: the distances do not fit in memory.
+    """
+    try:
+        matrix = distances_to_cluster(runs, distance, manifold=on_manifold)
+        if method == "affinity":
+            return cluster_affinity(-matrix), {}
+        silhouettes: dict[int, float] = {}
+        if num_clusters is None:
+            num_clusters, silhouettes = choose_num_clusters(
+                matrix, MentionVectors(vectors), show_progress=show_progress
+            )
+        return cluster_agglomerative(matrix, num_clusters), silhouettes
+    except MemoryError as error:
+        raise EventformersError(f"out of memory for {_memory(len(vectors))}") from error
+
+
+def _memory(mentions: int) -> str:
+    """Describe the memory that clustering needs, and what to do."""
+    gigabytes = BYTES_OF_A_PAIR * mentions**2 / 1e9
+    return (
+        f"the distances of {mentions:,} mentions, about {gigabytes:,.0f} GB; pass fewer mentions, or use "
+        "explore, which clusters a sample"
     )
 
 
