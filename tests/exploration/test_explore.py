@@ -95,7 +95,8 @@ def test_tables_join(explore: Explore, tmp_path: Path) -> None:
     report = json.loads((found.folder / "report.json").read_text(encoding="utf-8"))
     assert report == found.report
     assert report["counts"]["documents"] == 2
-    assert set(report["seconds"]) == {step.name for step in found.steps}
+    assert {*report["seconds"], "page"} == {step.name for step in found.steps}
+    assert found.page == found.folder / "index.html"
 
 
 def test_vectors_are_those_of_encode(explore: Explore, tiny_encoder: Path) -> None:
@@ -152,7 +153,7 @@ def test_a_change_recomputes_what_depends_on_it(
     pipeline.meta["version"] = "9"
     pipeline.to_disk(tmp_path / "other")
     again = ran(explore(ROWS[:1], events=tiny_encoder_without_dropout, pipeline=tmp_path / "other"))
-    assert again == {"events"}, "equal events leave the rest as it is"
+    assert again == {"events", "page"}, "equal events leave the tables as they are; the page shows settings"
     renamed = [{**ROWS[0], "title": "Other"}]
     changed = ran(explore(renamed, events=tiny_encoder_without_dropout, pipeline=tmp_path / "other"))
     assert "documents" in changed

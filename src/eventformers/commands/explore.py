@@ -61,7 +61,7 @@ def explore(
     batch_size: BatchSize = "auto",
     overwrite: Overwrite = False,
 ) -> None:
-    """Explore texts: extract events, encode them, find chains; write tables."""
+    """Turn raw texts into tables of events, types, chains and more, and a page to explore them."""
     from eventformers.exploration.explore import explore as run_exploration
 
     found = run_exploration(
@@ -95,3 +95,5 @@ def show_exploration(found: Exploration) -> None:
     for note in found.notes:
         console.print(note, soft_wrap=True, highlight=False)
     console.print(f"Wrote {found.folder}.", soft_wrap=True)
+    if found.page is not None:
+        console.print(f"Open {found.page} in a browser.", soft_wrap=True)

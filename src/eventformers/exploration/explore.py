@@ -14,8 +14,10 @@ from eventformers.exploration.chains import CHAINS
 from eventformers.exploration.documents import DOCUMENTS, Texts, find_texts
 from eventformers.exploration.events import EVENTS
 from eventformers.exploration.extracted import EXTRACTED_DOCUMENTS, EXTRACTED_EVENTS
+from eventformers.exploration.page import PAGE, PAGE_FILE
 from eventformers.exploration.settings import Context, ExploreSettings, Model
 from eventformers.exploration.steps import (
+    REPORT_FILE,
     Step,
     StepRecord,
     check_exploration,
@@ -27,10 +29,11 @@ from eventformers.exploration.vectors import VECTORS
 from eventformers.extraction.text_columns import TextColumns
 from eventformers.files import output_folder, write_text
 
-STEPS: tuple[Step, ...] = (DOCUMENTS, EVENTS, VECTORS, CHAINS)
-"""The steps in their order; each may read the tables of those before it."""
+TABLES: tuple[Step, ...] = (DOCUMENTS, EVENTS, VECTORS, CHAINS)
+"""The steps that write tables, in their order; each may read the tables of those before it."""
 
-REPORT_FILE = "report.json"
+STEPS: tuple[Step, ...] = (*TABLES, PAGE)
+"""All steps. The page also shows the report of the others."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,8 @@ class Exploration:
     Attributes:
         folder: its folder.
         steps: the records of its steps, in order.
-        report: the content of `report.json`.
+        report: the content of `report.json`: counts, settings, notes and seconds of the steps that write
+            tables.
     """
 
     folder: Path
@@ -62,6 +66,11 @@ class Exploration:
         """The tables by name, such as `events`."""
         written = [self.folder / name for step in STEPS for name in step.writes if "/" not in name]
         return {path.stem: path for path in written if path.suffix == ".parquet" and path.exists()}
+
+    @property
+    def page(self) -> Path | None:
+        """The page; None if it was left out."""
+        return path if (path := self.folder / PAGE_FILE).exists() else None
 
 
 @takes_malformed
@@ -85,7 +94,7 @@ def explore(
     malformed: str | None = None,
     show_progress: bool = False,
 ) -> Exploration:
-    """Extract events from texts, encode them, and find chains; write a table for each step.
+    """Turn raw texts into tables of events, vectors, chains, types and more, and a page to explore them.
 
     A second call with the same folder reuses the tables of the steps whose input is unchanged, and continues
     an interrupted one.
@@ -137,13 +146,15 @@ def explore(
         if overwrite:
             remove_exploration(folder, STEPS)
         found = find_texts(texts, columns)
-        steps = STEPS if found.tables is None else (EXTRACTED_DOCUMENTS, EXTRACTED_EVENTS, *STEPS[2:])
-        records = run_steps(steps, Context(found, settings, session), folder, skip)
+        context = Context(found, settings, session)
+        tables = TABLES if found.tables is None else (EXTRACTED_DOCUMENTS, EXTRACTED_EVENTS, *TABLES[2:])
+        records = run_steps(tables, context, folder, skip)
         report = _report(records)
         text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
         path = folder / REPORT_FILE
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             write_text(path, text)
+        records += run_steps((PAGE,), context, folder, skip)
     return Exploration(folder, tuple(records), report)
 
 

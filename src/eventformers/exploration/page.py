@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Mapping
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from markupsafe import Markup
 
+from eventformers.datasets_scripts.event_tables import DOCUMENTS_TABLE, EVENTS_TABLE
 from eventformers.errors import EventformersError
 from eventformers.exploration.page_data import compressed, packed, packed_texts
+from eventformers.exploration.settings import Context
+from eventformers.exploration.steps import REPORT_FILE, Step, StepRun
 from eventformers.files import write_text
 from eventformers.inference.report_pages import render_page
 
@@ -47,13 +52,14 @@ _TABLES = {
 }
 
 
-def write_page(folder: str | Path) -> Path:
-    """Write `index.html` from the tables of an exploration; what a step did not make is left out.
+def write_page(folder: str | Path, page: Path | None = None) -> Path:
+    """Write the page from the tables of an exploration; what a step did not make is left out.
 
     The page needs no other file, except that its download links lead to the tables beside it.
 
     Args:
         folder: folder of the exploration, with at least `documents.parquet` and `events.parquet`.
+        page: the file to write; None writes `index.html` in the folder.
 
     Returns:
         Path to the page.
@@ -73,9 +79,9 @@ def write_page(folder: str | Path) -> Path:
     tables = {
         name: table for name, table in tables.items() if table.num_rows or name in ("documents", "events")
     }
-    report_file = folder / "report.json"
+    report_file = folder / REPORT_FILE
     report = json.loads(report_file.read_text(encoding="utf-8")) if report_file.exists() else {}
-    page = folder / PAGE_FILE
+    page = folder / PAGE_FILE if page is None else page
     try:
         write_text(page, _page(folder, tables, report))
     except OSError as error:
@@ -311,3 +317,21 @@ def _size(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "bytes" or count >= 10 else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.1f} GB"
+
+
+def _run(run: StepRun) -> None:
+    write_page(run.folder, run.path(PAGE_FILE))
+
+
+def _settings(context: Context) -> Mapping[str, Any]:
+    return {"plotly": version("plotly") if find_spec("plotly") else ""}
+
+
+PAGE = Step(
+    "page",
+    _run,
+    reads=(DOCUMENTS_TABLE, EVENTS_TABLE),
+    may_read=(*(f"{name}.parquet" for name in _TABLES), REPORT_FILE),
+    writes=(PAGE_FILE,),
+    settings=_settings,
+)

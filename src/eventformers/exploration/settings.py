@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
+from eventformers.datasets_scripts.building import check_data
 from eventformers.datasets_scripts.malformed import SkippedRows
+from eventformers.datasets_scripts.raw_files import file_digest
 from eventformers.errors import EventformersError
 from eventformers.evaluation.session import Session
 from eventformers.extraction.text_columns import USUAL_COLUMNS, TextColumns
@@ -45,6 +48,11 @@ class ExploreSettings:
         columns: columns of the texts.
         pipeline: name or folder of a spaCy pipeline; None uses the installed one.
         models: the model of each role.
+        num_types: number of event types; None finds it.
+        frames: frames to link types to; None links none.
+        knowledge_base: knowledge base to link events to; None links none.
+        graph: graph of commonsense knowledge, or its index; None completes no events.
+        graph_config: config of the graph; None takes its own.
         min_chain_length: minimum number of distinct events of a chain.
         processes: number of parsing processes.
         batch_size: maximum number of texts in a batch, or `auto`.
@@ -59,6 +67,11 @@ class ExploreSettings:
     columns: TextColumns = USUAL_COLUMNS
     pipeline: str | None = None
     models: Mapping[str, Model] = field(default_factory=dict)
+    num_types: int | None = None
+    frames: str | Path | None = None
+    knowledge_base: str | Path | None = None
+    graph: str | Path | None = None
+    graph_config: str | None = None
     min_chain_length: int = 3
     processes: int = 1
     batch_size: int | Literal["auto"] = "auto"
@@ -67,9 +80,10 @@ class ExploreSettings:
     show_progress: bool = False
 
     def __post_init__(self) -> None:
-        for name, least in (("min_chain_length", 2), ("processes", 1)):
-            if getattr(self, name) < least:
-                raise EventformersError(f"{name}: found {getattr(self, name)}; accepted: {least} or more")
+        for name, least in (("min_chain_length", 2), ("processes", 1), ("num_types", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise EventformersError(f"{name}: found {value}; accepted: {least} or more")
 
 
 @dataclass(frozen=True)
@@ -109,6 +123,31 @@ class Context:
         if role not in self._identities:
             self._identities[role] = self._identify(self.settings.models.get(role))
         return self._identities[role]
+
+    def data_identity(self, name: str) -> dict[str, str] | None:
+        """Identify the data of a setting, such as `frames`, by the content of its files.
+
+        Data on the Hub is identified by its id alone.
+
+        Args:
+            name: the setting, whose value is a file, a folder or a Hub id.
+
+        Returns:
+            The identity; None if the setting is None.
+
+        Raises:
+            EventformersError: the value is no file or folder and cannot be a Hub id.
+        """
+        value: str | Path | None = getattr(self.settings, name)
+        if value is None:
+            return None
+        check_data(value)
+        path = Path(value).expanduser()
+        if not path.exists():
+            return {"name": str(value)}
+        files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+        digests = "".join(f"{file.relative_to(path)}\0{file_digest(file)}\0" for file in files)
+        return {"name": path.absolute().name, "sha256": sha256(digests.encode()).hexdigest()}
 
     def note_untrained(self, role: str) -> str:
         """Return a note if no model is given for a role; else ""."""

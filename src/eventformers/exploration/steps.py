@@ -24,6 +24,9 @@ from eventformers.files import remove_folder, staged_folder
 STATE_FOLDER = ".explore"
 """Folder inside an exploration with the state of each step."""
 
+REPORT_FILE = "report.json"
+"""The report of all steps but the page, which shows it."""
+
 _logger = logging.getLogger("eventformers")
 
 
