@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -38,9 +39,10 @@ def test_it_is_the_linear_correlation_of_mean_ranks():
 
 
 @pytest.mark.parametrize(("predictions", "references"), [([0.5, 0.5], [1, 2]), ([0.1, 0.2], [3, 3])])
-def test_a_constant_has_no_rank_correlation(predictions, references, recwarn):
-    assert math.isnan(transitive_similarity(predictions, references)["spearman"])
-    assert not recwarn.list
+def test_a_constant_has_no_rank_correlation(predictions, references):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        assert math.isnan(transitive_similarity(predictions, references)["spearman"])
 
 
 @pytest.mark.parametrize(
