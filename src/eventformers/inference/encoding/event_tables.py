@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeGuard, cast
 
+import pyarrow as pa
+
 from eventformers.datasets_scripts.event_tables import DOCUMENTS_TABLE, EVENTS_TABLE
 from eventformers.datasets_scripts.events import EVENT_ORDERS, Event
 from eventformers.datasets_scripts.table_files import parquet_file_rows
-from eventformers.errors import EventformersError, shown
+from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.files import refuse_unfinished
 from eventformers.inference.encoding.containers import values_in
 
@@ -156,13 +158,12 @@ def read_event_table(folder: Path, name: str, schema: pa.Schema) -> pa.Table:
     """Read a table that `extract` or `explore` wrote, with the columns of a schema.
 
     Raises:
-        DataFormatError: the file is no Parquet file, or a column has another type.
+        DataFormatError: the file is not Parquet or has no row, or a column has another type.
         EventformersError: the file or a column is absent.
     """
-    table = _read(folder, name)
-    _check_columns(str(folder / name), schema.names, table.column_names)
+    rows = list(_rows(folder, name, schema.names))
     try:
-        return table.select(schema.names).cast(schema)
+        return pa.Table.from_pylist(rows, schema=schema)
     except (pa.ArrowException, ValueError) as error:
         raise DataFormatError(
             folder / name, None, str(error).splitlines()[0], "the columns that extract and explore write"
