@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -68,9 +69,8 @@ def write_page(folder: str | Path, page: Path | None = None) -> Path:
         EventformersError: the folder lacks one of these tables, or the page cannot be written.
     """
     folder = Path(folder)
-    tables = {
-        path.stem: pq.read_table(path) for path in sorted(folder.glob("*.parquet")) if path.stem != "vectors"
-    }
+    paths = {name: folder / f"{name}.parquet" for name in _TABLES if name != "vectors"}
+    tables = {name: pq.read_table(path) for name, path in paths.items() if path.exists()}
     missing = [f"{name}.parquet" for name in ("documents", "events") if name not in tables]
     if missing:
         raise EventformersError(
@@ -200,10 +200,17 @@ def _blocks(tables: dict[str, pa.Table], types: list[dict[str, Any]]) -> dict[st
 
 def _documents(documents: pa.Table, texts: list[str]) -> dict[str, pa.ChunkedArray | pa.Array]:
     titles = [
-        title or text.strip().partition("\n")[0][:_TITLE_LENGTH] or "(empty)"
+        title or _first_words(text) or "(empty)"
         for title, text in zip(documents["title"].to_pylist(), texts, strict=True)
     ]
     return {"title": pa.array(titles)} | {name: documents[name] for name in ("date", "source", "license")}
+
+
+def _first_words(text: str) -> str:
+    line = text.strip().partition("\n")[0]
+    words = shorten(line, _TITLE_LENGTH, placeholder=" …")
+    # Some languages have no blanks between words.
+    return line[:_TITLE_LENGTH] if words == "…" else words
 
 
 def _events(tables: dict[str, pa.Table]) -> dict[str, Any]:

@@ -4,7 +4,9 @@ const plot = document.getElementById("plot");
 const labels = document.getElementById("labels");
 const tip = document.getElementById("tip");
 const MAP_SIDE = 65535;
-const MARGIN = 0.04;
+const MARGIN = 0.08;
+// A few points far away would make all others small.
+const FAR = 0.01;
 const CONFIG = { displayModeBar: false, scrollZoom: true, responsive: true, doubleClick: false };
 // Without WebGL the browser draws each point as an element.
 const MOST_ELEMENTS = 4000;
@@ -89,17 +91,15 @@ function move(factor, right = 0, up = 0) {
   return setRanges(...changed);
 }
 
-// Show a region, or all points, without distortion.
+// Show a region, or all points but the farthest, without distortion.
 function zoomTo(region) {
-  const { event, x, y } = map.points;
-  const low = [Infinity, Infinity];
-  const high = [-Infinity, -Infinity];
+  const low = [];
+  const high = [];
   if (region === null) {
-    for (let row = 0; row < event.values.length; row++) {
-      for (const [axis, value] of [x.values[row], y.values[row]].entries()) {
-        low[axis] = Math.min(low[axis], value);
-        high[axis] = Math.max(high[axis], value);
-      }
+    for (const [axis, column] of [map.points.x, map.points.y].entries()) {
+      const sorted = Float32Array.from(column.values).sort();
+      low[axis] = sorted[Math.floor(sorted.length * FAR)];
+      high[axis] = sorted[Math.ceil(sorted.length * (1 - FAR)) - 1];
     }
   } else {
     for (const [axis, value] of [map.regions.x.at(region), map.regions.y.at(region)].entries()) {
@@ -185,9 +185,10 @@ function drawMap(chosen) {
   if (map.points === null || !plot.layout || chosen === null) return null;
   const style = getComputedStyle(document.documentElement);
   const grey = plotlyColour(style.getPropertyValue("--untyped"));
-  const size = map.points.rows > 100000 ? 2.5 : map.points.rows > 10000 ? 4 : 6;
+  const room = Math.sqrt((plot.clientWidth * plot.clientHeight) / map.points.rows);
+  const size = Math.max(2, Math.min(6, 0.8 * room));
   const traces = [...rowsByColour(chosen)].map(([colour, rows]) => {
-    if (colour === "other") return traceOf(rows, { color: grey, opacity: 0.25, size: size * 0.8 }, false);
+    if (colour === "other") return traceOf(rows, { color: grey, opacity: 0.18, size: size * 0.8 }, false);
     const shown = colour === "" ? grey : plotlyColour(`oklch(${style.getPropertyValue("--point")} ${colour})`);
     return traceOf(rows, { color: shown, opacity: 0.75, size }, true);
   });
