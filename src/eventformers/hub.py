@@ -19,7 +19,7 @@ from huggingface_hub.errors import HfHubHTTPError, RevisionNotFoundError
 from eventformers import __version__
 from eventformers.errors import EventformersError, shown
 from eventformers.publishing.errors import LOG_IN, RERUN, hub_faults
-from eventformers.publishing.folders import LocalRepository, find_release, read_folder
+from eventformers.publishing.folders import SPACE_SDKS, LocalRepository, find_release, read_folder
 from eventformers.publishing.plan import (
     MAIN,
     STAGING,
@@ -81,14 +81,14 @@ def push(
     token: str | None = None,
     tell: Callable[[str], object] = lambda step: None,
 ) -> Push:
-    """Publish a model, a dataset or a metric, or everything of a release.
+    """Publish a model, a dataset, an exploration or a metric, or everything of a release.
 
     Files that are already there are not sent again, and an up-to-date repository gets no commit. After a lost
     connection, the same call continues.
 
     Args:
-        target: folder of a run, of a built dataset or of a metric, or the name of one of our metrics; with
-            `everything` a folder of runs and built datasets.
+        target: folder of a run, of a built dataset, of an exploration or of a metric, or the name of one of
+            our metrics; with `everything` a folder of runs and built datasets.
         repo_id: `owner/name`; with `everything` only the owner, and each repository gets the name of its
             folder.
         everything: push all runs and built datasets in the folders below `target`, and all our metrics.
@@ -244,7 +244,7 @@ class _Pushing:
         where: dict[str, Any] = {"repo_id": plan.repo_id, "repo_type": plan.local.repo_type}
         with hub_faults(plan.repo_id):
             if plan.head is None:
-                sdk = {"space_sdk": "gradio"} if plan.local.repo_type == "space" else {}
+                sdk = {"space_sdk": SPACE_SDKS[plan.local.kind]} if plan.local.repo_type == "space" else {}
                 # An earlier push may have stopped right after this step.
                 self.api.create_repo(**where, private=plan.private or None, exist_ok=True, **sdk)
             try:

@@ -61,6 +61,7 @@ def refused(outcome: Outcome, message: str) -> None:
     [
         (("--pipeline", "no_such"), "no spaCy pipeline 'no_such'; get one with `python -m spacy download"),
         (("--skip", "event"), "unknown step 'event'. Did you mean 'events'?"),
+        (("--public",), "--public without --space"),
         (("--text-column", ""), "--text-column: found an empty name"),
         (("--min-chain-length", "1"), "min_chain_length: found 1; accepted: 2 or more"),
         (("--processes", "0"), "processes: found 0; accepted: 1 or more"),

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.exploration.folder import STATE_FOLDER
 from eventformers.exploration.settings import Context
 from eventformers.exploration.steps import (
-    STATE_FOLDER,
     Step,
     StepRun,
     check_exploration,

@@ -21,6 +21,7 @@ from eventformers.commands.options import (
     console,
     counts_text,
 )
+from eventformers.errors import EventformersError
 
 if TYPE_CHECKING:
     from eventformers.exploration.explore import Exploration
@@ -60,10 +61,19 @@ def explore(
     dtype: Dtype = None,
     batch_size: BatchSize = "auto",
     overwrite: Overwrite = False,
+    space: Annotated[
+        str | None,
+        typer.Option(metavar="OWNER/NAME", help="Push page and tables to the Hub, as a static Space."),
+    ] = None,
+    public: Annotated[
+        bool, typer.Option("--public", help="Make the Space public. Default: private.")
+    ] = False,
 ) -> None:
     """Turn raw texts into tables of events, types, chains and more, and a page to explore them."""
     from eventformers.exploration.explore import explore as run_exploration
 
+    if public and space is None:
+        raise EventformersError("--public without --space; accepted: both, or neither")
     found = run_exploration(
         texts[0] if len(texts) == 1 else [Path(text) for text in texts],
         output,
@@ -84,6 +94,12 @@ def explore(
         show_progress=True,
     )
     show_exploration(found)
+    if space is not None:
+        from eventformers.hub import push
+
+        # Only its owner sees a private Space, so licences need no acceptance there.
+        pushed = push(found.folder, space, private=not public, accept_licenses=not public)
+        console.print(f"Pushed to {pushed.repositories[0].url}.", soft_wrap=True)
 
 
 def show_exploration(found: Exploration) -> None:

@@ -20,8 +20,9 @@ from eventformers.datasets_scripts.event_tables import (
 )
 from eventformers.datasets_scripts.raw_files import file_digest
 from eventformers.errors import EventformersError
+from eventformers.exploration.folder import STATE_FOLDER
 from eventformers.exploration.settings import Context
-from eventformers.exploration.steps import STATE_FOLDER, Step, StepRun
+from eventformers.exploration.steps import Step, StepRun
 from eventformers.extraction.extractor import ExtractionSettings, installed_pipeline, load_pipeline
 from eventformers.extraction.pipeline import cached_extractor, extract_shards
 from eventformers.extraction.shards import read_counts, write_texts

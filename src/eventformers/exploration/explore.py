@@ -14,10 +14,10 @@ from eventformers.exploration.chains import CHAINS
 from eventformers.exploration.documents import DOCUMENTS, Texts, find_texts
 from eventformers.exploration.events import EVENTS
 from eventformers.exploration.extracted import EXTRACTED_DOCUMENTS, EXTRACTED_EVENTS
-from eventformers.exploration.page import PAGE, PAGE_FILE
+from eventformers.exploration.folder import PAGE_FILE, REPORT_FILE
+from eventformers.exploration.page import PAGE
 from eventformers.exploration.settings import Context, ExploreSettings, Model
 from eventformers.exploration.steps import (
-    REPORT_FILE,
     Step,
     StepRecord,
     check_exploration,

@@ -20,13 +20,12 @@ from markupsafe import Markup
 
 from eventformers.datasets_scripts.event_tables import DOCUMENTS_TABLE, EVENTS_TABLE
 from eventformers.errors import EventformersError
+from eventformers.exploration.folder import PAGE_FILE, REPORT_FILE
 from eventformers.exploration.page_data import compressed, packed, packed_texts
 from eventformers.exploration.settings import Context
-from eventformers.exploration.steps import REPORT_FILE, Step, StepRun
+from eventformers.exploration.steps import Step, StepRun
 from eventformers.files import write_text
 from eventformers.inference.report_pages import render_page
-
-PAGE_FILE = "index.html"
 
 _HERE = Path(__file__).parent
 _SCRIPTS = ("page_data.js", "page_state.js", "page_lists.js", "page_document.js", "page_map.js", "page.js")

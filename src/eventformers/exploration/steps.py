@@ -18,14 +18,9 @@ import pyarrow.parquet as pq
 from eventformers import __version__
 from eventformers.datasets_scripts.raw_files import file_digest
 from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.exploration.folder import STATE_FOLDER
 from eventformers.exploration.settings import Context
 from eventformers.files import remove_folder, staged_folder
-
-STATE_FOLDER = ".explore"
-"""Folder inside an exploration with the state of each step."""
-
-REPORT_FILE = "report.json"
-"""The report of all steps but the page, which shows it."""
 
 _logger = logging.getLogger("eventformers")
 

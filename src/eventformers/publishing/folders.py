@@ -9,27 +9,39 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Literal
 
+import pyarrow.parquet as pq
+
 from eventformers.datasets_scripts import build_reports
 from eventformers.datasets_scripts.dataset_card import built_configs
+from eventformers.datasets_scripts.event_tables import DOCUMENTS_TABLE
 from eventformers.datasets_scripts.licenses import is_open
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError, shown
 from eventformers.evaluation.results import read_result
+from eventformers.exploration.folder import PAGE_FILE, STATE_FOLDER
 from eventformers.files import refuse_unfinished
 from eventformers.methods import all_methods
 from eventformers.model_cards.training_record import read_training_record
 from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER
 
-Kind = Literal["model", "dataset", "metric"]
+Kind = Literal["model", "dataset", "metric", "exploration"]
 
-REPO_TYPES: dict[Kind, str] = {"model": "model", "dataset": "dataset", "metric": "space"}
+REPO_TYPES: dict[Kind, str] = {
+    "model": "model",
+    "dataset": "dataset",
+    "metric": "space",
+    "exploration": "space",
+}
 """The Hub's name for a repository of each kind."""
+SPACE_SDKS: dict[Kind, str] = {"metric": "gradio", "exploration": "static"}
+"""What runs a Space of each kind."""
 ACCEPTED = (
-    "the folder of a run (`eventformers train`), of a built dataset (`eventformers data build`) or of a "
-    "metric, or the name of a metric of ours"
+    "the folder of a run (`eventformers train`), of a built dataset (`eventformers data build`), of an "
+    "exploration (`eventformers explore`) or of a metric, or the name of a metric of ours"
 )
 WEIGHTS = ("*.safetensors", "*.safetensors.index.json")
 
 _CARD = "README.md"
+_SPACE_CARD = Path(__file__).with_name("exploration_space.md")
 _SHOWN_HIDDEN = ".eval_results"
 # Weights in any other format may hold pickles.
 _SENT: dict[Kind, frozenset[str]] = {
@@ -39,6 +51,7 @@ _SENT: dict[Kind, frozenset[str]] = {
     ),
     "dataset": frozenset({".parquet", ".json", ".md", ".txt", ".yaml", ".yml"}),
     "metric": frozenset({".py", ".md", ".txt"}),
+    "exploration": frozenset({".html", ".parquet", ".json"}),
 }
 _KEPT_BACK = {
     "checkpoint-*": "a checkpoint",
@@ -120,7 +133,7 @@ def read_folder(target: str | Path) -> LocalRepository:
 
 def find_release(root: str | Path) -> list[LocalRepository]:
     """Find all repositories of a release: the models and datasets in the folders below `root`, and all our
-    metrics.
+    metrics. Explorations are not part of a release.
 
     Raises:
         EventformersError: there is no model and no dataset, two have the same name, or one is incomplete.
@@ -144,7 +157,8 @@ def find_release(root: str | Path) -> list[LocalRepository]:
 def _below(place: Path) -> Iterator[LocalRepository]:
     found = _recognised(place)
     if found is not None:
-        yield found
+        if found.kind != "exploration":
+            yield found
         return
     for folder in sorted(path for path in place.iterdir() if path.is_dir()):
         if not folder.name.startswith(".") and not _reason_to_keep_back(folder.name):
@@ -159,6 +173,8 @@ def _recognised(folder: Path) -> LocalRepository | None:
         return _dataset(folder)
     if (folder / "config.json").is_file():
         return _model(folder)
+    if (folder / STATE_FOLDER).is_dir():
+        return _exploration(folder)
     name = folder.absolute().name
     if (folder / f"{name}.py").is_file() and (folder / f"{name}_impl.py").is_file():
         return _metric(folder)
@@ -277,6 +293,21 @@ def _metric(folder: Path) -> LocalRepository:
     for needed in (_CARD, "requirements.txt"):
         _require(files, needed, folder, "what a Space needs")
     return LocalRepository("metric", name, folder, files, left_out)
+
+
+def _exploration(folder: Path) -> LocalRepository:
+    files, left_out = _files("exploration", folder)
+    _require(files, PAGE_FILE, folder, "the page, as `eventformers explore` writes it (without --skip page)")
+    documents = pq.read_table(folder / DOCUMENTS_TABLE, columns=["license"])
+    licenses = set(documents["license"].unique().to_pylist())
+    return LocalRepository(
+        "exploration",
+        folder.absolute().name,
+        folder,
+        {_CARD: _SPACE_CARD, **files},
+        left_out,
+        closed_licenses=tuple(sorted(name for name in licenses if not is_open(name))),
+    )
 
 
 # Files.

@@ -175,7 +175,29 @@ def _show_metric(asked: Asked) -> Any:
     return {"name": metric.name, "inputs": str(metric.features)}
 
 
-_SHOW = {"model": _show_model, "dataset": _show_dataset, "metric": _show_metric}
+def _show_exploration(asked: Asked) -> Any:
+    import hashlib
+
+    from huggingface_hub import hf_hub_download
+
+    from eventformers.exploration.folder import PAGE_FILE, REPORT_FILE
+
+    def file(name: str) -> Path:
+        if asked["revision"] is None:
+            return Path(asked["source"], name)
+        where = {"repo_type": "space", "revision": asked["revision"]}
+        return Path(hf_hub_download(asked["source"], name, **where))
+
+    page = hashlib.sha256(file(PAGE_FILE).read_bytes()).hexdigest()
+    return {"page": page, "report": json.loads(file(REPORT_FILE).read_text(encoding="utf-8"))}
+
+
+_SHOW = {
+    "model": _show_model,
+    "dataset": _show_dataset,
+    "metric": _show_metric,
+    "exploration": _show_exploration,
+}
 
 
 def _told(asked: Asked) -> Told:

@@ -1,0 +1,9 @@
+"""Names of the files of an exploration besides its tables. Imports nothing."""
+
+STATE_FOLDER = ".explore"
+"""Folder inside an exploration with the state of each step."""
+
+REPORT_FILE = "report.json"
+"""The report of all steps but the page, which shows it."""
+
+PAGE_FILE = "index.html"
