@@ -5,10 +5,13 @@ const labels = document.getElementById("labels");
 const tip = document.getElementById("tip");
 const MAP_SIDE = 65535;
 const MARGIN = 0.08;
+// Height of the buttons above the map, in pixels.
+const TOOLS = 36;
 // A few points far away would make all others small.
 const FAR = 0.01;
 const CONFIG = { displayModeBar: false, scrollZoom: true, responsive: true, doubleClick: false };
-// Without WebGL the browser draws each point as an element.
+// More points take a processor seconds; without WebGL the browser draws each point as an element.
+const MOST_POINTS = 200000;
 const MOST_ELEMENTS = 4000;
 const map = { points: null, regions: null, chosen: null, hasWebGl: false };
 
@@ -126,7 +129,7 @@ function placeLabels() {
     const top = (1 - (map.regions.y.at(region) - y[0]) / (y[1] - y[0])) * plot.clientHeight;
     const half = Math.min(name.length * 3.6, 90) + 6;
     const box = [left - half, top - 20, left + half, top + 20];
-    if (box[0] < 0 || box[1] < 0 || box[2] > plot.clientWidth || box[3] > plot.clientHeight) continue;
+    if (box[0] < 0 || box[1] < TOOLS || box[2] > plot.clientWidth || box[3] > plot.clientHeight) continue;
     if (taken.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3])) continue;
     taken.push(box);
     labels.append(make("span", { "--left": `${left}px`, "--top": `${top}px` }, name));
@@ -167,8 +170,7 @@ function rowsByColour(chosen) {
   return rows;
 }
 
-function traceOf(rows, marker, isFront) {
-  const step = map.hasWebGl ? 1 : Math.ceil(map.points.rows / MOST_ELEMENTS);
+function traceOf(rows, step, marker, isFront) {
   const drawn = step > 1 ? rows.filter((_, number) => number % step === 0) : rows;
   const pick = (values) => Float32Array.from(drawn, (row) => values[row]);
   return {
@@ -187,11 +189,17 @@ function drawMap(chosen) {
   const grey = plotlyColour(style.getPropertyValue("--untyped"));
   const room = Math.sqrt((plot.clientWidth * plot.clientHeight) / map.points.rows);
   const size = Math.max(2, Math.min(6, 0.8 * room));
-  const traces = [...rowsByColour(chosen)].map(([colour, rows]) => {
-    if (colour === "other") return traceOf(rows, { color: grey, opacity: 0.18, size: size * 0.8 }, false);
+  const found = rowsByColour(chosen);
+  const most = map.hasWebGl ? MOST_POINTS : MOST_ELEMENTS;
+  const others = found.get("other").length;
+  const steps = [others, map.points.rows - others].map((count) => Math.max(1, Math.ceil(count / most)));
+  const traces = [...found].map(([colour, rows]) => {
+    if (colour === "other") return traceOf(rows, steps[0], { color: grey, opacity: 0.18, size: size * 0.8 }, false);
     const shown = colour === "" ? grey : plotlyColour(`oklch(${style.getPropertyValue("--point")} ${colour})`);
-    return traceOf(rows, { color: shown, opacity: 0.75, size }, true);
+    return traceOf(rows, steps[1], { color: shown, opacity: 0.75, size }, true);
   });
-  document.getElementById("map-note").hidden = map.hasWebGl || map.points.rows <= MOST_ELEMENTS;
+  const note = document.getElementById("map-note");
+  note.hidden = steps[1] === 1;
+  note.textContent = `The map shows one of ${steps[1]} events.`;
   return Plotly.react(plot, traces, plot.layout, CONFIG).then(placeLabels);
 }
