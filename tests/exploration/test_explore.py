@@ -39,7 +39,13 @@ Explore = Callable[..., Exploration]
 @pytest.fixture
 def explore(tiny_parser: Path, tiny_encoder: Path, tmp_path: Path) -> Explore:
     def run(texts: Any = None, **options: Any) -> Exploration:
-        chosen = {"pipeline": tiny_parser, "events": tiny_encoder, "device": "cpu", **options}
+        chosen = {
+            "pipeline": tiny_parser,
+            "events": tiny_encoder,
+            "types": tiny_encoder,
+            "device": "cpu",
+            **options,
+        }
         return eventformers.explore(ROWS if texts is None else texts, tmp_path / "out", **chosen)
 
     return run

@@ -53,6 +53,14 @@ def test_it_ranks_like_the_cosine_with_the_summed_unit_vectors():
     assert np.argsort(scores).tolist() == np.argsort(summed).tolist()
 
 
+@pytest.mark.parametrize("aggregation", ["mean", "last"])
+def test_directions_score_the_same_choices_of_all_chains(aggregation):
+    scorer = EncoderChainScorer(Embedding(), aggregation=aggregation)
+    found, vectors = scorer.directions(CONTEXTS, CHOICES[0])
+    expected = scorer.score_choices(CONTEXTS, [CHOICES[0]] * 2)
+    np.testing.assert_allclose(found @ vectors.T, np.stack(expected), atol=1e-9)
+
+
 def test_the_last_event_alone_can_decide():
     embed = Embedding()
     scorer = EncoderChainScorer(embed, aggregation="last")

@@ -70,6 +70,14 @@ def test_scores_are_those_of_a_pass_over_each_chain(encoder, monkeypatch, block)
         np.testing.assert_allclose(of_last, expected[-1], atol=1e-5)
 
 
+@pytest.mark.parametrize("aggregation", ["mean", "last"])
+def test_directions_score_the_same_choices_of_all_chains(encoder, aggregation):
+    scorer = ModelChainScorer(encoder, aggregation=aggregation)
+    found, vectors = scorer.directions(CONTEXTS, CHOICES[2])
+    expected = scorer.score_choices(CONTEXTS, [CHOICES[2]] * len(CONTEXTS))
+    np.testing.assert_allclose(found @ vectors.T, np.stack(expected), atol=1e-6)
+
+
 def test_scores_are_the_logits_of_the_multiple_choice_head(encoder, tiny_heterevent):
     head = HeterEventForMultipleChoice.from_pretrained(tiny_heterevent).eval()
     for context, choices in zip(CONTEXTS, CHOICES, strict=True):

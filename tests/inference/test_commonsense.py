@@ -15,6 +15,7 @@ import eventformers
 from eventformers import cli
 from eventformers.commands.options import console
 from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.inference.commonsense import complete_many as many
 from eventformers.inference.commonsense.alternative_index import AlternativeIndex, build_alternative_index
 from eventformers.inference.commonsense.complete import Query, answer, complete, graph_templates, read_query
 from eventformers.inference.commonsense.neighbour_votes import VoteSettings, voted_ranking
@@ -282,3 +283,25 @@ def test_command_refuses(
     code, _, errors = _run(capsys, str(tiny_encoder), query, "--index", str(index.folder))
     assert code == 2
     assert told in errors
+
+
+@pytest.mark.parametrize("votes", [None, VoteSettings()])
+@pytest.mark.parametrize("block", [1, 2**24])
+def test_many_completions_are_those_of_single_calls(
+    encoder: EventEncoder,
+    index: AlternativeIndex,
+    votes: VoteSettings | None,
+    block: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(many, "BLOCK_SCORES", block)
+    heads, relations = ["storm", "an unknown event", "fire"], ["Causes", "HasSubevent"]
+    found = list(many.complete_many(encoder, heads, relations, index, CONCEPTNET, top=4, votes=votes))
+    assert [(one.head, one.relation) for one in found] == [
+        (head, relation) for head in heads for relation in relations
+    ]
+    for one in found:
+        expected = complete(encoder, (one.head, one.relation), index=index, top=4, rerank=votes or False)
+        assert [text for text, _ in one.alternatives] == [each.text for each in expected.alternatives]
+        scores = [score for _, score in one.alternatives]
+        assert scores == pytest.approx([each.score for each in expected.alternatives], abs=1e-5)

@@ -74,6 +74,25 @@ def test_plain_encoder_averages_the_tokens_of_the_trigger(plain: EventEncoder, t
 
 
 @pytest.mark.filterwarnings("ignore:1 of 5 mentions have no trigger")
+def test_plain_encoder_reads_each_sentence_once(plain: EventEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = [
+        encode_mentions(plain, [row], trigger_input="span" if has_trigger(row) else "none").embeddings[0]
+        for row in MENTIONS
+    ]
+    read: list[int] = []
+    batches = EventEncoder._batches
+
+    def counted(encoder: EventEncoder, lengths: list[int], *arguments: Any, **options: Any) -> Any:
+        read.extend(lengths)
+        return batches(encoder, lengths, *arguments, **options)
+
+    monkeypatch.setattr(EventEncoder, "_batches", counted)
+    vectors = encode_mentions(plain, MENTIONS, trigger_input="span").embeddings
+    assert len(read) == 3
+    np.testing.assert_allclose(vectors, np.stack(alone), atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:1 of 5 mentions have no trigger")
 @pytest.mark.parametrize("trigger_input", ["none", "span", "marked", "marked_span"])
 def test_model_reads_triggers_as_in_training(trigger_input: str, tiny_encoder: Path) -> None:
     encoder = trained(tiny_encoder, trigger_input)

@@ -51,6 +51,29 @@ def explore(
         str | None,
         typer.Option(help="Encoder of events: folder or Hub id. Default: the packaged all-MiniLM-L6-v2."),
     ] = None,
+    chains: Annotated[
+        str | None, typer.Option(help="Model of next events, likewise. Default: the encoder of events.")
+    ] = None,
+    types: Annotated[str | None, typer.Option(help="Model of event types, likewise.")] = None,
+    grounding: Annotated[
+        str | None, typer.Option(help="Bi-encoder of links to the knowledge base, likewise.")
+    ] = None,
+    commonsense: Annotated[str | None, typer.Option(help="Model of completions, likewise.")] = None,
+    num_types: Annotated[
+        int | None, typer.Option(help="Number of event types. Default: by the silhouette.")
+    ] = None,
+    frames: Annotated[
+        str | None, typer.Option(help="Frames to link types to: files, a folder or Hub id.")
+    ] = None,
+    knowledge_base: Annotated[
+        str | None, typer.Option(help="Entries to link events to: files, a folder or Hub id.")
+    ] = None,
+    graph: Annotated[
+        str | None, typer.Option(help="Graph to complete events with: files, a folder, an index or Hub id.")
+    ] = None,
+    graph_config: Annotated[
+        str | None, typer.Option(help="Config of the graph, as for complete. Default: that of the folder.")
+    ] = None,
     min_chain_length: Annotated[int, typer.Option(help="Minimum number of distinct events of a chain.")] = 3,
     skip: Annotated[
         list[str] | None, typer.Option(help="Step to leave out, with those that need it. Repeatable.")
@@ -83,6 +106,15 @@ def explore(
         title_column=title_column,
         pipeline=pipeline,
         events=events,
+        chains=chains,
+        types=types,
+        grounding=grounding,
+        commonsense=commonsense,
+        num_types=num_types,
+        frames=frames,
+        knowledge_base=knowledge_base,
+        graph=graph,
+        graph_config=graph_config,
         min_chain_length=min_chain_length,
         skip=skip or [],
         processes=processes,

@@ -11,10 +11,14 @@ from typing import Any, Literal
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.evaluation.session import Session
 from eventformers.exploration.chains import CHAINS
+from eventformers.exploration.completions import COMPLETIONS
 from eventformers.exploration.documents import DOCUMENTS, Texts, find_texts
 from eventformers.exploration.events import EVENTS
 from eventformers.exploration.extracted import EXTRACTED_DOCUMENTS, EXTRACTED_EVENTS
 from eventformers.exploration.folder import PAGE_FILE, REPORT_FILE
+from eventformers.exploration.links import LINKS
+from eventformers.exploration.map import MAP
+from eventformers.exploration.next_events import NEXT_EVENTS
 from eventformers.exploration.page import PAGE
 from eventformers.exploration.settings import Context, ExploreSettings, Model
 from eventformers.exploration.steps import (
@@ -25,11 +29,22 @@ from eventformers.exploration.steps import (
     remove_exploration,
     run_steps,
 )
+from eventformers.exploration.types import TYPES
 from eventformers.exploration.vectors import VECTORS
 from eventformers.extraction.text_columns import TextColumns
 from eventformers.files import output_folder, write_text
 
-TABLES: tuple[Step, ...] = (DOCUMENTS, EVENTS, VECTORS, CHAINS)
+TABLES: tuple[Step, ...] = (
+    DOCUMENTS,
+    EVENTS,
+    VECTORS,
+    CHAINS,
+    TYPES,
+    NEXT_EVENTS,
+    LINKS,
+    COMPLETIONS,
+    MAP,
+)
 """The steps that write tables, in their order; each may read the tables of those before it."""
 
 STEPS: tuple[Step, ...] = (*TABLES, PAGE)
@@ -84,6 +99,15 @@ def explore(
     title_column: str | None = None,
     pipeline: str | Path | None = None,
     events: Model = None,
+    chains: Model = None,
+    types: Model = None,
+    grounding: Model = None,
+    commonsense: Model = None,
+    num_types: int | None = None,
+    frames: str | Path | None = None,
+    knowledge_base: str | Path | None = None,
+    graph: str | Path | None = None,
+    graph_config: str | None = None,
     min_chain_length: int = 3,
     skip: Sequence[str] = (),
     processes: int = 1,
@@ -111,6 +135,16 @@ def explore(
         pipeline: name or folder of a spaCy pipeline with a tagger and a parser; None uses the installed one.
         events: encoder of events: folder or Hub id, a loaded encoder, or None for the packaged
             all-MiniLM-L6-v2.
+        chains: model that ranks next events, likewise; None uses the encoder of events.
+        types: model of event types, likewise.
+        grounding: bi-encoder that links events to the knowledge base, likewise.
+        commonsense: model that completes events with the graph, likewise.
+        num_types: number of event types; None takes the one with the highest silhouette.
+        frames: frames to link types to, as `induce` reads them; None links none.
+        knowledge_base: entries to link events to, as `ground` reads them; None leaves the links out.
+        graph: commonsense graph, or its index, as `complete` reads them; None leaves the completions out.
+        graph_config: config of the graph; None takes that of an index or of a built dataset, or else
+            `conceptnet`.
         min_chain_length: minimum number of distinct events of a chain.
         skip: names of steps to leave out, with those that need them.
         processes: number of parsing processes.
@@ -132,7 +166,18 @@ def explore(
     settings = ExploreSettings(
         columns=columns,
         pipeline=None if pipeline is None else str(pipeline),
-        models={"events": events},
+        models={
+            "events": events,
+            "chains": chains,
+            "types": types,
+            "grounding": grounding,
+            "commonsense": commonsense,
+        },
+        num_types=num_types,
+        frames=frames,
+        knowledge_base=knowledge_base,
+        graph=graph,
+        graph_config=graph_config,
         min_chain_length=min_chain_length,
         processes=processes,
         batch_size=batch_size,

@@ -11,11 +11,11 @@ import numpy as np
 from eventformers.datasets_scripts.events import Event
 from eventformers.inference.chains.scorers import (
     Aggregation,
-    ChainScorer,
     CosineScorer,
     DistinctEvents,
     EncoderChainScorer,
     Scores,
+    check_questions,
 )
 from eventformers.inference.chains.vectors import encode_states
 from eventformers.inference.encode import EventEncoder, Vectors
@@ -67,13 +67,28 @@ class ModelChainScorer(CosineScorer):
             for of_question, rows, candidates in zip(asked, left_rows, right_rows, strict=True)
         ]
 
+    def directions(
+        self, contexts: Sequence[Sequence[Event]], choices: Sequence[Event]
+    ) -> tuple[Scores, Scores]:
+        """Combine the unit nodes of the contexts in their graphs."""
+        check_questions(contexts, [choices] * len(contexts), "choices")
+        distinct = DistinctEvents()
+        of_contexts = [distinct.rows(events) for events in contexts]
+        of_choices = distinct.rows(choices)
+        states = encode_states(self.encoder, distinct.events, batch_size=self.batch_size)
+        found = [
+            self._direction(unit_vectors(nodes, distinct.texts(rows)))
+            for nodes, rows in zip(states.nodes(of_contexts), of_contexts, strict=True)
+        ]
+        return np.stack(found), unit_vectors(states.candidates[of_choices], distinct.texts(of_choices))
+
 
 def chain_scorer(
     encoder: EventEncoder,
     *,
     aggregation: Aggregation = "mean",
     batch_size: int | Literal["auto"] = "auto",
-) -> ChainScorer:
+) -> EncoderChainScorer | ModelChainScorer:
     """Return the scorer for a model.
 
     Args:

@@ -128,9 +128,28 @@ class CosineScorer(ABC):
         """
         check_questions(contexts, choices, "choices")
         return [
-            rounded_cosines(cosines.mean(axis=0) if self.aggregation == "mean" else cosines[-1])
+            rounded_cosines(self._direction(cosines))
             for cosines in self.cosines(contexts, choices, alone=False)
         ]
+
+    @abstractmethod
+    def directions(
+        self, contexts: Sequence[Sequence[Event]], choices: Sequence[Event]
+    ) -> tuple[Scores, Scores]:
+        """Compute vectors whose dot products are the scores of `score_choices` if all questions have the
+        same choices, so that the best of very many choices can be searched in blocks.
+
+        Args:
+            contexts: the events of each question's chain, in order; one or more.
+            choices: the candidates of all questions; one or more.
+
+        Returns:
+            `(contexts, d)`, and `(choices, d)` at length 1.
+        """
+
+    def _direction(self, units: Scores) -> Scores:
+        """Combine the unit vectors of a context, `(events, d)`, into `(d,)`."""
+        return units.mean(axis=0) if self.aggregation == "mean" else units[-1]
 
     def similarities(
         self, sources: Sequence[Sequence[Event]], targets: Sequence[Sequence[Event]]
@@ -173,6 +192,18 @@ class EncoderChainScorer(CosineScorer):
             units = unit_vectors(vectors[of_question], distinct.texts(of_question))
             cosines.append(units[: len(of_left)] @ units[len(of_left) :].T)
         return cosines
+
+    def directions(
+        self, contexts: Sequence[Sequence[Event]], choices: Sequence[Event]
+    ) -> tuple[Scores, Scores]:
+        """Combine the unit vectors of the contexts; an event has the same vector in any chain."""
+        check_questions(contexts, [choices] * len(contexts), "choices")
+        distinct = DistinctEvents()
+        of_contexts = [distinct.rows(events) for events in contexts]
+        of_choices = distinct.rows(choices)
+        everything = np.arange(len(distinct.events))
+        units = unit_vectors(np.asarray(self.embed(distinct.events)), distinct.texts(everything))
+        return np.stack([self._direction(units[rows]) for rows in of_contexts]), units[of_choices]
 
 
 def check_questions(left: Sequence[Sequence[Event]], right: Sequence[Sequence[Event]], what: str) -> None:

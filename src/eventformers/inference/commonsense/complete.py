@@ -233,7 +233,7 @@ def complete(
     words = graph_templates(config, templates)
     understood = read_query(query, words, relation)
     encoder = as_encoder(model, device=device, dtype=dtype)
-    opened = _open_index(
+    opened = open_graph(
         encoder,
         data,
         config,
@@ -245,11 +245,11 @@ def complete(
         show_progress=show_progress,
     )
     vector = encoder.encode(understood.text, normalize=True)
-    votes = vote_settings(_graph_of(config) in VOTING_GRAPHS if rerank is None else rerank)
+    votes = vote_settings(default_rerank(config) if rerank is None else rerank)
     return Completion(
         query=understood,
         alternatives=_nearest_alternatives(
-            opened, understood, vector, top, votes, _own_texts(understood, words)
+            opened, understood, vector, top, votes, own_texts(understood, words)
         ),
         explanation=_nearest_premises(opened, vector, explain),
         model=encoder.name,
@@ -301,6 +301,11 @@ def graph_templates(config: str, file: str | Path | None = None) -> RelationTemp
         EventformersError: the file cannot be read.
     """
     return relation_templates(_graph_of(config), None if file is None else Path(file))
+
+
+def default_rerank(config: str) -> bool:
+    """True if neighbours vote by default on a graph's config, because that measured better."""
+    return _graph_of(config) in VOTING_GRAPHS
 
 
 def _graph_of(config: str) -> str:
@@ -371,7 +376,7 @@ def _config(received: str | None, of_index: str) -> str:
     return of_index
 
 
-def _open_index(
+def open_graph(
     encoder: EventEncoder,
     data: str | Path | Mapping[str, Dataset] | None,
     config: str,
@@ -383,7 +388,7 @@ def _open_index(
     overwrite: bool,
     show_progress: bool,
 ) -> AlternativeIndex:
-    """Return the given index, or open the one in the folder, or build it there."""
+    """Return the given index, or open the one in the folder, or build it there; see `complete`."""
     fingerprint = None
     if data is not None or index is None:
         pairs = data if isinstance(data, Mapping) else _load_pairs(data, config, templates)
@@ -488,7 +493,7 @@ def _voted(
     return moved_cosines + settings.weight * votes.toarray()[0, positions], positions
 
 
-def _own_texts(query: Query, templates: RelationTemplates) -> set[str]:
+def own_texts(query: Query, templates: RelationTemplates) -> set[str]:
     """Return the texts of the query's head as an alternative, which is near the query but never an answer."""
     if query.head is None:
         return set()

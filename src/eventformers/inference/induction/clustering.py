@@ -259,14 +259,16 @@ def choose_num_clusters(
     return ChosenNumber(max(silhouettes, key=lambda number: (silhouettes[number], -number)), silhouettes)
 
 
-def candidate_numbers(mentions: int) -> list[int]:
-    """Return numbers of clusters to try: from 2, in growing steps, to the square root of the number of
-    mentions.
+def candidate_numbers(mentions: int, most: int | None = None) -> list[int]:
+    """Return numbers of clusters to try: from 2, in growing steps.
 
-    The bound is a rule of thumb. Without it, the silhouette of mentions with many near-duplicates grows until
-    each group of near-duplicates is a cluster.
+    Args:
+        mentions: number of mentions.
+        most: largest number to try; None uses the square root of the number of mentions. The bound is a rule
+            of thumb. Without it, the silhouette of mentions with many near-duplicates grows until each group
+            of near-duplicates is a cluster.
     """
-    most = math.isqrt(mentions)
+    most = math.isqrt(mentions) if most is None else most
     if most < 2:
         return [1]
     return sorted({int(number) for number in np.geomspace(2, most, MAX_CANDIDATES).round()})

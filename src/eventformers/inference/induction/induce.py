@@ -210,7 +210,7 @@ def induce(
     if not encoders:
         raise EventformersError("the list of models is empty; accepted: at least one")
     progress: dict[str, Any] = {"batch_size": batch_size, "show_progress": show_progress}
-    chosen = [trigger_input or _usual_trigger_input(encoder, rows) for encoder in encoders]
+    chosen = [trigger_input or usual_trigger_input(encoder, rows) for encoder in encoders]
     runs = [
         encode_mentions(encoder, rows, trigger_input=reading, **progress)
         for encoder, reading in zip(encoders, chosen, strict=True)
@@ -318,7 +318,7 @@ def _check(method: str, num_clusters: int | None, top: int, examples: int) -> No
             raise EventformersError(f"{name} is {value}; accepted: 1 or more")
 
 
-def _usual_trigger_input(encoder: EventEncoder, rows: Iterable[dict[str, Any]]) -> TriggerInput:
+def usual_trigger_input(encoder: EventEncoder, rows: Iterable[dict[str, Any]]) -> TriggerInput:
     """Return the model's own trigger input, or `span` instead of `found` if all triggers are given.
 
     For a plain encoder, return `span` if it can read a trigger and at least one is given.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -94,6 +95,59 @@ class MentionInputs(EventInputs):
         return {"input_ids": input_ids, "trigger_mask": trigger_mask.bool()}
 
 
+class SentenceInputs(MentionInputs):
+    """A converter of sentences with several triggers each; a key is a tuple of mentions of one sentence.
+
+    A row is its number of tokens, their ids, and the first token and the one after the last of each trigger.
+    """
+
+    def token_rows(self, keys: Sequence[Hashable]) -> tuple[list[TokenRow], list[int]]:
+        """Return the rows of some sentences, and the positions of truncated ones."""
+        sentences = cast("list[tuple[Mention, ...]]", list(keys))
+        texts = [mentions[0].text for mentions in sentences]
+        encoded, cut = tokenise_texts(self.tokenizer, texts, self.max_length, return_offsets_mapping=True)
+        rows = []
+        for mentions, ids, offsets in zip(
+            sentences, encoded["input_ids"], encoded["offset_mapping"], strict=True
+        ):
+            spans = [_token_span(mention, offsets) for mention in mentions]
+            self.without_tokens += sum(
+                mention.has_trigger and first == behind
+                for mention, (first, behind) in zip(mentions, spans, strict=True)
+            )
+            rows.append([len(ids), *ids, *(place for span in spans for place in span)])
+        return rows, cut
+
+    def length(self, row: TokenRow) -> int:
+        """Number of tokens of a row."""
+        return row[0]
+
+    def tensors(self, rows: Sequence[TokenRow], device: torch.device) -> dict[str, torch.Tensor]:
+        """Return `input_ids`, `(batch, length)`, and `triggers`, `(mentions, 3)`: row, first token and the
+        token after the last one."""
+        behind = 1 + rows[0][0]
+        triggers = [
+            (number, row[place], row[place + 1])
+            for number, row in enumerate(rows)
+            for place in range(behind, len(row), 2)
+        ]
+        return {
+            "input_ids": torch.tensor([row[1:behind] for row in rows], device=device),
+            "triggers": torch.tensor(triggers, device=device),
+        }
+
+
+def _token_span(mention: Mention, offsets: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Return the first token of a trigger and the one after its last; equal if it has none."""
+    inside = [
+        place
+        # A special token has an empty span: its start equals its end.
+        for place, (first, last) in enumerate(offsets)
+        if first < mention.trigger_end and last > mention.trigger_start and first < last
+    ]
+    return (inside[0], inside[-1] + 1) if inside else (0, 0)
+
+
 def encode_mentions(
     encoder: EventEncoder,
     mentions: Sequence[Mapping[str, Any]],
@@ -103,6 +157,8 @@ def encode_mentions(
     show_progress: bool = False,
 ) -> MentionVectors:
     """Encode event mentions, each distinct pair of sentence and trigger once.
+
+    A plain encoder with `span` reads each distinct sentence once, with all of its triggers.
 
     Args:
         encoder: a model of event type induction, or any plain encoder.
@@ -127,10 +183,15 @@ def encode_mentions(
     if chosen == "none" and not induces:
         texts = [str(mention["text"]) for mention in mentions]
         return MentionVectors(encoder.encode(texts, batch_size=batch_size, show_progress=show_progress))
-    inputs = MentionInputs(
-        encoder.tokenizer, encoder.max_length, marks_trigger=chosen in ("marked", "marked_span")
-    )
-    vectors = _encode(encoder, mentions, inputs, chosen, induces, batch_size, show_progress)
+    inputs: MentionInputs
+    if chosen == "span" and not induces:
+        inputs = SentenceInputs(encoder.tokenizer, encoder.max_length)
+        vectors = _encode_sentences(encoder, mentions, inputs, batch_size, show_progress)
+    else:
+        inputs = MentionInputs(
+            encoder.tokenizer, encoder.max_length, marks_trigger=chosen in ("marked", "marked_span")
+        )
+        vectors = _encode(encoder, mentions, inputs, chosen, batch_size, show_progress)
     if chosen not in WITHOUT_TRIGGERS:
         _tell_missing(mentions, inputs)
     return vectors
@@ -161,7 +222,7 @@ def encode_labels(
         return encoder.encode(list(labels), batch_size=batch_size, show_progress=show_progress)
     inputs = MentionInputs(encoder.tokenizer, encoder.max_length)
     mentions = [{"text": label, "trigger_start": NO_TRIGGER, "trigger_end": NO_TRIGGER} for label in labels]
-    return _encode(encoder, mentions, inputs, "span", True, batch_size, show_progress).embeddings
+    return _encode(encoder, mentions, inputs, "span", batch_size, show_progress).embeddings
 
 
 def _encode(
@@ -169,23 +230,21 @@ def _encode(
     mentions: Sequence[Mapping[str, Any]],
     inputs: MentionInputs,
     chosen: TriggerInput,
-    induces: bool,
     batch_size: int | Literal["auto"],
     show_progress: bool,
 ) -> MentionVectors:
-    """Encode mentions with a trigger input, each distinct one once."""
+    """Encode mentions with a model of event type induction, each distinct one once."""
     reads_trigger = chosen not in WITHOUT_TRIGGERS
     keys = [_key(mention, place, inputs, reads_trigger) for place, mention in enumerate(mentions)]
     rows = DistinctRows(keys)
-    parts = _PARTS if induces else _PARTS[:1]
-    vectors = {part: np.empty((len(keys), encoder.dimension), dtype=np.float32) for part in parts}
+    vectors = {part: np.empty((len(keys), encoder.dimension), dtype=np.float32) for part in _PARTS}
     if chosen == "found":
         vectors[_FOUND] = np.empty((len(keys), 1), dtype=np.float32)
 
     def apply(model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions) -> list[Vectors]:
         if chosen == "found":
             del tensors["trigger_mask"]
-        computed = _forward(model, tensors, induces)
+        computed = _forward(model, tensors)
         for part, encoded in zip(vectors.values(), computed, strict=True):
             rows.scatter(positions, encoded, part)
         return computed
@@ -197,7 +256,36 @@ def _encode(
     triggers = None
     if places is not None:
         triggers = _words_at(inputs, [key.text for key in keys], places[:, 0].astype(np.int64))
-    return MentionVectors(vectors["embeddings"], vectors.get("query"), vectors.get("key"), triggers=triggers)
+    return MentionVectors(**vectors, triggers=triggers)
+
+
+def _encode_sentences(
+    encoder: EventEncoder,
+    mentions: Sequence[Mapping[str, Any]],
+    inputs: SentenceInputs,
+    batch_size: int | Literal["auto"],
+    show_progress: bool,
+) -> MentionVectors:
+    """Encode mentions with a plain encoder by the tokens of their triggers, each distinct sentence once."""
+    keys = [_key(mention, place, inputs, True) for place, mention in enumerate(mentions)]
+    of_sentence: dict[str, list[Mention]] = {}
+    for mention in dict.fromkeys(keys):
+        of_sentence.setdefault(mention.text, []).append(mention)
+    sentences = [tuple(of_one) for of_one in of_sentence.values()]
+    row_of = {mention: row for row, mention in enumerate(chain.from_iterable(sentences))}
+    starts = np.cumsum([0, *map(len, sentences)])
+    distinct = DistinctRows(sentences)
+    vectors = np.empty((len(row_of), encoder.dimension), dtype=np.float32)
+
+    def apply(model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions) -> tuple[Vectors]:
+        encoded = _pool_triggers(model, tensors)
+        vectors[np.concatenate([np.arange(starts[one], starts[one + 1]) for one in positions])] = encoded
+        return (encoded,)
+
+    encoder.pass_distinct(distinct, inputs, apply, batch_size=batch_size, show_progress=show_progress)
+    for position, first in distinct.known:
+        vectors[starts[position] : starts[position + 1]] = vectors[starts[first] : starts[first + 1]]
+    return MentionVectors(vectors[[row_of[key] for key in keys]])
 
 
 def _words_at(inputs: MentionInputs, texts: Sequence[str], places: Labels) -> Labels:
@@ -259,24 +347,29 @@ def _key(mention: Mapping[str, Any], place: int, inputs: MentionInputs, reads_tr
     return _located(mention, text)
 
 
-def _forward(model: nn.Module, tensors: dict[str, torch.Tensor], induces: bool) -> list[Vectors]:
-    """Compute the vectors of a batch, each `(batch, d)`, and last, if found, the position of each trigger
-    token."""
-    if induces:
-        output = model(**tensors)
-        parts = [output[part] for part in _PARTS]
-        found = output.found_triggers
-        if found is not None:
-            parts.append(torch.where(found.any(dim=1), found.int().argmax(dim=1), -1).unsqueeze(1))
-        return [part.float().cpu().numpy() for part in parts]
+def _forward(model: nn.Module, tensors: dict[str, torch.Tensor]) -> list[Vectors]:
+    """Compute the vectors of a batch with a model of event type induction, each `(batch, d)`, and last, if
+    found, the position of each trigger token."""
+    output = model(**tensors)
+    parts = [output[part] for part in _PARTS]
+    found = output.found_triggers
+    if found is not None:
+        parts.append(torch.where(found.any(dim=1), found.int().argmax(dim=1), -1).unsqueeze(1))
+    return [part.float().cpu().numpy() for part in parts]
+
+
+def _pool_triggers(model: nn.Module, tensors: dict[str, torch.Tensor]) -> Vectors:
+    """Compute the mean vector of each trigger's tokens, for any pooling of the model, `(mentions, d)`; the
+    vector of the sentence for a mention without one."""
     output = model(input_ids=tensors["input_ids"])
-    mask = tensors["trigger_mask"]
-    # A trigger is the mean of its tokens for any pooling of the model.
-    pooled = mean_pool(output.last_hidden_state, mask)
+    row, first, behind = tensors["triggers"].T
+    places = first[:, None] + torch.arange(max(1, int((behind - first).max())), device=first.device)
+    inside = places < behind[:, None]
+    tokens = output.last_hidden_state[row[:, None], places.clamp(max=tensors["input_ids"].shape[1] - 1)]
+    pooled = mean_pool(tokens, inside)
     if model.projection is not None:
         pooled = cast(nn.Module, model.projection)(pooled)
-    pooled = torch.where(mask.any(dim=1, keepdim=True), pooled, output.embeddings)
-    return [pooled.float().cpu().numpy()]
+    return torch.where(inside.any(dim=1, keepdim=True), pooled, output.embeddings[row]).float().cpu().numpy()
 
 
 def _tell_missing(mentions: Sequence[Mapping[str, Any]], inputs: MentionInputs) -> None:

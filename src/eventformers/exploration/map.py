@@ -1,0 +1,259 @@
+"""The step that draws a map of the events: places in the plane, their neighbours, and named regions."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sklearn.cluster import MiniBatchKMeans
+
+from eventformers.datasets_scripts.event_tables import DOCUMENTS_TABLE, EVENTS_TABLE, VECTORS_TABLE
+from eventformers.errors import EventformersError
+from eventformers.exploration.neighbours import nearest, text_vectors
+from eventformers.exploration.steps import Step, StepRun
+from eventformers.exploration.types import EVENT_TYPES_TABLE, TYPES_TABLE, event_terms
+from eventformers.inference.encode import Positions, Vectors
+from eventformers.inference.induction.clustering import by_size
+from eventformers.inference.induction.induce import NAME_PARTS
+from eventformers.inference.induction.mention_distances import Labels
+from eventformers.inference.induction.type_naming import key_terms
+
+MAP_TABLE = "map.parquet"
+REGIONS_TABLE = "regions.parquet"
+
+NEIGHBOURS = 10
+"""Number of neighbours of an event, each another text."""
+
+MOST_REGIONS = 40
+"""Maximum number of regions, as many names as a map holds."""
+
+REGION_TEXTS = 100
+"""Minimum number of distinct texts for each region, on average."""
+
+UNTYPED = -1
+SEED = 0
+_UMAP_NEIGHBOURS = 15
+_FEWEST_TEXTS = 8
+"""Number of texts below which UMAP has too few neighbours. They are placed on a circle, and so are texts
+with equal vectors."""
+
+_COLUMNS = ("event_id", "document_id", "text", "trigger", "lemma", "predicate", "object")
+MAP_SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in ("event_id", "document_id", "text", "trigger")),
+        ("type_id", pa.int32()),
+        *((name, pa.string()) for name in ("type", "region", "title", "date")),
+        *((name, pa.float32()) for name in ("x", "y")),
+        (
+            "neighbors",
+            pa.struct([("ids", pa.list_(pa.int64())), ("distances", pa.list_(pa.float32()))]),
+        ),
+    ]
+)
+REGIONS_SCHEMA = pa.schema(
+    [
+        ("region_id", pa.int32()),
+        ("name", pa.string()),
+        *((name, pa.float32()) for name in ("x", "y")),
+        ("size", pa.int32()),
+    ]
+)
+
+
+class EventMap(NamedTuple):
+    """A map of events.
+
+    Attributes:
+        events: rows of `MAP_SCHEMA`, one for each event in the order of the events. Embedding Atlas reads
+            them with the columns `x`, `y` and `neighbors`, whose ids are row numbers of this table.
+        regions: rows of `REGIONS_SCHEMA`, the largest first.
+        notes: sentences for the report.
+    """
+
+    events: pa.Table
+    regions: pa.Table
+    notes: list[str]
+
+
+class Places(NamedTuple):
+    """Distinct texts in the plane.
+
+    Attributes:
+        points: `(n, 2)`.
+        neighbours: positions of the nearest other texts, `(n, k)`, nearest first.
+        distances: 1 - cosine of each, `(n, k)`.
+    """
+
+    points: Vectors
+    neighbours: Positions
+    distances: Vectors
+
+
+def draw_map(
+    events: pa.Table,
+    vectors: pa.Table,
+    documents: pa.Table,
+    event_types: pa.Table | None = None,
+    types: pa.Table | None = None,
+) -> EventMap:
+    """Place events in the plane, so that near events have near vectors; name the regions of the plane.
+
+    Events with the same text have the same place. The regions are clusters of the places, named by the verbs
+    and objects that are more frequent there than elsewhere.
+
+    Args:
+        events: the events, with the columns of `events.parquet`.
+        vectors: the vectors of their distinct texts.
+        documents: their documents.
+        event_types: the type of each event; None without types.
+        types: the names of the types; None without types.
+
+    Raises:
+        EventformersError: UMAP is not installed.
+    """
+    notes: list[str] = []
+    texts, array = text_vectors(vectors)
+    places = place_texts(texts, array, notes)
+    rows = events.select(_COLUMNS).to_pylist()
+    row_of = {text: row for row, text in enumerate(texts)}
+    text_of = np.array([row_of[row["text"]] for row in rows])
+    # Row numbers of the first event of each text.
+    first = np.full(len(texts), -1)
+    first[text_of[::-1]] = np.arange(len(rows))[::-1]
+    labels, regions = _regions(rows, places.points[text_of], len(texts))
+    names = regions["name"].to_pylist()
+    type_ids = _type_ids(rows, event_types)
+    type_names = [] if types is None else types.sort_by("type_id")["name"].to_pylist()
+    told = {row["document_id"]: row for row in documents.select(["document_id", "title", "date"]).to_pylist()}
+    points = places.points[text_of]
+    columns: dict[str, Any] = {
+        **{name: events[name] for name in ("event_id", "document_id", "text", "trigger")},
+        "type_id": type_ids,
+        "type": [type_names[number] if number != UNTYPED else "" for number in type_ids],
+        "region": [names[label] for label in labels.tolist()],
+        **{name: [told[row["document_id"]][name] for row in rows] for name in ("title", "date")},
+        "x": points[:, 0],
+        "y": points[:, 1],
+        "neighbors": _neighbours(first[places.neighbours][text_of], places.distances[text_of]),
+    }
+    return EventMap(pa.table(columns, schema=MAP_SCHEMA), regions, notes)
+
+
+def place_texts(texts: Sequence[str], vectors: Vectors, notes: list[str]) -> Places:
+    """Place texts in the plane with UMAP, and find their neighbours.
+
+    Args:
+        texts: distinct texts.
+        vectors: their vectors at length 1, `(n, d)`.
+        notes: gets a sentence if the search is approximate.
+
+    Raises:
+        EventformersError: UMAP is not installed.
+    """
+    number = len(texts)
+    found = nearest(texts, vectors, vectors, max(NEIGHBOURS + 1, _UMAP_NEIGHBOURS), notes)
+    near, distances = _self_first(found.events, np.maximum(0, 1 - found.scores))
+    own = slice(1, NEIGHBOURS + 1)
+    if number < _FEWEST_TEXTS or not np.ptp(vectors, axis=0).any():
+        angles = 2 * np.pi * np.arange(number) / number
+        points = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    else:
+        width = min(_UMAP_NEIGHBOURS, number - 1)
+        points = _umap(vectors, near[:, :width], distances[:, :width])
+    return Places(points.astype(np.float32), near[:, own], distances[:, own])
+
+
+def _self_first(near: Positions, distances: Vectors) -> tuple[Positions, Vectors]:
+    """Put each text before its neighbours: one with the same vector may come first, or take its place."""
+    own = np.arange(len(near))
+    is_own = near == own[:, None]
+    is_own[~is_own.any(axis=1), -1] = True
+    order = np.argsort(~is_own, axis=1, kind="stable")
+    near, distances = np.take_along_axis(near, order, axis=1), np.take_along_axis(distances, order, axis=1)
+    near[:, 0], distances[:, 0] = own, 0
+    return near, distances
+
+
+def _umap(vectors: Vectors, near: Positions, distances: Vectors) -> NDArray[np.floating]:
+    try:
+        # Takes seconds to import, as it compiles functions.
+        from umap import UMAP
+    except ModuleNotFoundError as error:
+        raise EventformersError(
+            "the map needs UMAP; install it with `pip install 'eventformers[explore]'`, or leave the map out "
+            "with `--skip map`"
+        ) from error
+    with warnings.catch_warnings():
+        # A map without a search index cannot place new texts, which nobody asks of it.
+        warnings.filterwarnings("ignore", message="precomputed_knn")
+        # A seed makes UMAP repeatable, on one thread. The start by PCA takes a third of the time off.
+        mapped = UMAP(
+            n_neighbors=near.shape[1],
+            metric="cosine",
+            init="pca",
+            random_state=SEED,
+            n_jobs=1,
+            precomputed_knn=(near.astype(np.int32), distances, None),
+        )
+        return np.asarray(mapped.fit_transform(vectors))
+
+
+def _regions(rows: Sequence[Mapping[str, Any]], points: Vectors, texts: int) -> tuple[Labels, pa.Table]:
+    """Divide the plane into named regions; return the region of each event, and the table."""
+    number = min(MOST_REGIONS, max(1, texts // REGION_TEXTS))
+    found = MiniBatchKMeans(number, n_init=5, random_state=SEED).fit_predict(points)
+    labels = by_size(found)
+    names = key_terms([event_terms(row) for row in rows], labels, NAME_PARTS)
+    table = []
+    for region, terms in enumerate(names):
+        inside = points[labels == region]
+        # The median lies among the events even if some are far away.
+        x, y = np.median(inside, axis=0).tolist()
+        name = ", ".join(term.label for term in terms) or f"region {region}"
+        table.append({"region_id": region, "name": name, "x": x, "y": y, "size": len(inside)})
+    return labels, pa.Table.from_pylist(table, schema=REGIONS_SCHEMA)
+
+
+def _type_ids(rows: Sequence[Mapping[str, Any]], event_types: pa.Table | None) -> list[int]:
+    if event_types is None:
+        return [UNTYPED] * len(rows)
+    ids, types = event_types["event_id"].to_pylist(), event_types["type_id"].to_pylist()
+    type_of = dict(zip(ids, types, strict=True))
+    return [type_of[row["event_id"]] for row in rows]
+
+
+def _neighbours(ids: Positions, distances: Vectors) -> pa.StructArray:
+    starts = np.arange(len(ids) + 1, dtype=np.int32) * ids.shape[1]
+    lists = [
+        pa.ListArray.from_arrays(pa.array(starts), pa.array(values.ravel(), kind))
+        for values, kind in ((ids, pa.int64()), (distances, pa.float32()))
+    ]
+    return pa.StructArray.from_arrays(lists, ["ids", "distances"])
+
+
+def _run(run: StepRun) -> None:
+    typed = run.has(EVENT_TYPES_TABLE)
+    found = draw_map(
+        run.table(EVENTS_TABLE, _COLUMNS),
+        run.table(VECTORS_TABLE),
+        run.table(DOCUMENTS_TABLE, ["document_id", "title", "date"]),
+        run.table(EVENT_TYPES_TABLE) if typed else None,
+        run.table(TYPES_TABLE) if typed else None,
+    )
+    run.write(MAP_TABLE, found.events)
+    run.write(REGIONS_TABLE, found.regions)
+    run.counts["regions"] = found.regions.num_rows
+    run.notes += found.notes
+
+
+MAP = Step(
+    "map",
+    _run,
+    reads=(DOCUMENTS_TABLE, EVENTS_TABLE, VECTORS_TABLE),
+    may_read=(EVENT_TYPES_TABLE, TYPES_TABLE),
+    writes=(MAP_TABLE, REGIONS_TABLE),
+)

@@ -1,0 +1,163 @@
+"""The step that finds for each chain which events of the corpus are likely to come next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from eventformers.datasets_scripts.chain_readers import REPORTING_PREDICATES
+from eventformers.datasets_scripts.event_tables import CHAINS_TABLE, EVENTS_TABLE, VECTORS_TABLE
+from eventformers.datasets_scripts.events import Event, event_text
+from eventformers.exploration.neighbours import nearest, text_vectors
+from eventformers.exploration.steps import Step, StepRun
+from eventformers.inference.chains.model_scorer import chain_scorer
+from eventformers.inference.chains.next_event import MAX_EVENTS
+from eventformers.inference.chains.scorers import CosineScorer, EmbedEvents, EncoderChainScorer
+from eventformers.inference.encode import Vectors
+from eventformers.inference.induction.type_naming import has_only_stop_words
+from eventformers.methods import what_is_read
+
+NEXT_EVENTS_TABLE = "next_events.parquet"
+
+TOP = 5
+"""Number of next events of a chain."""
+
+_SEARCHED = 100
+"""Number of nearest candidates from which those with a verb of the chain are left out."""
+_COLUMNS = ("event_id", "text", "subject", "predicate", "object", "lemma", "negated")
+SCHEMA = pa.schema(
+    [
+        ("chain_id", pa.string()),
+        ("rank", pa.int32()),
+        ("text", pa.string()),
+        ("score", pa.float32()),
+        ("event_id", pa.string()),
+    ]
+)
+
+Row = Mapping[str, Any]
+"""A row of the table of events."""
+
+
+class NextEvents(NamedTuple):
+    """The likely next events of chains.
+
+    Attributes:
+        table: rows of `SCHEMA`, best first for each chain.
+        notes: sentences for the report.
+    """
+
+    table: pa.Table
+    notes: list[str]
+
+
+def find_next_events(events: pa.Table, chains: pa.Table, scorer: CosineScorer) -> NextEvents:
+    """Rank the distinct events of a corpus as next events of each chain.
+
+    Candidates have a verb and an object that are not stop words, and their verb does not report speech:
+    events such as "he said" are near every chain. A candidate has another verb than all events of the chain,
+    and than the candidates before it, so that the list does not repeat what happened in other words.
+
+    Args:
+        events: the events, with the columns of `events.parquet`.
+        chains: their chains; the latest `MAX_EVENTS` events of each are read.
+        scorer: the scorer of candidates.
+
+    Raises:
+        EventformersError: an error of the scorer.
+    """
+    rows = events.select(_COLUMNS).to_pylist()
+    candidates = list(_candidates(rows))
+    ids, members = chains["chain_id"].to_pylist(), chains["event_ids"].to_pylist()
+    notes = [
+        f"Next events are chosen among {len(candidates):,} distinct events: their verb and object are not "
+        f"stop words, and their verb reports no speech. The latest {MAX_EVENTS} events of a chain count."
+    ]
+    if not candidates or not ids:
+        return NextEvents(SCHEMA.empty_table(), notes)
+    row_of = {row["event_id"]: row for row in rows}
+    of_chains = [[row_of[event_id] for event_id in event_ids] for event_ids in members]
+    latest = [[_event(row) for row in of_chain[-MAX_EVENTS:]] for of_chain in of_chains]
+    directions, vectors = scorer.directions(latest, [_event(row) for row in candidates])
+    texts = [row["text"] for row in candidates]
+    found = nearest(texts, _single(vectors), _single(directions), _SEARCHED, notes)
+    table = [
+        {"chain_id": chain_id, "rank": rank, "text": row["text"], "score": score, "event_id": row["event_id"]}
+        for chain_id, of_chain, places, scores in zip(
+            ids, of_chains, found.events.tolist(), found.scores.tolist(), strict=True
+        )
+        for rank, (row, score) in enumerate(_new(of_chain, candidates, places, scores), start=1)
+    ]
+    return NextEvents(pa.Table.from_pylist(table, schema=SCHEMA), notes)
+
+
+def _candidates(rows: Sequence[Row]) -> Iterator[Row]:
+    """Return the first event of each distinct text that tells something."""
+    seen: set[str] = set()
+    for row in rows:
+        if row["text"] in seen:
+            continue
+        seen.add(row["text"])
+        verb, target = row["lemma"], row["object"]
+        if not (has_only_stop_words(verb) or verb in REPORTING_PREDICATES or has_only_stop_words(target)):
+            yield row
+
+
+def _new(
+    chain: Sequence[Row], candidates: Sequence[Row], places: Sequence[int], scores: Sequence[float]
+) -> Iterator[tuple[Row, float]]:
+    """Yield up to `TOP` candidates with verbs that are new to the chain, each verb once."""
+    known = {row["lemma"] for row in chain}
+    told = 0
+    for place, score in zip(places, scores, strict=True):
+        row = candidates[place]
+        if place >= 0 and row["lemma"] not in known and told < TOP:
+            known.add(row["lemma"])
+            told += 1
+            yield row, score
+
+
+def _event(row: Row) -> Event:
+    predicate = f"not {row['predicate']}" if row["negated"] else row["predicate"]
+    return {"subject": row["subject"], "predicate": predicate, "object": row["object"]}
+
+
+def _single(vectors: np.ndarray) -> Vectors:
+    return np.ascontiguousarray(vectors, dtype=np.float32)
+
+
+def _run(run: StepRun) -> None:
+    settings = run.context.settings
+    if settings.models.get("chains") is not None:
+        encoder = run.context.encoder("chains")
+        scorer: CosineScorer = chain_scorer(encoder, batch_size=settings.batch_size)
+    else:
+        encoder = run.context.encoder("events")
+        scorer = EncoderChainScorer(_stored(*text_vectors(run.table(VECTORS_TABLE))), encoder.name)
+    found = find_next_events(run.table(EVENTS_TABLE, _COLUMNS), run.table(CHAINS_TABLE), scorer)
+    run.write(NEXT_EVENTS_TABLE, found.table)
+    run.counts["chains_with_next_events"] = len(found.table["chain_id"].unique())
+    if what_is_read(encoder.model.config.model_type) is None:
+        run.notes.append(
+            f"Next events are those nearest to the chain by {encoder.name}, which is not trained to predict "
+            "what comes next; --chains takes a model that is."
+        )
+    run.notes += found.notes
+
+
+def _stored(texts: Sequence[str], vectors: Vectors) -> EmbedEvents:
+    """Return a function that reads the vectors of events from the table of vectors."""
+    row_of = {text: row for row, text in enumerate(texts)}
+    return lambda events: vectors[[row_of[event_text(event)] for event in events]]
+
+
+NEXT_EVENTS = Step(
+    "next_events",
+    _run,
+    reads=(EVENTS_TABLE, VECTORS_TABLE, CHAINS_TABLE),
+    writes=(NEXT_EVENTS_TABLE,),
+    models=("events", "chains"),
+)

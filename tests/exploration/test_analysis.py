@@ -1,0 +1,310 @@
+"""Steps that find types, next events, links, completions and a map, from tables to tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from event_files import write_edges, write_events
+from graphs import pairs_of
+
+from eventformers.datasets_scripts.event_tables import CHAIN_SCHEMA, DOCUMENT_SCHEMA, EVENT_SCHEMA
+from eventformers.errors import EventformersError
+from eventformers.exploration import completions, links, neighbours, types
+from eventformers.exploration import map as map_step
+from eventformers.exploration.next_events import TOP, find_next_events
+from eventformers.inference.chains.scorers import EncoderChainScorer
+from eventformers.inference.commonsense.alternative_index import build_alternative_index
+from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.inference.grounding.knowledge_base import load_knowledge_base
+from eventformers.inference.induction.frame_linking import Frames
+
+ROLES = [
+    *(("police", "arrested", "arrest", thing) for thing in ("thief", "man", "woman", "driver")),
+    *(("storm", "flooded", "flood", thing) for thing in ("road", "city", "bridge", "house")),
+    *(("team", "won", "win", thing) for thing in ("game", "cup", "match", "race")),
+    ("she", "was angry", "be", "it"),
+    ("man", "said", "say", "thing"),
+]
+"""Subject, predicate, lemma and object of the events: two documents of seven sentences."""
+
+
+@pytest.fixture
+def encoder(tiny_encoder: Path) -> EventEncoder:
+    return load_encoder(tiny_encoder, device="cpu")
+
+
+def tables() -> tuple[pa.Table, pa.Table]:
+    """Events and documents, with one event in a sentence."""
+    texts = {"a": "", "b": ""}
+    events: list[dict[str, Any]] = []
+    for number, (subject, predicate, lemma, target) in enumerate(ROLES):
+        document = "ab"[number % 2]
+        start = len(texts[document])
+        sentence = f"The {subject} {predicate} the {target}. "
+        verb = predicate.split()[0]
+        trigger = start + len(f"The {subject} ")
+        texts[document] += sentence
+        events.append(
+            {
+                **{"event_id": f"{document}#{number}", "document_id": document},
+                **{"number": number, "sentence": number, "sentence_start": start},
+                **{"sentence_end": start + len(sentence), "trigger": verb, "trigger_start": trigger},
+                **{"trigger_end": trigger + len(verb), "subject": subject, "predicate": predicate},
+                **{"object": target, "text": f"{subject} {predicate} {target}", "lemma": lemma},
+                **{"negated": False, "passive": False},
+            }
+        )
+    documents = [
+        {"document_id": name, "title": name, "date": "", "source": "s", "license": "l", "text": text}
+        for name, text in texts.items()
+    ]
+    return (
+        pa.Table.from_pylist(events, schema=EVENT_SCHEMA),
+        pa.Table.from_pylist(documents, schema=DOCUMENT_SCHEMA),
+    )
+
+
+def vectors_of(encoder: EventEncoder, events: pa.Table) -> pa.Table:
+    texts = list(dict.fromkeys(events["text"].to_pylist()))
+    vectors = encoder.encode(texts, normalize=True)
+    return pa.table(
+        {"text": texts, "embedding": pa.FixedSizeListArray.from_arrays(vectors.ravel(), vectors.shape[1])}
+    )
+
+
+def test_types_hold_every_event_once(encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(types, "SAMPLE", 10)
+    events, documents = tables()
+    frames = Frames(["Arrest", "Winning"], ["police arrest someone", "a team wins a game"], {}, 0)
+    found = types.find_types(events, documents, encoder, frames=frames, num_types=3)
+    rows = found.types.to_pylist()
+    assert [row["type_id"] for row in rows] == [0, 1, 2]
+    sizes = [row["size"] for row in rows]
+    assert sizes == sorted(sizes, reverse=True)
+    assert found.event_types["event_id"].to_pylist() == events["event_id"].to_pylist()
+    assert np.bincount(found.event_types["type_id"].to_numpy()).tolist() == sizes
+    of_event = {row["event_id"]: row for row in found.event_types.to_pylist()}
+    for row in rows:
+        own = [of_event[event_id] for event_id in row["examples"]]
+        assert {one["type_id"] for one in own} == {row["type_id"]}
+        assert [one["cosine"] for one in own] == sorted((one["cosine"] for one in own), reverse=True)
+        assert {frame["label"] for frame in row["frames"]} == {"Arrest", "Winning"}
+        assert row["name"] == ", ".join(row["words"][:3])
+    assert any("10 sampled mentions" in note for note in found.notes)
+    assert any("not trained" in note for note in found.notes)
+    again = types.find_types(events, documents, encoder, frames=frames, num_types=3)
+    assert again.types.equals(found.types)
+    assert again.event_types.equals(found.event_types)
+
+
+def test_types_blocks_change_nothing(encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    events, documents = tables()
+    whole = types.find_types(events, documents, encoder, num_types=4)
+    monkeypatch.setattr(types, "_BLOCK_EVENTS", 3)
+    parts = types.find_types(events, documents, encoder, num_types=4)
+    assert parts.event_types["type_id"].equals(whole.event_types["type_id"])
+
+
+def test_frequent_verbs_are_sampled_by_the_root_of_their_frequency() -> None:
+    lemmas = ["say"] * 900 + ["arrest"] * 100 + ["be"] * 1000
+    drawn = [lemmas[place] for place in types.sample_mentions(lemmas, 60)]
+    assert len(drawn) == 60
+    assert "be" not in drawn
+    # In proportion 30 to 10, not 90 to 10.
+    assert 6 <= drawn.count("arrest") <= 25
+    assert types.sample_mentions(["be", "have"], 5).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("lemma", "predicate", "target", "sentence", "expected"),
+    [
+        ("be", "was angry", "dog", "He was very angry at the dog.", "was very angry at the dog"),
+        ("be", "is", "president", "He was the President of all.", "was the President"),
+        ("be", "was", "what", "He was what he was.", "was"),
+        ("arrest", "was", "dog", "He was at the dog.", "was"),
+        ("be", "was", "she", "he was (she)", "was"),
+    ],
+)
+def test_stop_words_are_read_with_what_completes_them(
+    lemma: str, predicate: str, target: str, sentence: str, expected: str
+) -> None:
+    row = {"lemma": lemma, "predicate": predicate, "object": target, "sentence_start": 5, "trigger_end": 11}
+    assert sentence[3 : types.mention_end(row, sentence)] == expected
+
+
+def chains_of(events: pa.Table, *members: list[int]) -> pa.Table:
+    ids = events["event_id"].to_pylist()
+    rows = [
+        {
+            "chain_id": f"c{number}",
+            "document_id": "a",
+            "protagonist": "p",
+            "event_ids": [ids[one] for one in of_one],
+        }
+        for number, of_one in enumerate(members)
+    ]
+    return pa.Table.from_pylist(rows, schema=CHAIN_SCHEMA)
+
+
+def test_next_events_are_new_and_best_first(encoder: EventEncoder) -> None:
+    events, _ = tables()
+    scorer = EncoderChainScorer(encoder.encode, "tiny")
+    found = find_next_events(events, chains_of(events, [0, 1], [4, 13]), scorer)
+    rows = found.table.to_pylist()
+    by_text = {row["text"]: row for row in events.to_pylist()}
+    for chain_id, own in (("c0", [0, 1]), ("c1", [4, 13])):
+        of_chain = [row for row in rows if row["chain_id"] == chain_id]
+        verbs = [by_text[row["text"]]["lemma"] for row in of_chain]
+        # Neither a verb of the chain, nor one twice, nor a stop word or a verb of reporting.
+        assert set(verbs) == {"arrest", "flood", "win"} - {ROLES[place][2] for place in own}
+        assert len(verbs) == len(set(verbs)) <= TOP
+        assert [row["rank"] for row in of_chain] == [1 + place for place in range(len(of_chain))]
+        scores = [row["score"] for row in of_chain]
+        assert scores == sorted(scores, reverse=True)
+        for row in of_chain:
+            assert by_text[row["text"]]["event_id"] == row["event_id"]
+            context = [dict(zip(("subject", "predicate", "object"), _roles(one), strict=True)) for one in own]
+            asked = dict(zip(("subject", "predicate", "object"), _of(by_text[row["text"]]), strict=True))
+            (expected,) = scorer.score_choices([context], [[asked]])
+            assert row["score"] == pytest.approx(expected[0], abs=1e-5)
+
+
+def _roles(place: int) -> tuple[str, str, str]:
+    subject, predicate, _, target = ROLES[place]
+    return subject, predicate, target
+
+
+def _of(row: dict[str, Any]) -> tuple[str, str, str]:
+    return row["subject"], row["predicate"], row["object"]
+
+
+def test_no_chain_has_no_next_event(encoder: EventEncoder) -> None:
+    events, _ = tables()
+    found = find_next_events(events, chains_of(events), EncoderChainScorer(encoder.encode))
+    assert found.table.num_rows == 0
+
+
+def test_search_beyond_the_limit_is_approximate_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbours, "EXACT_UP_TO", 50)
+    vectors = np.random.default_rng(0).normal(size=(200, 8)).astype(np.float32)
+    notes: list[str] = []
+    found = neighbours.nearest([str(place) for place in range(200)], vectors, vectors[:5], 3, notes)
+    assert found.events.shape == (5, 3)
+    assert "approximate" in notes[0]
+
+
+@pytest.fixture
+def known(tmp_path: Path) -> Any:
+    entries = [("flood", "en", "Storm flood", "the storm flooded the road"), ("storm", "en", "Storm", "")]
+    entries += [(f"e{number}", "en", f"Election of mayor {number}", "") for number in range(6)]
+    return load_knowledge_base(write_edges(write_events(tmp_path / "kb", entries), [("flood", "storm")]))
+
+
+def test_links_reach_the_score_that_entries_have_among_each_other(
+    encoder: EventEncoder, known: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events, documents = tables()
+    found = links.link_events(events, documents, known, encoder)
+    rows = found.table.to_pylist()
+    assert len(rows) == links.TOP * events.num_rows
+    firsts = [row for row in rows if row["rank"] == 1]
+    assert [row["event_id"] for row in firsts] == events["event_id"].to_pylist()
+    assert not any(row["linked"] for row in rows if row["rank"] > 1)
+    assert found.linked == sum(row["linked"] for row in firsts)
+    monkeypatch.setattr(links, "usual_score", lambda vectors: -1.0)
+    everything = links.link_events(events, documents, known, encoder)
+    assert everything.linked == events.num_rows
+    for row in everything.table.to_pylist():
+        is_flood = row["linked"] and row["knowledge_base_id"] == "flood"
+        assert row["ancestors"] == (["Storm"] if is_flood else [])
+    monkeypatch.setattr(links, "usual_score", lambda vectors: 2.0)
+    assert links.link_events(events, documents, known, encoder).linked == 0
+
+
+def test_usual_score_is_a_quantile_of_the_nearest_other_entry() -> None:
+    angles = np.array([0.0, 0.1, 1.0, 1.2, 3.0])
+    vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    expected = np.quantile(np.cos([0.1, 0.1, 0.2, 0.2, 1.8]), links.NEAR_QUANTILE)
+    assert links.usual_score(vectors) == pytest.approx(expected, abs=1e-6)
+    assert links.usual_score(vectors[:1]) == np.inf
+
+
+def test_completions_of_events_in_chains_come_first(
+    encoder: EventEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events, _ = tables()
+    index = build_alternative_index(encoder, pairs_of(), tmp_path / "index", graph="conceptnet")
+    monkeypatch.setattr(completions, "MOST_QUERIES", 5 * len(completions.EVENT_RELATIONS))
+    found = completions.find_completions(events, chains_of(events, [9, 2]), index, encoder)
+    rows = found.table.to_pylist()
+    texts = list(dict.fromkeys(row["text"] for row in rows))
+    everything = events["text"].to_pylist()
+    assert texts == [everything[9], everything[2], *everything[:2], everything[3]]
+    assert {row["relation"] for row in rows} == set(completions.EVENT_RELATIONS)
+    assert any("5 of 14 distinct events" in note for note in found.notes)
+
+
+def plane(encoder: EventEncoder, **options: Any) -> map_step.EventMap:
+    events, documents = tables()
+    # The first event occurs again, in another place of the table.
+    events = pa.concat_tables([events, events.slice(0, 1)])
+    return map_step.draw_map(events, vectors_of(encoder, events), documents, **options)
+
+
+def test_map_is_repeatable_and_its_neighbours_are_rows(encoder: EventEncoder) -> None:
+    found = plane(encoder)
+    rows = found.events.to_pylist()
+    assert len(rows) == len(ROLES) + 1
+    assert rows[0]["x"] == rows[-1]["x"]
+    assert rows[0]["type_id"] == map_step.UNTYPED
+    vectors = {row["text"]: encoder.encode(row["text"], normalize=True) for row in rows}
+    for row in rows:
+        near = row["neighbors"]
+        texts = [rows[place]["text"] for place in near["ids"]]
+        assert len(texts) == len(set(texts)) == map_step.NEIGHBOURS
+        assert row["text"] not in texts
+        assert near["distances"] == sorted(near["distances"])
+        products = [1 - float(vectors[row["text"]] @ vectors[text]) for text in texts]
+        assert near["distances"] == pytest.approx(products, abs=1e-5)
+    assert sum(found.regions["size"].to_pylist()) == len(rows)
+    assert {row["region"] for row in rows} == set(found.regions["name"].to_pylist())
+    assert plane(encoder).events.equals(found.events)
+
+
+def test_map_names_types(encoder: EventEncoder) -> None:
+    events, _ = tables()
+    ids = events["event_id"].to_pylist()
+    event_types = pa.table({"event_id": ids, "type_id": [place % 2 for place in range(len(ids))]})
+    names = pa.table({"type_id": [1, 0], "name": ["one", "zero"]})
+    found = plane(encoder, event_types=event_types, types=names)
+    assert found.events["type"].to_pylist()[:3] == ["zero", "one", "zero"]
+
+
+@pytest.mark.parametrize("number", [1, 2, 7, 8, 12])
+def test_small_maps(number: int) -> None:
+    vectors = np.random.default_rng(0).normal(size=(number, 6)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    places = map_step.place_texts([str(place) for place in range(number)], vectors, [])
+    assert places.points.shape == (number, 2)
+    assert np.isfinite(places.points).all()
+    assert places.neighbours.shape == (number, min(map_step.NEIGHBOURS, number - 1))
+
+
+def test_equal_vectors_do_not_hide_a_text() -> None:
+    vectors = np.zeros((40, 4), dtype=np.float32)
+    vectors[:, 0] = 1
+    places = map_step.place_texts([str(place) for place in range(40)], vectors, [])
+    assert not (places.neighbours == np.arange(40)[:, None]).any()
+    assert np.isfinite(places.points).all()
+
+
+def test_map_without_umap_says_what_to_install(
+    encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "umap", None)
+    with pytest.raises(EventformersError, match=r"eventformers\[explore\].*--skip map"):
+        plane(encoder)
