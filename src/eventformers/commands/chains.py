@@ -14,6 +14,7 @@ from eventformers.commands.options import (
     Device,
     Dtype,
     IdColumn,
+    Json,
     Malformed,
     Output,
     Overwrite,
@@ -21,6 +22,7 @@ from eventformers.commands.options import (
     batch_size_of,
     console,
     counts_text,
+    print_json,
 )
 
 
@@ -119,14 +121,12 @@ def next_event(
     aggregation: Annotated[
         str, typer.Option(help="Score of a candidate: the mean cosine with the chain, or the last event's.")
     ] = "mean",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
     device: Device = None,
     dtype: Dtype = None,
     batch_size: BatchSize = "auto",
 ) -> None:
     """Rank candidate events by how well they continue a chain."""
-    import json
-
     from eventformers.inference.chains.next_event import next_event as run_prediction
 
     found = run_prediction(
@@ -144,9 +144,7 @@ def next_event(
         malformed=malformed,
     )
     if as_json:
-        console.print(
-            json.dumps(found.to_dict(), ensure_ascii=False), soft_wrap=True, markup=False, highlight=False
-        )
+        print_json(found.to_dict())
         return
     table = Table("next event", "score", title=f"of {found.considered:,} candidates")
     for candidate in found.candidates:

@@ -13,11 +13,13 @@ from eventformers.commands.options import (
     BatchSize,
     Device,
     Dtype,
+    Json,
     Malformed,
     Overwrite,
     RawData,
     batch_size_of,
     console,
+    print_json,
 )
 
 
@@ -51,15 +53,13 @@ def complete(
             help="Let the nearest known premises vote. Default: only for ConceptNet.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
     device: Device = None,
     dtype: Dtype = None,
     batch_size: BatchSize = "auto",
     overwrite: Overwrite = False,
 ) -> None:
     """Complete a head and a relation, or answer a question, with the nearest alternatives of a graph."""
-    import json
-
     from eventformers.inference.commonsense.complete import complete as run_completion
 
     found = run_completion(
@@ -82,9 +82,7 @@ def complete(
         malformed=malformed,
     )
     if as_json:
-        console.print(
-            json.dumps(found.to_dict(), ensure_ascii=False), soft_wrap=True, markup=False, highlight=False
-        )
+        print_json(found.to_dict())
         return
     table = Table("alternative", "score", "known", title=Text(found.query.text))
     for alternative in found.alternatives:

@@ -8,13 +8,25 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from eventformers.commands.options import ExcludeSource, Malformed, Output, Settings, console, counts_text
+from eventformers.commands.options import (
+    ExcludeSource,
+    Json,
+    Malformed,
+    Output,
+    Settings,
+    console,
+    counts_text,
+    print_json,
+)
 
 
-def data_list() -> None:
+def data_list(as_json: Json = False) -> None:
     """List the datasets that can be built, their configs, columns and raw files."""
     from eventformers.datasets_scripts import list_datasets
 
+    if as_json:
+        print_json(list_datasets())
+        return
     table = Table("name", "config", "columns", "raw files")
     for entry in list_datasets():
         table.add_row(entry["name"], entry["config"], ", ".join(entry["columns"]), entry["raw_files"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,12 +15,15 @@ from eventformers.commands.options import (
     BatchSize,
     Device,
     Dtype,
+    Json,
     Malformed,
     Overwrite,
     RawData,
     Rerank,
     batch_size_of,
     console,
+    errors,
+    print_json,
 )
 
 if TYPE_CHECKING:
@@ -65,6 +69,7 @@ def evaluate(
         typer.Option(help="Run of an ensemble that clusters mentions by its mean distances. Repeatable."),
     ] = None,
     overwrite: Overwrite = False,
+    as_json: Json = False,
 ) -> None:
     """Score a model on tasks, beside its untrained encoder."""
     from eventformers.evaluation.core import evaluate as run_evaluation
@@ -85,7 +90,7 @@ def evaluate(
     with Session() as session:
         names = tasks_of_data(data, store=session.data, malformed=malformed) if task == ["all"] else task
         if task == ["all"] and (missing := [name for name in TASKS if name not in names]):
-            console.print(f"Left out, without rows in the data: {', '.join(missing)}.")
+            errors.print(f"Left out, without rows in the data: {', '.join(missing)}.", soft_wrap=True)
         results = [
             run_evaluation(
                 model,
@@ -103,7 +108,11 @@ def evaluate(
             )
             for name in names
         ]
-    show_results(results)
+    if as_json:
+        # The predictions are in the files of --output.
+        print_json([asdict(replace(result, predictions=[])) for result in results])
+    else:
+        show_results(results)
 
 
 def compare(

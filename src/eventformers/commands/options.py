@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +15,11 @@ from rich.console import Console
 
 from eventformers.errors import EventformersError, shown
 
+WIDTH_WITHOUT_TERMINAL = 10_000
+"""Number of columns of output to a pipe or a file: a program reads whole rows."""
+
 # Paths, ids and titles may contain brackets, which rich would read as markup.
-console = Console(markup=False)
+console = Console(markup=False, width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL)
 errors = Console(stderr=True, markup=False)
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")]
@@ -74,12 +79,18 @@ TextPipeline = Annotated[
         "mentions.",
     ),
 ]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing output.")]
 
 
 def counts_text(counts: Mapping[str, int]) -> str:
     """Format counts by name for a table cell."""
     return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items()) or "none"
+
+
+def print_json(content: object) -> None:
+    """Print a value as JSON on one line."""
+    typer.echo(json.dumps(content, ensure_ascii=False))
 
 
 @contextmanager

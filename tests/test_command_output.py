@@ -1,0 +1,39 @@
+"""What commands print in a pipe: whole rows, and JSON on request."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from eventformers import cli
+from eventformers.datasets_scripts import list_datasets
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(arguments)
+    assert stop.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_rows_in_a_pipe_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(capsys, "data", "list").splitlines()
+    rows = {tuple(cell.strip() for cell in line.strip("│").split("│")) for line in lines if line[0] == "│"}
+    assert rows == {
+        (entry["name"], entry["config"], ", ".join(entry["columns"]), entry["raw_files"])
+        for entry in list_datasets()
+    }
+
+
+def test_the_list_of_datasets_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert json.loads(printed(capsys, "data", "list", "--json")) == list_datasets()
+
+
+def test_scores_as_json(capsys: pytest.CaptureFixture[str], tiny_encoder: Path) -> None:
+    arguments = ("evaluate", str(tiny_encoder), "--task", "hard_similarity")
+    (result,) = json.loads(printed(capsys, *arguments, "--json"))
+    assert result["task"] == "hard_similarity"
+    assert result["main_value"] == result["scores"]["accuracy"]
+    assert f"{result['main_value']:.1f}" in printed(capsys, *arguments)
