@@ -23,7 +23,6 @@ from eventformers.inference.commonsense.complete_many import complete_many
 from eventformers.inference.commonsense.neighbour_votes import vote_settings
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.search.index_folder import holds_index, read_record
-from eventformers.methods import what_is_read
 
 COMPLETIONS_TABLE = "completions.parquet"
 
@@ -110,11 +109,6 @@ def find_completions(
         for rank, (tail, score) in enumerate(one.alternatives, start=1)
     ]
     notes = []
-    if what_is_read(encoder.model.config.model_type) is None:
-        notes.append(
-            f"Completions are the nearest texts of the graph by {encoder.name}, which is not trained on such "
-            "graphs; --commonsense takes a model that is."
-        )
     if len(chosen) < len(texts):
         notes.append(
             f"{len(chosen):,} of {len(texts):,} distinct events are completed with {len(relations)} "

@@ -168,7 +168,7 @@ def explore(
         pipeline=None if pipeline is None else str(pipeline),
         models={
             "events": events,
-            "chains": chains,
+            "chains": events if chains is None else chains,
             "types": types,
             "grounding": grounding,
             "commonsense": commonsense,

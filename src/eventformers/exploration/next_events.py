@@ -18,7 +18,6 @@ from eventformers.inference.chains.next_event import MAX_EVENTS
 from eventformers.inference.chains.scorers import CosineScorer, EmbedEvents, EncoderChainScorer
 from eventformers.inference.encode import Vectors
 from eventformers.inference.induction.type_naming import has_only_stop_words
-from eventformers.methods import what_is_read
 
 NEXT_EVENTS_TABLE = "next_events.parquet"
 
@@ -130,21 +129,16 @@ def _single(vectors: np.ndarray) -> Vectors:
 
 
 def _run(run: StepRun) -> None:
-    settings = run.context.settings
-    if settings.models.get("chains") is not None:
-        encoder = run.context.encoder("chains")
-        scorer: CosineScorer = chain_scorer(encoder, batch_size=settings.batch_size)
-    else:
-        encoder = run.context.encoder("events")
+    models = run.context.settings.models
+    encoder = run.context.encoder("chains")
+    scorer: CosineScorer
+    if models.get("chains") is models.get("events") and not encoder.reads_chains:
         scorer = EncoderChainScorer(_stored(*text_vectors(run.table(VECTORS_TABLE))), encoder.name)
+    else:
+        scorer = chain_scorer(encoder, batch_size=run.context.settings.batch_size)
     found = find_next_events(run.table(EVENTS_TABLE, _COLUMNS), run.table(CHAINS_TABLE), scorer)
     run.write(NEXT_EVENTS_TABLE, found.table)
     run.counts["chains_with_next_events"] = len(found.table["chain_id"].unique())
-    if what_is_read(encoder.model.config.model_type) is None:
-        run.notes.append(
-            f"Next events are those nearest to the chain by {encoder.name}, which is not trained to predict "
-            "what comes next; --chains takes a model that is."
-        )
     run.notes += found.notes
 
 
@@ -159,5 +153,5 @@ NEXT_EVENTS = Step(
     _run,
     reads=(EVENTS_TABLE, VECTORS_TABLE, CHAINS_TABLE),
     writes=(NEXT_EVENTS_TABLE,),
-    models=("events", "chains"),
+    models=("chains",),
 )

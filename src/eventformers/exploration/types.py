@@ -36,7 +36,6 @@ from eventformers.inference.induction.type_naming import (
     name_clusters,
     weaknesses,
 )
-from eventformers.methods import what_is_read
 
 TYPES_TABLE = "types.parquet"
 EVENT_TYPES_TABLE = "event_types.parquet"
@@ -132,7 +131,7 @@ def find_types(
     cosines = np.einsum("nd,nd->n", vectors, centroids[labels])
     types = _describe(rows, labels, cosines, _linked(frames, centroids, encoder, batch_size))
     event_types = pa.table([events["event_id"], labels, cosines], schema=EVENT_TYPES_SCHEMA)
-    return FoundTypes(types, event_types, _notes(encoder, rows, sample, types))
+    return FoundTypes(types, event_types, _notes(rows, sample, types))
 
 
 def sample_mentions(lemmas: Sequence[str], number: int) -> Positions:
@@ -271,13 +270,8 @@ def _examples(rows: Sequence[Row], nearest: Positions) -> list[str]:
     return list(found.values())
 
 
-def _notes(encoder: EventEncoder, rows: Sequence[Row], sample: Positions, types: pa.Table) -> list[str]:
+def _notes(rows: Sequence[Row], sample: Positions, types: pa.Table) -> list[str]:
     notes = []
-    if what_is_read(encoder.model.config.model_type) != "mentions":
-        notes.append(
-            f"Types are clusters by {encoder.name}, which is not trained to tell event types apart; --types "
-            "takes a model that is."
-        )
     if len(sample) < len(rows):
         notes.append(
             f"Types are clusters of {len(sample):,} sampled mentions; each of the {len(rows):,} events has "
