@@ -3,6 +3,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluation import evaluate
+from eventformers.evaluation.results import TaskResult, write_result
 from eventformers.evaluation.tasks import TASKS
 from eventformers.methods import load_method
 from eventformers.models.modeling_mico import MicoForPreTraining
@@ -55,8 +57,25 @@ def call(tmp_path, tiny_encoder, data):
     return run
 
 
+@pytest.fixture(scope="module")
+def scored() -> Callable[..., TaskResult]:
+    """Scores a run; all runs are the untrained start, so that each task is scored once."""
+
+    known: dict[tuple[str, str, str], TaskResult] = {}
+
+    def score(folder: Path, encoder: str, task: str, data: str | Path) -> TaskResult:
+        key = (encoder, task, str(data))
+        if key not in known:
+            known[key] = evaluate(str(folder), task, data=data)
+        result = replace(known[key], model=folder.name)
+        write_result(result, folder)
+        return result
+
+    return score
+
+
 @pytest.fixture
-def trained(monkeypatch):
+def trained(monkeypatch, scored):
     """Replaces training by saving the start; collects the calls."""
     calls: list[SimpleNamespace] = []
 
@@ -67,7 +86,7 @@ def trained(monkeypatch):
         AutoTokenizer.from_pretrained(arguments["encoder"]).save_pretrained(output)
         (output / "run.json").write_text(json.dumps({"encoder": arguments["encoder"]}))
         results = [
-            evaluate(str(output), task, data=arguments["evaluation_data"], output=output)
+            scored(output, arguments["encoder"], task, arguments["evaluation_data"])
             for task in arguments["tasks"]
         ]
         return SimpleNamespace(folder=output, results=results, run=SimpleNamespace(steps=3, seconds=1.5))

@@ -454,7 +454,7 @@ def test_memory_does_not_grow_with_the_mentions(published: Path, tmp_path: Path)
     peak(10)
     # What a row takes while it lies in memory is about 2,000 bytes; what is noted of it is 8, and a few
     # times that while repeated ids are looked for.
-    assert peak(6_000) - peak(1_000) < 5_000 * 100
+    assert peak(3_000) - peak(500) < 2_500 * 100
 
 
 def test_tables_of_the_pipeline_are_mentions_and_events(tmp_path: Path) -> None:

@@ -208,6 +208,7 @@ def test_interruption_leaves_finished_steps_and_shards(
     assert not list((tmp_path / "out" / ".explore").glob("events.*/"))
 
 
+@pytest.mark.process
 def test_processes_change_nothing(explore: Explore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "SHARD_CHARACTERS", 10)
     whole = explore()

@@ -139,6 +139,7 @@ def test_coreference_by_a_function(tiny_parser: Path, tmp_path: Path) -> None:
     assert [event["predicate"] for event in chain["events"]] == [*ANNA, "closed"]
 
 
+@pytest.mark.process
 def test_processes_and_resuming_change_nothing(
     tiny_parser: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

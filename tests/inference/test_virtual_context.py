@@ -92,6 +92,7 @@ def test_a_model_of_single_events_has_no_use_for_contexts(tiny_encoder):
         VirtualContext("nowhere", retrieved=0)
 
 
+@pytest.mark.process
 def test_similarity_in_contexts_is_a_variant_of_the_result(tiny_heterevent, tiny_encoder, tmp_path):
     folder = build_dataset("event_chains", "chains", output=tmp_path / "chains")
     options = {"output": tmp_path / "out", "baseline": tiny_encoder}

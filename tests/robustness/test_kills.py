@@ -8,7 +8,13 @@ import pytest
 from tests.robustness.commands import Command, commands
 from tests.robustness.kills import Trial, look_at_every_change, try_command
 
-QUICK = ("leaderboard --html", "embed", "data build", "induce")
+ENCODES = pytest.mark.process
+QUICK = (
+    "leaderboard --html",
+    pytest.param("embed", marks=ENCODES),
+    "data build",
+    pytest.param("induce", marks=ENCODES),
+)
 
 
 @pytest.fixture(scope="module")
