@@ -221,6 +221,7 @@ def dying(doc: Any) -> list[Any]:
     os._exit(1)
 
 
+@pytest.mark.process
 def test_a_process_that_dies(tiny_parser: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "SHARD_CHARACTERS", len(STORY))
     texts = texts_in(tmp_path / "stories", 2)
