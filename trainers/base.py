@@ -19,7 +19,7 @@ from huggingface_hub import CommitInfo, HfApi
 from peft import PeftModel
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
-from transformers import Trainer, TrainerCallback
+from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback
 from transformers.trainer import OPTIMIZER_NAME, SCALER_NAME, SCHEDULER_NAME, TRAINING_ARGS_NAME
 from transformers.trainer_utils import EvalLoopOutput, HubStrategy, has_length
 
@@ -29,6 +29,7 @@ from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.checkpoints import read_state, readable
 from eventformers.trainers.gradient_cache import backward_in_chunks
+from eventformers.trainers.progress import ProgressLines, progress_callback
 
 ARGUMENTS_FILE = "training_args.json"
 PUSH_SIGNATURE = "Pushed by eventformers"
@@ -51,8 +52,8 @@ class EventTrainer(Trainer):
     """Trains a head that returns `loss` and one field for each loss term.
 
     Compared with `transformers.Trainer`: it logs every loss term by name, supports learning rates for single
-    modules, encodes large batches in chunks, writes no pickled file beside the model, and pushes complete
-    repositories.
+    modules, encodes large batches in chunks, shows progress as a bar or as plain lines, writes no pickled
+    file beside the model, and pushes complete repositories.
     """
 
     args: EventTrainingArguments
@@ -80,6 +81,11 @@ class EventTrainer(Trainer):
         self._term_sums: dict[str, torch.Tensor] = {}
         self._term_counts: dict[str, int] = defaultdict(int)
         self._validated: dict[str, list[torch.Tensor]] = defaultdict(list)
+        # A notebook's own progress table stays.
+        if self.pop_callback(ProgressCallback):
+            self.add_callback(progress_callback())
+        elif self.pop_callback(PrinterCallback):
+            self.add_callback(ProgressLines())
         if hasattr(self.data_collator, "epoch"):
             self.add_callback(_EpochCallback(self.data_collator))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -38,8 +39,10 @@ from eventformers.trainers.stages import (
     stage_recipes,
 )
 
+logger = logging.getLogger(__name__)
+
 _OURS = {
-    *("output_dir", "seed", "data_seed", "use_cpu", "bf16", "fp16", "remove_unused_columns", "report_to"),
+    *("output_dir", "seed", "data_seed", "use_cpu", "bf16", "fp16", "remove_unused_columns"),
     # A token would end up in the records of the run; the login provides one.
     "hub_token",
 }
@@ -219,11 +222,15 @@ def train_head(
             _write_record(record, output)
         is_noted = True
 
+    if len(stages) > 1 and PartialState().is_main_process:
+        logger.info("%s", _plan_text(stages))
     finished: list[FinishedStage] = []
     for stage in stages:
         if resume and stage.record is not None:
             finished.append(stage.record)
             continue
+        if stage.name and PartialState().is_main_process:
+            logger.info("stage %s (%d of %d)", stage.name, len(finished) + 1, len(stages))
         trained = train_stage(
             method, stage, options, earlier=_folder_before(stage, stages), on_ready=note_run
         )
@@ -265,6 +272,22 @@ def save_run(run: TrainingRun | StageRun, folder: Path) -> None:
     run.model.save_pretrained(folder)
     run.tokenizer.save_pretrained(folder)
     write_arguments(run.arguments, folder)
+
+
+def _plan_text(stages: Sequence[Stage]) -> str:
+    """Describe the length of each stage, and their sum if all have a number of steps."""
+    steps = [stage.recipe.training.get("max_steps", -1) for stage in stages]
+    lengths = [
+        f"{stage.name} {f'{number} steps' if number > 0 else _epochs_text(stage)}"
+        for stage, number in zip(stages, steps, strict=True)
+    ]
+    total = f", {sum(steps)} steps in all" if min(steps) > 0 else ""
+    return f"{len(stages)} stages{total}: {', '.join(lengths)}"
+
+
+def _epochs_text(stage: Stage) -> str:
+    epochs = stage.recipe.training.get("num_train_epochs", EventTrainingArguments.num_train_epochs)
+    return f"{epochs:g} epoch{'' if epochs == 1 else 's'}"
 
 
 def _folder_before(stage: Stage, stages: Sequence[Stage]) -> Path | None:

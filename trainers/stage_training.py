@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
@@ -11,10 +12,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import torch
+from accelerate import PartialState
 from huggingface_hub.errors import StrictDataclassError
 from peft import PeftModel
 from torch import nn
 from transformers import PreTrainedTokenizerBase
+from transformers.integrations import get_available_reporting_integrations
 from transformers.trainer_utils import set_seed
 
 from eventformers.datasets_scripts.licenses import UNSPECIFIED, is_open
@@ -47,6 +50,8 @@ from eventformers.trainers.silhouette_stopping import (
 from eventformers.trainers.small_data import check_steps, fit_batch_size
 from eventformers.trainers.stages import FinishedStage, Stage
 from eventformers.trainers.weight_averaging import StartWeights
+
+logger = logging.getLogger(__name__)
 
 _DTYPES = ("float32", "bfloat16", "float16")
 
@@ -222,6 +227,8 @@ def _prepare_stage(
         set_dropout(model.text_encoders(), dropout)
     with faults_told(options.encoder):
         tokenizer = load_tokenizer(options.encoder, load_config(options.encoder))
+    if PartialState().is_main_process:
+        logger.info("loaded the encoder; preparing the training data")
     data = method.training.prepare(recipe, options.data, tokenizer, model, options.seed)
     arguments = _make_arguments(recipe, stage.folder, options, data.validation is not None)
     _check_text_length(model, data)
@@ -435,6 +442,7 @@ def _make_arguments(
     settings: dict[str, Any] = {
         "dataloader_drop_last": True,
         "logging_steps": 10,
+        "report_to": "none",
         "save_total_limit": None if chooses_later else 2,
         **({"save_strategy": "epoch"} if chooses_later else {}),
         # Each process reads its own part of a stream: batches sent by one process would need equal widths.
@@ -453,7 +461,7 @@ def _make_arguments(
     if options.dtype not in (None, *_DTYPES):
         raise UnknownNameError("dtype", options.dtype, _DTYPES)
     try:
-        return EventTrainingArguments(
+        arguments = EventTrainingArguments(
             output_dir=str(folder),
             seed=options.seed,
             use_cpu=_trains_on_cpu(options.device),
@@ -461,10 +469,15 @@ def _make_arguments(
             fp16=options.dtype == "float16",
             remove_unused_columns=False,
             label_names=[],
-            report_to="none",
             **settings,
         )
     except (TypeError, ValueError) as error:
         raise EventformersError(
             f"a training setting is not accepted: {' '.join(str(error).split())}"
         ) from error
+    if missing := set(arguments.report_to) - set(get_available_reporting_integrations()):
+        raise EventformersError(
+            f"report_to: found {', '.join(sorted(missing))}, which is not installed or not known; accepted: "
+            "none, or an installed integration of Trainer, such as tensorboard, wandb or trackio"
+        )
+    return arguments

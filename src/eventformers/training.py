@@ -195,6 +195,7 @@ def _score(
     output: Path,
     session: Session,
 ) -> list[TaskResult]:
+    logger.info("scoring the model and its untrained encoder on %s", ", ".join(scored.tasks))
     trained.name = folder.name
     untrained = load_encoder(
         encoder,

@@ -1,0 +1,116 @@
+"""What a training run shows and logs: lines in a pipe, a bar in a terminal, integrations on request."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.integrations import integration_utils
+
+from eventformers.errors import EventformersError
+from eventformers.methods import load_method
+from eventformers.trainers.progress import ProgressBar, ProgressLines, log_text, progress_callback
+from eventformers.trainers.run import resolve_recipe, train_head
+
+QUICK = str(Path(__file__).with_name("quick_swcc.yaml"))
+LOSS_TERMS = {"contrastive_loss", "cluster_loss", "mlm_loss", "prototype_entropy_loss", "shared_word_loss"}
+
+
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class Recorder(TrainerCallback):
+    """An integration that keeps what it is given."""
+
+    runs: list[str | None] = []  # noqa: RUF012
+    logs: list[dict[str, Any]] = []  # noqa: RUF012
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self.runs.append(args.run_name)
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        self.logs.append(dict(logs))
+
+
+def train(encoder: Path, folder: Path, *settings: str) -> None:
+    train_head(
+        resolve_recipe(load_method("swcc"), QUICK, settings, 5),
+        encoder=str(encoder),
+        encoder_name="tiny",
+        output=folder / "run",
+        device="cpu",
+    )
+
+
+def test_log_lines_are_rounded_and_named() -> None:
+    assert (
+        log_text({"loss": 1.234567, "grad_norm": 3.0, "learning_rate": 5e-5, "mlm_loss": 0.5, "epoch": 1.0})
+        == "loss 1.235, learning rate 5e-05, mlm loss 0.5"
+    )
+    assert log_text({"eval_loss": 2.0, "eval_runtime": 3.0, "epoch": 1.0}) == "validation loss 2"
+    assert not log_text({"train_loss": 2.0, "train_runtime": 3.0, "epoch": 1.0})
+
+
+def test_a_run_in_a_pipe_prints_a_line_for_each_step(
+    tiny_encoder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(tiny_encoder, tmp_path, "validation_rows=4")
+    told = capsys.readouterr()
+    lines = [line for line in told.err.splitlines() if "step" in line]
+    assert lines[0] == "training: 4 steps, batch size 4"
+    assert re.fullmatch(r"trained 4 steps in \d\d:\d\d", lines[-1])
+    logged = [line for line in lines if re.match(r"step \d of 4: loss [\d.]+, .*learning rate .* left", line)]
+    assert len(logged) == 4
+    assert all(f"{name.replace('_', ' ')} " in logged[0] for name in LOSS_TERMS)
+    assert sum("validation loss" in line for line in lines) == 2
+    assert "{" not in told.err + told.out
+
+
+def test_a_terminal_has_one_bar_with_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    bar = progress_callback()
+    assert isinstance(bar, ProgressBar)
+    state = TrainerState(max_steps=4, is_world_process_zero=True)
+    arguments, control = TrainingArguments(output_dir="unused", use_cpu=True), TrainerControl()
+    monkeypatch.setenv("TQDM_DELAY", "0")
+    bar.on_train_begin(arguments, state, control)
+    bar.on_log(arguments, state, control, {"loss": 1.23456})
+    assert bar.training_bar.postfix == "loss 1.235"
+    bar.on_log(arguments, state, control, {"train_runtime": 1.0})
+    assert bar.training_bar.postfix == "loss 1.235"
+    bar.on_train_end(arguments, state, control)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert isinstance(progress_callback(), ProgressLines)
+
+
+def test_an_integration_is_given_run_name_and_losses(
+    tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(integration_utils, "is_trackio_available", lambda: True)
+    monkeypatch.setitem(integration_utils.INTEGRATION_TO_CALLBACK, "trackio", Recorder)
+    train(tiny_encoder, tmp_path, "report_to=trackio", "run_name=mine", "logging_steps=2")
+    assert Recorder.runs == ["mine"]
+    assert [set(logs) >= LOSS_TERMS for logs in Recorder.logs] == [True, True, False]
+
+
+def test_tensorboard_writes_below_the_run(tiny_encoder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    train(tiny_encoder, tmp_path, "report_to=tensorboard")
+    assert list((tmp_path / "run" / "runs").rglob("events.out.tfevents.*"))
+
+
+def test_an_integration_that_is_not_installed_is_told(
+    tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(integration_utils, "is_wandb_available", lambda: False)
+    with pytest.raises(EventformersError, match="report_to: found wandb, which is not installed"):
+        train(tiny_encoder, tmp_path, "report_to=wandb")

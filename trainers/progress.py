@@ -1,0 +1,82 @@
+"""Progress of a training run: a bar in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from tqdm import tqdm
+from transformers import ProgressCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+_LEFT_OUT = ("epoch", "grad_norm", "total_flos", "train_loss", "train_runtime")
+_RATES = ("_runtime", "_per_second")
+
+
+def log_text(logs: Mapping[str, Any]) -> str:
+    """Format a log line of the trainer: loss, its terms and the learning rate, rounded."""
+    return ", ".join(
+        f"{name.replace('eval_', 'validation ').replace('_', ' ')} {value:.4g}"
+        for name, value in logs.items()
+        if name not in _LEFT_OUT and not name.endswith(_RATES)
+    )
+
+
+class ProgressBar(ProgressCallback):
+    """Progress bar with the latest losses, instead of one printed mapping for each log line."""
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Show the losses behind the bar."""
+        if self.training_bar is not None:
+            shown = {name: logs[name] for name in ("loss", "eval_loss") if name in (logs or {})}
+            self.training_bar.set_postfix_str(log_text(shown) or self.training_bar.postfix or "")
+
+
+class ProgressLines(TrainerCallback):
+    """Lines on standard error: the number of steps, each log line with the time left, and the duration."""
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Print the number of steps."""
+        self._start, self._first_step = time.monotonic(), state.global_step
+        batch = args.train_batch_size * args.gradient_accumulation_steps * args.world_size
+        self._print(state, f"training: {state.max_steps} steps, batch size {batch}")
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Print a log line with the time left."""
+        if text := log_text(logs or {}):
+            pace = (time.monotonic() - self._start) / max(1, state.global_step - self._first_step)
+            left = tqdm.format_interval(pace * (state.max_steps - state.global_step))
+            self._print(state, f"step {state.global_step} of {state.max_steps}: {text}, {left} left")
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Print the duration."""
+        duration = tqdm.format_interval(time.monotonic() - self._start)
+        self._print(state, f"trained {state.global_step} steps in {duration}")
+
+    def _print(self, state: TrainerState, line: str) -> None:
+        if state.is_world_process_zero:
+            print(line, file=sys.stderr, flush=True)
+
+
+def progress_callback() -> TrainerCallback:
+    """Make a bar if standard error is a terminal, and lines otherwise."""
+    return ProgressBar() if sys.stderr.isatty() else ProgressLines()
