@@ -36,7 +36,7 @@ class ProgressBar(ProgressCallback):
     ) -> None:
         """Show the losses behind the bar."""
         if self.training_bar is not None:
-            shown = {name: logs[name] for name in ("loss", "eval_loss") if name in (logs or {})}
+            shown = {name: value for name, value in (logs or {}).items() if name in ("loss", "eval_loss")}
             self.training_bar.set_postfix_str(log_text(shown) or self.training_bar.postfix or "")
 
 

@@ -209,28 +209,26 @@ def train_head(
         check_settings(method, stage, options)
 
     is_noted = False
+    finished: list[FinishedStage] = []
 
     def note_run() -> None:
         nonlocal is_noted
-        if is_noted:
-            return
-        if on_ready is not None:
-            on_ready()
-        if PartialState().is_main_process:
-            if not resume:
-                remove_earlier_run(output)
-            _write_record(record, output)
-        is_noted = True
+        if not is_noted:
+            if on_ready is not None:
+                on_ready()
+            if PartialState().is_main_process:
+                if not resume:
+                    remove_earlier_run(output)
+                _write_record(record, output)
+            is_noted = True
+            _show(_plan_text(stages), stages)
+        place = len(finished)
+        _show(f"stage {stages[place].name} ({place + 1} of {len(stages)})", stages)
 
-    if len(stages) > 1 and PartialState().is_main_process:
-        logger.info("%s", _plan_text(stages))
-    finished: list[FinishedStage] = []
     for stage in stages:
         if resume and stage.record is not None:
             finished.append(stage.record)
             continue
-        if stage.name and PartialState().is_main_process:
-            logger.info("stage %s (%d of %d)", stage.name, len(finished) + 1, len(stages))
         trained = train_stage(
             method, stage, options, earlier=_folder_before(stage, stages), on_ready=note_run
         )
@@ -272,6 +270,11 @@ def save_run(run: TrainingRun | StageRun, folder: Path) -> None:
     run.model.save_pretrained(folder)
     run.tokenizer.save_pretrained(folder)
     write_arguments(run.arguments, folder)
+
+
+def _show(text: str, stages: Sequence[Stage]) -> None:
+    if len(stages) > 1 and PartialState().is_main_process:
+        logger.info("%s", text)
 
 
 def _plan_text(stages: Sequence[Stage]) -> str:

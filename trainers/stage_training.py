@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import torch
-from accelerate import PartialState
 from huggingface_hub.errors import StrictDataclassError
 from peft import PeftModel
 from torch import nn
@@ -50,8 +48,6 @@ from eventformers.trainers.silhouette_stopping import (
 from eventformers.trainers.small_data import check_steps, fit_batch_size
 from eventformers.trainers.stages import FinishedStage, Stage
 from eventformers.trainers.weight_averaging import StartWeights
-
-logger = logging.getLogger(__name__)
 
 _DTYPES = ("float32", "bfloat16", "float16")
 
@@ -227,8 +223,6 @@ def _prepare_stage(
         set_dropout(model.text_encoders(), dropout)
     with faults_told(options.encoder):
         tokenizer = load_tokenizer(options.encoder, load_config(options.encoder))
-    if PartialState().is_main_process:
-        logger.info("loaded the encoder; preparing the training data")
     data = method.training.prepare(recipe, options.data, tokenizer, model, options.seed)
     arguments = _make_arguments(recipe, stage.folder, options, data.validation is not None)
     _check_text_length(model, data)

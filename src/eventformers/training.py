@@ -195,7 +195,8 @@ def _score(
     output: Path,
     session: Session,
 ) -> list[TaskResult]:
-    logger.info("scoring the model and its untrained encoder on %s", ", ".join(scored.tasks))
+    tasks = ", ".join(task.name for task in scored.tasks)
+    logger.info("scoring the model and its untrained encoder on %s", tasks or "no task")
     trained.name = folder.name
     untrained = load_encoder(
         encoder,

@@ -16,6 +16,7 @@ from eventformers.commands.options import (
     IdColumn,
     Json,
     Malformed,
+    Model,
     Output,
     Overwrite,
     TextColumn,
@@ -23,6 +24,7 @@ from eventformers.commands.options import (
     console,
     counts_text,
     print_json,
+    take_model,
 )
 
 
@@ -99,14 +101,15 @@ def extract(
 
 
 def next_event(
-    model: Annotated[str, typer.Argument(help="Folder or Hub id of a model, or of any plain encoder.")],
-    chain: Annotated[
+    words: Annotated[
         list[str],
         typer.Argument(
-            metavar="CHAIN...",
-            help="A file with one event a line, or the events: 'subject | predicate | object' or JSON.",
+            metavar="[MODEL] CHAIN...",
+            help="The model, if not given by --model, and the chain: a file with one event a line, or the "
+            "events, 'subject | predicate | object' or JSON.",
         ),
     ],
+    model: Model = None,
     candidates: Annotated[Path | None, typer.Option(help="File of candidate events.")] = None,
     corpus: Annotated[
         str | None,
@@ -129,8 +132,11 @@ def next_event(
     """Rank candidate events by how well they continue a chain."""
     from eventformers.inference.chains.next_event import next_event as run_prediction
 
+    # A name of a model holds neither the separator of an event nor JSON.
+    is_model = len(words) > 1 and "|" not in words[0] and "{" not in words[0]
+    chosen, chain = take_model(model, words, first_is_model=is_model)
     found = run_prediction(
-        model,
+        chosen,
         chain[0] if len(chain) == 1 else chain,
         candidates=candidates,
         corpus=corpus,

@@ -15,19 +15,26 @@ from eventformers.commands.options import (
     Dtype,
     Json,
     Malformed,
+    Model,
     Overwrite,
     RawData,
     batch_size_of,
     console,
+    model_and_argument,
     print_json,
 )
 
 
 def complete(
-    model: Annotated[str, typer.Argument(help="Folder or Hub id of a model, or of any plain encoder.")],
-    query: Annotated[
-        str, typer.Argument(help="'head, relation', 'tail, ~relation' for the other direction, or free text.")
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[MODEL] QUERY",
+            help="The model, if not given by --model, and the query: 'head, relation', 'tail, ~relation' for "
+            "the other direction, or free text.",
+        ),
     ],
+    model: Model = None,
     data: RawData = None,
     malformed: Malformed = "error",
     config: Annotated[
@@ -62,8 +69,9 @@ def complete(
     """Complete a head and a relation, or answer a question, with the nearest alternatives of a graph."""
     from eventformers.inference.commonsense.complete import complete as run_completion
 
+    chosen, query = model_and_argument(model, words, "QUERY")
     found = run_completion(
-        model,
+        chosen,
         query,
         data=data,
         config=config,

@@ -7,13 +7,28 @@ from typing import Annotated
 
 import typer
 
-from eventformers.commands.options import BatchSize, Device, Dtype, Malformed, batch_size_of, console
+from eventformers.commands.options import (
+    BatchSize,
+    Device,
+    Dtype,
+    Malformed,
+    Model,
+    batch_size_of,
+    console,
+    model_and_argument,
+)
 
 
 def embed(
-    model: Annotated[str, typer.Argument(help="Folder or Hub id of a model.")],
-    file: Annotated[Path, typer.Argument(help="Events: JSON lines, CSV, Parquet or plain text.")],
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[MODEL] FILE",
+            help="The model, without --model, and the events: JSON lines, CSV, Parquet or plain text.",
+        ),
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Parquet file to write.")],
+    model: Model = None,
     device: Device = None,
     dtype: Dtype = None,
     batch_size: BatchSize = "auto",
@@ -26,8 +41,9 @@ def embed(
     """Embed a file of events, in order, with their ids."""
     from eventformers.inference.encoding.event_files import embed_file
 
+    chosen, file = model_and_argument(model, words, "FILE")
     report = embed_file(
-        model,
+        chosen,
         file,
         output,
         device=device,

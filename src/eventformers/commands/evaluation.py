@@ -17,6 +17,7 @@ from eventformers.commands.options import (
     Dtype,
     Json,
     Malformed,
+    Model,
     Overwrite,
     RawData,
     Rerank,
@@ -24,17 +25,22 @@ from eventformers.commands.options import (
     console,
     errors,
     print_json,
+    take_model,
 )
+from eventformers.errors import EventformersError, shown
 
 if TYPE_CHECKING:
     from eventformers.evaluation.results import TaskResult
 
 
 def evaluate(
-    model: Annotated[str, typer.Argument(help="Folder or Hub id of a model, or of any plain encoder.")],
     task: Annotated[
         list[str], typer.Option("--task", help="Task, or all tasks that the data have rows for. Repeatable.")
     ],
+    word: Annotated[
+        str | None, typer.Argument(metavar="[MODEL]", help="The model, if not given by --model.")
+    ] = None,
+    model: Model = None,
     data: RawData = None,
     malformed: Malformed = "error",
     split: Annotated[
@@ -87,13 +93,16 @@ def evaluate(
         **({"clustered_by": clustered_by} if clustered_by else {}),
     }
     check_settings(asked)
+    if word and model:
+        raise EventformersError(f"received MODEL {shown(word)} and --model {shown(model)}; accepted: one")
+    chosen, _ = take_model(model, [word] if word else [], first_is_model=True)
     with Session() as session:
         names = tasks_of_data(data, store=session.data, malformed=malformed) if task == ["all"] else task
         if task == ["all"] and (missing := [name for name in TASKS if name not in names]):
             errors.print(f"Left out, without rows in the data: {', '.join(missing)}.", soft_wrap=True)
         results = [
             run_evaluation(
-                model,
+                chosen,
                 name,
                 data=data,
                 split=split,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from eventformers.errors import EventformersError, shown
+from eventformers.loading.encoders import PACKAGED_ENCODER
 
 WIDTH_WITHOUT_TERMINAL = 10_000
 """Number of columns of output to a pipe or a file: a program reads whole rows."""
@@ -48,6 +49,14 @@ EvaluationData = Annotated[
     typer.Option(
         "--evaluation-data",
         help="Raw files of the evaluation tasks, or samples. Default: the held-out splits of --data.",
+    ),
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        help="Folder or Hub id of a model, or of any plain encoder; MODEL does the same. Default: the "
+        "packaged all-MiniLM-L6-v2.",
     ),
 ]
 Encoder = Annotated[
@@ -86,6 +95,37 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing o
 def counts_text(counts: Mapping[str, int]) -> str:
     """Format counts by name for a table cell."""
     return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items()) or "none"
+
+
+def take_model(
+    option: str | None, words: Sequence[str], *, first_is_model: bool
+) -> tuple[str | None, list[str]]:
+    """Take the model from `--model` or from the first argument, and report the packaged encoder without one.
+
+    Returns:
+        The model, None for the packaged encoder, and the remaining arguments.
+    """
+    rest = list(words)
+    model = rest.pop(0) if option is None and rest and first_is_model else option
+    if model is None:
+        errors.print(f"no model named: using the packaged encoder {PACKAGED_ENCODER}", soft_wrap=True)
+    return model, rest
+
+
+def model_and_argument(option: str | None, words: Sequence[str], name: str) -> tuple[str | None, str]:
+    """Read the arguments `[MODEL] NAME`.
+
+    Raises:
+        EventformersError: there are more arguments.
+    """
+    most = 2 if option is None else 1
+    if len(words) > most:
+        raise EventformersError(
+            f"received {len(words)} arguments: {', '.join(map(shown, words))}; accepted: MODEL {name}, "
+            f"{name} alone, or --model MODEL {name}"
+        )
+    model, [argument] = take_model(option, words, first_is_model=len(words) > 1)
+    return model, argument
 
 
 def print_json(content: object) -> None:
