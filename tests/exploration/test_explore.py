@@ -344,7 +344,7 @@ def test_the_untrained_encoder_is_named(
     monkeypatch.setattr("eventformers.loading.encoders._default_encoder", lambda: tiny_encoder)
     assert not any("--events" in note for note in explore().notes)
     found = explore(events=None)
-    assert any("No model of events is given (--events)" in note for note in found.notes)
+    assert any("which is not trained on events; --events takes" in note for note in found.notes)
 
 
 def test_settings(explore: Explore) -> None:

@@ -70,7 +70,14 @@ def explore_samples(
         encoder: Hub id or folder of an encoder of events; None takes the packaged all-MiniLM-L6-v2.
         device: `cpu` or `cuda`; None takes an accelerator if there is one.
     """
-    return explore(SAMPLES / "texts" / "extracted", Path(output) / EXPLORE, events=encoder, device=device)
+    return explore(
+        SAMPLES / "texts" / "extracted",
+        Path(output) / EXPLORE,
+        events=encoder,
+        graph=SAMPLES / "commonsense",
+        device=device,
+        show_progress=True,
+    )
 
 
 def run_demo(

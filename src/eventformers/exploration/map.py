@@ -31,7 +31,7 @@ NEIGHBOURS = 10
 MOST_REGIONS = 40
 """Maximum number of regions, as many names as a map holds."""
 
-REGION_TEXTS = 100
+REGION_TEXTS = 40
 """Minimum number of distinct texts for each region, on average."""
 
 UNTYPED = -1
