@@ -19,6 +19,7 @@ from eventformers.models.modeling_event_grounding import EventGroundingForPreTra
 from eventformers.strict import Count, Number
 from eventformers.trainers.codes import padded
 from eventformers.trainers.grounding_data import (
+    DRAW_MEANINGS,
     DRAW_SETTING_TYPES,
     ValidationMentions,
     check_rows,
@@ -223,5 +224,12 @@ TRAINING = MethodTraining(
         "retriever": str | None,
         "candidates": Count,
         **DRAW_SETTING_TYPES,
+    },
+    meanings={
+        "retriever": (
+            None,
+            "folder or Hub id of the bi-encoder that finds hard negatives; null takes the untrained model.",
+        ),
+        **DRAW_MEANINGS,
     },
 )

@@ -17,6 +17,7 @@ from eventformers.models.grounding_tokens import TokenRow, pair_row
 from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification
 from eventformers.strict import Range
 from eventformers.trainers.grounding_data import (
+    DRAW_MEANINGS,
     DRAW_SETTING_TYPES,
     ValidationMentions,
     check_rows,
@@ -122,5 +123,9 @@ TRAINING = MethodTraining(
         "candidates": Annotated[int, Range(least=2)],
         "missed_gold": MissedGold,
         **DRAW_SETTING_TYPES,
+    },
+    meanings={
+        "retriever": (None, "folder or Hub id of a bi-encoder that retrieves candidates; required."),
+        **DRAW_MEANINGS,
     },
 )

@@ -321,4 +321,11 @@ TRAINING = MethodTraining(
         "translation_cache": str | None,
         "frames": str | None,
     },
+    meanings={
+        "config": ("mentions", "the config of event_types: mentions or ace2005."),
+        "augmentation": ("noise", "the second view of a mention: word noise or back_translation."),
+        "translation_models": ({}, "translation models, as `back_translate` takes them."),
+        "translation_cache": (None, "file of finished translations; null keeps none."),
+        "frames": (None, "data with the definitions of frames; null takes the training data."),
+    },
 )

@@ -23,6 +23,10 @@ from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.marker_tokens import add_marker_tokens
 
 DRAW_SETTING_TYPES = {"mentions_per_event": Count | None, "max_mentions": Count | None}
+DRAW_MEANINGS = {
+    "mentions_per_event": (None, "maximum number of mentions of an atomic event; null for all."),
+    "max_mentions": (None, "maximum number of mentions; null for all."),
+}
 """The settings of `draw_mentions`."""
 
 VALIDATION_MENTIONS = 1_000

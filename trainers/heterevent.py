@@ -356,4 +356,12 @@ TRAINING = MethodTraining(
         "num_distractors": Number,
         "document_share": ShareBelowOne,
     },
+    meanings={
+        "validation_rows": (
+            0,
+            "number of first questions of the validation split to validate on; null for all. Only for the "
+            "supervised stage.",
+        ),
+        "document_share": (0.0, "share of windows of whole documents among the training chains."),
+    },
 )

@@ -69,6 +69,8 @@ class MethodTraining:
         data_types: the settings of a recipe's `data` section with their types, checked by
             `eventformers.strict`; `object` for settings that the builder checks.
         view_types: the settings of the `views` section with their types.
+        meanings: default and meaning of each setting of both sections that neither the configuration of the
+            builder nor a class of the method's module documents, for the page of settings.
         choose_tasks: returns the tasks that score a run of a recipe; None takes all tasks of the method.
     """
 
@@ -76,6 +78,7 @@ class MethodTraining:
     data_types: Mapping[str, Any]
     view_types: Mapping[str, Any]
     choose_tasks: Callable[[Recipe], tuple[str, ...]] | None = None
+    meanings: Mapping[str, tuple[object, str]] = field(default_factory=dict)
 
 
 class IndexedRows(TorchDataset):

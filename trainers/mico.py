@@ -260,4 +260,9 @@ TRAINING = MethodTraining(
     },
     view_types={"max_seq_length": TextLength, "num_alternatives": Count, "both_directions": bool},
     choose_tasks=_choose_tasks,
+    meanings={
+        "config": ("conceptnet_inductive_pairs", "the graph: a config of commonsense_graphs with premises."),
+        "validation_rows": (0, "number of first rows of the validation split to validate on; null for all."),
+        "both_directions": (False, "draw both directions of a triple in one batch."),
+    },
 )

@@ -243,4 +243,8 @@ TRAINING = MethodTraining(
         "co_events_without_shared_words": bool,
         **_SUBSTITUTION_TYPES,
     },
+    meanings={
+        "streaming": (False, "read the rows as a stream, without holding them all; needs max_steps."),
+        "validation_rows": (0, "number of random training rows held out for the validation loss."),
+    },
 )

@@ -147,7 +147,7 @@ def _check(
     if isinstance(value, str) and names:
         raise UnknownNameError(name, value, names)
     raise EventformersError(
-        f"{name}: found {shown(value)}; accepted: {accepted or _described(annotation)}{limits}"
+        f"{name}: found {shown(value)}; accepted: {accepted or described(annotation)}{limits}"
     )
 
 
@@ -197,18 +197,19 @@ def _is_usable(value: object) -> bool:
     return not isinstance(value, int) or abs(value) <= LARGEST
 
 
-def _described(annotation: Any) -> str:
+def described(annotation: Any) -> str:
+    """Describe the values that a type accepts."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
-        names = dict.fromkeys(_described(part) for part in parts)
+        names = dict.fromkeys(described(part) for part in parts)
         return (", or " if any(" or " in name or ", " in name for name in names) else " or ").join(names)
     if origin is Annotated:
-        return " ".join([_described(parts[0]), *(str(part) for part in parts[1:] if isinstance(part, Range))])
+        return " ".join([described(parts[0]), *(str(part) for part in parts[1:] if isinstance(part, Range))])
     if origin is Literal:
         return " or ".join(map(str, parts))
     if origin is list and parts[0] is not Any:
-        return f"a list, each {_described(parts[0])}"
+        return f"a list, each {described(parts[0])}"
     if origin is dict and parts[1] is not Any:
-        return f"a mapping, each value {_described(parts[1])}"
+        return f"a mapping, each value {described(parts[1])}"
     kind = annotation if isinstance(annotation, type) else origin
     return _NAMES.get(kind, getattr(kind, "__name__", str(kind)))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
+from eventformers.methods import load_method
 from eventformers.trainers.early_stopping import SettledLossCallback
+from eventformers.trainers.run import resolve_recipe, train_head
 
 
 def _stops_after(losses: list[float], relative_change: float, resumed_after: int = 0) -> int | None:
@@ -48,3 +52,18 @@ def test_stops_where_the_change_is_below_the_share(
 @pytest.mark.parametrize("resumed_after", [1, 2, 3])
 def test_a_resumed_run_stops_where_the_other_does(resumed_after: int) -> None:
     assert _stops_after([3.0, 2.0, 1.5, 1.495, 1.0], 0.01, resumed_after) == 4
+
+
+def test_a_run_without_improvement_stops_after_its_patience(tiny_encoder: Path, tmp_path: Path) -> None:
+    settings = ("learning_rate=0", "module_learning_rates=null", "max_steps=9", "save_steps=1")
+    stopping = ("validation_rows=4", "early_stopping_patience=2")
+    quick = str(Path(__file__).with_name("quick_swcc.yaml"))
+    run = train_head(
+        resolve_recipe(load_method("swcc"), quick, (*settings, *stopping), 5),
+        encoder=str(tiny_encoder),
+        encoder_name="tiny",
+        output=tmp_path / "run",
+        device="cpu",
+    )
+    # The first validation is the best one, and two more are not better.
+    assert run.steps == 3

@@ -114,3 +114,21 @@ def test_an_integration_that_is_not_installed_is_told(
     monkeypatch.setattr(integration_utils, "is_wandb_available", lambda: False)
     with pytest.raises(EventformersError, match="report_to: found wandb, which is not installed"):
         train(tiny_encoder, tmp_path, "report_to=wandb")
+
+
+def test_stages_and_their_steps_are_announced(
+    tiny_encoder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="eventformers")
+    recipe = resolve_recipe(
+        load_method("heterevent"),
+        str(Path(__file__).with_name("quick_heterevent.yaml")),
+        ("stages=[sequence, graph]", "graph.max_steps=2"),
+        5,
+    )
+    train_head(recipe, encoder=str(tiny_encoder), encoder_name="tiny", output=tmp_path / "run", device="cpu")
+    assert caplog.messages[:3] == [
+        "2 stages, 6 steps in all: sequence 4 steps, graph 2 steps",
+        "stage sequence (1 of 2)",
+        "stage graph (2 of 2)",
+    ]

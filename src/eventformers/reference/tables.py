@@ -77,13 +77,18 @@ def table(name: str, results_folder: Path) -> str:
         return results_table([one for one in results if one.task in load_method(of).tasks] if of else results)
     if name == "task sections":
         return task_sections(load_results(results_folder))
+    if name == "all settings":
+        from eventformers.reference.settings import settings_page
+
+        return settings_page()
     if name == "gpu":
         return recorded_tables(results_folder / "benchmarks" / "gpu.json")
     if kind in TABLES and not of:
         return TABLES[kind]()
     if kind in TABLES_OF and of:
         return TABLES_OF[kind](of)
-    known = ["results", "task sections", "gpu", *TABLES, *(f"{one} NAME" for one in ("results", *TABLES_OF))]
+    single = ("results", "task sections", "all settings", "gpu", *TABLES)
+    known = [*single, *(f"{one} NAME" for one in ("results", *TABLES_OF))]
     raise UnknownNameError("generated table", name, known)
 
 
