@@ -76,6 +76,8 @@ class EventTrainingArguments(TrainingArguments):
     silhouette_window: Count | None = field(default=None)
     silhouette_clusters: Annotated[int, Range(least=2)] | None = field(default=None)
     start_weight_share: ShareBelowOne = field(default=0.0)
+    # The base class draws no bar if its own log shows only errors, as for commands.
+    disable_tqdm: bool = field(default=False)
     # A NaN loss must stop the run; the base class would log it as 0.
     logging_nan_inf_filter: bool = field(default=False)
 

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.integrations import integration_utils
+from transformers.utils import logging
 
 from eventformers.errors import EventformersError
 from eventformers.methods import load_method
+from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.progress import ProgressBar, ProgressLines, log_text, progress_callback
 from eventformers.trainers.run import resolve_recipe, train_head
 
@@ -90,6 +92,15 @@ def test_a_terminal_has_one_bar_with_the_loss(monkeypatch: pytest.MonkeyPatch) -
     bar.on_train_end(arguments, state, control)
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     assert isinstance(progress_callback(), ProgressLines)
+
+
+def test_a_silent_library_has_a_bar(tmp_path: Path) -> None:
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        assert EventTrainingArguments(output_dir=str(tmp_path), use_cpu=True).disable_tqdm is False
+    finally:
+        logging.set_verbosity(verbosity)
 
 
 def test_an_integration_is_given_run_name_and_losses(
