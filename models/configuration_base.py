@@ -47,6 +47,9 @@ class EventConfig(PreTrainedConfig):
     pipelines: ClassVar[dict[str, dict]] = {**EVENT_EMBEDDING, **NEXT_EVENT}
     """Maps each task to its pipeline, as `file.Class`, and its Auto classes; the first is the default."""
 
+    processor: ClassVar[str] = "processing_events.EventProcessor"
+    """The processor that `AutoProcessor` loads, as `file.Class`."""
+
     text_config: dict | PreTrainedConfig | None = None
     pooling: Literal["cls", "mean"] = "mean"
     event_order: Literal["subject_predicate_object", "predicate_first"] = "subject_predicate_object"

@@ -39,6 +39,8 @@ class GroundingConfig(EventConfig):
             validation mentions; None if there are none. No loss uses it.
     """
 
+    processor: ClassVar[str] = "processing_event_grounding.EventGroundingProcessor"
+
     pooling: Literal["cls", "mean"] = "cls"
     positive_weight: float | int | Literal["balanced"] = 1.0
     mention_tokens: int = 128

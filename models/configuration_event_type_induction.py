@@ -61,6 +61,7 @@ class EventTypeInductionConfig(EventConfig):
         },
         **EventConfig.pipelines,
     }
+    processor: ClassVar[str] = "processing_event_type_induction.EventTypeInductionProcessor"
 
     margin: float | int = 0.5
     map_dropout: float | int = 0.1

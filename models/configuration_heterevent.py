@@ -72,6 +72,7 @@ class HeterEventConfig(EventConfig):
         "AutoModelForMultipleChoice": "modeling_heterevent.HeterEventForMultipleChoice",
     }
     pipelines: ClassVar[dict[str, dict]] = {**NEXT_EVENT, **EVENT_EMBEDDING}
+    processor: ClassVar[str] = "processing_heterevent.HeterEventProcessor"
 
     event_dim: int = 128
     chain_dim: int = 256

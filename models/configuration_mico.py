@@ -48,6 +48,7 @@ class MicoConfig(EventConfig):
         },
         **EventConfig.pipelines,
     }
+    processor: ClassVar[str] = "processing_mico.MicoProcessor"
 
     pooling: Literal["cls", "mean"] = "cls"
     contrastive_temperature: float | int = 0.07

@@ -1,112 +1,14 @@
-"""Tokenised events: their text within the model's maximum length, and the roles and words of their tokens."""
+"""Tokenised events: the model's maximum length, and the roles and words of their tokens."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-Role = Literal["subject", "predicate", "object"]
-
-ROLES: tuple[Role, ...] = ("subject", "predicate", "object")
-"""The order of the roles in `role_masks`, independent of their order in the text."""
-
-ORDERS: dict[str, tuple[Role, ...]] = {
-    "subject_predicate_object": ROLES,
-    "predicate_first": ("predicate", "subject", "object"),
-}
-"""The order of the roles in the text, by the configuration's `event_order`."""
+from .event_items import ORDERS, ROLES
 
 NO_LIMIT = 1_000_000
 """A tokenizer without a limit has a `model_max_length` far above this one."""
-
-
-def shown(value: object) -> str:
-    """Format a received value for an error message: its `repr`, truncated to 200 characters."""
-    try:
-        text = repr(value).encode("utf-8", "backslashreplace").decode("utf-8")
-    except (RecursionError, ValueError):
-        return f"a {type(value).__name__} that cannot be printed"
-    return text if len(text) <= 200 else f"{text[:200]}… ({len(text):,} characters)"
-
-
-def checked_text(value: object, name: str, *, may_be_empty: bool = False) -> str:
-    """Check a text and return it.
-
-    Args:
-        value: the text.
-        name: its name in the error message.
-        may_be_empty: accept a text without a word, and None as the empty text.
-
-    Raises:
-        ValueError: it is not a text, has no word, or has half of a surrogate pair.
-    """
-    if may_be_empty and value is None:
-        return ""
-    if not isinstance(value, str) or not (may_be_empty or value.strip()):
-        accepted = "a text" if may_be_empty else "a text with at least one word"
-        raise ValueError(f"found {shown(value)} as {name}; accepted: {accepted}")
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise ValueError(
-            f"found half of a surrogate pair in {name} {shown(value)}; accepted: whole characters"
-        ) from error
-    return value
-
-
-def checked_list(value: object, name: str, of: str) -> list[Any]:
-    """Check a non-empty list or tuple and return it as a list.
-
-    Args:
-        value: the list.
-        name: its name in the error message.
-        of: what it contains, for the error message.
-
-    Raises:
-        ValueError: it has another type, such as a text, or is empty.
-    """
-    if not isinstance(value, Sequence) or isinstance(value, (str, bytes)) or not len(value):
-        raise ValueError(f"found {shown(value)} as {name}; accepted: a list of at least one {of}")
-    return list(value)
-
-
-def checked_mapping(value: object, accepted: str) -> Mapping[str, Any]:
-    """Check a mapping and return it.
-
-    Args:
-        value: the mapping.
-        accepted: what it contains, for the error message.
-
-    Raises:
-        ValueError: it has another type.
-    """
-    if not isinstance(value, Mapping):
-        raise ValueError(f"found {shown(value)}, a {type(value).__name__}; accepted: {accepted}")
-    return value
-
-
-def text_of(item: str | Mapping[str, str], order: str) -> str:
-    """The text of an item: a string as it is, or an event's roles joined by one blank, without absent ones.
-
-    Args:
-        item: a text, or an event with the strings `subject`, `predicate` and `object`, "" for an absent one.
-        order: a key of `ORDERS`.
-
-    Raises:
-        ValueError: it is neither, lacks a role or has no word.
-    """
-    accepted = "a text, or an event with the strings subject, predicate and object, '' for an absent one"
-    if isinstance(item, Mapping):
-        if any(not isinstance(item.get(role), str) for role in ROLES):
-            raise ValueError(f"found {shown(dict(item))}; accepted: {accepted}")
-        text = " ".join(item[role] for role in ORDERS[order] if item[role])
-    elif isinstance(item, str):
-        text = item
-    else:
-        raise ValueError(f"found {shown(item)}, a {type(item).__name__}; accepted: {accepted}")
-    if not text.strip():
-        raise ValueError(f"found {shown(item)}, which has no word; accepted: {accepted}")
-    return checked_text(text, "the event")
 
 
 def longest_input(tokenizer, config, further_limit: int | None = None) -> int:

@@ -4,6 +4,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
+import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase
 
 TAGS = {"[ENT_START]": "“", "[ENT_END]": "”", "[ENT_TITLE]": ":"}
@@ -213,6 +215,22 @@ class GroundingTokens:
                 cut["description"].append(position)
             rows.append([self._first, *title, self._title_end, *description[:room], self._separator])
         return TokenisedTexts(rows, dict(cut))
+
+    def pad(self, rows: Sequence[TokenRow]) -> dict[str, torch.Tensor]:
+        """Pad rows to tensors.
+
+        Args:
+            rows: token ids of each text; an empty row is a missing candidate.
+
+        Returns:
+            `input_ids` and `attention_mask`, each `(rows, length)`.
+        """
+        tokens = [torch.tensor(row, dtype=torch.long) for row in rows]
+        padding = self.tokenizer.pad_token_id or 0
+        return {
+            "input_ids": pad_sequence(tokens, batch_first=True, padding_value=padding),
+            "attention_mask": pad_sequence([torch.ones_like(row) for row in tokens], batch_first=True),
+        }
 
     def _pieces(self, texts: Sequence[str]) -> list[TokenRow]:
         """Token ids of texts without special tokens; a tag inside a text is tokenised like any other word."""

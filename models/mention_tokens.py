@@ -1,6 +1,9 @@
 """The text of an event mention: the sentence, and the position of its trigger."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
+
+import torch
 
 TRIGGER_MARKERS = {"[TRIGGER_START]": "“", "[TRIGGER_END]": "”"}
 """The tokens around a trigger, and the quotation marks that initialise their embeddings."""
@@ -36,3 +39,19 @@ def mark_trigger(mention: Mention) -> Mention:
     opening, closing = TRIGGER_MARKERS
     before = f"{text[:start]}{opening} "
     return Mention(f"{before}{text[start:end]} {closing}{text[end:]}", len(before), len(before) + end - start)
+
+
+def trigger_mask(mentions: Sequence[Mention], offsets: torch.Tensor) -> torch.Tensor:
+    """Mark the tokens of triggers.
+
+    Args:
+        mentions: the mentions, after `mark_trigger` if their text was marked.
+        offsets: first character and end of each token, `(mentions, length, 2)`.
+
+    Returns:
+        True for a token that shares a character with its mention's trigger, `(mentions, length)`.
+    """
+    first, last = offsets.unbind(dim=-1)
+    starts, ends = (torch.tensor([mention[place] for mention in mentions]).unsqueeze(1) for place in (1, 2))
+    # Special tokens have empty offsets.
+    return (first < ends) & (last > starts) & (first < last)

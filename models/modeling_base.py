@@ -9,7 +9,10 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -19,6 +22,11 @@ from transformers.utils import ModelOutput
 
 from .configuration_base import EventConfig, ModelPipelines
 from .pooling import POOLINGS
+
+if TYPE_CHECKING:
+    # Imported so that saving and loading include its code. At run time it needs the tokenizers of
+    # transformers, which are half imported when our models are registered.
+    from .processing_events import EventProcessor
 
 LENGTH_PARTS = 6
 """Number of parts of similar row lengths into which a CPU splits a batch."""
@@ -141,6 +149,19 @@ class EventPreTrainedModel(PreTrainedModel):
         """The pretrained encoders of the model, each with its own token embeddings."""
         return [self.base_model.encoder]
 
+    def make_processor(self, tokenizer) -> "EventProcessor":
+        """Create the processor of this model.
+
+        Args:
+            tokenizer: the tokenizer of the model.
+        """
+        file, name = type(self.config).processor.split(".")
+        # The package of another method may use a processor of this one.
+        packages = [module.rpartition(".")[0] for module in (type(self).__module__, __name__)]
+        home = next(package for package in packages if find_spec(f"{package}.{file}"))
+        processor_class = getattr(import_module(f"{home}.{file}"), name)
+        return processor_class(tokenizer, **processor_class.settings_of(self.config.to_dict()))
+
     def embed_text_alone(self, **inputs):
         """Raise an error; sentence-transformers calls this if a model needs more input than a text.
 
@@ -164,7 +185,7 @@ class EventPreTrainedModel(PreTrainedModel):
             **kwargs: passed on to `PreTrainedModel.save_pretrained`.
         """
         config_class = type(self.config)
-        self.config.auto_map = dict(config_class.full_auto_map)
+        self.config.auto_map = {**config_class.full_auto_map, "AutoProcessor": config_class.processor}
         self.config.custom_pipelines = ModelPipelines(
             {task: {**entry, "type": "text"} for task, entry in config_class.pipelines.items()}
         )

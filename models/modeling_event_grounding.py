@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     # Imported so that saving and loading include their code.
     from .pipeline_event_embedding import EventEmbeddingPipeline  # noqa: F401
     from .pipeline_event_grounding import EventGroundingPipeline  # noqa: F401
+    from .processing_event_grounding import EventGroundingProcessor  # noqa: F401
 
 SIDES = ("mention", "event")
 """The two kinds of texts; each has its own tower."""

@@ -16,6 +16,7 @@ from .modeling_base import EventEncoderModel, EventPreTrainedModel
 if TYPE_CHECKING:
     # Imported so that saving and loading include their code.
     from .pipeline_event_grounding import EventGroundingPipeline  # noqa: F401
+    from .processing_event_grounding import EventGroundingProcessor  # noqa: F401
 
 
 @dataclass

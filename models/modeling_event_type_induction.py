@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .pipeline_event_embedding import EventEmbeddingPipeline  # noqa: F401
     from .pipeline_event_type_induction import EventTypeInductionPipeline  # noqa: F401
     from .pipeline_next_event import NextEventPipeline  # noqa: F401
+    from .processing_event_type_induction import EventTypeInductionProcessor  # noqa: F401
 
 PAIRED_VIEWS = tuple(product(("query", "augmented_query"), ("key", "augmented_key")))
 """The four pairs of queries and keys that L_c sums over."""

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     # Imported so that saving and loading include their code.
     from .pipeline_event_embedding import EventEmbeddingPipeline  # noqa: F401
     from .pipeline_next_event import NextEventPipeline  # noqa: F401
+    from .processing_heterevent import HeterEventProcessor  # noqa: F401
 
 _OF_TRAINING = (r"^(next_event|previous_event|word_output)\.weight$",)
 """The training head's own weights, which the other classes skip. Any other unused weight is reported."""

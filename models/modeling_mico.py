@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .pipeline_commonsense_completion import CommonsenseCompletionPipeline  # noqa: F401
     from .pipeline_event_embedding import EventEmbeddingPipeline  # noqa: F401
     from .pipeline_next_event import NextEventPipeline  # noqa: F401
+    from .processing_mico import MicoProcessor  # noqa: F401
 
 NO_ALTERNATIVE = -1
 """Id of an empty slot in the queue of earlier alternatives."""

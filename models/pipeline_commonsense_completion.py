@@ -4,14 +4,9 @@ import torch
 from torch.nn import functional
 from transformers.pipelines.base import ChunkPipeline
 
-from .event_tokens import checked_list, checked_mapping, checked_text, shown
+from .event_items import checked_mapping
 from .pipeline_event_embedding import EventReader, given, in_order
-from .relation_words import ATOMIC, atomic_text, premise
-
-_ACCEPTED = (
-    'an object such as {"head": "rain", "relation": "Causes", "candidates": ["a flood", "a good mood"]}, or '
-    'with "premise" instead of head and relation'
-)
+from .processing_mico import ACCEPTED_QUESTION, question_texts
 
 
 class CommonsenseCompletionPipeline(EventReader, ChunkPipeline):
@@ -26,22 +21,10 @@ class CommonsenseCompletionPipeline(EventReader, ChunkPipeline):
         return given(candidates=candidates), {}, given(top_k=top_k)
 
     def preprocess(self, query, candidates=None):
-        query = checked_mapping(query, _ACCEPTED)
-        if "premise" not in query and not {"head", "relation"} <= query.keys():
-            raise ValueError(f"found the keys {shown(list(query))}; accepted: {_ACCEPTED}")
-        candidates = [
-            checked_text(candidate, "a candidate")
-            for candidate in checked_list(query.get("candidates", candidates), "candidates", "text")
-        ]
-        texts = candidates
-        if "premise" in query:
-            asked = checked_text(query["premise"], "premise")
-        else:
-            head, relation = (checked_text(query[name], name) for name in ("head", "relation"))
-            asked = premise(head, relation)
-            if relation.strip("~ ").lower() in map(str.lower, ATOMIC):
-                texts = [atomic_text(candidate) for candidate in candidates]
+        query = checked_mapping(query, ACCEPTED_QUESTION)
+        asked, texts = question_texts(query, candidates)
         rows = self.read([asked, *texts])
+        candidates = query.get("alternatives", query.get("candidates", candidates))
         for row, candidate in zip(rows, [None, *candidates], strict=True):
             yield {**row, "candidate": candidate, "is_last": row is rows[-1]}
 

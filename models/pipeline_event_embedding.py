@@ -6,12 +6,12 @@ from typing import Any
 import torch
 from transformers.pipelines.base import Pipeline
 
-from .event_tokens import ROLES, longest_input, role_masks, text_of, word_index
+from .event_items import ROLES
 from .loaded_files import check_loaded
 
 
 class EventReader:
-    """Tokenises texts and events for a pipeline's `model` with its `tokenizer`.
+    """Converts texts and events to the inputs of a pipeline's `model` with its `processor`.
 
     A graph model (HeterEvent) also needs the role and the word of every token. Their codes use 0 for none,
     because batches are padded with 0.
@@ -19,51 +19,40 @@ class EventReader:
 
     model: Any
     tokenizer: Any
+    processor: Any
     device: torch.device
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         check_loaded(self.model, self.tokenizer)
+        self.processor = self.processor or self.model.make_processor(self.tokenizer)
 
     @property
     def reads_roles(self) -> bool:
         """True if the model reads an event by its roles."""
         return hasattr(self.model.base_model, "encode_chains")
 
-    @property
-    def max_length(self) -> int:
-        """Maximum number of tokens of a text; longer texts are truncated at their end."""
-        return longest_input(self.tokenizer, self.model.config.encoder_config)
-
-    def read(self, items: Sequence[str | Mapping[str, str]]) -> list[dict[str, torch.Tensor]]:
-        """Tokenise texts and events.
+    def read(self, items: Sequence[object]) -> list[dict[str, torch.Tensor]]:
+        """Convert texts and events to the inputs of the model.
 
         Args:
-            items: strings, or events with the strings `subject`, `predicate` and `object`.
+            items: texts, events, tuples of three strings, or rows: what the processor reads.
 
         Returns:
             The tensors of each item, `(1, length)`.
 
         Raises:
-            ValueError: an item is neither, lacks a role or has no word.
+            ValueError: an item is neither a text nor an event, or has no word.
         """
-        order = self.model.config.event_order
-        texts = [text_of(item, order) for item in items]
-        settings = {"truncation": True, "max_length": self.max_length, "return_token_type_ids": False}
-        if not self.reads_roles:
-            return [dict(self.tokenizer(text, return_tensors="pt", **settings)) for text in texts]
-        rows: list[dict[str, torch.Tensor]] = []
-        numbers: dict[str, int] = {}
-        for item, text in zip(items, texts, strict=True):
-            encoded = self.tokenizer(text, return_tensors="pt", return_offsets_mapping=True, **settings)
-            starts, ends = encoded.pop("offset_mapping").numpy().transpose(2, 0, 1)
-            # A text without roles is an event with only a predicate.
-            event = {**dict.fromkeys(ROLES, ""), "predicate": item} if isinstance(item, str) else item
-            masks = torch.from_numpy(role_masks([event], order, starts, ends))
-            words = torch.from_numpy(word_index([text], starts, ends, numbers))
-            # A token may belong to two roles, so each role is one bit.
-            bits = (masks.long() << torch.arange(len(ROLES)).unsqueeze(-1)).sum(dim=1)
-            rows.append({**encoded, "role_bits": bits, "word_numbers": words + 1})
+        encoded = self.processor.encode(items)
+        rows = []
+        for place, is_token in enumerate(encoded["attention_mask"].bool()):
+            row = {name: values[place : place + 1, ..., is_token] for name, values in encoded.items()}
+            if "role_masks" in row:
+                # A token may belong to two roles, so each role is one bit.
+                bits = row.pop("role_masks").long() << torch.arange(len(ROLES)).unsqueeze(-1)
+                row.update(role_bits=bits.sum(dim=1), word_numbers=row.pop("word_index") + 1)
+            rows.append(row)
         return rows
 
     def model_arguments(self, rows: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -124,13 +113,14 @@ class EventEmbeddingPipeline(EventReader, Pipeline):
         """Embed a text or an event, or a list of them.
 
         Args:
-            inputs: a string, an event with `subject`, `predicate` and `object`, or a list of both.
+            inputs: a text, an event with `subject`, `predicate` and `object`, a tuple of these three
+                strings, or a list of these.
             **kwargs: `return_tensors`, True for tensors instead of lists of numbers; `batch_size`.
 
         Returns:
             The vector of each, not normalised by the pipeline; a list of numbers.
 
         Raises:
-            ValueError: an item is neither, lacks a role or has no word.
+            ValueError: an item is neither a text nor an event, or has no word.
         """
         return super().__call__(inputs, **kwargs)

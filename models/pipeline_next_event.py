@@ -5,7 +5,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 from transformers.pipelines.base import ChunkPipeline
 
-from .event_tokens import checked_list, checked_mapping, shown
+from .event_items import checked_list, checked_mapping, shown
 from .pipeline_event_embedding import EventReader, given, in_order
 
 _ACCEPTED = (

@@ -13,27 +13,31 @@ from method_case import case_of, random_texts
 from transformers import AutoTokenizer
 
 import eventformers
-from eventformers.methods import all_methods
+from eventformers.methods import all_methods, load_object
 
 SCENARIOS = ("tokenizer_alone", "configuration_alone", "package_first", "package_last", "remote_code")
 SHARED_CODE = {
     *("configuration_base.py", "modeling_base.py", "pooling.py", "similarities.py", "distributed.py"),
-    *("event_tokens.py", "loaded_files.py", "pipeline_event_embedding.py"),
+    *("processing_events.py", "pipeline_event_embedding.py"),
+    *("event_items.py", "event_tokens.py", "loaded_files.py"),
 }
-GROUNDING_CODE = ("grounding_losses", "grounding_tokens", "initialisation", "pipeline_event_grounding")
+GROUNDING_CODE = (
+    *("grounding_losses", "grounding_tokens", "initialisation"),
+    *("pipeline_event_grounding", "processing_event_grounding"),
+)
 FURTHER_CODE = {
     "swcc": ("event_losses", "pipeline_next_event"),
     "mico": (
-        *("commonsense_losses", "relation_words"),
+        *("commonsense_losses", "relation_words", "processing_mico"),
         *("pipeline_commonsense_completion", "pipeline_next_event"),
     ),
     "heterevent": (
         *("chain_losses", "chain_encoder", "event_composition", "event_graph", "graph_layers"),
-        *("heterevent_outputs", "heterevent_stages", "pipeline_next_event"),
+        *("heterevent_outputs", "heterevent_stages", "pipeline_next_event", "processing_heterevent"),
     ),
     "event_type_induction": (
         *("type_losses", "mention_tokens", "type_induction_layers", "type_induction_outputs"),
-        *("pipeline_event_type_induction", "pipeline_next_event"),
+        *("pipeline_event_type_induction", "pipeline_next_event", "processing_event_type_induction"),
     ),
     "event_grounding": GROUNDING_CODE,
     "event_grounding_cross": GROUNDING_CODE,
@@ -108,6 +112,14 @@ def test_every_class_is_a_public_name(method: str) -> None:
         file, name = reference.split(".")
         assert name in eventformers.__all__
         assert getattr(eventformers, name).__module__ == f"eventformers.models.{file}"
+
+
+@every_method
+def test_the_method_names_the_processor_of_its_models(method: str) -> None:
+    path = all_methods()[method].processor
+    assert path == f"eventformers.models.{case_of(method).config_class.processor}"
+    processor = load_object(path)
+    assert getattr(eventformers, processor.__name__) is processor
 
 
 @every_method

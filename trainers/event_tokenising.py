@@ -10,7 +10,9 @@ from transformers import PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.errors import EventformersError, shown
-from eventformers.models.event_tokens import ROLES, role_masks, word_index, words_of
+from eventformers.models.event_items import ROLES
+from eventformers.models.event_tokens import words_of
+from eventformers.models.processing_heterevent import roles_and_words
 from eventformers.trainers.tokenising import tokenise
 
 
@@ -57,13 +59,10 @@ def tokenise_events(
             )
     encoded, cut = tokenise(tokenizer, texts, max_seq_length, return_offsets_mapping=True)
     offsets = encoded["offset_mapping"].numpy()
-    starts, ends = offsets[..., 0], offsets[..., 1]
-    masks = role_masks(events, event_order, starts, ends)
     return {
         "input_ids": encoded["input_ids"],
         "attention_mask": encoded["attention_mask"],
-        "role_masks": torch.from_numpy(masks),
-        "word_index": torch.from_numpy(word_index(texts, starts, ends, {} if words is None else words)),
+        **roles_and_words(events, event_order, offsets, {} if words is None else words),
     }, cut
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from eventformers.models.mention_tokens import TRIGGER_MARKERS, Mention, mark_trigger
+from eventformers.models.mention_tokens import TRIGGER_MARKERS, Mention, mark_trigger, trigger_mask
 from eventformers.trainers.marker_tokens import check_marker_tokens
 from eventformers.trainers.tokenising import tokenise
 
@@ -67,12 +67,9 @@ def tokenise_mentions(
     encoded, truncated = tokenise(
         tokenizer, [mention.text for mention in mentions], max_seq_length, return_offsets_mapping=True
     )
-    first, last = encoded["offset_mapping"].unbind(dim=-1)
-    starts, ends = (torch.tensor([mention[place] for mention in mentions]).unsqueeze(1) for place in (1, 2))
-    # Special tokens have empty offsets.
-    trigger_mask = (first < ends) & (last > starts) & (first < last)
+    found = trigger_mask(mentions, encoded["offset_mapping"])
     lost = sum(
-        mention.has_trigger and not found
-        for mention, found in zip(mentions, trigger_mask.any(dim=1).tolist(), strict=True)
+        mention.has_trigger and not is_found
+        for mention, is_found in zip(mentions, found.any(dim=1).tolist(), strict=True)
     )
-    return TokenisedMentions(encoded["input_ids"], encoded["attention_mask"], trigger_mask, truncated, lost)
+    return TokenisedMentions(encoded["input_ids"], encoded["attention_mask"], found, truncated, lost)

@@ -46,7 +46,7 @@ def _homes() -> dict[str, str]:
     """The module of each public name."""
     from eventformers.methods import built_in_methods
 
-    paths = [path for method in built_in_methods() for path in method.classes.values()]
+    paths = [path for method in built_in_methods() for path in (*method.classes.values(), method.processor)]
     return {name: module for module, _, name in (path.rpartition(".") for path in paths)} | _FUNCTIONS
 
 

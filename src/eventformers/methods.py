@@ -111,6 +111,7 @@ class Method:
         tasks: evaluation tasks that score a run.
         card: dotted path of its `eventformers.model_cards.MethodCard`.
         reads: the input of its models.
+        processor: dotted path of the processor of its models, which `AutoProcessor` loads.
         showing: dotted path of its demo, an `eventformers.commands.demo.Showing`; None without one.
         paper: name of its paper for `eventformers reproduce`; None without tables.
         tables: dotted path of the paper's tables, a mapping from name to `PaperTable`; None without tables.
@@ -137,6 +138,7 @@ class Method:
     tasks: tuple[str, ...]
     card: str
     reads: Reads
+    processor: str = "eventformers.models.processing_events.EventProcessor"
     showing: str | None = None
     paper: str | None = None
     tables: str | None = None

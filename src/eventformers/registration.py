@@ -1,4 +1,4 @@
-"""Registration of the suite's models and pipelines with transformers, without importing transformers for it.
+"""Registration of models, processors and pipelines with transformers, without importing it.
 
 Importing transformers takes seconds, and the command line should answer at once. So where transformers is not
 loaded yet, a one-shot import hook registers our classes right after the module that they belong to has run.
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 CONFIGURATION_AUTO = "transformers.models.auto.configuration_auto"
 MODELING_AUTO = "transformers.models.auto.modeling_auto"
+PROCESSING_AUTO = "transformers.models.auto.processing_auto"
 PIPELINES = "transformers.pipelines"
 
 
@@ -61,6 +62,17 @@ def _register_models() -> None:
     _for_each_method(register)
 
 
+def _register_processors() -> None:
+    from eventformers.methods import load_object
+
+    auto = importlib.import_module(PROCESSING_AUTO)
+
+    def register(method: Method) -> None:
+        auto.AutoProcessor.register(method.config_class, load_object(method.processor), exist_ok=True)
+
+    _for_each_method(register)
+
+
 def _register_pipelines() -> None:
     auto = importlib.import_module(MODELING_AUTO)
     registry = importlib.import_module(PIPELINES).PIPELINE_REGISTRY
@@ -78,6 +90,7 @@ def _register_pipelines() -> None:
 _ACTIONS: dict[str, Callable[[], None]] = {
     CONFIGURATION_AUTO: _register_configurations,
     MODELING_AUTO: _register_models,
+    PROCESSING_AUTO: _register_processors,
     PIPELINES: _register_pipelines,
 }
 

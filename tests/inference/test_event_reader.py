@@ -125,7 +125,7 @@ def test_one_alone(alone):
             "Table: found the column 'subj' .did you mean 'subject'",
         ),
         (datasets.Dataset.from_dict({"sentence": ["a"]}), "Dataset: found the columns sentence"),
-        (["x" * 100_000, ["y" * 100_000]], r"item 1: found a list of 1: \['y+\.\.\.y+'\]"),
+        (["x" * 100_000, ["y" * 100_000]], r"item 1: found a list of 1: \['y+… \(100,004 characters\)"),
     ],
 )
 def test_anything_else_is_refused(items, found):

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny import save_tiny_bi_encoder, save_tiny_cross_encoder
+from saved_models import save_models
+from tiny import save_tiny_cross_encoder
 from transformers import AutoModel, AutoTokenizer, pipeline
 
 import eventformers
@@ -20,12 +21,10 @@ from eventformers.inference.encode import load_encoder
 from eventformers.inference.grounding.encoding import encode_events, encode_mentions
 from eventformers.inference.grounding.pair_scoring import PairScores, load_cross_encoder
 from eventformers.methods import all_methods
-from eventformers.models.event_tokens import ORDERS, text_of
+from eventformers.models.event_items import ORDERS, text_of
 from eventformers.models.grounding_tokens import EventText, MentionText
-from eventformers.models.mention_tokens import TRIGGER_MARKERS
 from eventformers.models.pipeline_event_type_induction import clusters_of
 from eventformers.models.relation_words import premise
-from eventformers.trainers.marker_tokens import add_marker_tokens
 
 EVENTS = [
     {"subject": "police", "predicate": "arrested", "object": "the suspect"},
@@ -59,24 +58,7 @@ def folders(
     tiny_encoder: Path, tiny_heterevent: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Path]:
     """A saved model of each method."""
-    root = tmp_path_factory.mktemp("models")
-    saved = {"heterevent": tiny_heterevent}
-    torch.manual_seed(0)
-    for name, model_class, fields in (
-        ("swcc", eventformers.SwccModel, {"event_order": "predicate_first", "pooling": "mean"}),
-        ("mico", eventformers.MicoModel, {"pooling": "mean"}),
-        ("event_type_induction", eventformers.EventTypeInductionModel, {"trigger_input": "marked_span"}),
-    ):
-        saved[name] = root / name
-        model = model_class.from_encoder(str(tiny_encoder), **fields)
-        tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
-        if name == "event_type_induction":
-            add_marker_tokens(tokenizer, model, TRIGGER_MARKERS)
-        model.save_pretrained(saved[name])
-        tokenizer.save_pretrained(saved[name])
-    saved["event_grounding"] = save_tiny_bi_encoder(tiny_encoder, root / "bi")
-    saved["event_grounding_cross"] = save_tiny_cross_encoder(tiny_encoder, root / "cross")
-    return saved
+    return save_models(tiny_encoder, tiny_heterevent, tmp_path_factory.mktemp("models"))
 
 
 def test_texts_of_events_are_those_of_the_datasets() -> None:
@@ -285,16 +267,16 @@ def test_every_pipeline_is_registered() -> None:
     ("task", "method", "given", "settings", "told"),
     [
         ("event-embedding", "swcc", {"subject": "police"}, {}, "subject, predicate and object"),
-        ("event-embedding", "swcc", " ", {}, "no word"),
-        ("event-embedding", "swcc", 3, {}, "found 3"),
-        ("event-embedding", "swcc", {"police arrested"}, {}, "a set; accepted: a text, or an event"),
+        ("event-embedding", "swcc", " ", {}, "without any word"),
+        ("event-embedding", "swcc", 3, {}, "found int"),
+        ("event-embedding", "swcc", {"police arrested"}, {}, "found set; accepted: a text; an event"),
         ("event-embedding", "swcc", "\ud800", {}, "half of a surrogate pair"),
-        ("event-embedding", "swcc", {"subject": "x" * 9_999}, {}, r"'x{180,200}… \(10,014 characters\)"),
+        ("event-embedding", "swcc", {"event": "x" * 9_999}, {}, r"'x{180,200}… \(10,001 characters\)"),
         ("next-event", "swcc", "it rained", {}, 'a str; accepted: an object such as {"context"'),
         ("next-event", "swcc", {"Context": ["it rained"]}, {}, "the keys .'Context'.; accepted: an object"),
         ("next-event", "swcc", {"context": "it rained", "choices": ["a"]}, {}, "as context"),
         ("next-event", "swcc", {"context": ["a"], "choices": "it rained"}, {}, "as choices"),
-        ("next-event", "swcc", {"context": [3], "choices": ["a"]}, {}, "found 3, a int"),
+        ("next-event", "swcc", {"context": [3], "choices": ["a"]}, {}, "found int"),
         ("commonsense-completion", "mico", "rain", {}, 'a str; accepted: an object such as {"head": "rain"'),
         ("commonsense-completion", "mico", 3, {"candidates": ["c"]}, "a int; accepted: an object"),
         ("commonsense-completion", "mico", {"head": "a"}, {"candidates": ["c"]}, "the keys .'head'."),

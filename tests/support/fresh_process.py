@@ -63,6 +63,55 @@ def _embeddings(model: Mapping[str, Any], folder: str | None = None, **trust: bo
     return found
 
 
+def _processed(model: Mapping[str, Any], folder: str | None = None, **trust: bool) -> dict[str, Any]:
+    from transformers import AutoProcessor
+
+    processor = AutoProcessor.from_pretrained(folder or model["folder"], **trust)
+    tensors = [processor(*given).data for given in model["raw"]]
+    return {
+        "class": f"{type(processor).__module__}.{type(processor).__name__}",
+        "tensors": [{name: value.tolist() for name, value in one.items()} for one in tensors],
+    }
+
+
+def processor_alone(model: Mapping[str, Any]) -> dict[str, Any]:
+    """`AutoProcessor` is the first thing that is asked for."""
+    import_module("eventformers")
+    return _processed(model)
+
+
+def processor_before_package(model: Mapping[str, Any]) -> dict[str, Any]:
+    """Our package is imported after `AutoProcessor`."""
+    from transformers import AutoProcessor
+
+    assert AutoProcessor
+    import_module("eventformers")
+    return _processed(model)
+
+
+def processor_as_remote_code(model: Mapping[str, Any]) -> dict[str, Any]:
+    """Neither our package nor torch-geometric can be imported; saved without the model and loaded again."""
+    _hide(model)
+    from transformers import AutoProcessor
+
+    trust = {"trust_remote_code": True}
+    found = _processed(model, **trust)
+    again = str(Path(model["folder"]).with_name(f"{model['name']}-processor"))
+    AutoProcessor.from_pretrained(model["folder"], **trust).save_pretrained(again)
+    found["again"] = _processed(model, again, **trust)["tensors"]
+    return found
+
+
+def _hide(model: Mapping[str, Any]) -> set[str]:
+    """Make our package, and torch-geometric unless the model requires it, unimportable."""
+    hidden = {"eventformers", "torch_geometric"} - set(model.get("requires", ()))
+    sys.meta_path[:] = [
+        _Hidden(sorted(hidden)),
+        *(finder for finder in sys.meta_path if not isinstance(finder, _Hidden)),
+    ]
+    return hidden
+
+
 def tokenizer_alone(model: Mapping[str, Any]) -> dict[str, Any]:
     """`AutoTokenizer` is the first thing that is asked for."""
     import_module("eventformers")
@@ -99,11 +148,7 @@ def remote_code(model: Mapping[str, Any]) -> dict[str, Any]:
     """Neither our package nor torch-geometric, unless required, can be imported; saved and loaded again."""
     import transformers
 
-    hidden = {"eventformers", "torch_geometric"} - set(model.get("requires", ()))
-    sys.meta_path[:] = [
-        _Hidden(sorted(hidden)),
-        *(finder for finder in sys.meta_path if not isinstance(finder, _Hidden)),
-    ]
+    hidden = _hide(model)
     trust = {"trust_remote_code": True}
     first = {
         "tokens": _tokens(model, **trust),

@@ -11,7 +11,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedToken
 
 from eventformers.datasets_scripts.events import Event, EventOrder
 from eventformers.errors import EventformersError
-from eventformers.models.event_tokens import ROLES
+from eventformers.models.event_items import ROLES
 from eventformers.trainers.event_tokenising import tokenise_events
 
 EVENTS: list[Event] = [

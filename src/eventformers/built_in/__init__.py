@@ -39,3 +39,12 @@ if TYPE_CHECKING:
     from eventformers.models.modeling_mico import MicoModel as MicoModel
     from eventformers.models.modeling_swcc import SwccForPreTraining as SwccForPreTraining
     from eventformers.models.modeling_swcc import SwccModel as SwccModel
+    from eventformers.models.processing_event_grounding import (
+        EventGroundingProcessor as EventGroundingProcessor,
+    )
+    from eventformers.models.processing_event_type_induction import (
+        EventTypeInductionProcessor as EventTypeInductionProcessor,
+    )
+    from eventformers.models.processing_events import EventProcessor as EventProcessor
+    from eventformers.models.processing_heterevent import HeterEventProcessor as HeterEventProcessor
+    from eventformers.models.processing_mico import MicoProcessor as MicoProcessor

@@ -26,6 +26,7 @@ METHOD = Method(
     tasks=("type_induction", "type_naming", "frame_linking"),
     card="eventformers.model_cards.event_type_induction.METHOD_CARD",
     reads="mentions",
+    processor="eventformers.models.processing_event_type_induction.EventTypeInductionProcessor",
     showing="eventformers.commands.demo.NEAREST_SENTENCES",
     paper="type-induction",
     tables="eventformers.reproduction.papers.type_induction.TYPE_INDUCTION_TABLES",

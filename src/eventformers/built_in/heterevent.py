@@ -17,6 +17,7 @@ METHOD = Method(
     tasks=("mcnc", "mcns_v", "multistep_base", "multistep_sky", "mcne_v"),
     card="eventformers.model_cards.heterevent.METHOD_CARD",
     reads="chains",
+    processor="eventformers.models.processing_heterevent.HeterEventProcessor",
     showing="eventformers.commands.demo.NEAREST_EVENT",
     paper="mulcl",
     tables="eventformers.reproduction.papers.mulcl.MULCL_TABLES",

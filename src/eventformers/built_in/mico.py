@@ -17,6 +17,7 @@ METHOD = Method(
     tasks=("conceptnet_completion", "atomic_completion", "copa", "siqa", "csqa"),
     card="eventformers.model_cards.mico.METHOD_CARD",
     reads="texts",
+    processor="eventformers.models.processing_mico.MicoProcessor",
     showing="eventformers.commands.demo.NEAREST_ALTERNATIVES",
     paper="mico",
     tables="eventformers.reproduction.papers.mico.MICO_TABLES",

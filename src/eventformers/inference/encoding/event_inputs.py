@@ -12,7 +12,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.inference.encoding.event_reader import item_at
-from eventformers.models.event_tokens import ROLES
+from eventformers.models.event_items import ROLES
 from eventformers.trainers.event_tokenising import tokenise_events
 
 TokenRow: TypeAlias = list[int]

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from eventformers.datasets_scripts.events import EVENT_ORDERS, Event
+from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import (
-    check_characters,
     check_keys,
-    is_blank,
     parse_json,
     read_lines,
 )
 from eventformers.datasets_scripts.table_files import csv_file_rows, parquet_file_rows
 from eventformers.errors import DataFormatError, EventformersError, lookalike, shown
 from eventformers.inference.encoding.containers import ACCEPTED_CONTAINERS, values_in
+from eventformers.models import event_items
+from eventformers.models.event_items import ACCEPTED_ITEM, ROLES, is_triple
 
 Item: TypeAlias = str | Event
 """An input to encode: a text, or an event with all of its roles."""
@@ -30,7 +30,6 @@ EventLike: TypeAlias = Any
 FileValue: TypeAlias = tuple[Path, int | None, object]
 """Path and line, for errors, and a value of a file."""
 
-ROLES = EVENT_ORDERS["subject_predicate_object"]
 COLUMNS = ("id", "text", "event", *ROLES)
 
 ACCEPTED_COLUMNS = (
@@ -39,11 +38,6 @@ ACCEPTED_COLUMNS = (
 ACCEPTED_NAMES = (
     f"the names {', '.join(COLUMNS)}; other names only beside a text, an event or all three roles, where "
     "they are ignored"
-)
-ACCEPTED_ROLES = "an object with subject, predicate and object, or a list of these three strings"
-ACCEPTED_ITEM = (
-    "a text; an event with subject, predicate and object; a tuple or list of these three strings; or a row "
-    "with text or event"
 )
 ACCEPTED_INPUT = f"a text, an event, or {ACCEPTED_CONTAINERS}"
 ACCEPTED_FILES = ".jsonl, .json, .csv, .tsv and .txt, each also with .gz, and .parquet"
@@ -74,7 +68,7 @@ def values_of(items: EventLike) -> tuple[Iterable[object], bool]:
     """
     if isinstance(items, np.ndarray) and not items.ndim:
         items = items.item()
-    if isinstance(items, (str, Mapping)) or (isinstance(items, tuple) and _is_triple(items)):
+    if isinstance(items, (str, Mapping)) or (isinstance(items, tuple) and is_triple(items)):
         return [items], True
     return values_in(items, _wanted_columns, ACCEPTED_INPUT), False
 
@@ -108,24 +102,14 @@ def read_item(value: object, path: Path, line: int | None) -> Item:
         DataFormatError: the value is something else, has a name that may be a misspelt role, or contains no
             word.
     """
-    if isinstance(value, str):
-        return _text(value, "text", path, line)
-    if isinstance(value, (tuple, list)):
-        return _triple(value, path, line)
-    if not isinstance(value, Mapping):
-        raise DataFormatError(path, line, type(value).__name__, ACCEPTED_ITEM)
-    _check_names(value, path, line, "key")
-    if "text" in value:
-        return _text(value["text"], "text", path, line)
-    roles = value.get("event", value)
-    if isinstance(roles, (tuple, list)):
-        return _triple(roles, path, line)
-    if not isinstance(roles, Mapping):
-        raise DataFormatError(path, line, f"the event {shown(roles)}", ACCEPTED_ROLES)
-    if roles is not value:
-        check_keys(roles, _ROLES, path, line, what="key of the event")
-    subject, predicate, object_ = (_role(roles.get(role), role, path, line) for role in ROLES)
-    return _event(subject, predicate, object_, path, line)
+    try:
+        if isinstance(value, Mapping):
+            _check_names(value, path, line, "key")
+            if "text" not in value and isinstance(roles := value.get("event"), Mapping):
+                check_keys(roles, _ROLES, path, line, what="key of the event")
+        return cast("Item", event_items.read_item(value))
+    except event_items.ItemError as error:
+        raise DataFormatError(path, line, error.found, error.accepted) from error
 
 
 def file_values(path: str | Path, skipped: SkippedRows) -> Iterator[FileValue]:
@@ -209,44 +193,6 @@ def _check_header(columns: Sequence[str], path: Path) -> None:
     repeated = sorted({name for name in columns if columns.count(name) > 1})
     if repeated:
         raise DataFormatError(path, 1, f"the column {shown(repeated[0])} twice", "each column once")
-
-
-def _is_triple(value: Sequence[object]) -> bool:
-    return len(value) == len(ROLES) and all(isinstance(part, str) for part in value)
-
-
-def _triple(value: Sequence[object], path: Path, line: int | None) -> Event:
-    if not _is_triple(value):
-        raise DataFormatError(
-            path, line, f"a {type(value).__name__} of {len(value)}: {shown(value)}", ACCEPTED_ITEM
-        )
-    subject, predicate, object_ = (
-        _role(part, role, path, line) for part, role in zip(value, ROLES, strict=True)
-    )
-    return _event(subject, predicate, object_, path, line)
-
-
-def _event(subject: str, predicate: str, object_: str, path: Path, line: int | None) -> Event:
-    if is_blank(subject) and is_blank(predicate) and is_blank(object_):
-        raise DataFormatError(path, line, "an event without any word", "at least one word")
-    return {"subject": subject, "predicate": predicate, "object": object_}
-
-
-def _role(value: object, role: str, path: Path, line: int | None) -> str:
-    return "" if value is None else _encodable(value, role, path, line)
-
-
-def _text(value: object, name: str, path: Path, line: int | None) -> str:
-    text = _encodable(value, name, path, line)
-    if is_blank(text):
-        raise DataFormatError(path, line, "a text without any word", "at least one word")
-    return text
-
-
-def _encodable(value: object, name: str, path: Path, line: int | None) -> str:
-    if not isinstance(value, str):
-        raise DataFormatError(path, line, f"the {name} {shown(value)}", "a string")
-    return check_characters(value, f"the {name}", path, line)
 
 
 def _starts_a_list(path: Path) -> bool:

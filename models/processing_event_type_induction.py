@@ -1,0 +1,101 @@
+"""The processor of event type induction: mentions with the position of their trigger."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from transformers import BatchEncoding
+
+from .event_items import checked_text, items_of, read_item, shown, text_of
+from .mention_tokens import NO_TRIGGER, TRIGGER_MARKERS, Mention, mark_trigger, trigger_mask
+from .processing_events import EventProcessor
+
+
+class EventTypeInductionProcessor(EventProcessor):
+    """Converts mentions with their triggers to the inputs of event type induction.
+
+    Example:
+        processor = AutoProcessor.from_pretrained(name)
+        model(**processor({"text": "Police arrested him.", "trigger_start": 7, "trigger_end": 15}))
+
+    Args:
+        tokenizer: the tokenizer of the model, a fast one.
+        event_order: order of the roles in the text of an event, a key of `ORDERS`.
+        max_length: maximum number of tokens of a text; None takes the limit of the tokenizer.
+        trigger_input: how the model reads the trigger; see `EventTypeInductionConfig`.
+    """
+
+    def __init__(
+        self, tokenizer, event_order="subject_predicate_object", max_length=None, trigger_input="none"
+    ):
+        super().__init__(tokenizer, event_order, max_length)
+        self.trigger_input = trigger_input
+
+    @classmethod
+    def settings_of(cls, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Read the settings of the processor from a model's configuration as a mapping."""
+        return {**super().settings_of(config), "trigger_input": config.get("trigger_input", "none")}
+
+    def __call__(self, inputs=None, *, text=None, **settings) -> BatchEncoding:
+        """Convert mentions to tensors.
+
+        Args:
+            inputs: a sentence, or an object with `text` and, if the trigger is known, `trigger_start` and
+                `trigger_end`, like a row of the config `mentions`; an event; or a list of these.
+            text: see `EventProcessor`.
+            **settings: arguments of the tokenizer, such as `max_length`.
+
+        Returns:
+            `input_ids` and `attention_mask`, `(mentions, length)`, and `trigger_mask` of the same shape, True
+            for a token of the trigger. A model that finds triggers itself gets no `trigger_mask` if one
+            mention has no trigger.
+
+        Raises:
+            ValueError: an item is none of these, has no word, or has a trigger outside its text; or the
+                tokenizer lacks the markers that the model reads.
+        """
+        if text is not None:
+            return super().__call__(text=text, **settings)
+        return self.mentions([self._mention_of(item) for item in items_of(inputs)], **settings)
+
+    def mentions(self, mentions: Sequence[Mention], **settings) -> BatchEncoding:
+        """Convert mentions to tensors; see `__call__`."""
+        if self.trigger_input in ("marked", "marked_span"):
+            if missing := set(TRIGGER_MARKERS) - set(self.tokenizer.get_vocab()):
+                raise ValueError(
+                    f"the tokenizer lacks {' and '.join(sorted(missing))}; accepted: the tokenizer saved "
+                    "with the model"
+                )
+            mentions = [mark_trigger(mention) for mention in mentions]
+        encoded = self.tokenise(
+            [mention.text for mention in mentions], return_offsets_mapping=True, **settings
+        )
+        offsets = encoded.pop("offset_mapping")
+        if self.trigger_input != "found" or all(mention.has_trigger for mention in mentions):
+            encoded["trigger_mask"] = trigger_mask(mentions, offsets)
+        return encoded
+
+    def _mention_of(self, item: object) -> Mention:
+        is_sentence = isinstance(item, str) or (isinstance(item, Mapping) and "text" in item)
+        return mention_of(item) if is_sentence else Mention(text_of(read_item(item), self.event_order))
+
+
+def mention_of(item: object) -> Mention:
+    """Read a mention: a sentence, or an object with `text` and, if known, the offsets of the trigger.
+
+    Raises:
+        ValueError: it has no text, or the trigger is not within it.
+    """
+    row = item if isinstance(item, Mapping) else {"text": item}
+    text = checked_text(row.get("text"), "a sentence")
+    start, end = row.get("trigger_start", NO_TRIGGER), row.get("trigger_end", NO_TRIGGER)
+    if (start, end) != (NO_TRIGGER, NO_TRIGGER) and (
+        type(start) is not int or type(end) is not int or not 0 <= start < end <= len(text)
+    ):
+        raise ValueError(
+            f"found a trigger from {shown(start)} to {shown(end)} in a text of {len(text)} characters; "
+            "accepted: offsets within it, end exclusive, or -1 for both"
+        )
+    return Mention(text, start, end)
+
+
+EventTypeInductionProcessor.register_for_auto_class()

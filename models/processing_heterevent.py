@@ -1,0 +1,124 @@
+"""The processor of HeterEvent: events with their roles and words, chains, and chains with choices."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn.utils.rnn import pad_sequence
+from transformers import BatchEncoding
+
+from .event_items import ROLES, checked_list, items_of, read_item, text_of
+from .event_tokens import role_masks, word_index
+from .processing_events import EventProcessor
+
+Event = Mapping[str, str]
+_PADDING = -1
+
+
+class HeterEventProcessor(EventProcessor):
+    """Converts events, chains and questions to the inputs of HeterEvent.
+
+    Example:
+        processor = AutoProcessor.from_pretrained(name)
+        question = {"context": ["police chased thief"], "choices": ["thief ran", "rain fell"]}
+        AutoModelForMultipleChoice.from_pretrained(name)(**processor(question)).logits
+
+    Args:
+        tokenizer: the tokenizer of the model, a fast one.
+        event_order: order of the roles in the text of an event, a key of `ORDERS`.
+        max_length: maximum number of tokens of an event; None takes the limit of the tokenizer.
+    """
+
+    def __init__(self, tokenizer, event_order="subject_predicate_object", max_length=None):
+        super().__init__(tokenizer, event_order, max_length)
+
+    def __call__(self, inputs=None, *, chains=None, text=None, **settings) -> BatchEncoding:
+        """Convert events, chains or questions to tensors.
+
+        Args:
+            inputs: a text, an event, or a list of both; or a question with `context` and `choices` and, if
+                known, `label`, like a row of the config `mcnc`, or a list of questions. A text is an event
+                with only a predicate.
+            chains: lists of events instead of `inputs`.
+            text: see `EventProcessor`.
+            **settings: arguments of the tokenizer, such as `max_length`.
+
+        Returns:
+            `input_ids` and `attention_mask` `(E, L)`, `role_masks` `(E, 3, L)` and `word_index` `(E, L)`, the
+            inputs of `HeterEventModel`. Of chains also `chain_index`, `(E,)`. Of questions the distinct
+            events, and `chains` `(C, n)`, `choices` `(C, k)` and, if every question has one, `labels` `(C,)`,
+            the inputs of `HeterEventForMultipleChoice`.
+
+        Raises:
+            ValueError: an item is neither a text nor an event or has no word, or a list is empty.
+        """
+        if text is not None:
+            return super().__call__(text=text, **settings)
+        if chains is not None:
+            listed = checked_list(chains, "chains", "chain")
+            groups = [checked_list(chain, "a chain", "text or event") for chain in listed]
+            encoded = self.encode([event for chain in groups for event in chain], **settings)
+            lengths = torch.tensor([len(chain) for chain in groups])
+            encoded["chain_index"] = torch.arange(len(groups)).repeat_interleave(lengths)
+            return encoded
+        items = items_of(inputs)
+        if all(isinstance(item, Mapping) and {"context", "choices"} <= item.keys() for item in items):
+            return self._questions(items, **settings)
+        return self.encode(items, **settings)
+
+    def encode(self, items: Sequence[object], **settings) -> BatchEncoding:
+        """Convert a list of texts and events to tensors; see `__call__`."""
+        events = [_event_of(item) for item in items]
+        encoded = self.tokenise(
+            [text_of(event, self.event_order) for event in events], return_offsets_mapping=True, **settings
+        )
+        offsets = encoded.pop("offset_mapping").numpy()
+        encoded.update(roles_and_words(events, self.event_order, offsets, {}))
+        return encoded
+
+    def _questions(self, questions: Sequence[Mapping[str, Any]], **settings) -> BatchEncoding:
+        numbers: dict[tuple[str, ...], int] = {}
+
+        def rows_of(question: Mapping[str, Any], name: str) -> torch.Tensor:
+            events = map(_event_of, checked_list(question[name], name, "text or event"))
+            return torch.tensor([numbers.setdefault(tuple(event.values()), len(numbers)) for event in events])
+
+        rows = [(rows_of(question, "context"), rows_of(question, "choices")) for question in questions]
+        encoded = self.encode(list(numbers), **settings)
+        for name, column in zip(("chains", "choices"), zip(*rows, strict=True), strict=True):
+            encoded[name] = pad_sequence(column, batch_first=True, padding_value=_PADDING)
+        if all(question.get("label") is not None for question in questions):
+            encoded["labels"] = torch.tensor([question["label"] for question in questions])
+        return encoded
+
+
+def _event_of(item: object) -> Event:
+    """Read an event; a text is an event with only a predicate."""
+    found = read_item(item)
+    return {**dict.fromkeys(ROLES, ""), "predicate": found} if isinstance(found, str) else found
+
+
+def roles_and_words(
+    events: Sequence[Any], order: str, offsets: np.ndarray, words: dict[str, int]
+) -> dict[str, torch.Tensor]:
+    """Compute the roles and the word of each token.
+
+    Args:
+        events: E events.
+        order: order of the roles in their texts, a key of `ORDERS`.
+        offsets: first character and end of each token in its event's text, `(E, L, 2)`.
+        words: ids of known words; new words are added.
+
+    Returns:
+        `role_masks` `(E, 3, L)` and `word_index` `(E, L)`.
+    """
+    starts, ends = offsets[..., 0], offsets[..., 1]
+    texts = [text_of(event, order) for event in events]
+    return {
+        "role_masks": torch.from_numpy(role_masks(events, order, starts, ends)),
+        "word_index": torch.from_numpy(word_index(texts, starts, ends, words)),
+    }
+
+
+HeterEventProcessor.register_for_auto_class()
