@@ -8,6 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from .choice_rows import ABSENT, split_rows
+
 WORD_WORD, WORD_EVENT, EVENT_EVENT, SELF_LOOP = range(4)
 NUM_EDGE_TYPES = 4
 NO_NODE = -1
@@ -314,3 +316,26 @@ def _shifted_right(values: torch.Tensor, bits: int) -> torch.Tensor:
 def _signed(value: int) -> int:
     """Reinterpret an unsigned 64-bit number as the signed one with the same bits."""
     return value - 2**64 if value >= 2**63 else value
+
+
+def events_of_rows(
+    input_ids: torch.Tensor, attention_mask: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Split the rows of multiple-choice questions into events.
+
+    Args:
+        input_ids: a row for each choice: the events of the context, then the choice, `(C, k, L)`.
+        attention_mask: `(C, k, L)`; None if nothing is padded.
+
+    Returns:
+        The distinct events `(E, W)` and their mask; the context `(C * k, n)` and the choice `(C * k, 1)` of
+        each row as indices of events, padded with -1.
+    """
+    if attention_mask is None:
+        attention_mask = torch.ones_like(input_ids)
+    rows = split_rows(input_ids.flatten(0, 1), attention_mask.flatten(0, 1))
+    distinct, event = torch.stack([rows.input_ids, rows.attention_mask]).unique(dim=1, return_inverse=True)
+    events = torch.where(rows.texts == ABSENT, ABSENT, event[rows.texts])
+    place = (rows.counts - 1).clamp(min=0).unsqueeze(1)
+    # The last event is the choice.
+    return distinct[0], distinct[1], events.scatter(1, place, ABSENT), events.gather(1, place)

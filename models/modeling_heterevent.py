@@ -20,7 +20,7 @@ from .event_composition import (
     predicate_alone,
     words_of_tokens,
 )
-from .event_graph import EventGraph, build_event_graph, chains_of_rows, nodes_at, start_nodes
+from .event_graph import EventGraph, build_event_graph, chains_of_rows, events_of_rows, nodes_at, start_nodes
 from .graph_layers import GatedAttentionLayer
 from .heterevent_outputs import (
     EventVectors,
@@ -453,8 +453,11 @@ class HeterEventForMultipleChoice(HeterEventPreTrainedModel):
         """Score the choices of each chain, or compute only vectors if neither chains nor choices are given.
 
         Args:
-            input_ids: the distinct events of contexts and choices, `(E, L)`.
-            attention_mask: `(E, L)`; None if nothing is padded.
+            input_ids: the distinct events of contexts and choices, `(E, L)`; or, without chains and choices,
+                a row for each choice, `(C, k, L)`: the events of the context, then the choice, with a
+                separating token after each. All their tokens are predicates.
+            attention_mask: of the shape of `input_ids`; None if nothing is padded. A row of padding only is a
+                missing choice.
             role_masks: `(E, 3, L)`, bool; see `HeterEventModel`.
             word_index: `(E, L)`; see `HeterEventModel`.
             chains: contexts, rows of `input_ids`, `(C, n)`, padded with -1 at the end.
@@ -469,7 +472,11 @@ class HeterEventForMultipleChoice(HeterEventPreTrainedModel):
         Raises:
             ValueError: only one of chains and choices is given.
         """
-        if chains is None and choices is None:
+        shape = None
+        if chains is None and choices is None and input_ids.dim() == 3:
+            shape = input_ids.shape[:2]
+            input_ids, attention_mask, chains, choices = events_of_rows(input_ids, attention_mask)
+        elif chains is None and choices is None:
             output = self.heterevent(input_ids, attention_mask, role_masks, word_index=word_index, **kwargs)
             result = HeterEventForMultipleChoiceOutput(embeddings=output.embeddings)
             return result.to_tuple() if return_dict is False else result
@@ -483,6 +490,8 @@ class HeterEventForMultipleChoice(HeterEventPreTrainedModel):
         candidates = model.encode_candidates(vectors.events)[choices.clamp(min=0)]
         cosines = mean_cosine(nodes_at(nodes, graph.event_nodes), candidates, chains >= 0)
         logits = (cosines / self.config.contrast_temperature).masked_fill(choices < 0, float("-inf"))
+        if shape is not None:
+            logits = logits.view(shape)
         loss = None if labels is None else functional.cross_entropy(logits, labels)
         result = HeterEventForMultipleChoiceOutput(loss=loss, logits=logits)
         return result.to_tuple() if return_dict is False else result

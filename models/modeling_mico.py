@@ -10,6 +10,7 @@ from torch.nn import functional
 from transformers import initialization as init
 from transformers.utils import ModelOutput
 
+from .choice_rows import split_rows
 from .commonsense_losses import multi_alternative_contrast
 from .configuration_mico import MicoConfig
 from .distributed import gather_rows
@@ -336,19 +337,28 @@ class MicoForMultipleChoice(MicoPreTrainedModel):
         """Score the alternatives of each premise.
 
         Args:
-            input_ids: the premises, `(B, L)`.
-            attention_mask: `(B, L)`; None if nothing is padded.
-            alternative_input_ids: `(B, C, L')`; without them only the premises' vectors are computed.
+            input_ids: the premises, `(B, L)`; or pairs, as `tokenizer(premise, alternative)` writes them,
+                `(B, C, L)`, without `alternative_input_ids`.
+            attention_mask: of the shape of `input_ids`; None if nothing is padded. A pair of padding only is
+                a missing alternative.
+            alternative_input_ids: `(B, C, L')`; without them, and without pairs, only the premises' vectors
+                are computed.
             alternative_attention_mask: `(B, C, L')`; None if nothing is padded. A row of padding only is a
                 missing alternative: its logit is minus infinity.
             labels: index of the correct alternative, `(B,)`.
-            token_type_ids: `(B, L)`, for encoders that know segments.
+            token_type_ids: `(B, L)`, for encoders that know segments; not used with choices.
             return_dict: False gives a tuple.
             **kwargs: passed to the encoder if only vectors are computed.
 
         Returns:
             `MicoForMultipleChoiceOutput`.
+
+        Raises:
+            ValueError: a pair is not two texts.
         """
+        if alternative_input_ids is None and input_ids.dim() == 3:
+            output = self._choose(*self._split_pairs(input_ids, attention_mask), labels)
+            return output.to_tuple() if return_dict is False else output
         if alternative_input_ids is None:
             output = self.mico(input_ids, attention_mask, token_type_ids=token_type_ids, **kwargs)
             result = MicoForMultipleChoiceOutput(embeddings=output.embeddings)
@@ -366,13 +376,41 @@ class MicoForMultipleChoice(MicoPreTrainedModel):
                 (alternative_input_ids.flatten(0, 1), readable.flatten(0, 1)),
             ]
         )
-        cosines = functional.cosine_similarity(
-            premise.float().unsqueeze(1), alternatives.float().unflatten(0, absent.shape), dim=-1
-        )
+        result = self._choose(premise, alternatives.unflatten(0, absent.shape), absent, labels)
+        return result.to_tuple() if return_dict is False else result
+
+    def _split_pairs(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Premises `(B, C, d)`, alternatives `(B, C, d)` and the missing ones `(B, C)` of pairs."""
+        if attention_mask is None:
+            attention_mask = torch.ones_like(input_ids)
+        rows = split_rows(input_ids.flatten(0, 1), attention_mask.flatten(0, 1))
+        absent = rows.counts == 0
+        if bool((~absent & (rows.counts != 2)).any()):
+            found = sorted(set(rows.counts[~absent].tolist()) - {2})
+            raise ValueError(
+                f"found a choice of {found[0]} texts between separating tokens; accepted: two, the premise "
+                "and the alternative, as tokenizer(premise, alternative) writes them"
+            )
+        [vectors] = self.mico.embed_distinct([(rows.input_ids, rows.attention_mask)])
+        shape = input_ids.shape[:2]
+        premises, alternatives = vectors[rows.texts[:, :2]].unbind(dim=1)
+        return premises.unflatten(0, shape), alternatives.unflatten(0, shape), absent.view(shape)
+
+    def _choose(
+        self,
+        premises: torch.Tensor,
+        alternatives: torch.Tensor,
+        absent: torch.Tensor,
+        labels: torch.Tensor | None,
+    ) -> MicoForMultipleChoiceOutput:
+        """Score alternatives `(B, C, d)` of premises, `(B, d)` or one for each alternative, `(B, C, d)`."""
+        each = premises.unsqueeze(1) if premises.dim() == 2 else premises
+        cosines = functional.cosine_similarity(each.float(), alternatives.float(), dim=-1)
         logits = (cosines / self.config.contrastive_temperature).masked_fill(absent, float("-inf"))
         loss = None if labels is None else functional.cross_entropy(logits, labels)
-        result = MicoForMultipleChoiceOutput(loss=loss, logits=logits, embeddings=premise)
-        return result.to_tuple() if return_dict is False else result
+        return MicoForMultipleChoiceOutput(loss=loss, logits=logits, embeddings=each[:, 0])
 
 
 def _is_known(known_ids: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:

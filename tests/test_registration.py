@@ -28,11 +28,11 @@ GROUNDING_CODE = (
 FURTHER_CODE = {
     "swcc": ("event_losses", "pipeline_next_event"),
     "mico": (
-        *("commonsense_losses", "relation_words", "processing_mico"),
+        *("choice_rows", "commonsense_losses", "relation_words", "processing_mico"),
         *("pipeline_commonsense_completion", "pipeline_next_event"),
     ),
     "heterevent": (
-        *("chain_losses", "chain_encoder", "event_composition", "event_graph", "graph_layers"),
+        *("chain_losses", "choice_rows", "chain_encoder", "event_composition", "event_graph", "graph_layers"),
         *("heterevent_outputs", "heterevent_stages", "pipeline_next_event", "processing_heterevent"),
     ),
     "event_type_induction": (

@@ -12,7 +12,7 @@ import importlib.machinery
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eventformers.errors import shown
 
@@ -63,14 +63,26 @@ def _register_models() -> None:
 
 
 def _register_processors() -> None:
-    from eventformers.methods import load_object
-
     auto = importlib.import_module(PROCESSING_AUTO)
 
     def register(method: Method) -> None:
-        auto.AutoProcessor.register(method.config_class, load_object(method.processor), exist_ok=True)
+        auto.AutoProcessor.register(method.config_class, _loaded_on_use(method.processor), exist_ok=True)
 
     _for_each_method(register)
+
+
+def _loaded_on_use(path: str) -> type:
+    """Make a class that loads a processor with the one at the path.
+
+    The import of a processor is often what makes transformers import its own, and this registration run.
+    """
+    from eventformers.methods import load_object
+
+    def from_pretrained(*args: Any, **kwargs: Any) -> Any:
+        return load_object(path).from_pretrained(*args, **kwargs)
+
+    module, _, name = path.rpartition(".")
+    return type(name, (), {"__module__": module, "from_pretrained": staticmethod(from_pretrained)})
 
 
 def _register_pipelines() -> None:

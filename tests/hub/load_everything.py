@@ -47,6 +47,9 @@ def load(asked: Mapping[str, Any], way: str, trust: Mapping[str, bool]) -> Any:
         return type(transformers.AutoConfig.from_pretrained(repository, **trust)).__name__
     if way == "AutoTokenizer":
         return transformers.AutoTokenizer.from_pretrained(repository, **trust)(asked["text"])["input_ids"]
+    if way == "AutoProcessor":
+        processor = transformers.AutoProcessor.from_pretrained(repository, **trust)
+        return processor(asked["mention"])["input_ids"].tolist()
     if way == "PeftModel":
         from peft import PeftModel
 

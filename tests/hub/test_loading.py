@@ -33,13 +33,14 @@ REPOSITORY = Path(__file__).parents[2]
 PAGE = REPOSITORY / "docs" / "loading.md"
 OWNER = "storms"
 TEXT = "the storm flooded the city"
+MENTION = "the city after [[the storm]]"
 EVENT = {"subject": "police", "predicate": "arrested", "object": "the suspect"}
 SENTENCES = ["the storm flooded the city", "police arrested a man", "the river flooded the road"]
 PIPELINES: dict[str, tuple[Any, dict[str, Any]]] = {
     "event-embedding": ([EVENT, TEXT], {}),
     "next-event": ({"context": [EVENT, TEXT], "choices": ["the team won", EVENT]}, {}),
     "commonsense-completion": ({"head": "storm", "relation": "Causes"}, {"candidates": ["a flood", "a man"]}),
-    "event-grounding": ("the city after [[the storm]]", {"events": ["storm", "election"]}),
+    "event-grounding": (MENTION, {"events": ["storm", "election"]}),
     "event-type-induction": (SENTENCES, {"num_clusters": 2}),
 }
 CHOICES = {"predictions": [[0.1, 0.9], [0.8, 0.2]], "references": [1, 1]}
@@ -78,6 +79,7 @@ def save_model(name: str, encoder: Path, folder: Path) -> tuple[Asked, dict[str,
         "head": case.head_auto_class,
         "requires": list(case.requires),
         "text": TEXT,
+        "mention": MENTION,
         "sentences": SENTENCES,
         "input_ids": input_ids.tolist(),
         "attention_mask": attention_mask.tolist(),
@@ -86,6 +88,7 @@ def save_model(name: str, encoder: Path, folder: Path) -> tuple[Asked, dict[str,
     expected: dict[str, Any] = {
         "AutoConfig": case.config_class.__name__,
         "AutoTokenizer": tokenizer(TEXT)["input_ids"],
+        "AutoProcessor": head.make_processor(tokenizer)(MENTION)["input_ids"].tolist(),
     }
     for way in case.config_class.full_auto_map:
         if way.startswith("AutoModel"):

@@ -34,6 +34,7 @@ def published() -> list[Published]:
             name,
             (
                 "AutoTokenizer",
+                "AutoProcessor",
                 *method.classes,
                 "PeftModel",
                 "pipeline",
