@@ -75,7 +75,11 @@ def test_type_checkers_know_the_classes() -> None:
         for alias in node.names
         if alias.asname
     }
-    assert listed == {path for method in all_methods().values() for path in method.classes.values()}
+    assert listed == {
+        path
+        for method in all_methods().values()
+        for path in (*method.classes.values(), method.processor, method.collator)
+    }
     assert {path.rpartition(".")[2] for path in listed} <= set(eventformers.__all__)
 
 

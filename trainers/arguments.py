@@ -80,6 +80,9 @@ class EventTrainingArguments(TrainingArguments):
     disable_tqdm: bool = field(default=False)
     # A NaN loss must stop the run; the base class would log it as 0.
     logging_nan_inf_filter: bool = field(default=False)
+    # The collators read the columns of a row, and the heads make their own labels.
+    remove_unused_columns: bool | None = field(default=False)
+    label_names: list[str] | None = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Check every value before the base class uses it.

@@ -38,8 +38,14 @@ PUSH_SIGNATURE = "Pushed by eventformers"
 logger = logging.getLogger(__name__)
 
 
-class _EpochCallback(TrainerCallback):
-    """Passes the epoch to the collator: draws differ between epochs and are repeated after a resume."""
+class EpochCallback(TrainerCallback):
+    """Passes the epoch to a collator of this suite, whose draws then differ between epochs.
+
+    `EventTrainer` adds it; `transformers.Trainer` needs it in `callbacks`.
+
+    Args:
+        collator: the collator of the trainer.
+    """
 
     def __init__(self, collator: Any) -> None:
         self.collator = collator
@@ -87,7 +93,7 @@ class EventTrainer(Trainer):
         elif self.pop_callback(PrinterCallback):
             self.add_callback(ProgressLines())
         if hasattr(self.data_collator, "epoch"):
-            self.add_callback(_EpochCallback(self.data_collator))
+            self.add_callback(EpochCallback(self.data_collator))
 
     def get_eval_dataloader(self, eval_dataset=None):
         """Create a loader of all validation rows, even if incomplete training batches are dropped."""

@@ -461,8 +461,6 @@ def _make_arguments(
             use_cpu=_trains_on_cpu(options.device),
             bf16=options.dtype == "bfloat16",
             fp16=options.dtype == "float16",
-            remove_unused_columns=False,
-            label_names=[],
             **settings,
         )
     except (TypeError, ValueError) as error:

@@ -23,11 +23,18 @@ if TYPE_CHECKING:
     from eventformers.inference.grounding.ground import ground as ground
     from eventformers.inference.induction.induce import induce as induce
     from eventformers.publishing.dataset_building import build_dataset as build_dataset
+    from eventformers.trainers.arguments import EventTrainingArguments as EventTrainingArguments
+    from eventformers.trainers.base import EpochCallback as EpochCallback
+    from eventformers.trainers.base import EventTrainer as EventTrainer
+    from eventformers.trainers.training_data import training_data as training_data
     from eventformers.training import train as train
 
 __version__ = "0.1.0"
 
-_FUNCTIONS = {
+_NAMES = {
+    "EpochCallback": "eventformers.trainers.base",
+    "EventTrainer": "eventformers.trainers.base",
+    "EventTrainingArguments": "eventformers.trainers.arguments",
     "build_dataset": "eventformers.publishing.dataset_building",
     "complete": "eventformers.inference.commonsense.complete",
     "encode": "eventformers.inference.encode",
@@ -39,6 +46,7 @@ _FUNCTIONS = {
     "load_metric": "eventformers.evaluate_metrics",
     "next_event": "eventformers.inference.chains.next_event",
     "train": "eventformers.training",
+    "training_data": "eventformers.trainers.training_data",
 }
 
 
@@ -46,14 +54,19 @@ def _homes() -> dict[str, str]:
     """The module of each public name."""
     from eventformers.methods import built_in_methods
 
-    paths = [path for method in built_in_methods() for path in (*method.classes.values(), method.processor)]
-    return {name: module for module, _, name in (path.rpartition(".") for path in paths)} | _FUNCTIONS
+    paths = [
+        path
+        for method in built_in_methods()
+        for path in (*method.classes.values(), method.processor, method.collator)
+        if path is not None
+    ]
+    return {name: module for module, _, name in (path.rpartition(".") for path in paths)} | _NAMES
 
 
 def __getattr__(name: str) -> Any:
     if name == "__all__":
         return sorted({"__version__", *_homes()})
-    module = _FUNCTIONS.get(name)
+    module = _NAMES.get(name)
     if module is None and name[0].isupper():
         module = _homes().get(name)
     if module is None:

@@ -112,6 +112,7 @@ class Method:
         card: dotted path of its `eventformers.model_cards.MethodCard`.
         reads: the input of its models.
         processor: dotted path of the processor of its models, which `AutoProcessor` loads.
+        collator: dotted path of the collator of its training rows, a public name; None keeps it internal.
         showing: dotted path of its demo, an `eventformers.commands.demo.Showing`; None without one.
         paper: name of its paper for `eventformers reproduce`; None without tables.
         tables: dotted path of the paper's tables, a mapping from name to `PaperTable`; None without tables.
@@ -139,6 +140,7 @@ class Method:
     card: str
     reads: Reads
     processor: str = "eventformers.models.processing_events.EventProcessor"
+    collator: str | None = None
     showing: str | None = None
     paper: str | None = None
     tables: str | None = None

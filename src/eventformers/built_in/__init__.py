@@ -48,3 +48,13 @@ if TYPE_CHECKING:
     from eventformers.models.processing_events import EventProcessor as EventProcessor
     from eventformers.models.processing_heterevent import HeterEventProcessor as HeterEventProcessor
     from eventformers.models.processing_mico import MicoProcessor as MicoProcessor
+    from eventformers.trainers.event_grounding import EventGroundingCollator as EventGroundingCollator
+    from eventformers.trainers.event_grounding_cross import (
+        EventGroundingCrossCollator as EventGroundingCrossCollator,
+    )
+    from eventformers.trainers.event_type_induction import (
+        EventTypeInductionCollator as EventTypeInductionCollator,
+    )
+    from eventformers.trainers.heterevent import HeterEventCollator as HeterEventCollator
+    from eventformers.trainers.mico import MicoCollator as MicoCollator
+    from eventformers.trainers.swcc import SwccCollator as SwccCollator

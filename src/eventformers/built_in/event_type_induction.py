@@ -21,6 +21,7 @@ METHOD = Method(
         ),
     },
     trainer="eventformers.trainers.event_type_induction.TRAINING",
+    collator="eventformers.trainers.event_type_induction.EventTypeInductionCollator",
     recipes="eventformers.trainers/recipes/event_type_induction",
     dataset=("event_types", "mentions"),
     tasks=("type_induction", "type_naming", "frame_linking"),

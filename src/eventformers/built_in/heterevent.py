@@ -12,6 +12,7 @@ METHOD = Method(
         "AutoModelForMultipleChoice": "eventformers.models.modeling_heterevent.HeterEventForMultipleChoice",
     },
     trainer="eventformers.trainers.heterevent.TRAINING",
+    collator="eventformers.trainers.heterevent.HeterEventCollator",
     recipes="eventformers.trainers/recipes/heterevent",
     dataset=("event_chains", "chains"),
     tasks=("mcnc", "mcns_v", "multistep_base", "multistep_sky", "mcne_v"),

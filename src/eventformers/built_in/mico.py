@@ -12,6 +12,7 @@ METHOD = Method(
         "AutoModelForMultipleChoice": "eventformers.models.modeling_mico.MicoForMultipleChoice",
     },
     trainer="eventformers.trainers.mico.TRAINING",
+    collator="eventformers.trainers.mico.MicoCollator",
     recipes="eventformers.trainers/recipes/mico",
     dataset=("commonsense_graphs", "conceptnet_inductive_pairs"),
     tasks=("conceptnet_completion", "atomic_completion", "copa", "siqa", "csqa"),

@@ -11,6 +11,7 @@ METHOD = Method(
         "AutoModelForPreTraining": "eventformers.models.modeling_swcc.SwccForPreTraining",
     },
     trainer="eventformers.trainers.swcc.TRAINING",
+    collator="eventformers.trainers.swcc.SwccCollator",
     recipes="eventformers.trainers/recipes/swcc",
     dataset=("event_chains", "cooccurrence"),
     tasks=("hard_similarity", "hard_similarity_extended", "transitive_similarity"),

@@ -1,0 +1,74 @@
+"""Training with `transformers.Trainer`, as docs/trainer.md shows it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModel, AutoTokenizer, TrainingArguments
+
+import eventformers
+from eventformers.errors import EventformersError
+from eventformers.methods import all_methods, load_object
+
+PAGE = Path(__file__).parents[2] / "docs" / "trainer.md"
+SNIPPETS = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def trained(tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The names of the page after the run of its first snippet, with a few steps."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my-encoder").symlink_to(tiny_encoder)
+    names: dict[str, Any] = {}
+    exec(SNIPPETS[0].replace("max_steps=100", "max_steps=3, logging_steps=1"), names)  # noqa: S102
+    return names
+
+
+def test_a_plain_trainer_trains_and_saves(trained: dict[str, Any], tiny_encoder: Path) -> None:
+    history = trained["trainer"].state.log_history
+    assert [entry["loss"] > 0 for entry in history if "loss" in entry] == [True] * 3
+    before, after = (AutoModel.from_pretrained(name).state_dict() for name in (tiny_encoder, "my-model"))
+    name = "embeddings.word_embeddings.weight"
+    assert not torch.equal(before[name], after[f"encoder.{name}"])
+    tokenizer = AutoTokenizer.from_pretrained("my-model")
+    assert len(tokenizer("the storm")["input_ids"]) > 2
+    assert len([line for line in SNIPPETS[0].splitlines() if line.strip()]) <= 20
+
+
+def test_the_event_trainer(trained: dict[str, Any]) -> None:
+    exec(SNIPPETS[1].replace("max_steps=100", "max_steps=2, logging_steps=1"), trained)  # noqa: S102
+    assert "contrastive_loss" in trained["trainer"].state.log_history[0]
+    arguments = eventformers.EventTrainingArguments("my-model")
+    assert arguments.remove_unused_columns is False
+    assert TrainingArguments("my-model").remove_unused_columns is True
+
+
+def test_the_callback_passes_the_epoch(trained: dict[str, Any]) -> None:
+    collator, rows = trained["data"].collator, [trained["data"].train[place] for place in range(4)]
+    state = trained["trainer"].state
+    draws = []
+    for epoch in (0, 1, 0):
+        state.epoch = epoch
+        eventformers.EpochCallback(collator).on_epoch_begin(None, state, None)
+        draws.append(collator(rows)["masked_positions"].tolist())
+    assert draws[0] == draws[2] != draws[1]
+
+
+def test_a_stage_of_a_recipe(tiny_encoder: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
+    head = eventformers.HeterEventForPreTraining.from_encoder(str(tiny_encoder), stage="graph")
+    data = eventformers.training_data(head, tokenizer, recipe="demo")
+    assert "view_seeds" in data.collator([data.train[0], data.train[1]])
+    with pytest.raises(EventformersError, match="num_viewz"):
+        eventformers.training_data(head, tokenizer, recipe="demo", settings=["num_viewz=3"])
+
+
+def test_collators_are_public() -> None:
+    for method in all_methods().values():
+        if method.collator is not None:
+            collator = load_object(method.collator)
+            assert getattr(eventformers, collator.__name__) is collator
