@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from eventformers.datasets_scripts.events import EVENT_ORDERS, Event, EventOrder, event_text
+from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.model_cards.common import encode_snippet, number
 from eventformers.model_cards.markdown import setting
 from eventformers.model_cards.method import MethodCard, Reading, Settings, Snippet
@@ -202,6 +202,7 @@ def usage(config: Settings) -> list[Snippet]:
     """Examples with this package and with transformers alone."""
     events = [*CHAIN, *CANDIDATES]
     compared = "embeddings @ embeddings.T"
+    events_listed = "\n".join(f"    {_literal(event)}," for event in events)
     return [
         Snippet(
             "Which event comes next (`pip install eventformers`)",
@@ -216,25 +217,26 @@ for candidate in prediction.candidates:
         ),
         Snippet(
             "The same choice with transformers alone; logits are cosines divided by the temperature",
-            _plain_inputs("AutoModelForMultipleChoice", config)
+            _plain_model("AutoModelForMultipleChoice")
             + f"""
+question = {{
+    "context": [{", ".join(_literal(event) for event in CHAIN)}],
+    "choices": [{", ".join(_literal(event) for event in CANDIDATES)}],
+}}
 with torch.inference_mode():
-    logits = model(
-        **inputs,
-        role_masks=torch.tensor(roles),
-        word_index=torch.tensor(words),
-        chains=torch.tensor([{list(range(len(CHAIN)))}]),
-        choices=torch.tensor([{list(range(len(CHAIN), len(events)))}]),
-    ).logits
+    logits = model(**processor(question)).logits
 print(logits.round(decimals=2))""",
         ),
         encode_snippet("events", [_literal(event) for event in events], compared),
         Snippet(
-            "With transformers alone (each event on its own; `chain_index` groups events into chains)",
-            _plain_inputs("AutoModel", config)
+            "With transformers alone (each event on its own; `processor(chains=[...])` groups events)",
+            _plain_model("AutoModel")
             + f"""
+events = [
+{events_listed}
+]
 with torch.inference_mode():
-    output = model(**inputs, role_masks=torch.tensor(roles), word_index=torch.tensor(words))
+    output = model(**processor(events))
 embeddings = torch.nn.functional.normalize(output.embeddings)
 print(embeddings.shape)
 print(({compared}).round(decimals=2))""",
@@ -242,31 +244,15 @@ print(({compared}).round(decimals=2))""",
     ]
 
 
-def _plain_inputs(auto_class: str, config: Settings) -> str:
-    """The code that loads a model and makes its inputs, without this package."""
-    order = _order(config)
-    texts = "\n".join(f'    "{event_text(event, order)}",' for event in (*CHAIN, *CANDIDATES))
-    places = [EVENT_ORDERS[order].index(role) for role in EVENT_ORDERS["subject_predicate_object"]]
+def _plain_model(auto_class: str) -> str:
+    """The code that loads a model and its processor, without this package."""
     return f"""\
 import torch
-from transformers import {auto_class}, AutoTokenizer
+from transformers import {auto_class}, AutoProcessor
 
-tokenizer = AutoTokenizer.from_pretrained(MODEL_ID, trust_remote_code=True)
+processor = AutoProcessor.from_pretrained(MODEL_ID, trust_remote_code=True)
 model = {auto_class}.from_pretrained(MODEL_ID, trust_remote_code=True)
-
-texts = [
-{texts}
-]
-inputs = tokenizer(texts, padding=True, return_tensors="pt")
-# Every role is one word here; subject, predicate and object are the words {places} of a text.
-places = [inputs.word_ids(row) for row in range(len(texts))]
-roles = [[[place == role for place in row] for role in {places}] for row in places]
-# Equal numbers for equal words.
-names = sorted(set(" ".join(texts).split()))
-words = [
-    [-1 if place is None else names.index(text.split()[place]) for place in row]
-    for text, row in zip(texts, places)
-]"""
+"""
 
 
 def limits(config: Settings) -> list[str]:

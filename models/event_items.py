@@ -180,7 +180,7 @@ def _is_blank(text: str) -> bool:
     return all(char.isspace() or unicodedata.category(char) in ("Cc", "Cf") for char in text)
 
 
-def items_of(inputs: object) -> list[object]:
+def items_of(inputs: object) -> list[Any]:
     """Return the items of a list, or one text, mapping or tuple of three strings as a list.
 
     Raises:

@@ -1,6 +1,7 @@
 """The pipeline `event-grounding`, which ranks events for a mention in its context."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from transformers.pipelines.base import ChunkPipeline
@@ -19,6 +20,8 @@ class EventGroundingPipeline(ChunkPipeline):
         pipe = pipeline("event-grounding", model=name)
         pipe("The city was hit by [[the flood]].", events=[{"title": "2014 flood", "description": "..."}])
     """
+
+    processor: Any
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)

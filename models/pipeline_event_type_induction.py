@@ -1,5 +1,7 @@
 """The pipeline `event-type-induction`, which clusters event mentions into event types."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from transformers.pipelines.base import Pipeline
@@ -22,6 +24,8 @@ class EventTypeInductionPipeline(Pipeline):
         pipe = pipeline("event-type-induction", model=name)
         pipe(["Police arrested him.", "She was jailed.", "The storm hit."], num_clusters=2)
     """
+
+    processor: Any
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)

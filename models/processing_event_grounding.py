@@ -66,11 +66,11 @@ class EventGroundingProcessor(EventProcessor):
             limits = tuple(min(self.longest, limit) for limit in limits)
         return GroundingTokens(self.tokenizer, *limits, read_heading=self.read_heading)
 
-    def __call__(self, mentions=None, events=None, *, text=None, **settings) -> BatchEncoding:
+    def __call__(self, inputs=None, events=None, *, text=None, **settings) -> BatchEncoding:
         """Convert mentions, events, or pairs of both to tensors.
 
         Args:
-            mentions: a text with its mention between `[[` and `]]`; or an object with `context_left`,
+            inputs: mentions: a text with one between `[[` and `]]`; or an object with `context_left`,
                 `mention` and `context_right`, or with `text`, `start_char` and `end_char`, optionally also
                 with `title` and `date` of its document; or a list of such.
             events: a title, an object with `title` and `description`, or a list of such. With mentions, too,
@@ -86,12 +86,12 @@ class EventGroundingProcessor(EventProcessor):
         """
         if text is not None:
             return super().__call__(text=text, **settings)
-        if mentions is None and events is None:
+        if inputs is None and events is None:
             raise ValueError(f"found neither mentions nor events; accepted: {ACCEPTED_MENTION}; or events")
         tokens = self.tokens
         columns = []
-        if mentions is not None:
-            columns.append(tokens.mentions([mention_of(mention) for mention in _listed(mentions)]).rows)
+        if inputs is not None:
+            columns.append(tokens.mentions([mention_of(mention) for mention in _listed(inputs)]).rows)
         if events is not None:
             columns.append(tokens.events([event_of(event) for event in _listed(events)]).rows)
         if len({len(rows) for rows in columns}) > 1:

@@ -85,7 +85,7 @@ def mention_of(item: object) -> Mention:
     Raises:
         ValueError: it has no text, or the trigger is not within it.
     """
-    row = item if isinstance(item, Mapping) else {"text": item}
+    row: Mapping[str, Any] = item if isinstance(item, Mapping) else {"text": item}
     text = checked_text(row.get("text"), "a sentence")
     start, end = row.get("trigger_start", NO_TRIGGER), row.get("trigger_end", NO_TRIGGER)
     if (start, end) != (NO_TRIGGER, NO_TRIGGER) and (

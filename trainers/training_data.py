@@ -49,8 +49,9 @@ def training_data(
     stage = getattr(head.config, "stage", None)
     parts = {part.model.get("stage", stage): part for part in stage_recipes(resolved)}
     if stage not in parts:
+        known = ", ".join(map(str, parts))
         raise EventformersError(
-            f"the head has stage={stage}, and recipe {resolved.name} has the stages {', '.join(parts)}; "
+            f"the head has stage={stage}, and recipe {resolved.name} has the stages {known}; "
             "accepted: another recipe, or a head of one of these stages"
         )
     return method.training.prepare(parts[stage], data, tokenizer, head, seed)

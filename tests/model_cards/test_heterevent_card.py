@@ -56,7 +56,7 @@ def test_texts_follow_the_order_of_the_model():
     config = HeterEventConfig(event_order="predicate_first").to_dict()
     assert "`predicate subject object`" in METHOD_CARD.text_read(config)
     assert "`searched police house`" in METHOD_CARD.summary(config)
-    assert '"searched police house"' in METHOD_CARD.usage(config)[1].code
+    assert "model(**processor(question))" in METHOD_CARD.usage(config)[1].code
 
 
 def test_stages_before_the_last_are_told():

@@ -155,7 +155,8 @@ class MethodTrainingCase:
     def test_repository_is_complete(self, finished: FinishedRun) -> None:
         folder, method = finished.folder, load_method(self.method)
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        assert config["auto_map"] == method.config_class.full_auto_map
+        processor = {"AutoProcessor": method.config_class.processor}
+        assert config["auto_map"] == method.config_class.full_auto_map | processor
         names = {path.name for path in folder.iterdir()}
         assert set(config["custom_pipelines"]) == set(method.config_class.pipelines)
         pipelines = [entry["impl"] for entry in config["custom_pipelines"].values()]
