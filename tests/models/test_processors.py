@@ -135,6 +135,8 @@ def test_mentions_with_triggers(load: Any, folders: dict[str, Path]) -> None:
     found = processor(MENTIONS)
     assert_equal(found, {name: getattr(expected, name) for name in found})
     assert set(found) == {"input_ids", "attention_mask", "trigger_mask"}
+    assert tokenizer.decode(found.input_ids[0][found.trigger_mask[0]]) == "flooded"
+    assert not found.trigger_mask[1].any()
     model = AutoModel.from_pretrained(folders["event_type_induction"])
     assert model(**processor(EVENTS)).embeddings.shape[0] == 3
 
