@@ -30,8 +30,9 @@ TOP = 3
 
 NEAR_QUANTILE = 0.25
 """Quantile of the scores of entries with their nearest other entry that a link by an untrained encoder must
-reach. On 2,088 mentions of Wikipedia's current events whose entry is among 9,499, all-MiniLM-L6-v2 ranks the
-entry first for 22 %; this rule links a quarter of them, and 39 % of these links are right."""
+reach: 0.67 on Wikipedia's current events. Of 2,088 mentions whose entry is among 9,499 there,
+all-MiniLM-L6-v2 ranks the entry first for 22 %; a score of 0.65 links 30 %, of which 38 % are right, and one
+of 0.70 links 16 %, of which 43 % are right."""
 
 _SAMPLED_ENTRIES = 4_096
 _BLOCK_EVENTS = 16_384
