@@ -217,7 +217,7 @@ def test_a_remembered_vector_cannot_be_changed(tiny_encoder):
 
 def test_the_command_shares_among_its_tasks(heterevent, tmp_path, passes, loads, monkeypatch):
     monkeypatch.setattr(evaluation_commands.console, "print", lambda *_, **__: None)
-    evaluation_commands.evaluate(str(heterevent), TASKS_OF_CHAINS, output=tmp_path / "out", device="cpu")
+    evaluation_commands.evaluate(TASKS_OF_CHAINS, str(heterevent), output=tmp_path / "out", device="cpu")
     assert Counter(name for name, _ in passes) == {"heterevent": 2, "encoder": 2}
     assert sorted(loads) == ["encoder", "heterevent"]
     assert [result.task for result in load_results(tmp_path / "out")] == sorted(TASKS_OF_CHAINS)

@@ -131,21 +131,25 @@ def _single(vectors: np.ndarray) -> Vectors:
 def _run(run: StepRun) -> None:
     models = run.context.settings.models
     encoder = run.context.encoder("chains")
+    events = run.table(EVENTS_TABLE, _COLUMNS)
     scorer: CosineScorer
     if models.get("chains") is models.get("events") and not encoder.reads_chains:
-        scorer = EncoderChainScorer(_stored(*text_vectors(run.table(VECTORS_TABLE))), encoder.name)
+        texts, vectors = text_vectors(run.table(VECTORS_TABLE))
+        scorer = EncoderChainScorer(_stored(events, texts, vectors), encoder.name)
     else:
         scorer = chain_scorer(encoder, batch_size=run.context.settings.batch_size)
-    found = find_next_events(run.table(EVENTS_TABLE, _COLUMNS), run.table(CHAINS_TABLE), scorer)
+    found = find_next_events(events, run.table(CHAINS_TABLE), scorer)
     run.write(NEXT_EVENTS_TABLE, found.table)
     run.counts["chains_with_next_events"] = len(found.table["chain_id"].unique())
     run.notes += found.notes
 
 
-def _stored(texts: Sequence[str], vectors: Vectors) -> EmbedEvents:
+def _stored(events: pa.Table, texts: Sequence[str], vectors: Vectors) -> EmbedEvents:
     """Return a function that reads the vectors of events from the table of vectors."""
-    row_of = {text: row for row, text in enumerate(texts)}
-    return lambda events: vectors[[row_of[event_text(event)] for event in events]]
+    row_of_text = {text: row for row, text in enumerate(texts)}
+    # Tables of other programs may write the text of an event in another way than from its roles.
+    row_of = {event_text(_event(row)): row_of_text[row["text"]] for row in events.to_pylist()}
+    return lambda asked: vectors[[row_of[event_text(event)] for event in asked]]
 
 
 NEXT_EVENTS = Step(
