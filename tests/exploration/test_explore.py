@@ -343,8 +343,10 @@ def test_the_untrained_encoder_is_named(
 ) -> None:
     monkeypatch.setattr("eventformers.loading.encoders._default_encoder", lambda: tiny_encoder)
     assert not any("--events" in note for note in explore().notes)
-    found = explore(events=None)
-    assert any("which is not trained on events; --events takes" in note for note in found.notes)
+    found = explore(events=None, types=None)
+    for role in ("events", "types"):
+        told = [note for note in found.notes if f"No model of {role} is given (--{role})" in note]
+        assert len(told) == 1
 
 
 def test_settings(explore: Explore) -> None:

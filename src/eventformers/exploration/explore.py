@@ -74,7 +74,7 @@ class Exploration:
     @property
     def notes(self) -> list[str]:
         """The notes of all steps."""
-        return [note for step in self.steps for note in step.notes]
+        return _distinct_notes(self.steps)
 
     @property
     def tables(self) -> dict[str, Path]:
@@ -203,10 +203,15 @@ def explore(
     return Exploration(folder, tuple(records), report)
 
 
+def _distinct_notes(records: Sequence[StepRecord]) -> list[str]:
+    # Several steps may use the same model.
+    return list(dict.fromkeys(note for record in records for note in record.notes))
+
+
 def _report(records: Sequence[StepRecord]) -> dict[str, Any]:
     return {
         "counts": {name: count for record in records for name, count in record.counts.items()},
         "settings": {record.name: record.settings for record in records},
-        "notes": [note for record in records for note in record.notes],
+        "notes": _distinct_notes(records),
         "seconds": {record.name: record.seconds for record in records},
     }

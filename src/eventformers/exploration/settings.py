@@ -149,6 +149,13 @@ class Context:
         digests = "".join(f"{file.relative_to(path)}\0{file_digest(file)}\0" for file in files)
         return {"name": path.absolute().name, "sha256": sha256(digests.encode()).hexdigest()}
 
+    def note_untrained(self, role: str) -> str:
+        """Return a note if no model is given for a role; else ""."""
+        if self.settings.models.get(role) is not None:
+            return ""
+        name = self.model_identity(role)["name"]
+        return f"No model of {role} is given (--{role}): {name} is used as it was pretrained."
+
     def _identify(self, model: Model) -> dict[str, Any]:
         if isinstance(model, EventEncoder):
             name, revision, dtype = model.name, model.revision, str(model.model.dtype)

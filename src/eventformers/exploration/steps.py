@@ -213,6 +213,7 @@ def _run(step: Step, context: Context, folder: Path, made_of: Mapping[str, Any])
     with staged_folder(folder, replaced=(*step.writes, state.as_posix()), last=(state.name,)) as staging:
         run = StepRun(context, folder, staging, work)
         step.run(run)
+        run.notes += [note for role in step.models if (note := context.note_untrained(role))]
         content = {
             "made_of": made_of,
             "files": {name: file_digest(staging / name) for name in step.writes},

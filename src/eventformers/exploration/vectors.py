@@ -33,11 +33,6 @@ def encode_events(run: StepRun) -> None:
     )
     run.write_parts(VECTORS_TABLE, schema, _parts(run, encoder, events, schema))
     run.counts["distinct_event_texts"] = len(events)
-    if run.context.settings.models.get("events") is None:
-        run.notes.append(
-            f"Events are encoded by {encoder.name}, which is not trained on events; --events takes a model "
-            "that is."
-        )
 
 
 def _parts(
