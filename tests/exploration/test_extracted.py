@@ -68,6 +68,10 @@ def test_a_table_without_its_columns_is_refused(tmp_path: Path, tiny_encoder: Pa
     for name in TABLES:
         pq.write_table(pq.read_table(EXTRACTED / name), folder / name)
     pq.write_table(pq.read_table(EXTRACTED / "events.parquet").drop_columns(["lemma"]), folder / TABLES[1])
+    (folder / TABLES[0]).rename(folder / "kept")
+    with pytest.raises(EventformersError, match=r"documents\.parquet: no such file; accepted: a folder"):
+        explore(folder, tmp_path / "out", events=str(tiny_encoder))
+    (folder / "kept").rename(folder / TABLES[0])
     with pytest.raises(EventformersError, match=r"events\.parquet: found no column lemma; accepted"):
         explore(folder, tmp_path / "out", events=str(tiny_encoder))
     pq.write_table(pq.read_table(EXTRACTED / "events.parquet"), folder / TABLES[1])

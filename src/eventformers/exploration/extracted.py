@@ -19,10 +19,15 @@ from eventformers.datasets_scripts.event_tables import (
 )
 from eventformers.datasets_scripts.protagonist_chains import NO_PROTAGONISTS
 from eventformers.datasets_scripts.raw_files import file_digest
+from eventformers.errors import EventformersError
 from eventformers.exploration.events import PROTAGONISTS_TABLE, SHORTEST_CHAIN
 from eventformers.exploration.settings import Context
 from eventformers.exploration.steps import Step, StepRun
-from eventformers.inference.encoding.event_tables import read_event_mentions, read_event_table
+from eventformers.inference.encoding.event_tables import (
+    ACCEPTED_TABLES,
+    read_event_mentions,
+    read_event_table,
+)
 
 
 def copy_documents(run: StepRun) -> None:
@@ -82,7 +87,10 @@ def _folder(context: Context) -> Path:
 
 def _settings_of(name: str) -> Callable[[Context], Mapping[str, Any]]:
     def settings(context: Context) -> Mapping[str, Any]:
-        return {"extracted": file_digest(_folder(context) / name)}
+        path = _folder(context) / name
+        if not path.is_file():
+            raise EventformersError(f"{path}: no such file; accepted: {ACCEPTED_TABLES}")
+        return {"extracted": file_digest(path)}
 
     return settings
 
