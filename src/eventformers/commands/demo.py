@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ from eventformers.training import FinishedRun, train
 Texts = dict[str, str | Event]
 """Texts or events to encode, by their text."""
 
+
+_logger = logging.getLogger("eventformers")
 
 EXPLORE = "explore"
 """The demo that trains nothing."""
@@ -102,6 +105,7 @@ def run_demo(
     chosen = next(iter(shown)) if method is None else method
     if chosen not in shown:
         raise UnknownNameError("method", chosen, [*shown, EXPLORE])
+    _logger.info("Training on the bundled samples, from %s.", encoder or "the packaged encoder")
     showing: Showing = load_object(shown[chosen])
     finished = train(
         chosen, Path(output) / chosen, recipe="demo", encoder=encoder, overwrite=True, device=device

@@ -23,7 +23,6 @@ from eventformers.commands.options import (
     Seed,
     Settings,
     console,
-    errors,
 )
 
 if TYPE_CHECKING:
@@ -44,9 +43,6 @@ def demo(
     if method == EXPLORE:
         show_exploration(explore_samples(output, encoder=encoder, device=device))
         return
-    errors.print(
-        f"Training on the bundled samples, from {encoder or 'the packaged encoder'}.", soft_wrap=True
-    )
     finished = run_demo(method, output, encoder=encoder, device=device)
     _show_run(finished.run)
     console.print("\nReloaded with AutoModel.from_pretrained; nearest neighbours among the samples:")
