@@ -225,7 +225,7 @@ def _check_scores_of_each_task(content: dict) -> None:
         scores["BM25, multilingual (not in the paper)"][key]
         for key in ("event_linking top_min test", "event_retrieval test")
     )
-    # BM25 orders nothing anew.
+    # BM25 does not reorder.
     assert top_min == whole
 
 
