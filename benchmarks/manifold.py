@@ -169,7 +169,7 @@ def mention_vectors(options: argparse.Namespace) -> MentionVectors:
     rows, _ = load_mentions(options.data)
     chosen = draw.permutation(len(rows))[: options.mentions]
     vectors = encode_mentions(load_encoder(options.encoder, device="cpu"), [rows[place] for place in chosen])
-    # A mention that is told twice has distances of 0, which umap-learn leaves out and we do not.
+    # A repeated mention has distances of 0, which umap-learn leaves out and we do not.
     _, distinct = np.unique(vectors.embeddings, axis=0, return_index=True)
     return vectors.rows(distinct)
 

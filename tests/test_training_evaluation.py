@@ -1,4 +1,4 @@
-"""What a training run is scored on where nobody says: held-out rows of its own data, never others."""
+"""Training runs are scored on held-out rows of their own data by default."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ SPLITS = ["train", "validation", "test"]
 
 @pytest.fixture(scope="module")
 def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """240 documents about two people each, 16 events; every tenth is told a second time."""
+    """240 documents about two people each, 16 events; every tenth occurs twice."""
     folder = tmp_path_factory.mktemp("raw")
     lines = []
     for number in range(240):

@@ -500,7 +500,7 @@ def test_kinds_of_files(published: Path, tmp_path: Path) -> None:
     notes.write_text('{"note": 1}\n', encoding="utf-8")
     (tmp_path / "broken.train.jsonl").write_text("{\n", encoding="utf-8")
     assert file_kind(notes) is None
-    # Its name tells what it is meant for, so that its fault is told.
+    # Its name says what it is meant for, so that its fault is reported.
     with pytest.raises(DataFormatError, match=r"broken\.train\.jsonl, line 1: found invalid JSON"):
         load(tmp_path)
     with pytest.raises(DataFormatError, match=r"notes\.jsonl, line 1: found the key 'note'"):

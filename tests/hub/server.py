@@ -188,7 +188,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._cut()
             return
         except Exception:
-            # Whoever tests with this server is to see its own errors too.
+            # Tests must see the errors of this server too.
             hub.errors.append(traceback.format_exc())
             answer = refused(
                 RefusedError(500, "The server of the tests failed; its `errors` have the traceback")
@@ -201,7 +201,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, answer: Answer, exchange: Exchange, cut: int | None) -> None:
         length = len(answer.content) if answer.key is None else answer.length
         left = 0 if self.command == "HEAD" else length if cut is None else min(cut, length)
-        # Before the client can know the answer, so that whoever has it finds it counted.
+        # Before the client has the answer, so that it is counted when the answer arrives.
         exchange.status, exchange.sent = answer.status, left
         self.send_response(answer.status)
         for name, value in {**answer.headers, "Content-Length": str(length)}.items():
@@ -277,7 +277,7 @@ class LoopbackHub:
             tokens: whom each token stands for.
             folder: where repositories are kept; in memory without one.
             port: a port of the loopback address; a free one with 0.
-            verbose: whether each request is told of on the standard error.
+            verbose: whether to print each request to standard error.
 
         Raises:
             OSError: the folder cannot be written to, or the port is not free.

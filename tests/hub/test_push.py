@@ -170,7 +170,7 @@ def test_a_release_is_pushed_loaded_back_and_not_sent_twice(
     hub.forget_requests()
     again = release()
     assert [one.commit for one in again.repositories] == [one.commit for one in done.repositories]
-    # Nothing but the tags is asked for anew; they are there.
+    # Only the tags are requested again; they exist.
     assert written(hub) == hub.count("POST", "/tag/").requests == 3
     assert not hub.count("*", "/resolve/").requests
 

@@ -654,7 +654,7 @@ def test_fault_has_its_code_and_headers(hub: LoopbackHub, api: HfApi, no_waiting
         api.model_info(REPO)
     hub.fault("POST", "/preupload/", status=429, headers={"Retry-After": "7"})
     add(api, "a.txt", b"a")
-    # The client waits a second more than it is told to.
+    # The client waits a second longer than the header asks for.
     assert no_waiting == [8]
 
 

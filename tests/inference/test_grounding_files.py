@@ -1,4 +1,4 @@
-"""A user's own mentions: every way to write them reads the same, and what is wrong is told with its line."""
+"""A user's own mentions: all formats read the same, and errors name the line."""
 
 from __future__ import annotations
 

@@ -264,13 +264,13 @@ def test_nothing_linked_has_a_page(grounding: Grounding) -> None:
             "The first one is linked where its score is at least 0.7124, the threshold that was learned",
         ),
         ({"reranker": "cross", "threshold": 0.3}, "with a probability of at least 0.3"),
-        ({"reranker": "cross", "threshold": 0.3}, "for each mention, ranked anew by cross. Linked are"),
+        ({"reranker": "cross", "threshold": 0.3}, "for each mention, reranked by cross. Linked are"),
         (
             {"reranker": "cross", "threshold": 0.3, "retriever_weight": 20.0},
-            "ranked anew by cross with 20.0 times the score of tiny &lt;model&gt;. Linked are",
+            "reranked by cross with 20.0 times the score of tiny &lt;model&gt;. Linked are",
         ),
         ({"search": "ivf", "candidate_language": "en"}, "(ivf), 2 for each mention, all in en"),
-        # How the search was chosen says nothing; where it was approximate, its recall is told.
+        # The choice of the search is not reported; the recall of an approximate one is.
         ({"search": "auto"}, "tiny &lt;model&gt;, 2 for each mention"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Scores of pairs: those of a slow loop, in any order, and what is told of what is cut or wrong."""
+"""Scores of pairs equal those of a slow loop in any order; truncated and wrong pairs are reported."""
 
 from __future__ import annotations
 

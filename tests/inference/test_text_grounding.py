@@ -1,4 +1,4 @@
-"""Grounding a text: candidates and links as computed by hand, ancestors by the hierarchy; what is told."""
+"""Grounding a text: candidates and links as computed by hand, ancestors by the hierarchy; the report."""
 
 from __future__ import annotations
 

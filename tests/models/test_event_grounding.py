@@ -295,7 +295,7 @@ class TestEventGrounding(MethodCase):
         torch.testing.assert_close(head(**inputs).loss, expected)
 
     def test_an_event_of_another_mention_is_no_negative(self, tiny_encoder: Path) -> None:
-        """The loss falls if a mention is told to be of an event that came with another one."""
+        """The loss falls if a mention is labelled with the event of another mention."""
         head = _head(tiny_encoder).eval()
         with torch.no_grad():
             for value in head.base_model.event_tower.parameters():

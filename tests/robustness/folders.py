@@ -265,7 +265,7 @@ def _knowledge_base() -> Path:
 
 
 LOADED_BY_TRANSFORMERS = {"pipeline"}
-"""Ways whose model transformers loads: it tells of weights that are missing or of no use, and goes on."""
+"""Ways whose model transformers loads: it reports missing and unused weights and continues."""
 
 
 @dataclass

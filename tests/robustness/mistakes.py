@@ -23,7 +23,7 @@ _VALUES: tuple[str, ...] = (
     *("encoder", "events.txt", "empty.txt", "binary.bin", "empty", ".", "-", "--"),
     *("=", "=1", "a=b=c", "learning_rate=nan", "max_steps=-5", "stages=[x]", "cuda:99", "meta"),
 )
-"""What is given in place of a good value, or beside it. No path leads out of the folder of a try."""
+"""Values given instead of a good value, or beside it. No path leads out of the folder of a try."""
 
 _TRAIN = ("train", "swcc", "--recipe", "demo", "--encoder", "encoder", "--set", "max_steps=1", "--no-card")
 _GROUND = ("ground", "texts.txt", "--knowledge-base", "knowledge", "--model", "retriever")

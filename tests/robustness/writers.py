@@ -23,7 +23,7 @@ WITHOUT_LOCK = ("leaderboard --html",)
 
 
 class Pause:
-    """Stops one thread before one of the changes that it makes under its lock, until it is told to go on.
+    """Stops one thread before one of the changes that it makes under its lock, until it may continue.
 
     Args:
         place: the output.

@@ -106,7 +106,7 @@ class Browser:
         self.call("Input.dispatchKeyEvent", type="keyUp", **what)
 
     def named(self, role: str) -> list[str]:
-        """The names that a screen reader tells of elements with a role."""
+        """The names that a screen reader announces for elements with a role."""
         nodes = self.call("Accessibility.getFullAXTree")["nodes"]
         return [
             node.get("name", {}).get("value", "")

@@ -20,7 +20,7 @@ def event_type_induction_inputs(vocabulary: int, hidden_size: int) -> dict[str, 
     augmented_trigger_mask[:, 1] = True
     generator = torch.Generator().manual_seed(12)
     types = torch.tensor(TYPES)
-    # The types of the mentions, where each has a sentence of its own; the third tells of two.
+    # The types of the mentions, where each has a sentence of its own; the third mentions two.
     sentence_types = torch.nn.functional.one_hot(torch.where(types < 0, 2, types), 3).bool()
     sentence_types[2, 0] = True
     names, frames = torch.randn(2, 2, hidden_size, generator=generator)

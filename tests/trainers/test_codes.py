@@ -1,4 +1,4 @@
-"""Numbers in place of texts."""
+"""Numbers instead of texts."""
 
 from __future__ import annotations
 

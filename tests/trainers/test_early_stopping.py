@@ -1,4 +1,4 @@
-"""The end of a training whose validation loss has settled."""
+"""Training stops early once the validation loss has settled."""
 
 from __future__ import annotations
 

@@ -322,7 +322,7 @@ class TestHardNegatives:
     def test_without_a_retriever_the_model_finds_them(
         self, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """As it stands before the training; with other weights it finds anew."""
+        """Return the candidates of the current weights."""
         data, folder = write_grounding(tmp_path), tmp_path / "saved"
         recipe = resolve_recipe(METHOD, TestEventGroundingTraining.recipe, list(self.SETTINGS), 5)
         head = METHOD.head_class.from_encoder(str(tiny_encoder), **recipe.model)
@@ -344,7 +344,7 @@ class TestHardNegatives:
         monkeypatch.setattr(retrieved_candidates, "_retrieve", _refuse)
         with torch.no_grad():
             next(head.event_grounding.encoder.parameters()).mul_(-1)
-        with pytest.raises(AssertionError, match="asked anew"):
+        with pytest.raises(AssertionError, match="asked again"):
             METHOD.training.prepare(recipe, str(data), tokenizer, head, 5)
 
     def test_they_are_in_the_language_of_the_mention(self, tiny_encoder: Path, tmp_path: Path) -> None:
@@ -370,7 +370,7 @@ class TestHardNegatives:
 
 
 def _refuse(*arguments: Any) -> Any:
-    raise AssertionError("asked anew")
+    raise AssertionError("asked again")
 
 
 def _prepare(encoder: Path, data: Path, settings: Sequence[str] = (), seed: int = 5) -> TrainingData:

@@ -151,11 +151,11 @@ class TestRetrieval:
                 (load_retriever(str(tiny_encoder)), pairs, events, 4),
                 (load_retriever(str(retriever)), *_pairs(raw, "en"), 4),
             ):
-                with pytest.raises(AssertionError, match="asked anew"):
+                with pytest.raises(AssertionError, match="asked again"):
                     retrieve_candidates(*asked)
             changed, others = _pairs(raw)
             changed.mentions = changed.mentions.map(lambda row: {"context_left": row["context_left"] + "x"})
-            with pytest.raises(AssertionError, match="asked anew"):
+            with pytest.raises(AssertionError, match="asked again"):
                 retrieve_candidates(load_retriever(str(retriever)), changed, others, 4)
         assert [path.suffix for path in cache.iterdir()] == [".safetensors"]
 
@@ -209,7 +209,7 @@ class TestTraining:
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        """And retrieves nothing anew."""
+        """Check that nothing is retrieved again."""
         settings = (f"retriever={retriever}",)
         whole = _run(tiny_encoder, raw, tmp_path / "whole", settings)
         killed = tmp_path / "killed"
@@ -333,4 +333,4 @@ def test_the_commands_method_is_the_one_of_the_bi_encoder() -> None:
 
 
 def _refuse(*_: object) -> np.ndarray:
-    raise AssertionError("asked anew")
+    raise AssertionError("asked again")

@@ -123,7 +123,7 @@ class TestHierarchyPairs:
         assert not any(pairs.skipped.values())
 
     def test_several_parents_are_all_known(self) -> None:
-        """Of a child that a German text tells of, too, the parent without one is known as well."""
+        """A child that a German text mentions has its parent too, though no text mentions the parent."""
         pairs = HierarchyPairs(edges(("battle", "war"), ("battle", "siege")), events())
         assert len(pairs) == 3
         assert pairs.num_parents == 2
@@ -177,7 +177,7 @@ class TestCandidates:
         assert rows.skipped == {**added.skipped, "mention_with_missed_gold_event": 1}
         nothing = CandidateRows(pairs, events(), np.full_like(self.RETRIEVED, FEST), "skip")
         assert (len(nothing), nothing.skipped["mention_with_missed_gold_event"]) == (0, 3)
-        # The place that there is not cannot be missed by a mention that is left out.
+        # A mention that is left out cannot lack a missing place.
         few = CandidateRows(pairs, events(), self.RETRIEVED[:, :1], "skip")
         assert [row["candidates"][0].title for row in (few[place] for place in range(len(few)))] == ["Siege"]
         assert few.skipped["gold_event_beyond_the_candidates"] == 0

@@ -1,4 +1,4 @@
-"""Mentions and events to tokens: their shape, their budgets, and what is told of what is cut."""
+"""Mentions and events to tokens: their shape, their budgets, and the report of truncation."""
 
 from __future__ import annotations
 

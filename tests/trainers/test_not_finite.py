@@ -1,4 +1,4 @@
-"""Numbers that are none end a training with a reason."""
+"""Training stops with an error when numbers are not finite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a training may push, and what a push that fails does to it."""
+"""What training may push, and what a failed push leaves."""
 
 from __future__ import annotations
 
