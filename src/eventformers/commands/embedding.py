@@ -33,6 +33,19 @@ def embed(
     dtype: Dtype = None,
     batch_size: BatchSize = "auto",
     normalize: Annotated[bool, typer.Option("--normalize", help="Scale vectors to length 1.")] = False,
+    precision: Annotated[
+        str,
+        typer.Option(
+            metavar="float32|int8|uint8|binary|ubinary", help="Precision of the vectors that are written."
+        ),
+    ] = "float32",
+    ranges: Annotated[
+        Path | None,
+        typer.Option(
+            help="Vectors of embed whose ranges int8 and uint8 use, to compare both files. Default: the "
+            "ranges of these vectors.",
+        ),
+    ] = None,
     onnx: Annotated[
         bool, typer.Option("--onnx", help="Use ONNX Runtime; the first use exports the model.")
     ] = False,
@@ -53,5 +66,8 @@ def embed(
         show_progress=True,
         onnx=onnx,
         malformed=malformed,
+        precision=precision,
+        ranges=ranges,
     )
-    console.print(f"Wrote {report.rows} vectors of size {report.dimension} to {output}.")
+    kind = "vectors" if precision == "float32" else f"{precision} vectors"
+    console.print(f"Wrote {report.rows} {kind} of size {report.dimension} to {output}.")

@@ -27,6 +27,7 @@ from eventformers.inference.encoding.event_reader import EventLike, values_of
 from eventformers.inference.encoding.latest_answer import LatestAnswer, digest_of
 from eventformers.inference.encoding.length_batches import equal_length_batches
 from eventformers.inference.encoding.packed_linear import inference_copy
+from eventformers.inference.encoding.precision import needs_ranges, quantized, read_ranges
 from eventformers.loading.models import load_model_and_tokenizer
 
 Vectors = npt.NDArray[np.float32]
@@ -327,7 +328,9 @@ def encode(
     event_order: str | None = None,
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
-) -> Vectors:
+    precision: str = "float32",
+    ranges: str | Path | npt.ArrayLike | None = None,
+) -> npt.NDArray[Any]:
     """Encode texts or events with a model.
 
     Args:
@@ -347,16 +350,27 @@ def encode(
         event_order: a key of `EVENT_ORDERS`, instead of the model's own.
         device: a torch device; None uses an accelerator if there is one.
         dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
+        precision: precision of the vectors: `float32`, `int8`, `uint8`, `binary` or `ubinary`; see
+            `inference.encoding.precision.quantized`.
+        ranges: for `int8` and `uint8`, the smallest and largest value of each dimension, `(2, d)`, or the
+            file of vectors that `embed` wrote; None uses those of these vectors, which are comparable only
+            with each other.
 
     Returns:
-        `(N, d)` float32 in the order of the texts; `(d,)` for a single one.
+        `(N, d)` float32 in the order of the texts, or the dtype of the precision, with ⌈d / 8⌉ bytes instead
+        of d for `binary` and `ubinary`; one row alone for a single text.
 
     Raises:
+        UnknownNameError: the precision is unknown.
         EventformersError: the model cannot be loaded, the texts have another type or lack the columns, a text
-            has no word, loading settings are given for a loaded encoder, or memory ran out.
+            has no word, loading settings are given for a loaded encoder, memory ran out, or the ranges do not
+            fit.
     """
+    needs_ranges(precision)
     encoder = as_encoder(model, pooling=pooling, event_order=event_order, device=device, dtype=dtype)
-    return encoder.encode(texts, batch_size=batch_size, normalize=normalize, show_progress=show_progress)
+    found = read_ranges(ranges, precision, encoder.dimension)
+    vectors = encoder.encode(texts, batch_size=batch_size, normalize=normalize, show_progress=show_progress)
+    return quantized(vectors, precision, found)
 
 
 def require_finite(name: str, *computed: Vectors) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
 from array import array
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
@@ -22,6 +24,14 @@ from eventformers.files import output_file, replaced_file
 from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.encoding.event_reader import ROLES, file_values, read_item
 from eventformers.inference.encoding.onnx_runtime import load_onnx_encoder
+from eventformers.inference.encoding.precision import (
+    RANGES_KEY,
+    Ranges,
+    needs_ranges,
+    quantized,
+    ranges_of,
+    read_ranges,
+)
 from eventformers.locks import one_writer
 
 BLOCK_ROWS = 8_192
@@ -109,6 +119,8 @@ def embed_file(
     dtype: str | torch.dtype | None = None,
     onnx: bool = False,
     malformed: str | None = None,
+    precision: str = "float32",
+    ranges: str | Path | npt.ArrayLike | None = None,
 ) -> EmbedReport:
     """Encode the events of a file into a Parquet file with the columns `id`, `text` and `embedding`.
 
@@ -130,13 +142,19 @@ def embed_file(
         onnx: compute with ONNX Runtime, on the CPU and in float32; see `load_onnx_encoder`.
         malformed: `skip` skips, counts and lists malformed lines and rows; `error` raises an error for the
             first one; None uses the policy in force, by default `error`.
+        precision: precision of `embedding`, which has ⌈d / 8⌉ bytes for `binary` and `ubinary`; see
+            `encode`. The file's metadata state it, and for `int8` and `uint8` also the ranges.
+        ranges: ranges for `int8` and `uint8`, or another file with them; None uses those of the distinct
+            texts of this file.
 
     Raises:
         DataFormatError: the input cannot be read.
+        UnknownNameError: the precision is unknown.
         EventformersError: the model cannot be loaded, loading settings are given for a loaded encoder, the
-            output cannot be written, the input changed in the meantime, or ONNX does not support the model or
-            a setting.
+            output cannot be written, the input changed in the meantime, the ranges do not fit, or ONNX does
+            not support the model or a setting.
     """
+    divides = needs_ranges(precision)
     source, target = Path(input), Path(output)
     if target.suffix.lower() != ".parquet":
         raise EventformersError(f"{target}: found the suffix {shown(target.suffix)}; accepted: .parquet")
@@ -146,6 +164,7 @@ def embed_file(
             encoder = _onnx_encoder(model, pooling, event_order, device, dtype)
         else:
             encoder = as_encoder(model, pooling=pooling, event_order=event_order, device=device, dtype=dtype)
+        known = read_ranges(ranges, precision, encoder.dimension)
         skipped = SkippedRows()
         rows = read_event_rows(source, encoder.event_order, skipped)
         state = _state(source)
@@ -176,8 +195,10 @@ def embed_file(
                 )
                 del index, items
                 vectors = np.memmap(store, dtype=np.float32, mode="r").reshape(-1, encoder.dimension)
+                if divides and known is None:
+                    known = ranges_of(vectors)
                 rows = read_event_rows(source, encoder.event_order, skipped.uncounted())
-                _write_parquet(temporary, rows, positions, vectors, encoder)
+                _write_parquet(temporary, rows, positions, vectors, encoder, precision, known)
                 if _state(source) != state:
                     raise EventformersError(f"{source} changed while it was encoded; nothing was written")
         except OSError as error:
@@ -244,21 +265,27 @@ def _write_parquet(
     positions: Sequence[int],
     vectors: np.ndarray,
     encoder: EventEncoder,
+    precision: str,
+    ranges: Ranges | None,
 ) -> None:
-    embedding = pa.list_(pa.float32(), encoder.dimension)
+    like = quantized(vectors[:1], precision, ranges)
+    embedding = pa.list_(pa.from_numpy_dtype(like.dtype), like.shape[1])
+    metadata = {
+        "model": encoder.name,
+        "model_revision": encoder.revision or "",
+        "event_order": encoder.event_order,
+        "precision": precision,
+    }
+    if ranges is not None:
+        metadata[RANGES_KEY] = json.dumps(ranges.tolist())
     schema = pa.schema(
-        [("id", pa.string()), ("text", pa.string()), ("embedding", embedding)],
-        metadata={
-            "model": encoder.name,
-            "model_revision": encoder.revision or "",
-            "event_order": encoder.event_order,
-        },
+        [("id", pa.string()), ("text", pa.string()), ("embedding", embedding)], metadata=metadata
     )
     with pq.ParquetWriter(path, schema) as writer:
         for start in range(0, len(positions), BLOCK_ROWS):
             chosen = np.asarray(positions[start : start + BLOCK_ROWS])
             block = [row for _, row in zip(chosen, rows, strict=False)]
-            values = pa.array(vectors[chosen[: len(block)]].ravel())
+            values = pa.array(quantized(vectors[chosen[: len(block)]], precision, ranges).ravel())
             writer.write_table(
                 pa.table(
                     [

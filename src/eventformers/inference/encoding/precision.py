@@ -1,0 +1,135 @@
+"""Vectors in fewer bits, with the formulas of sentence-transformers' `quantize_embeddings`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from eventformers.errors import EventformersError, UnknownNameError
+
+PRECISIONS = ("float32", "int8", "uint8", "binary", "ubinary")
+"""The precisions. `int8` and `uint8` have a byte for each dimension, `binary` and `ubinary` a bit."""
+
+LEVELS = 255
+"""Number of steps between the smallest and the largest value of a dimension."""
+
+RANGES_KEY = "ranges"
+"""Key of the ranges in the metadata of a Parquet file of vectors."""
+
+Ranges = npt.NDArray[np.float32]
+"""Smallest and largest value of each dimension, `(2, d)`."""
+
+
+def needs_ranges(precision: str) -> bool:
+    """True if a precision divides the range of each dimension.
+
+    Raises:
+        UnknownNameError: it is not in `PRECISIONS`.
+    """
+    if precision not in PRECISIONS:
+        raise UnknownNameError("precision", precision, PRECISIONS)
+    return precision.endswith("int8")
+
+
+def ranges_of(vectors: npt.NDArray[np.float32]) -> Ranges:
+    """Return the smallest and the largest value of each dimension of vectors `(N, d)`.
+
+    Raises:
+        EventformersError: there are fewer than two vectors, whose ranges would be empty.
+    """
+    if vectors.ndim != 2 or len(vectors) < 2:
+        raise EventformersError(
+            "int8 and uint8: found one vector alone; accepted: two or more, or ranges, for example those of "
+            "the file of vectors to search"
+        )
+    return np.stack([vectors.min(axis=0), vectors.max(axis=0)]).astype(np.float32)
+
+
+def read_ranges(ranges: str | Path | npt.ArrayLike | None, precision: str, dimension: int) -> Ranges | None:
+    """Read the ranges for a precision, and check their shape.
+
+    Args:
+        ranges: an array `(2, d)`, or a Parquet file that `embed` wrote with the precision int8 or uint8; None
+            if the vectors themselves have them.
+        precision: one of `PRECISIONS`.
+        dimension: size d of the vectors.
+
+    Raises:
+        EventformersError: the file has no ranges, the shape is another one, or the precision needs no ranges.
+    """
+    if ranges is None:
+        return None
+    if not needs_ranges(precision):
+        raise EventformersError(f"ranges with the precision {precision}; accepted: int8 or uint8 with ranges")
+    found = np.asarray(_stated_ranges(Path(ranges)) if isinstance(ranges, (str, Path)) else ranges)
+    if found.shape != (2, dimension):
+        raise EventformersError(f"ranges of shape {found.shape}; accepted: (2, {dimension})")
+    return found.astype(np.float32)
+
+
+def quantized(
+    vectors: npt.NDArray[np.float32], precision: str, ranges: Ranges | None = None
+) -> npt.NDArray[Any]:
+    """Convert vectors to a precision.
+
+    `int8` and `uint8` divide the range of each dimension into 256 equal parts, numbered from -128 or 0; a
+    value outside of the range gets the first or last one. `binary` and `ubinary` pack one bit for each
+    dimension, 1 above 0, into bytes; `binary` subtracts 128 from each byte.
+
+    Args:
+        vectors: `(N, d)` or `(d,)`.
+        precision: one of `PRECISIONS`.
+        ranges: the ranges for `int8` and `uint8`; None uses those of these vectors.
+
+    Returns:
+        `(N, d)` or `(d,)` in float32, int8 or uint8; `(N, ⌈d / 8⌉)` or `(⌈d / 8⌉,)` for bits: int8 for
+        `binary`, uint8 for `ubinary`.
+
+    Raises:
+        UnknownNameError: the precision is unknown.
+        EventformersError: a single vector without ranges.
+    """
+    if needs_ranges(precision):
+        low, high = ranges_of(vectors) if ranges is None else ranges
+        steps = (high - low) / LEVELS
+        parts = np.clip(np.floor((vectors - low) / np.where(steps == 0, 1, steps)), 0, LEVELS)
+        return (parts - 128).astype(np.int8) if precision == "int8" else parts.astype(np.uint8)
+    if precision == "float32":
+        return vectors
+    bits = np.packbits(vectors > 0, axis=-1)
+    return bits if precision == "ubinary" else (bits.astype(np.int16) - 128).astype(np.int8)
+
+
+def restored(vectors: npt.NDArray[Any], ranges: Ranges) -> npt.NDArray[np.float32]:
+    """Convert int8 or uint8 vectors back to float32: the middle of each part of the range.
+
+    The integers themselves also serve for a search, but their cosines weigh all dimensions equally.
+
+    Args:
+        vectors: `(N, d)` or `(d,)`, int8 or uint8.
+        ranges: the ranges that they were made with.
+    """
+    low, high = ranges
+    parts = vectors.astype(np.float32) + (128 if vectors.dtype == np.int8 else 0)
+    return low + (parts + 0.5) * ((high - low) / LEVELS)
+
+
+def _stated_ranges(path: Path) -> object:
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+    except (pa.ArrowException, OSError) as error:
+        raise EventformersError(
+            f"{path}: found {str(error).splitlines()[0]}; accepted: a Parquet file that embed wrote"
+        ) from error
+    stated = metadata.get(RANGES_KEY.encode())
+    if stated is None:
+        raise EventformersError(
+            f"{path}: found no ranges; accepted: a file that embed wrote with --precision int8 or uint8"
+        )
+    return json.loads(stated)
