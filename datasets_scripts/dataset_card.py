@@ -54,7 +54,9 @@ def dataset_card(
         "language": sorted({name for report in reports.values() for name in _languages(report)}) or ["en"],
         "pretty_name": builder.TITLE + (" (samples)" if samples else ""),
     }
-    first_split = next(iter(_splits(reports[configs[0]])))
+    first, *others = configs
+    split = next(iter(_splits(reports[first])))
+    examples = {name: _example_lines(first_rows[name], _texts(reports[name], "licenses")) for name in configs}
     parts = [
         f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n",
         f"# {front['pretty_name']}\n",
@@ -65,13 +67,14 @@ def dataset_card(
             "These rows are built from small samples for trials. They are not a benchmark: scores on them do"
             " not measure a model.\n"
         )
-    parts.append(
+    parts += [
+        "\n".join(examples[first]),
         "```python\nfrom datasets import load_dataset\n\n"
-        f'rows = load_dataset("path/or/repository", "{configs[0]}", split="{first_split}")\n'
-        "```\n"
-    )
-    for config in configs:
-        parts.append(_config_section(builder, config, reports[config], first_rows[config]))
+        f'rows = load_dataset("path/or/repository", "{first}", split="{split}")\n'
+        "```\n",
+        _config_section(builder, first, reports[first], []),
+        *(_config_section(builder, config, reports[config], examples[config]) for config in others),
+    ]
     parts.append(f"## Citation\n\n{builder.CITATION}\n")
     return "\n".join(parts)
 
@@ -103,13 +106,13 @@ def built_configs(folder: Path) -> dict[str, dict[str, JsonValue]]:
 
 
 def _config_section(
-    builder: type[EventDatasetBuilder], config: str, report: Report, first_row: Mapping[str, Any]
+    builder: type[EventDatasetBuilder], config: str, report: Report, example: list[str]
 ) -> str:
     splits = _splits(report)
     lines = [
         f"## {config}",
         "",
-        *_example_lines(first_row, _texts(report, "licenses")),
+        *example,
         f"- columns: {', '.join(f'`{name}`' for name in builder.features(config))}",
         f"- settings: {_listed(cast('dict[str, JsonValue]', report['settings'])) or 'none'}",
     ]

@@ -35,7 +35,7 @@ def encode_snippet(name: str, items: Sequence[str], compared: str) -> Snippet:
         compared: the product of `embeddings` to print.
     """
     return Snippet(
-        "With eventformers (`pip install eventformers`)",
+        "With eventformers, installed from its source",
         f"""\
 import eventformers
 

@@ -164,7 +164,7 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
 
 
 def usage(config: Settings) -> list[Snippet]:
-    """Examples: vectors of mentions with this package and with transformers alone, and scores of events."""
+    """Examples: scores of events; vectors of mentions with this package and with transformers alone."""
     mentions, events = ([json.dumps(text) for text in texts] for texts in (MENTIONS, EVENTS))
     compared = "embeddings @ embeddings.T"
     listed = {
@@ -172,8 +172,6 @@ def usage(config: Settings) -> list[Snippet]:
         for name, texts in (("mentions", mentions), ("events", events))
     }
     return [
-        encode_snippet("mentions", mentions, compared),
-        transformers_snippet(mentions, compared, note="mentions"),
         Snippet(
             "Scores of mentions and events, with transformers alone",
             f"""\
@@ -193,9 +191,12 @@ def encode(texts, side):
 
 print((encode(mentions, "mention") @ encode(events, "event").T).round(decimals=2))""",
         ),
+        encode_snippet("mentions", mentions, compared),
+        transformers_snippet(mentions, compared, note="mentions"),
         Snippet(
-            "The same scores with sentence-transformers (`pip install sentence-transformers`), which runs no "
-            "code of this model; the folders `mention` and `event` contain the single towers",
+            "The same scores of mentions and events with sentence-transformers (`pip install "
+            "sentence-transformers`), which runs no code of this model; the folders `mention` and `event` "
+            "contain the single towers",
             f"""\
 from sentence_transformers import SentenceTransformer
 

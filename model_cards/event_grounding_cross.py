@@ -105,14 +105,12 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
 
 
 def usage(config: Settings) -> list[Snippet]:
-    """Examples: vectors of pairs with this package and with transformers alone, and their probabilities."""
+    """Examples: probabilities of candidates; vectors of pairs with this package and without it."""
     texts = [json.dumps(f"{MENTIONS[0]} [SEP] {event}") for event in EVENTS]
     probabilities = "softmax(dim=0)" if learned_by_softmax(config) else "sigmoid()"
     mention, events = json.dumps(MENTIONS[0]), "\n".join(f"    {json.dumps(event)}," for event in EVENTS)
     compared = "embeddings @ embeddings.T"
     return [
-        encode_snippet("pairs", texts, compared),
-        transformers_snippet(texts, compared),
         Snippet(
             "Probabilities of candidates, with transformers alone",
             f"""\
@@ -132,6 +130,8 @@ with torch.inference_mode():
     logits = model(**inputs).logits
 print(logits.{probabilities}.round(decimals=2))""",
         ),
+        encode_snippet("pairs", texts, compared),
+        transformers_snippet(texts, compared),
     ]
 
 

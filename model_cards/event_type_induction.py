@@ -181,7 +181,7 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
 
 
 def usage(config: Settings) -> list[Snippet]:
-    """Examples: vectors with this package, with transformers alone and, for texts, with
+    """Examples: vectors with transformers alone, with this package and, for texts, with
     sentence-transformers; scores of queries and keys."""
     marks = _trigger(config) in ("marked", "marked_span")
     texts = [json.dumps((mark_trigger(example) if marks else example).text) for example in EXAMPLES]
@@ -189,8 +189,8 @@ def usage(config: Settings) -> list[Snippet]:
     compared = "embeddings @ embeddings.T"
     reads_text_alone = _trigger(config) in ("none", "found")
     return [
-        encode_snippet("texts", texts, compared),
         transformers_snippet(texts, compared),
+        encode_snippet("texts", texts, compared),
         *([sentence_transformers_snippet(texts)] if reads_text_alone else []),
         Snippet(
             "How likely two mentions are of one type, by the learned attention, with transformers alone",

@@ -199,24 +199,14 @@ def text_read(config: Settings) -> str:
 
 
 def usage(config: Settings) -> list[Snippet]:
-    """Examples with this package and with transformers alone."""
+    """Examples with transformers alone and with this package."""
     events = [*CHAIN, *CANDIDATES]
     compared = "embeddings @ embeddings.T"
     events_listed = "\n".join(f"    {_literal(event)}," for event in events)
     return [
         Snippet(
-            "Which event comes next (`pip install eventformers`)",
-            f"""\
-import eventformers
-
-chain = [{", ".join(_line(event) for event in CHAIN)}]
-candidates = [{", ".join(_line(event) for event in CANDIDATES)}]
-prediction = eventformers.next_event(MODEL_ID, chain, candidates=candidates)
-for candidate in prediction.candidates:
-    print(candidate.text, round(candidate.score, 2))""",
-        ),
-        Snippet(
-            "The same choice with transformers alone; logits are cosines divided by the temperature",
+            "Which event comes next, with transformers and torch-geometric; logits are cosines divided by "
+            "the temperature",
             _plain_model("AutoModelForMultipleChoice")
             + f"""
 question = {{
@@ -227,9 +217,21 @@ with torch.inference_mode():
     logits = model(**processor(question)).logits
 print(logits.round(decimals=2))""",
         ),
+        Snippet(
+            "The same choice with eventformers, installed from its source",
+            f"""\
+import eventformers
+
+chain = [{", ".join(_line(event) for event in CHAIN)}]
+candidates = [{", ".join(_line(event) for event in CANDIDATES)}]
+prediction = eventformers.next_event(MODEL_ID, chain, candidates=candidates)
+for candidate in prediction.candidates:
+    print(candidate.text, round(candidate.score, 2))""",
+        ),
         encode_snippet("events", [_literal(event) for event in events], compared),
         Snippet(
-            "With transformers alone (each event on its own; `processor(chains=[...])` groups events)",
+            "With transformers and torch-geometric (each event on its own; `processor(chains=[...])` groups "
+            "events)",
             _plain_model("AutoModel")
             + f"""
 events = [

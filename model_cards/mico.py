@@ -178,8 +178,8 @@ def usage(config: Settings) -> list[Snippet]:
     )
     compared = f"embeddings[:{len(PREMISES)}] @ embeddings[{len(PREMISES)}:].T"
     return [
-        encode_snippet("texts", texts, compared),
         transformers_snippet(texts, compared, note="premises before alternatives"),
+        encode_snippet("texts", texts, compared),
         sentence_transformers_snippet(texts),
         Snippet(
             "A choice for each question, with transformers alone",

@@ -60,7 +60,7 @@ def usage_snippets(card: ModelCard) -> Sequence[Snippet]:
 
 def _hub_id(name: str | None) -> str | None:
     """Return a name that can be a Hub id and is not a local folder; else None."""
-    if not name or "/" not in name or Path(name).exists():
+    if not name or Path(name).exists():
         return None
     try:
         validate_repo_id(name)

@@ -222,13 +222,13 @@ def text_read(config: Settings) -> str:
 
 
 def usage(config: Settings) -> list[Snippet]:
-    """Examples with this package, with transformers alone and with sentence-transformers."""
+    """Examples with transformers alone, with this package and with sentence-transformers."""
     order = _order(config)
     compared = "embeddings @ embeddings.T"
     texts = [f'"{event_text(event, order)}"' for event in EXAMPLES]
     return [
-        encode_snippet("events", [_literal(event) for event in EXAMPLES], compared),
         transformers_snippet(texts, compared, note=f"the text of an event is `{' '.join(_roles(order))}`"),
+        encode_snippet("events", [_literal(event) for event in EXAMPLES], compared),
         sentence_transformers_snippet(texts),
     ]
 

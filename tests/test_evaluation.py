@@ -106,6 +106,23 @@ def test_a_baseline_can_be_named_or_left_out(trained_folder, tiny_encoder, raw_f
     assert left_out.baseline_missing == "left out on request"
 
 
+def test_a_repository_names_the_start_in_its_card_and_its_arguments(trained_folder, tiny_encoder, raw_folder):
+    recorded = evaluate(trained_folder, "hard_similarity", data=raw_folder)
+    (trained_folder / "run.json").unlink()
+    card = f"---\nbase_model: {tiny_encoder}\n---\n"
+    (trained_folder / "README.md").write_text(card, encoding="utf-8")
+    # Cards of plain encoders may name a base model, too; they have no training arguments.
+    assert evaluate(trained_folder, "hard_similarity", data=raw_folder).baseline is None
+    (trained_folder / "training_args.json").write_text('{"seed": 13}', encoding="utf-8")
+    published = evaluate(trained_folder, "hard_similarity", data=raw_folder)
+    assert (published.baseline, published.seed) == (recorded.baseline, 13)
+    assert published.baseline is not None
+    (trained_folder / "README.md").unlink()
+    unnamed = evaluate(trained_folder, "hard_similarity", data=raw_folder)
+    assert (unnamed.baseline, unnamed.seed) == (None, 13)
+    assert "base_model of its card" in unnamed.baseline_missing
+
+
 def test_a_start_encoder_that_is_gone_costs_no_score(trained_folder, raw_folder, tmp_path):
     gone = str(tmp_path / "gone")
     (trained_folder / "run.json").write_text(json.dumps({"encoder": gone}))
@@ -248,7 +265,7 @@ def test_what_is_unknown_or_absent_is_said(tiny_encoder, raw_folder, tmp_path):
 
 def test_a_broken_training_record_is_said(trained_folder, raw_folder):
     (trained_folder / "run.json").write_text("{")
-    with pytest.raises(EventformersError, match=r"run\.json: invalid JSON"):
+    with pytest.raises(EventformersError, match=r"run\.json.*invalid JSON"):
         evaluate(trained_folder, "hard_similarity", data=raw_folder)
 
 

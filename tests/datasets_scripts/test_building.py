@@ -79,6 +79,7 @@ def test_every_config_of_every_builder_is_built_from_its_samples(name: str, tmp_
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert "They are not a benchmark" in card
     assert card.count("The first row, shortened:") == len(reports)
+    assert card.index("The first row") < card.index("load_dataset") < card.index("\n## ")
     for config, report in reports.items():
         splits = load_built(folder, config)
         assert [split for split in builder.SPLITS if split in splits] == list(splits)

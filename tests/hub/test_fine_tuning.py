@@ -107,7 +107,7 @@ from pathlib import Path
 import torch
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
-from transformers import AutoModelForPreTraining, AutoTokenizer, set_seed
+from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer, set_seed
 
 import eventformers
 from eventformers.trainers.arguments import EventTrainingArguments
@@ -116,6 +116,8 @@ from eventformers.trainers.base import EventTrainer
 folder = Path(sys.argv[1])
 inputs = load_file(folder / "swcc.safetensors")
 rows = [{key: value[row] for key, value in inputs.items()} for row in range(6)]
+for each in (AutoModel, AutoTokenizer):
+    each.from_pretrained(sys.argv[2]).push_to_hub("alice/encoder")
 told = {}
 for name, strategy, lora in (
     ("saves", "every_save", False),
@@ -148,6 +150,7 @@ for name, strategy, lora in (
         ),
         train_dataset=rows,
         processing_class=AutoTokenizer.from_pretrained(folder / "swcc"),
+        card_fields={"base_model": "alice/encoder"},
     )
     trainer.train()
     with torch.no_grad():
@@ -165,6 +168,8 @@ for name, strategy, lora in (
         trained = trainer.model.eval()(**inputs).loss.item()
         pushed = AutoModelForPreTraining.from_pretrained(f"alice/{name}").eval()(**inputs).loss.item()
     told[name] = [ended, trained, pushed]
+scored = eventformers.evaluate("alice/saves", "hard_similarity")
+told["scored"] = [scored.seed, scored.baseline and scored.baseline.model]
 print(json.dumps(told))
 """
 
@@ -218,10 +223,14 @@ def test_adapters_by_peft_alone(hub: LoopbackHub, heads: Path, run_script: RunSc
         assert others == pytest.approx([trained[name]["loss"]] * 3, rel=1e-4), name
 
 
-def test_what_a_trainer_pushes(hub: LoopbackHub, heads: Path, run_script: RunScript) -> None:
-    """Every revision is a whole repository; nothing in it is pickled."""
-    process = run_script(PUSH, str(heads))
+def test_what_a_trainer_pushes(
+    hub: LoopbackHub, heads: Path, tiny_encoder: Path, run_script: RunScript
+) -> None:
+    """Every revision is a whole repository, which names its start; nothing in it is pickled."""
+    process = run_script(PUSH, str(heads), str(tiny_encoder))
     told = json.loads(process.stdout.splitlines()[-1])
+    # The untrained score of a model from the Hub needs its start encoder.
+    assert told.pop("scored") == [42, "alice/encoder"]
     for _ended, trained, pushed in told.values():
         assert pushed == pytest.approx(trained, rel=1e-4)
     # A push between two steps is none of the training's business.

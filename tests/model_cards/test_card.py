@@ -109,7 +109,10 @@ def make_card(**changes) -> ModelCard:
 
 
 def section(text: str, title: str) -> str:
-    found = re.search(rf"^#+ {re.escape(title)}\n(.*?)(?=^#+ |\Z)", text, re.MULTILINE | re.DOTALL)
+    name = re.escape(title)
+    found = re.search(rf"^## {name}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL) or re.search(
+        rf"^<details><summary>{name}</summary>\n(.*?)^</details>$", text, re.MULTILINE | re.DOTALL
+    )
     assert found, f"no section {title}"
     return found[1]
 
@@ -207,7 +210,7 @@ def test_an_undefined_score_and_a_missing_baseline_are_said():
 
 
 def test_the_data_is_told_with_counts_sources_and_licences():
-    data = section(make_card().to_markdown(), "Data")
+    data = section(make_card().to_markdown(), "Training data")
     assert "1,234,000 training rows; 567 more held out" in data
     assert "f" * 64 in data
     assert "read from the raw files: 900 documents, 8,000 events" in data
@@ -233,14 +236,16 @@ def test_a_graph_is_told_with_its_splits_and_its_share_of_the_papers():
     }
     trained_on = TrainedOn.from_report(report, validation_rows=2_000)
     config = MicoConfig().to_dict()
-    data = section(make_card(method="mico", config=config, trained_on=trained_on).to_markdown(), "Data")
+    data = section(
+        make_card(method="mico", config=config, trained_on=trained_on).to_markdown(), "Training data"
+    )
     assert "193,454 training rows, 16% as many as the 1,221,072 of the paper; 2,000 more held out" in data
     assert "rows by split: train 193,454, validation 48,716" in data
     assert "| source | licence | triples |" in data
     assert "| ATOMIC | CC-BY-4.0 | 96,727 |" in data
     # Rows of the samples are no share of anything.
     sample = TrainedOn.from_report({**report, "sample": True})
-    data = section(make_card(method="mico", config=config, trained_on=sample).to_markdown(), "Data")
+    data = section(make_card(method="mico", config=config, trained_on=sample).to_markdown(), "Training data")
     assert "- 193,454 training rows\n" in data
 
 
@@ -257,7 +262,7 @@ def test_rows_that_may_not_be_published_are_neither_shown_nor_passed_over():
 
 
 def test_settings_are_set_beside_the_papers():
-    settings = section(make_card().to_markdown(), "Settings")
+    settings = section(make_card().to_markdown(), "Training settings")
     assert "| `pooling` | **`mean`** | `cls` |" in settings
     assert "| `num_prototypes` | `10` | `10` |" in settings
     assert "| `learning_rate` | **`2e-05`** | `2e-07` |" in settings
@@ -266,7 +271,21 @@ def test_settings_are_set_beside_the_papers():
     assert "`max_steps=30`, `retriever=retriever`" in settings
     # The number of steps overrules the epochs, which would be untrue here.
     assert "num_train_epochs" not in settings
-    assert "| 10 | 0.5 | 9.5 | 1.25 | 9.25 |" in settings
+    assert "| 10 | 0.5 | 9.5 | 1.25 | 9.25 |" in section(make_card().to_markdown(), "Training log")
+
+
+def test_an_example_and_the_scores_come_before_everything_else():
+    snippets = [Snippet("In short", "print(MODEL_ID)"), Snippet("At length", "print(MODEL_ID, MODEL_ID)")]
+    text = make_card(usage=snippets, sections={"Stages of training": "two"}).to_markdown()
+    head = re.findall(r"^## .+|^<details><summary>More examples|^In short:", text, re.MULTILINE)
+    assert head == ["## Use", "In short:", "<details><summary>More examples", "## Results", "## Details"]
+    assert "At length" in section(text, "More examples")
+    assert "- " in section(text, "Limits")
+    # Everything else is folded, and no fold is inside another.
+    folded, outside = re.compile(r"<details><summary>.*?</details>", re.DOTALL), section(text, "Details")
+    assert re.sub(r"<!--.*?-->", "", folded.sub("", outside)).strip() == ""
+    assert all(fold.count("<details>") == 1 for fold in folded.findall(text))
+    assert section(text, "Stages of training").strip() == "two"
 
 
 def test_nothing_of_the_machine_leaks():
@@ -286,11 +305,11 @@ def test_a_bare_card_has_no_empty_section():
     for card in (bare, make_card(), make_card(results=[], history=[], views={}, training_arguments={})):
         text = card.to_markdown()
         assert not re.search(r"^(#+) [^\n]+\n+(?=\1 |\Z|<!--)", text, re.MULTILINE), text
-        assert "<details><summary>Training log</summary>\n\n</details>" not in text
+        assert not re.search(r"</summary>\s*</details>", text)
         assert not re.search(r"\bNone\b|\{\{|\}\}|\{%", text)
         assert "\n\n\n" not in text
     assert "## Results" not in bare.to_markdown()
-    assert "### Data" not in bare.to_markdown()
+    assert "Training data</summary>" not in bare.to_markdown()
 
 
 def test_a_long_log_is_thinned_and_keeps_its_ends():
@@ -342,7 +361,7 @@ def test_a_card_is_written_replaced_and_kept_once_edited(tmp_path, caplog):
     assert "seed `8`" in path.read_text(encoding="utf-8")
     assert [file.name for file in tmp_path.iterdir()] == ["README.md"]
 
-    path.write_text(path.read_text(encoding="utf-8").replace("## Limits", "## My limits"), encoding="utf-8")
+    path.write_text(path.read_text(encoding="utf-8").replace("## Details", "## More"), encoding="utf-8")
     edited = path.read_bytes()
     assert card_state(path) == "foreign"
     assert not write_card(tmp_path, make_card(), run_usage=False)

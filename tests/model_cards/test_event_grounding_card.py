@@ -46,4 +46,4 @@ def test_what_a_probability_is(objective, said, code):
     card = event_grounding_cross.METHOD_CARD
     config = EventGroundingCrossConfig(linking_objective=objective).to_dict()
     assert said in card.summary(config)
-    assert code in card.usage(config)[-1].code
+    assert code in card.usage(config)[0].code

@@ -56,7 +56,7 @@ def test_texts_follow_the_order_of_the_model():
     config = HeterEventConfig(event_order="predicate_first").to_dict()
     assert "`predicate subject object`" in METHOD_CARD.text_read(config)
     assert "`searched police house`" in METHOD_CARD.summary(config)
-    assert "model(**processor(question))" in METHOD_CARD.usage(config)[1].code
+    assert "model(**processor(question))" in METHOD_CARD.usage(config)[0].code
 
 
 def test_stages_before_the_last_are_told():
@@ -87,7 +87,7 @@ def test_the_example_without_this_package_chooses_as_the_one_with_it(tmp_path, t
     card = ModelCard(name="m", method="heterevent", config=HeterEventConfig.from_pretrained(folder).to_dict())
     with examples_run():
         ran = [run_snippet(snippet, folder, "m") for snippet in usage_snippets(card)[:2]]
-    ours, plain = (str(snippet.output) for snippet in ran)
+    plain, ours = (str(snippet.output) for snippet in ran)
     scores = {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in ours.splitlines()}
     logits = [float(value) for value in re.findall(r"-?\d+\.\d+", plain)]
     expected = [scores[event_text(event)] for event in CANDIDATES]

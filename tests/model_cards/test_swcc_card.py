@@ -66,4 +66,4 @@ def test_the_examples_follow_the_order_of_the_model():
         config = SwccConfig(event_order=order).to_dict()
         assert f"`{text}`" in METHOD_CARD.summary(config)
         assert f"`{roles}`" in METHOD_CARD.text_read(config)
-        assert f'"{text}"' in METHOD_CARD.usage(config)[1].code
+        assert f'"{text}"' in METHOD_CARD.usage(config)[0].code

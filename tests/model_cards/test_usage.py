@@ -98,7 +98,7 @@ def test_every_example_runs(examples: dict[str, Snippet]):
 def test_embedding_with_this_package_and_without_agrees(examples: dict[str, Snippet]):
     ours, plain = (
         next(str(snippet.output) for title, snippet in examples.items() if title.startswith(start))
-        for start in ("With eventformers", "With transformers alone")
+        for start in ("With eventformers", "With transformers")
     )
     # The sizes stand in the first line, the cosines behind it.
     (sizes, cosines), (plain_sizes, plain_cosines) = _numbers(ours), _numbers(plain)

@@ -18,11 +18,10 @@ from eventformers.errors import EventformersError, shown
 from eventformers.evaluate_metrics import load_metric
 from eventformers.evaluation.data import TaskData, describe_data, load_data
 from eventformers.evaluation.models import (
-    TRAINING_RECORD,
+    TrainingStart,
     encoder_settings,
+    read_training_start,
     start_encoder,
-    training_record,
-    training_seed,
 )
 from eventformers.evaluation.results import (
     BaselineRecord,
@@ -147,7 +146,7 @@ def evaluate(
             if path and not overwrite:
                 # Fails before the work instead of after it.
                 check_same_data(path, record.fingerprint)
-            training = training_record(model, encoder.revision)
+            training = read_training_start(model, encoder.revision)
             scored = _run(chosen, prepared.asked, scored_data.task_rows)
             recorded, missing = _baseline(chosen, scored_data, encoder, baseline, training, held, computing)
             result = make_result(
@@ -161,7 +160,7 @@ def evaluate(
                 baseline_missing=missing,
                 settings=encoder_settings(encoder, batch_size) | chosen.kind.record(prepared),
                 truncated=encoder.truncated,
-                seed=training_seed(training) if seed is None else seed,
+                seed=training.seed if training and seed is None else seed,
                 load_seconds=load_seconds,
                 shared_texts=encoder.remembered,
                 parameters=sum(weights.numel() for weights in encoder.model.parameters()),
@@ -292,7 +291,7 @@ def _baseline(
     scored_data: TaskData,
     encoder: EventEncoder,
     baseline: str | Path | EventEncoder | Literal[False] | None,
-    training: Mapping[str, object] | None,
+    training: TrainingStart | None,
     session: Session,
     computing: Computing,
 ) -> tuple[BaselineRecord | None, str | None]:
@@ -303,9 +302,9 @@ def _baseline(
     if baseline is None:
         if training is None:
             return None, "the model has no training record: it is a plain encoder, or its start is unknown"
-        if "encoder" not in training:
-            return None, f"the model's {TRAINING_RECORD} names no start encoder"
-        baseline = start_encoder(str(training["encoder"]))
+        if training.encoder is None:
+            return None, "neither the model's run.json nor base_model of its card names a start encoder"
+        baseline = start_encoder(training.encoder)
     reading: dict[str, str | None] = {}
     if not isinstance(baseline, EventEncoder):
         reading = {

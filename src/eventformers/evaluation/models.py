@@ -1,22 +1,35 @@
-"""Model settings for results, and the training record beside a model's weights."""
+"""Model settings for results, and the start of a model's training from the files beside its weights."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from huggingface_hub import hf_hub_download
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-
+from eventformers.datasets_scripts.dataset_card import read_front_matter
 from eventformers.errors import EventformersError
 from eventformers.evaluation.tasks.base import BatchSize
 from eventformers.evaluation.tasks.protocols import JsonValue
 from eventformers.inference.encode import EventEncoder
 from eventformers.loading.encoders import PACKAGED_ENCODER, resolve_encoder
+from eventformers.loading.model_files import find_file, read_object
 
-TRAINING_RECORD = "run.json"
-"""The file beside a trained model's weights with its start encoder, recipe and seed."""
+_RUN_FILE = "run.json"
+_ARGUMENTS_FILE = "training_args.json"
+_CARD_FILE = "README.md"
+
+
+@dataclass(frozen=True)
+class TrainingStart:
+    """What the training of a model started from.
+
+    Attributes:
+        encoder: Hub id or folder of the start encoder; None if unknown.
+        seed: the seed of the run; None if unknown.
+    """
+
+    encoder: str | None
+    seed: int | None
 
 
 def encoder_settings(encoder: EventEncoder, batch_size: BatchSize) -> dict[str, JsonValue]:
@@ -42,30 +55,35 @@ def start_encoder(recorded: str) -> str | None:
     return None
 
 
-def training_record(
+def read_training_start(
     model: str | Path | EventEncoder | None, revision: str | None
-) -> Mapping[str, object] | None:
-    """Read the training record of a folder or Hub repository; None if it has none."""
+) -> TrainingStart | None:
+    """Read the start of a trained model from its folder or Hub repository; None for a plain encoder.
+
+    A run's folder has `run.json`, which is not pushed, since it names local folders. A repository has the
+    start encoder as `base_model` of its card, and the seed in its training arguments.
+
+    Args:
+        model: folder or Hub id; None or a loaded encoder returns None.
+        revision: commit of a Hub id; None uses the latest.
+
+    Raises:
+        EventformersError: a file cannot be read.
+    """
     if model is None or isinstance(model, EventEncoder):
         return None
-    folder = Path(model).expanduser()
-    if folder.is_dir():
-        path = folder / TRAINING_RECORD
-    else:
-        try:
-            path = Path(hf_hub_download(str(model), TRAINING_RECORD, revision=revision))
-        except (HfHubHTTPError, HFValidationError, OSError):
-            return None
-    if not path.is_file():
+    source = str(Path(model).expanduser()) if Path(model).expanduser().is_dir() else str(model)
+    if record := read_object(source, _RUN_FILE, revision):
+        recipe = record.get("recipe")
+        seed = recipe.get("seed") if isinstance(recipe, Mapping) else None
+        return TrainingStart(_text(record.get("encoder")), seed if isinstance(seed, int) else None)
+    # Only our training writes this file. Cards of plain encoders may name a base model, too.
+    if not (arguments := read_object(source, _ARGUMENTS_FILE, revision)):
         return None
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise EventformersError(f"{path}: invalid JSON: {error}; accepted: a training record") from error
-    return content if isinstance(content, dict) else None
+    card, seed = find_file(source, _CARD_FILE, revision), arguments.get("seed")
+    base = read_front_matter(card).get("base_model") if card else None
+    return TrainingStart(_text(base), seed if isinstance(seed, int) else None)
 
 
-def training_seed(training: Mapping[str, object] | None) -> int | None:
-    recipe = training.get("recipe") if training else None
-    seed = recipe.get("seed") if isinstance(recipe, Mapping) else None
-    return seed if isinstance(seed, int) else None
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
