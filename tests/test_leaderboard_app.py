@@ -13,6 +13,7 @@ import pytest
 import yaml
 from leaderboard_inputs import make_result, measured
 
+import eventformers
 from eventformers.errors import EventformersError
 from eventformers.evaluation.results import write_result
 from eventformers.leaderboard import app as leaderboard_app
@@ -57,4 +58,7 @@ def test_the_space_is_one_that_the_hub_runs():
     front = yaml.safe_load((SPACE / "README.md").read_text(encoding="utf-8").split("---")[1])
     assert (front["sdk"], front["app_file"]) == ("gradio", "app.py")
     assert (SPACE / front["app_file"]).is_file()
-    assert (SPACE / "requirements.txt").read_text(encoding="utf-8") == "eventformers[leaderboard]\n"
+    # The package is on no registry: the Space holds a wheel of it.
+    wheel = f"OWNER/NAME/resolve/main/eventformers-{eventformers.__version__}-py3-none-any.whl\n"
+    requirements = (SPACE / "requirements.txt").read_text(encoding="utf-8")
+    assert requirements == f"eventformers[leaderboard] @ https://huggingface.co/spaces/{wheel}"

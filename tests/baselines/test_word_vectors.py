@@ -74,7 +74,7 @@ def test_words_that_are_too_rare_are_told() -> None:
 
 def test_a_missing_gensim_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(word_vectors.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(EventformersError, match=r"pip install eventformers\[baselines\]"):
+    with pytest.raises(EventformersError, match=r'pip install "eventformers\[baselines\]"'):
         train_word_vectors([[event("a", "b")]])
 
 

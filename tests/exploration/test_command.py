@@ -130,7 +130,7 @@ def test_without_a_pipeline(explore: Explore, monkeypatch: pytest.MonkeyPatch) -
     installed += ["de_core_news_sm", "en_core_web_sm"]
     refused(explore(pipeline=None), "accepted: one of them as --pipeline: de_core_news_sm, en_core_web_sm")
     monkeypatch.setattr(extractor, "find_spec", lambda name: None)
-    refused(explore(pipeline=None), "install it with `pip install 'eventformers[extract]'`")
+    refused(explore(pipeline=None), 'install it with `pip install "eventformers[extract]"`')
 
 
 def test_ten_megabytes(explore: Explore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

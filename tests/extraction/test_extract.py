@@ -373,7 +373,7 @@ def test_command(tiny_parser: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_without_spacy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(__import__("sys").modules, "spacy", None)
-    with pytest.raises(EventformersError, match=r"install it with `pip install 'eventformers\[extract\]'`"):
+    with pytest.raises(EventformersError, match=r'install it with `pip install "eventformers\[extract\]"`'):
         extractor_module.load_pipeline("en_core_web_sm")
 
 

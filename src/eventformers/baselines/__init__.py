@@ -11,7 +11,7 @@ Each is called with a task and its data, like `eventformers.evaluate`, and retur
 >>> result = get_baseline("bm25")("event_retrieval", "hierarchies")  # doctest: +SKIP
 
 `conve`, `rotate` and `complex` need PyKEEN, `word2vec` and the event networks need gensim: install both with
-`pip install eventformers[baselines]`.
+`pip install "eventformers[baselines]"`.
 """
 
 from __future__ import annotations

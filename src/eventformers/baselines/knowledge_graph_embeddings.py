@@ -257,7 +257,7 @@ def require_pykeen() -> None:
     if importlib.util.find_spec("pykeen") is None:
         raise EventformersError(
             "knowledge graph embeddings need PyKEEN, which is not installed; run "
-            "`pip install eventformers[baselines]`"
+            '`pip install "eventformers[baselines]"`'
         )
 
 

@@ -86,7 +86,7 @@ def require_gensim() -> None:
     """
     if importlib.util.find_spec("gensim") is None:
         raise EventformersError(
-            "word vectors need gensim, which is not installed; run `pip install eventformers[baselines]`"
+            'word vectors need gensim, which is not installed; run `pip install "eventformers[baselines]"`'
         )
 
 

@@ -184,7 +184,7 @@ def _umap(vectors: Vectors, near: Positions, distances: Vectors) -> NDArray[np.f
         from umap import UMAP
     except ModuleNotFoundError as error:
         raise EventformersError(
-            "the map needs UMAP; install it with `pip install 'eventformers[explore]'`, or leave the map out "
+            'the map needs UMAP; install it with `pip install "eventformers[explore]"`, or leave the map out '
             "with `--skip map`"
         ) from error
     with warnings.catch_warnings():

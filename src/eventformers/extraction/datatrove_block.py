@@ -28,7 +28,7 @@ try:
 except ModuleNotFoundError as missing:
     raise EventformersError(
         "steps of a datatrove pipeline need datatrove; install it with"
-        " `pip install 'eventformers[distributed]'`"
+        ' `pip install "eventformers[distributed]"`'
     ) from missing
 
 _EVENTS, _CHAINS = "event_row", "chain_rows"

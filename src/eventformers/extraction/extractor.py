@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 GET_A_PIPELINE = (
     "get one with `python -m spacy download en_core_web_sm` and pass its name, or pass the folder of one"
 )
-GET_SPACY = "extracting events needs spaCy; install it with `pip install 'eventformers[extract]'`"
+GET_SPACY = 'extracting events needs spaCy; install it with `pip install "eventformers[extract]"`'
 _PROBE = "A man opened the door."
 # Bounds the memory of a parser: short texts are parsed in batches, a book on its own.
 _CHARACTERS_AT_ONCE = 200_000
