@@ -29,6 +29,8 @@ HELP = {
     "version": ("--version",),
 }
 WRONG = {
+    # First, while no other command has loaded the libraries of models.
+    "texts": (("explore", "empty", "-o", "out"), "empty (no files); accepted: .txt, .jsonl"),
     "method": (("train", "swccc", "-o", "out"), "Did you mean 'swcc'"),
     "recipe": (("train", "swcc", "--recipe", "papper", "-o", "out"), "Did you mean 'paper'"),
     "recipe file": (("train", "swcc", "--recipe", "no.yaml", "-o", "out"), "no.yaml"),
@@ -100,6 +102,11 @@ def test_help_loads_nothing_heavy(name: str, outcomes: dict[str, Outcome]) -> No
     assert outcomes[name]["code"] == 0
     assert outcomes[name]["output"]
     assert not outcomes[name]["heavy"]
+
+
+def test_missing_texts_are_reported_before_the_libraries_of_models_load(outcomes: dict[str, Outcome]) -> None:
+    assert "datasets" in outcomes["texts"]["heavy"]
+    assert not {"torch", "transformers"} & set(outcomes["texts"]["heavy"])
 
 
 @pytest.mark.parametrize("name", WRONG)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +15,14 @@ from eventformers.datasets_scripts.event_tables import CHAIN_SCHEMA, DOCUMENT_SC
 from eventformers.errors import EventformersError
 from eventformers.exploration import completions, links, neighbours, types
 from eventformers.exploration import map as map_step
+from eventformers.exploration.chains import is_participant
 from eventformers.exploration.next_events import TOP, find_next_events
+from eventformers.exploration.settings import Context
+from eventformers.exploration.steps import StepRun
 from eventformers.inference.chains.scorers import EncoderChainScorer
 from eventformers.inference.commonsense.alternative_index import build_alternative_index
 from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.inference.grounding import linking
 from eventformers.inference.grounding.knowledge_base import load_knowledge_base
 from eventformers.inference.induction.frame_linking import Frames
 
@@ -149,6 +153,16 @@ def chains_of(events: pa.Table, *members: list[int]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=CHAIN_SCHEMA)
 
 
+@pytest.mark.parametrize("word", ["police", "covid-19", "the old mayor", "警察"])
+def test_participants(word: str) -> None:
+    assert is_participant(word)
+
+
+@pytest.mark.parametrize("word", ["number", "people", "years", "most", "the", "250", "$"])
+def test_words_that_name_no_participant(word: str) -> None:
+    assert not is_participant(word)
+
+
 def test_next_events_are_new_and_best_first(encoder: EventEncoder) -> None:
     events, _ = tables()
     scorer = EncoderChainScorer(encoder.encode, "tiny")
@@ -214,22 +228,66 @@ def test_links_reach_the_score_that_entries_have_among_each_other(
     assert [row["event_id"] for row in firsts] == events["event_id"].to_pylist()
     assert not any(row["linked"] for row in rows if row["rank"] > 1)
     assert found.linked == sum(row["linked"] for row in firsts)
-    monkeypatch.setattr(links, "usual_score", lambda vectors: -1.0)
+    assert found.notes[0].startswith("encoder has no learned threshold: a link needs a score of ")
+    monkeypatch.setattr(linking, "usual_score", lambda index: -1.0)
     everything = links.link_events(events, documents, known, encoder)
     assert everything.linked == events.num_rows
     for row in everything.table.to_pylist():
         is_flood = row["linked"] and row["knowledge_base_id"] == "flood"
         assert row["ancestors"] == (["Storm"] if is_flood else [])
-    monkeypatch.setattr(links, "usual_score", lambda vectors: 2.0)
+    monkeypatch.setattr(linking, "usual_score", lambda index: 2.0)
     assert links.link_events(events, documents, known, encoder).linked == 0
 
 
-def test_usual_score_is_a_quantile_of_the_nearest_other_entry() -> None:
-    angles = np.array([0.0, 0.1, 1.0, 1.2, 3.0])
-    vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
-    expected = np.quantile(np.cos([0.1, 0.1, 0.2, 0.2, 1.8]), links.NEAR_QUANTILE)
-    assert links.usual_score(vectors) == pytest.approx(expected, abs=1e-6)
-    assert links.usual_score(vectors[:1]) == np.inf
+class Interruption:
+    """Replaces a function by one that counts its calls and is interrupted at the second."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> None:
+        self.calls, self._function = 0, getattr(module, name)
+        monkeypatch.setattr(module, name, self)
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        self.calls += 1
+        if self.calls == 2:
+            raise KeyboardInterrupt
+        return self._function(*arguments, **options)
+
+
+def run_of(folder: Path) -> StepRun:
+    return StepRun(cast("Context", None), folder, folder / "staging", folder / "work")
+
+
+def test_types_continue_after_the_last_block(
+    encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    events, documents = tables()
+    monkeypatch.setattr(types, "_BLOCK_EVENTS", 5)
+    whole = types.find_types(events, documents, encoder, num_types=4)
+    encoding = Interruption(monkeypatch, types, "encode_mentions")
+    keep = run_of(tmp_path).keep
+    with pytest.raises(KeyboardInterrupt):
+        types.find_types(events, documents, encoder, num_types=4, keep=keep)
+    found = types.find_types(events, documents, encoder, num_types=4, keep=keep)
+    assert encoding.calls == 1 + 3, "the first of three blocks is not encoded again"
+    assert found.types.equals(whole.types)
+    assert found.event_types.equals(whole.event_types)
+
+
+def test_links_continue_after_the_last_block(
+    encoder: EventEncoder, known: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    events, documents = tables()
+    monkeypatch.setattr(links, "_BLOCK_EVENTS", 5)
+    whole = links.link_events(events, documents, known, encoder)
+    reading = Interruption(monkeypatch, links, "retrieve")
+    keep = run_of(tmp_path).keep
+    with pytest.raises(KeyboardInterrupt):
+        links.link_events(events, documents, known, encoder, keep=keep)
+    assert {path.name for path in (tmp_path / "work").iterdir()} == {"entries.parquet", "events-0.parquet"}
+    found = links.link_events(events, documents, known, encoder, keep=keep)
+    assert reading.calls == 1 + 3, "the first of three blocks is not linked again"
+    assert found.table.equals(whole.table)
+    assert (found.linked, found.notes) == (whole.linked, whole.notes)
 
 
 def test_completions_of_events_in_chains_come_first(

@@ -138,6 +138,26 @@ def test_a_repeated_run_loads_nothing_and_touches_nothing(
     assert {path: path.stat().st_mtime_ns for path in first.folder.rglob("*")} == before
 
 
+def test_vectors_continue_after_the_last_block(explore: Explore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vectors, "_BLOCK_TEXTS", 3)
+    options = {"skip": ["types", "next_events", "map", "page"]}
+    encode, blocks = EventEncoder.encode, []
+
+    def interrupted(self: EventEncoder, *arguments: Any, **keywords: Any) -> Any:
+        blocks.append(len(arguments[0]))
+        if len(blocks) == 2:
+            raise KeyboardInterrupt
+        return encode(self, *arguments, **keywords)
+
+    monkeypatch.setattr(EventEncoder, "encode", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        explore(**options)
+    found = explore(**options)
+    assert blocks == [3, 3, 3, 2], "the first of three blocks is not encoded again"
+    texts = dict.fromkeys(row["text"] for row in rows_of(found, "events"))
+    assert [row["text"] for row in rows_of(found, "vectors")] == list(texts)
+
+
 def ran(exploration: Exploration) -> set[str]:
     return {step.name for step in exploration.steps if not step.reused}
 

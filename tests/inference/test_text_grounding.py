@@ -20,6 +20,7 @@ from eventformers.inference.grounding.encoding import encode_events, encode_ment
 from eventformers.inference.grounding.ground import ground
 from eventformers.inference.grounding.grounded_text import Grounding
 from eventformers.inference.grounding.knowledge_base import KnowledgeBase, load_knowledge_base
+from eventformers.inference.grounding.linking import NEAR_QUANTILE
 from eventformers.inference.grounding.mention_files import load_text_mentions
 from eventformers.inference.grounding.pair_scoring import PairScores, load_cross_encoder
 from eventformers.models.grounding_tokens import EventText
@@ -79,18 +80,19 @@ def linked_ids(found: Grounding) -> list[list[str]]:
 
 def test_candidates_are_those_with_the_highest_scores(encoder: EventEncoder, known: KnowledgeBase) -> None:
     found = ground(encoder, TEXTS, known, candidates=3)
+    threshold = found.settings["threshold"]
     for one, scores in zip(found.mentions, slow_scores(encoder, known), strict=True):
         best = sorted(scores, key=lambda event_id: -scores[event_id])[:3]
         assert [event.event_id for event in one.candidates] == best
         for place, event in enumerate(one.candidates):
             assert event.score == pytest.approx(scores[event.event_id], abs=1e-5)
             assert event.probability is None
-            assert event.linked == (place == 0)
+            assert event.linked == (place == 0 and event.score >= threshold)
             assert event.title == known.title(event.event_id, one.mention.language)
         assert one.has_pool == bool(best)
     assert found.without_pool == {"fi": 1}
     assert found.counts["mentions_without_events_in_their_language"] == 1
-    assert found.counts["mentions_linked_to_nothing"] == 1
+    assert found.counts["mentions_linked_to_nothing"] == linked_ids(found).count([])
     assert found.counts["mentions"] == 5
     assert found.recall == {}
 
@@ -124,11 +126,8 @@ def test_a_threshold_of_scores_leaves_null(encoder: EventEncoder, known: Knowled
 def test_the_learned_threshold_leaves_null(known: KnowledgeBase, tiny_encoder: Path, tmp_path: Path) -> None:
     """The first candidate of a mention is linked, or none; a threshold that is given overrides it."""
     encoder = load_encoder(save_tiny_bi_encoder(tiny_encoder, tmp_path / "bi-encoder"), device="cpu")
-    always = ground(encoder, TEXTS, known)
-    assert (always.settings["threshold"], always.settings["threshold_source"]) == (None, "none")
-    assert always.note.startswith("bi-encoder has no learned threshold: the first candidate of each")
-    assert [one.is_unchecked for one in always.mentions] == [True, True, True, False, True]
-    first = sorted(one.candidates[0].score for one in always.mentions if one.candidates)
+    assumed = ground(encoder, TEXTS, known)
+    first = sorted(one.candidates[0].score for one in assumed.mentions if one.candidates)
     threshold = (first[1] + first[2]) / 2
     encoder.model.config.null_threshold = threshold
     found = ground(encoder, TEXTS, known)
@@ -148,6 +147,33 @@ def test_the_learned_threshold_leaves_null(known: KnowledgeBase, tiny_encoder: P
     given = ground(encoder, TEXTS, known, threshold=-100.0)
     assert given.settings["threshold_source"] == "given"
     assert all(event.linked for one in given.mentions for event in one.candidates)
+
+
+def test_without_a_learned_threshold_a_link_is_nearer_than_other_events_are(
+    encoder: EventEncoder, known: KnowledgeBase, tmp_path: Path
+) -> None:
+    """The threshold is the quantile of the scores of events with their nearest other event of a language."""
+    nearest = []
+    for language in ("en", "fr"):
+        rows = [EventText.from_row(row) for row in known.events if row["language"] == language]
+        vectors = encode_events(encoder, rows).vectors
+        scores = vectors @ vectors.T
+        np.fill_diagonal(scores, -np.inf)
+        nearest += scores.max(axis=1).tolist()
+    found = ground(encoder, TEXTS, known)
+    expected = np.quantile(nearest, NEAR_QUANTILE)
+    assert found.settings["threshold_source"] == "assumed"
+    assert found.settings["threshold"] == pytest.approx(expected, abs=1e-5)
+    assert found.note == (
+        f"encoder has no learned threshold: a link needs a score of {expected:.2f}, which 75% of the events "
+        "reach with another event"
+    )
+    assert not any(one.is_unchecked for one in found.mentions)
+    only = load_knowledge_base(write_events(tmp_path / "one", EVENTS[:1]))
+    single = ground(encoder, TEXTS[:1], only)
+    assert (single.settings["threshold"], single.settings["threshold_source"]) == (None, "none")
+    assert single.note.startswith("encoder has no learned threshold: the first candidate of each mention is")
+    assert [one.is_unchecked for one in single.mentions] == [True]
 
 
 def test_a_learned_threshold_is_for_the_scores_it_was_learned_of(
@@ -320,7 +346,8 @@ def test_an_index_serves_the_pools_that_it_was_built_with(encoder: EventEncoder,
     ground(encoder, TEXTS, only_english, index=by_language)
     with pytest.raises(EventformersError, match="built with a pool for each language"):
         ground(encoder, finnish, only_english, index=by_language, candidate_language="en")
-    assert ground(encoder, finnish, only_english, index=one_pool, candidate_language="en").mentions[0].linked
+    found = ground(encoder, finnish, only_english, index=one_pool, candidate_language="en")
+    assert found.mentions[0].candidates
     with pytest.raises(EventformersError, match="built with one pool for all languages"):
         ground(encoder, TEXTS, only_english, index=one_pool)
 

@@ -93,12 +93,17 @@ def explore(
     ] = False,
 ) -> None:
     """Turn raw texts into tables of events, types, chains and more, and a page to explore them."""
-    from eventformers.exploration.explore import explore as run_exploration
+    from eventformers.exploration.sources import check_paths
 
     if public and space is None:
         raise EventformersError("--public without --space; accepted: both, or neither")
+    given = texts[0] if len(texts) == 1 else [Path(text) for text in texts]
+    # Before the libraries of the models load, which takes seconds.
+    check_paths(given)
+    from eventformers.exploration.explore import explore as run_exploration
+
     found = run_exploration(
-        texts[0] if len(texts) == 1 else [Path(text) for text in texts],
+        given,
         output,
         text_column=text_column,
         date_column=date_column,

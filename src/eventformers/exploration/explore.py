@@ -12,7 +12,7 @@ from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.evaluation.session import Session
 from eventformers.exploration.chains import CHAINS
 from eventformers.exploration.completions import COMPLETIONS
-from eventformers.exploration.documents import DOCUMENTS, Texts, find_texts
+from eventformers.exploration.documents import DOCUMENTS
 from eventformers.exploration.events import EVENTS
 from eventformers.exploration.extracted import EXTRACTED_DOCUMENTS, EXTRACTED_EVENTS
 from eventformers.exploration.folder import PAGE_FILE, REPORT_FILE
@@ -21,6 +21,7 @@ from eventformers.exploration.map import MAP
 from eventformers.exploration.next_events import NEXT_EVENTS
 from eventformers.exploration.page import PAGE
 from eventformers.exploration.settings import Context, ExploreSettings, Model
+from eventformers.exploration.sources import Texts, find_texts
 from eventformers.exploration.steps import (
     Step,
     StepRecord,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from eventformers.inference.encode import Vectors
 from eventformers.inference.search.candidate_index import CandidateIndex, Candidates, SearchKind
@@ -16,10 +17,19 @@ EXACT_UP_TO = 60_000
 
 def text_vectors(vectors: pa.Table) -> tuple[list[str], Vectors]:
     """Return the distinct texts of the table of vectors, and their vectors, `(n, d)`."""
-    column = vectors["embedding"].combine_chunks()
-    array = column.flatten().to_numpy().reshape(len(column), -1)
+    return vectors["text"].to_pylist(), vectors_of(vectors)
+
+
+def vector_column(vectors: NDArray[np.floating]) -> pa.FixedSizeListArray:
+    """Return vectors, `(n, d)`, as the column `embedding` of a table."""
+    return pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel(), pa.float32()), vectors.shape[1])
+
+
+def vectors_of(table: pa.Table) -> Vectors:
+    """Return the vectors in the column `embedding` of a table, `(n, d)`."""
+    column = table["embedding"].combine_chunks()
     # Arrow's memory is read-only, and torch warns of that.
-    return vectors["text"].to_pylist(), np.array(array)
+    return np.array(column.flatten().to_numpy().reshape(len(column), -1))
 
 
 def nearest(

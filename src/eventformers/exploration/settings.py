@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -10,12 +10,11 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from eventformers.datasets_scripts.building import check_data
-from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import file_digest
 from eventformers.errors import EventformersError
 from eventformers.evaluation.session import Session
+from eventformers.exploration.sources import FoundTexts
 from eventformers.extraction.text_columns import USUAL_COLUMNS, TextColumns
-from eventformers.extraction.texts import TextFile, TextRows
 from eventformers.inference.encode import EventEncoder
 from eventformers.loading.encoders import resolve_encoder
 from eventformers.loading.model_files import check_folder
@@ -23,21 +22,6 @@ from eventformers.loading.models import faults_told, folder_name, model_revision
 
 Model = str | Path | EventEncoder | None
 """A folder or Hub id, a loaded encoder, or None for the packaged all-MiniLM-L6-v2."""
-
-
-@dataclass(frozen=True)
-class FoundTexts:
-    """The texts to explore, before they are read.
-
-    Args:
-        sources: files, or rows in memory.
-        skipped: counts of skipped files.
-        tables: folder of `extract` or `explore` whose events are taken instead of texts.
-    """
-
-    sources: Sequence[TextFile | TextRows]
-    skipped: SkippedRows
-    tables: Path | None = None
 
 
 @dataclass(frozen=True)

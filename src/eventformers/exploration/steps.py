@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,9 +20,17 @@ from eventformers.datasets_scripts.raw_files import file_digest
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.exploration.folder import STATE_FOLDER
 from eventformers.exploration.settings import Context
-from eventformers.files import remove_folder, staged_folder
+from eventformers.files import remove_folder, replaced_file, staged_folder
+
+Keep: TypeAlias = Callable[[str, Callable[[], pa.Table]], pa.Table]
+"""A function from the name of a part of a result, and the function that makes it, to the part."""
 
 _logger = logging.getLogger("eventformers")
+
+
+def keep_nothing(name: str, make: Callable[[], pa.Table]) -> pa.Table:
+    """Make a part of a result."""
+    return make()
 
 
 class StepRun:
@@ -62,6 +70,14 @@ class StepRun:
         with pq.ParquetWriter(path, schema) as writer:
             for part in parts:
                 writer.write_table(part)
+
+    def keep(self, name: str, make: Callable[[], pa.Table]) -> pa.Table:
+        """Return the part of the result that an interrupted run kept under a name, or make and keep it."""
+        path = self.work / f"{name}.parquet"
+        if not path.exists():
+            with replaced_file(path) as temporary:
+                pq.write_table(make(), temporary)
+        return pq.read_table(path)
 
     def note_skipped(self, skipped: Mapping[str, int]) -> None:
         """Add a note of what was skipped, by reason, if anything was."""

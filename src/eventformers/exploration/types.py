@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -13,8 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from eventformers.datasets_scripts.event_tables import DOCUMENTS_TABLE, EVENTS_TABLE
+from eventformers.exploration.neighbours import vector_column, vectors_of
 from eventformers.exploration.settings import Context
-from eventformers.exploration.steps import Step, StepRun
+from eventformers.exploration.steps import Keep, Step, StepRun, keep_nothing
 from eventformers.inference.encode import EventEncoder, Positions, Vectors
 from eventformers.inference.encoding.unit_vectors import unit_vectors
 from eventformers.inference.induction.clustering import (
@@ -50,7 +52,7 @@ TOP = 5
 """Number of words, frames and examples of a type."""
 
 SEED = 0
-_BLOCK_EVENTS = 65_536
+_BLOCK_EVENTS = 16_384
 _COLUMNS = (
     *("event_id", "document_id", "sentence_start", "sentence_end", "trigger", "trigger_start"),
     *("trigger_end", "predicate", "object", "text", "lemma"),
@@ -95,6 +97,7 @@ def find_types(
     num_types: int | None = None,
     batch_size: int | Literal["auto"] = "auto",
     show_progress: bool = False,
+    keep: Keep = keep_nothing,
 ) -> FoundTypes:
     """Cluster the triggers of events in their sentences, and describe the clusters.
 
@@ -111,12 +114,13 @@ def find_types(
         num_types: number of types; None uses the number with the highest silhouette.
         batch_size: maximum number of texts in a batch, or `auto`.
         show_progress: draw progress bars on standard error.
+        keep: keeps the vectors of each block of mentions.
 
     Raises:
         EventformersError: an error of `encode_mentions`.
     """
     rows = events.select(_COLUMNS).to_pylist()
-    vectors = _encode(encoder, rows, documents, batch_size, show_progress)
+    vectors = _encode(encoder, rows, documents, batch_size, show_progress, keep)
     sample = sample_mentions([row["lemma"] for row in rows], SAMPLE)
     of_sample = MentionVectors(vectors[sample])
     distances = distances_to_cluster([of_sample])
@@ -178,13 +182,13 @@ def _encode(
     documents: pa.Table,
     batch_size: int | Literal["auto"],
     show_progress: bool,
+    keep: Keep,
 ) -> Vectors:
     """Encode the mentions of all events, `(n, d)` at length 1."""
     columns = documents.select(["document_id", "text"]).to_pydict()
     texts = dict(zip(columns["document_id"], columns["text"], strict=True))
-    vectors = np.empty((len(rows), encoder.dimension), dtype=np.float32)
-    for start in range(0, len(rows), _BLOCK_EVENTS):
-        block = rows[start : start + _BLOCK_EVENTS]
+
+    def encoded(block: Sequence[Row]) -> pa.Table:
         mentions = list(_mentions(block, texts))
         run = encode_mentions(
             encoder,
@@ -193,7 +197,13 @@ def _encode(
             batch_size=batch_size,
             show_progress=show_progress,
         )
-        vectors[start : start + len(block)] = unit_vectors(run.embeddings, [row["text"] for row in block])
+        vectors = unit_vectors(run.embeddings, [row["text"] for row in block])
+        return pa.table({"embedding": vector_column(vectors)})
+
+    vectors = np.empty((len(rows), encoder.dimension), dtype=np.float32)
+    for start in range(0, len(rows), _BLOCK_EVENTS):
+        block = rows[start : start + _BLOCK_EVENTS]
+        vectors[start : start + len(block)] = vectors_of(keep(f"mentions-{start}", partial(encoded, block)))
     return vectors
 
 
@@ -292,6 +302,7 @@ def _run(run: StepRun) -> None:
         num_types=settings.num_types,
         batch_size=settings.batch_size,
         show_progress=settings.show_progress,
+        keep=run.keep,
     )
     run.write(TYPES_TABLE, found.types)
     run.write(EVENT_TYPES_TABLE, found.event_types)

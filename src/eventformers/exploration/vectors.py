@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 
 from eventformers.datasets_scripts.event_tables import EVENTS_TABLE, VECTORS_TABLE
 from eventformers.datasets_scripts.events import EVENT_ORDERS, Event
+from eventformers.exploration.neighbours import vector_column
 from eventformers.exploration.steps import Step, StepRun
 from eventformers.inference.encode import EventEncoder
 
-_BLOCK_TEXTS = 65_536
+_BLOCK_TEXTS = 16_384
+_TRUNCATED = b"truncated"
 _ROLES = EVENT_ORDERS["subject_predicate_object"]
 
 
@@ -40,17 +43,21 @@ def _parts(
 ) -> Iterator[pa.Table]:
     settings = run.context.settings
     texts, truncated = list(events), 0
-    for start in range(0, len(texts), _BLOCK_TEXTS):
-        block = texts[start : start + _BLOCK_TEXTS]
+
+    def encoded(block: Sequence[str]) -> pa.Table:
         vectors = encoder.encode(
             [events[text] for text in block],
             batch_size=settings.batch_size,
             normalize=True,
             show_progress=settings.show_progress,
         )
-        truncated += encoder.truncated
-        embedding = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), type=schema.types[1])
-        yield pa.table([pa.array(block, pa.string()), embedding], schema=schema)
+        part = pa.table([pa.array(block, pa.string()), vector_column(vectors)], schema=schema)
+        return part.replace_schema_metadata({_TRUNCATED: str(encoder.truncated)})
+
+    for start in range(0, len(texts), _BLOCK_TEXTS):
+        part = run.keep(f"texts-{start}", partial(encoded, texts[start : start + _BLOCK_TEXTS]))
+        truncated += int(part.schema.metadata[_TRUNCATED])
+        yield part
     if truncated:
         run.notes.append(f"Event texts truncated to {encoder.max_length} tokens: {truncated:,}.")
 

@@ -41,7 +41,12 @@ from eventformers.inference.grounding.retrieve_rerank import (
     grounding_model,
     retrieve_and_rerank,
 )
-from eventformers.inference.search.candidate_index import KINDS, Candidates, SearchKind
+from eventformers.inference.search.candidate_index import (
+    KINDS,
+    CandidateIndex,
+    Candidates,
+    SearchKind,
+)
 from eventformers.inference.search.index_folder import IndexedModel
 from eventformers.models.grounding_tokens import EventText
 
@@ -85,8 +90,8 @@ def ground(
         retriever_weight: weight of the score of `model`, added to the score of the reranker.
         threshold: minimum score of linked candidates: a probability with a reranker, a score of the model
             without one. None uses the threshold learned with the reranker, or with the model, where only the
-            first candidate can be linked. If none was learned, it is a probability of 0.5, or the first
-            candidate is linked whatever its score; `note` reports this.
+            first candidate can be linked. If none was learned, it is a probability of 0.5 or, without a
+            reranker, `usual_score`; `note` reports this.
         candidates: number of events to retrieve for each mention.
         search: `exact`; `hnsw` or `ivf`, both approximate; `auto` is exact up to `EXACT_UP_TO` events of a
             pool and approximate beyond.
@@ -135,10 +140,11 @@ def ground(
     )
     by_language = candidate_language is None
     if index is None:
-        candidate_index = grounding.index(
+        candidate_index = CandidateIndex(
             events["event_id"][:],
-            [EventText.from_row(row) for row in events.to_list()],
+            grounding.read_events([EventText.from_row(row) for row in events.to_list()]),
             events["language"][:] if by_language else None,
+            kind=search,
         )
     else:
         candidate_index = stored_candidates(
@@ -168,7 +174,7 @@ def ground(
         ),
         retriever_weight=retriever_weight,
     )
-    used = find_threshold(threshold, encoder, cross_encoder, retriever_weight, candidates)
+    used = find_threshold(threshold, encoder, cross_encoder, retriever_weight, candidates, candidate_index)
     grounded = tuple(_grounded(mentions, found, ranked, event_ids, used, known))
     told = {
         "mentions": len(grounded),

@@ -182,7 +182,21 @@ class CandidateIndex(PooledIndex):
             raise EventformersError(
                 f"vectors of shape {vectors.shape} for {len(event_ids):,} events; accepted: one vector each"
             )
-        super().__init__(event_ids, languages, lambda rows: _VectorPool(vectors[rows], kind, block_mebibytes))
+        self._vectors: list[_VectorPool] = []
+
+        def make_pool(rows: Rows) -> _VectorPool:
+            self._vectors.append(_VectorPool(vectors[rows], kind, block_mebibytes))
+            return self._vectors[-1]
+
+        super().__init__(event_ids, languages, make_pool)
+
+    def nearest_others(self, sampled: int) -> Vectors:
+        """Return the score of events with the nearest other event of their pool, `(n,)`.
+
+        Args:
+            sampled: maximum number of events of a pool; those of larger pools are evenly spaced.
+        """
+        return np.concatenate([pool.nearest_others(sampled) for pool in self._vectors])
 
 
 class _VectorPool:
@@ -210,6 +224,18 @@ class _VectorPool:
             for row, others in zip(found.positions[sample], exact, strict=True)
         ]
         return found, sum(kept) / exact.size
+
+    def nearest_others(self, sampled: int) -> Vectors:
+        """Return the score of sampled events with the nearest other event, `(n,)`; empty for one event."""
+        vectors = self._exact.vectors
+        if len(vectors) < 2:
+            return np.empty(0, dtype=np.float32)
+        sample = np.unique(
+            np.linspace(0, len(vectors) - 1, min(len(vectors), sampled)).round().astype(np.int64)
+        )
+        found = self._exact.search(vectors[sample], 2)
+        others = np.where(found.positions == sample[:, None], -np.inf, found.scores)
+        return np.asarray(others.max(axis=1))
 
 
 def _rows_by_language(languages: Sequence[str] | None, number: int) -> dict[str, Rows]:
