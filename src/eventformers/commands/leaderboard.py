@@ -56,8 +56,8 @@ def leaderboard(
     from eventformers.files import is_standard_output, output_file
     from eventformers.leaderboard.board import leaderboard as read_leaderboard
     from eventformers.leaderboard.page import leaderboard_page, write_page
+    from eventformers.leaderboard.views import close_note, to_json
     from eventformers.leaderboard.views import markdown as markdown_of
-    from eventformers.leaderboard.views import to_json
 
     outputs = [path for path in (html, markdown) if path is not None]
     printed = [path for path in outputs if is_standard_output(path)]
@@ -90,6 +90,8 @@ def leaderboard(
         return
     for board in found.boards:
         console.print(_table(board))
+    if note := close_note(found):
+        console.print(note, soft_wrap=True)
     for sentence in found.left_out:
         console.print(sentence, soft_wrap=True)
     if written:

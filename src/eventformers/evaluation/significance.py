@@ -19,6 +19,9 @@ from eventformers.evaluation.tasks import get_task
 CONFIDENCE = 0.95
 """The share of resamples inside the confidence interval."""
 
+Answers = Sequence[Sequence[float]]
+"""For each row, whether each decision is correct: 0 or 1, or a number between them."""
+
 _BLOCK_NUMBERS = 2**22
 """Random numbers held at a time: 32 MB of float64 for each compared quantity."""
 
@@ -145,7 +148,39 @@ def compare_results(
             f"({result_b.dataset.split}); accepted: two on the same task and split"
         )
     require_same_data([result_a, result_b])
-    answers_a, answers_b = (answers_of(result) for result in (result_a, result_b))
+    return compare_answers(
+        answers_of(result_a),
+        answers_of(result_b),
+        num_resamples=num_resamples,
+        seed=seed,
+        clusters=clusters,
+    )
+
+
+def compare_answers(
+    answers_a: Answers,
+    answers_b: Answers,
+    *,
+    num_resamples: int = 10_000,
+    seed: int = 0,
+    clusters: Sequence[Hashable] | None = None,
+) -> PairedComparison:
+    """Compare the answers of two models to the same rows, like `compare_results`.
+
+    Args:
+        answers_a: from `answers_of`, of the model that is expected to be better, or the mean of several runs.
+        answers_b: the same of the other model.
+        num_resamples: number of resamples, drawn with replacement.
+        seed: seed of the resamples.
+        clusters: the cluster of each row; None makes each row a cluster.
+
+    Raises:
+        EventformersError: the numbers of rows, decisions or clusters differ.
+    """
+    if len(answers_a) != len(answers_b):
+        raise EventformersError(
+            f"found answers to {len(answers_a):,} and {len(answers_b):,} rows; accepted: equally many"
+        )
     lengths = [max(len(one), len(other)) for one, other in zip(answers_a, answers_b, strict=True)]
     rows = range(len(lengths)) if clusters is None else clusters
     if len(rows) != len(lengths):
@@ -228,7 +263,7 @@ def answers_of(result: TaskResult) -> list[list[float]]:
     return answers
 
 
-def _spread(answers: Sequence[list[float]], lengths: Sequence[int]) -> list[float]:
+def _spread(answers: Answers, lengths: Sequence[int]) -> list[float]:
     """Concatenate all decisions; repeat the value of a row with one value for several decisions."""
     spread = []
     for row, (values, length) in enumerate(zip(answers, lengths, strict=True)):
@@ -236,5 +271,5 @@ def _spread(answers: Sequence[list[float]], lengths: Sequence[int]) -> list[floa
             raise EventformersError(
                 f"row {row}: found {len(values)} and {length} decisions; accepted: equally many"
             )
-        spread += values * (length // len(values))
+        spread += [*values] * (length // len(values))
     return spread

@@ -14,8 +14,10 @@ import pandas as pd
 
 from eventformers.datasets_scripts.building import BUILDERS
 from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.evaluation.significance import Answers, PairedComparison
 from eventformers.evaluation.tasks import TASKS, get_task
 from eventformers.leaderboard.data import COLUMN, measurement_table, same_data
+from eventformers.leaderboard.neighbours import compare_neighbours, mean_answers
 from eventformers.leaderboard.sources import BaselineScore, Measurement, read_folder
 from eventformers.model_cards.scores import score_text
 
@@ -71,6 +73,9 @@ class Cell:
         count: number of these seeds; 0 for a published score.
         undefined: number of seeds without a defined metric.
         rank: rank among the models; equal scores share one. None for other rows.
+        answers: mean over these seeds of the answers to each row; None if a seed has no predictions.
+        next_model: the model whose score is next below, if both have answers.
+        comparison: comparison with that model by the paired bootstrap.
     """
 
     value: float | None
@@ -78,6 +83,14 @@ class Cell:
     count: int = 0
     undefined: int = 0
     rank: int | None = None
+    answers: Answers | None = field(default=None, repr=False, compare=False)
+    next_model: str | None = None
+    comparison: PairedComparison | None = None
+
+    @property
+    def is_close(self) -> bool:
+        """True if the interval of the difference from the next model has 0 in it."""
+        return self.comparison is not None and self.comparison.low <= 0
 
 
 @dataclass(frozen=True)
@@ -321,7 +334,7 @@ def _without_seed(model: str, seed: int | None) -> str:
 
 def _row(kind: Kind, model: str, variant: str, own: pd.DataFrame, columns: Sequence[ScoreColumn]) -> Row:
     timed = own.dropna(subset=["texts", "seconds"])
-    cells = {key: _cell(values.dropna().tolist(), len(values)) for key, values in own.groupby(COLUMN).value}
+    cells = {key: _cell(of_column) for key, of_column in own.groupby(COLUMN)}
     return Row(
         kind=kind,
         model=model,
@@ -335,10 +348,13 @@ def _row(kind: Kind, model: str, variant: str, own: pd.DataFrame, columns: Seque
     )
 
 
-def _cell(defined: list[float], runs: int) -> Cell:
+def _cell(runs: pd.DataFrame) -> Cell:
+    known = runs.dropna(subset="value")
+    defined = known.value.tolist()
     # fmean and stdev sum exactly, so the result does not depend on the order of files.
     mean, spread = fmean(defined) if defined else None, stdev(defined) if len(defined) > 1 else None
-    return Cell(mean, spread, len(defined), runs - len(defined))
+    answers = mean_answers(known.answers.tolist())
+    return Cell(mean, spread, len(defined), len(runs) - len(defined), answers=answers)
 
 
 def _first_known(found: pd.DataFrame, names: list[str]) -> dict[str, Any]:
@@ -351,10 +367,10 @@ def _known(value: Any) -> Any:
 
 
 def _ranked(rows: Sequence[Row]) -> list[Row]:
-    """Add ranks in each column to rows; after two equal scores, the next rank is skipped."""
+    """Add ranks and comparisons in each column to rows; after two equal scores, the next rank is skipped."""
     scores = pd.DataFrame([[cell.value if cell else None for cell in row.cells] for row in rows], dtype=float)
     ranks = scores.round(9).rank(method="min", ascending=False)
-    return [
+    ranked = [
         replace(
             row,
             cells=tuple(
@@ -364,6 +380,23 @@ def _ranked(rows: Sequence[Row]) -> list[Row]:
         )
         for row, own in zip(rows, ranks.to_numpy(), strict=True)
     ]
+    return _compared(ranked) if rows else ranked
+
+
+def _compared(rows: Sequence[Row]) -> list[Row]:
+    """Compare the rows with the next one in each column."""
+    columns = []
+    for cells in zip(*(row.cells for row in rows), strict=True):
+        found = compare_neighbours(
+            [cell and cell.value for cell in cells], [cell and cell.answers for cell in cells]
+        )
+        columns.append(
+            [
+                replace(cell, next_model=rows[one[0]].model, comparison=one[1]) if cell and one else cell
+                for cell, one in zip(cells, found, strict=True)
+            ]
+        )
+    return [replace(row, cells=cells) for row, cells in zip(rows, zip(*columns, strict=True), strict=True)]
 
 
 def _distinct(rows: Sequence[Row]) -> list[Row]:

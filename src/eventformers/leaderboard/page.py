@@ -19,7 +19,9 @@ from eventformers.leaderboard.board import KINDS, Board, Cell, Leaderboard, Row,
 from eventformers.leaderboard.views import (
     HEADINGS,
     cell_text,
+    close_note,
     column_facts,
+    comparison_text,
     count_text,
     rank_text,
     speed_text,
@@ -44,6 +46,7 @@ def leaderboard_page(leaderboard: Leaderboard, folder: str | Path = ".") -> str:
         boards=boards,
         models=sum(row.kind == "model" for board in leaderboard.boards for row in board.rows),
         left_out=leaderboard.left_out,
+        close_note=close_note(leaderboard),
         script=Markup(script),  # noqa: S704 - our own file
         # The content security policy allows only this script.
         script_source=f"'sha256-{digest}'",
@@ -117,7 +120,7 @@ def _row(row: Row, board: Board, folder: Path) -> dict[str, Any]:
 
 def _cell(cell: Cell | None, row: Row, column: ScoreColumn) -> dict[str, Any]:
     if cell is None:
-        return {"text": "", "value": None, "rank": None, "share": 0, "remark": ""}
+        return {"text": "", "value": None, "rank": None, "share": 0, "remark": "", "comparison": ""}
     score, _, remark = cell_text(cell, row, column).partition(" ")
     if cell.value is None:
         score, remark = cell_text(cell, row, column), ""
@@ -127,6 +130,7 @@ def _cell(cell: Cell | None, row: Row, column: ScoreColumn) -> dict[str, Any]:
         "remark": remark,
         "value": cell.value,
         "rank": cell.rank,
+        "comparison": comparison_text(cell),
         "share": round(min(100.0, max(0.0, share)), 1),
     }
 

@@ -6,7 +6,7 @@ import logging
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ from eventformers.datasets_scripts.dataset_card import read_front_matter
 from eventformers.datasets_scripts.raw_files import parse_yaml
 from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.evaluation.results import NO_START, ResultNotes, TaskResult, read_result
+from eventformers.evaluation.significance import Answers, answers_of
 from eventformers.evaluation.tasks import TASKS
 
 logger = logging.getLogger(__name__)
@@ -73,6 +74,8 @@ class Measurement:
         device: device of this measurement.
         card: address or path of the model's card.
         created: date and time, ISO 8601; empty if unknown.
+        answers: whether each decision of each row is correct; None if the source has no predictions that say
+            so.
     """
 
     task: str
@@ -96,6 +99,7 @@ class Measurement:
     device: str | None = None
     card: str | None = None
     created: str = ""
+    answers: Answers | None = field(default=None, repr=False)
 
     @property
     def data(self) -> str:
@@ -176,7 +180,16 @@ def from_result(result: TaskResult, path: Path) -> Measurement:
         device=str(device) if timed and device else None,
         card=_run_card(path),
         created=result.created,
+        answers=_answers(result),
     )
+
+
+def _answers(result: TaskResult) -> Answers | None:
+    """Read the answers of a result; None for a task whose predictions are not right or wrong, as a rank."""
+    try:
+        return answers_of(result) or None
+    except EventformersError:
+        return None
 
 
 def read_model_files(

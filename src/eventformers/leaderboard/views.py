@@ -15,12 +15,15 @@ HEADINGS: dict[Kind, str] = {
     "baseline": "Baselines and untrained encoders",
     "published": "Published scores, on the data of their papers",
 }
+CLOSE = "≈"
+"""The mark of a score that is not significantly better than the next one."""
+
 FORMAT = 1
 """The version of the JSON format."""
 
 
 def cell_text(cell: Cell | None, row: Row, column: ScoreColumn) -> str:
-    """Format a score with its spread, and its number of runs if that differs from the row's.
+    """Format a score with its spread, the mark of a close one, and a number of runs unlike the row's.
 
     Args:
         cell: the score; None returns an empty text.
@@ -33,12 +36,36 @@ def cell_text(cell: Cell | None, row: Row, column: ScoreColumn) -> str:
     told = score_text(cell.value, column.metric, published=is_published)
     if cell.spread is not None:
         told += f" ± {spread_text(cell.spread, column.metric)}"
+    if cell.is_close:
+        told += f" {CLOSE}"
     remarks = []
     if cell.undefined and cell.value is not None:
         remarks.append(f"{cell.undefined} not defined")
     if not is_published and cell.count + cell.undefined != row.runs:
         remarks.append(f"n = {cell.count + cell.undefined}")
     return f"{told} ({', '.join(remarks)})" if remarks else told
+
+
+def comparison_text(cell: Cell) -> str:
+    """Describe the comparison with the next model; empty if there is none."""
+    found = cell.comparison
+    if found is None:
+        return ""
+    return (
+        f"{'not ' if cell.is_close else ''}significantly better than {cell.next_model}: "
+        f"{found.difference:+.2f} points, 95 % interval {found.low:+.2f} to {found.high:+.2f}"
+    )
+
+
+def close_note(leaderboard: Leaderboard) -> str:
+    """Explain the mark of close scores; empty if no score has it."""
+    cells = (cell for board in leaderboard.boards for row in board.rows for cell in row.cells)
+    if not any(cell and cell.is_close for cell in cells):
+        return ""
+    return (
+        f"{CLOSE}: not significantly better than the next model below (95 % interval of a paired bootstrap "
+        "over the questions). Compared where both have predictions of right and wrong answers."
+    )
 
 
 def spread_text(spread: float, metric: str) -> str:
@@ -102,6 +129,8 @@ def markdown(leaderboard: Leaderboard) -> str:
             ]
             ranks = ["rank"] if kind == "model" else []
             parts.append(table([*ranks, "model", "variant", "runs", *titles, "parameters", "texts/s"], body))
+    if note := close_note(leaderboard):
+        parts.append(note)
     parts += [f"Data: {_data_text(leaderboard)}."]
     parts += [f"- {escaped(sentence)}" for sentence in leaderboard.left_out]
     return "\n\n".join(parts) + "\n"
@@ -171,6 +200,7 @@ def _row(row: Row, board: Board) -> dict[str, JsonValue]:
                 "runs": cell.count or None,
                 "not_defined": cell.undefined or None,
                 "rank": cell.rank,
+                "next": _comparison(cell),
             }
         )
         for cell, column in zip(row.cells, board.columns, strict=True)
@@ -190,6 +220,22 @@ def _row(row: Row, board: Board) -> dict[str, JsonValue]:
             "card": row.card,
         }
     )
+
+
+def _comparison(cell: Cell) -> dict[str, JsonValue] | None:
+    found = cell.comparison
+    if found is None:
+        return None
+    return {
+        "model": cell.next_model,
+        "significant": not cell.is_close,
+        "difference": found.difference,
+        "low": found.low,
+        "high": found.high,
+        "p_value": found.p_value,
+        "questions": found.questions,
+        "resamples": found.resamples,
+    }
 
 
 def _known(values: dict[str, JsonValue]) -> dict[str, JsonValue]:

@@ -1,0 +1,92 @@
+"""Neighbours on a leaderboard: which differences are significant on the same questions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from leaderboard_inputs import make_result, measured
+
+from eventformers.evaluation.results import write_result
+from eventformers.leaderboard import build_leaderboard, leaderboard
+from eventformers.leaderboard.neighbours import compare_neighbours, mean_answers
+from eventformers.leaderboard.page import leaderboard_page
+from eventformers.leaderboard.views import CLOSE, cell_text, close_note, markdown, to_json
+
+QUESTIONS = 115
+
+
+def answers(correct: int) -> list[list[float]]:
+    """The first questions answered correctly, the others not."""
+    return [[float(question < correct)] for question in range(QUESTIONS)]
+
+
+def one_model(name: str, correct: int, **changes):
+    return measured(model=name, value=100 * correct / QUESTIONS, answers=answers(correct), **changes)
+
+
+def test_each_model_is_compared_with_the_next_one_below():
+    first, second = compare_neighbours([40.0, 60.0, None], [answers(46), answers(69), answers(1)])[:2]
+    assert first is None
+    assert second is not None
+    assert second[0] == 0
+    assert second[1].difference == pytest.approx(20.0)
+    assert second[1].low > 0
+    # Without the answers of one there is nothing to compare.
+    assert compare_neighbours([40.0, 60.0], [None, answers(69)]) == [None, None]
+
+
+def test_the_answers_of_runs_are_averaged():
+    assert mean_answers([[[1.0], [0.0, 1.0]], [[0.0], [0.0, 1.0]]]) == [[0.5], [0.0, 1.0]]
+    assert mean_answers([[[1.0]], None]) is None
+    assert mean_answers([[[1.0]], [[1.0, 0.0]]]) is None
+    assert mean_answers([]) is None
+
+
+def test_close_neighbours_are_marked_everywhere():
+    close = [one_model("best", 70), one_model("close", 69), one_model("far", 30)]
+    unknown = measured(model="unknown", value=10.0)
+    board = build_leaderboard([*close, unknown])
+    cells = {row.model: (row, row.cells[0]) for row in board.boards[0].rows if row.kind == "model"}
+    column = board.boards[0].columns[0]
+    marked = [name for name, (row, cell) in cells.items() if CLOSE in cell_text(cell, row, column)]
+    assert marked == ["best"]
+    assert "not significantly better than the next model" in close_note(board)
+    assert close_note(board) in markdown(board)
+    page = leaderboard_page(board)
+    assert close_note(board) in page
+    assert 'title="not significantly better than close: +0.87 points, 95 % interval' in page
+    assert 'title="significantly better than far: ' in page
+    rows = {row["model"]: row for row in json.loads(to_json(board))["boards"][0]["rows"]}
+    told = {name: rows[name]["scores"]["hard_similarity/test"].get("next") for name in cells}
+    assert (told["best"]["model"], told["best"]["significant"]) == ("close", False)
+    assert (told["close"]["model"], told["close"]["significant"]) == ("far", True)
+    # The next model of this one has no predictions.
+    assert told["far"] is told["unknown"] is None
+    assert close_note(build_leaderboard(close[1:])) == ""
+
+
+def test_runs_of_several_seeds_are_compared_by_their_mean():
+    runs = [one_model(f"mine-seed-{seed}", correct, seed=seed) for seed, correct in ((1, 70), (2, 72))]
+    board = build_leaderboard([*runs, one_model("other", 68)])
+    (cell,) = board.boards[0].rows[0].cells
+    assert cell is not None
+    assert cell.comparison is not None
+    assert cell.comparison.difference == pytest.approx(100 * 3 / QUESTIONS)
+
+
+def test_predictions_of_result_files_are_compared(tmp_path: Path):
+    for name, correct in (("first", 90), ("second", 60)):
+        predictions = [{"correct": bool(one)} for (one,) in answers(correct)]
+        value = 100 * correct / QUESTIONS
+        result = make_result(model=name, seed=1, main_value=value, predictions=predictions)
+        write_result(result, tmp_path / name)
+    ranks = make_result("conceptnet_completion", predictions=[{"rank": 3}])
+    write_result(ranks, tmp_path / "first")
+    boards = {board.dataset: board for board in leaderboard([tmp_path]).boards}
+    (cell,) = boards["event_similarity"].rows[0].cells
+    assert cell is not None
+    assert cell.next_model == "second"
+    # Ranks are neither right nor wrong.
+    assert all(cell.comparison is None for cell in boards["commonsense_graphs"].rows[0].cells if cell)
