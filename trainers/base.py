@@ -79,13 +79,13 @@ class EventTrainer(Trainer):
             card_fields: further fields of `ModelCard`, for the card of a push.
             **kwargs: arguments of `transformers.Trainer`.
         """
+        self._term_sums: dict[str, torch.Tensor] = {}
+        self._term_counts: dict[str, int] = defaultdict(int)
         super().__init__(*args, **kwargs)
         self.data_report, self.card_fields = data_report, card_fields or {}
         self._has_warned_of_states = False
         # The heads return a loss without labels; without this flag, evaluation reports no loss.
         self.can_return_loss = True
-        self._term_sums: dict[str, torch.Tensor] = {}
-        self._term_counts: dict[str, int] = defaultdict(int)
         self._validated: dict[str, list[torch.Tensor]] = defaultdict(list)
         # A notebook's own progress table stays.
         if self.pop_callback(ProgressCallback):
@@ -94,6 +94,12 @@ class EventTrainer(Trainer):
             self.add_callback(ProgressLines())
         if hasattr(self.data_collator, "epoch"):
             self.add_callback(EpochCallback(self.data_collator))
+
+    def call_model_init(self, trial=None):
+        """Make the model of a run or trial, which does not log the loss terms of an earlier one."""
+        self._term_sums.clear()
+        self._term_counts.clear()
+        return super().call_model_init(trial)
 
     def get_eval_dataloader(self, eval_dataset=None):
         """Create a loader of all validation rows, even if incomplete training batches are dropped."""

@@ -52,6 +52,9 @@ class SubstitutionSettings:
         neighbour_temperature: near words are drawn in proportion to exp(cosine / temperature).
         max_swap_cosine: a far word's cosine is below this if any candidate's is.
         min_role_frequency: minimum number of events with a word in its role.
+
+    Raises:
+        EventformersError: there is no swap, so the loss has no negatives.
     """
 
     object_swaps: Number = 2
@@ -62,6 +65,13 @@ class SubstitutionSettings:
     neighbour_temperature: Positive = 0.2
     max_swap_cosine: Cosine = 0.4
     min_role_frequency: Count = 5
+
+    def __post_init__(self) -> None:
+        if not self.swapped_roles:
+            raise EventformersError(
+                "object_swaps, subject_swaps and predicate_swaps are 0; accepted: at least one swap of a "
+                "role, or shared_word_weight=0"
+            )
 
     @property
     def swapped_roles(self) -> list[Role]:

@@ -127,3 +127,8 @@ def test_too_few_events_say_what_to_do(tiny_encoder: Path) -> None:
     rows = Dataset.from_dict({"event": [{"subject": "man", "predicate": "bought", "object": "car"}]})
     with pytest.raises(EventformersError, match="found 0 of 1; accepted: more events"):
         substitution(rows, tiny_encoder)
+
+
+def test_without_a_swap_there_is_no_negative() -> None:
+    with pytest.raises(EventformersError, match="at least one swap of a role, or shared_word_weight=0"):
+        SubstitutionSettings(object_swaps=0, subject_swaps=0)
