@@ -60,13 +60,13 @@ def test_distinct_texts_are_encoded_once_in_batches_of_one_length(
     encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batches: list[list[list[int]]] = []
-    forward = encode_module._forward
+    forward = encode_module.forward_batch
 
     def counting(model: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> np.ndarray:
         batches.append(tensors["input_ids"].tolist())
         return forward(model, tensors)
 
-    monkeypatch.setattr(encode_module, "_forward", counting)
+    monkeypatch.setattr(encode_module, "forward_batch", counting)
     monkeypatch.setattr(encode_module, "BLOCK_TEXTS", 16)
     distinct = sorted(set(texts_of_words(60)))
     repeated = [*distinct, *reversed(distinct), distinct[3]]
@@ -80,10 +80,10 @@ def test_texts_of_the_same_tokens_have_the_same_vector_to_the_last_bit(
     encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted: list[int] = []
-    forward = encode_module._forward
+    forward = encode_module.forward_batch
     monkeypatch.setattr(
         encode_module,
-        "_forward",
+        "forward_batch",
         lambda model, tensors: (counted.append(len(tensors["input_ids"])), forward(model, tensors))[1],
     )
     monkeypatch.setattr(encode_module, "BLOCK_TEXTS", 7)
@@ -98,10 +98,10 @@ def test_texts_of_the_same_tokens_have_the_same_vector_to_the_last_bit(
 
 def test_batch_size_bounds_the_rows(encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
-    forward = encode_module._forward
+    forward = encode_module.forward_batch
     monkeypatch.setattr(
         encode_module,
-        "_forward",
+        "forward_batch",
         lambda model, tensors: (sizes.append(len(tensors["input_ids"])), forward(model, tensors))[1],
     )
     encoder.encode(texts_of_words(50), batch_size=4)
@@ -141,7 +141,7 @@ def test_error_in_a_worker_reaches_the_caller(encoder: EventEncoder, monkeypatch
     def fail(model: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> np.ndarray:
         raise EventformersError("out of memory")
 
-    monkeypatch.setattr(encode_module, "_forward", fail)
+    monkeypatch.setattr(encode_module, "forward_batch", fail)
     torch.set_num_threads(2)
     with pytest.raises(EventformersError, match="out of memory"):
         encoder.encode(texts_of_words(100), batch_size=2)
@@ -151,7 +151,7 @@ def test_out_of_memory_is_told_in_one_line(encoder: EventEncoder, monkeypatch: p
     def fail(model: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> np.ndarray:
         raise torch.OutOfMemoryError("a page of numbers")
 
-    monkeypatch.setattr(encode_module, "_forward", fail)
+    monkeypatch.setattr(encode_module, "forward_batch", fail)
     with pytest.raises(EventformersError, match=r"2 texts of 4 tokens; lower the batch size"):
         encoder.encode(["police arrested", "storm flooded"])
 

@@ -17,6 +17,7 @@ from eventformers.commands.options import (
     console,
     model_and_argument,
 )
+from eventformers.errors import EventformersError
 
 
 def embed(
@@ -31,6 +32,13 @@ def embed(
     model: Model = None,
     device: Device = None,
     dtype: Dtype = None,
+    devices: Annotated[
+        str | None,
+        typer.Option(help="Devices with one process each, such as cuda:0,cuda:1, instead of --device."),
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Number of processes on the CPU, which share its threads.")
+    ] = None,
     batch_size: BatchSize = "auto",
     normalize: Annotated[bool, typer.Option("--normalize", help="Scale vectors to length 1.")] = False,
     precision: Annotated[
@@ -61,6 +69,7 @@ def embed(
         output,
         device=device,
         dtype=dtype,
+        devices=_devices(devices, processes),
         batch_size=batch_size_of(batch_size),
         normalize=normalize,
         show_progress=True,
@@ -71,3 +80,16 @@ def embed(
     )
     kind = "vectors" if precision == "float32" else f"{precision} vectors"
     console.print(f"Wrote {report.rows} {kind} of size {report.dimension} to {output}.")
+
+
+def _devices(devices: str | None, processes: int | None) -> list[str] | None:
+    """Return the device of each process; None for a single process.
+
+    Raises:
+        EventformersError: both options are given.
+    """
+    if devices is not None and processes is not None:
+        raise EventformersError("received --devices and --processes; accepted: one of them")
+    if processes is not None:
+        return ["cpu"] * processes
+    return None if devices is None else [device.strip() for device in devices.split(",")]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -22,6 +21,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts.events import EventOrder
 from eventformers.errors import EventformersError, shown
+from eventformers.inference.encoding.batch_workers import BatchWorkers
 from eventformers.inference.encoding.event_inputs import EventInputs, RoleInputs, TextInputs, TokenRow
 from eventformers.inference.encoding.event_reader import EventLike, values_of
 from eventformers.inference.encoding.latest_answer import LatestAnswer, digest_of
@@ -142,7 +142,7 @@ class EventEncoder:
         vectors = np.empty((rows.number, self.dimension), dtype=np.float32)
 
         def apply(model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions) -> tuple[Vectors]:
-            encoded = _forward(model, tensors)
+            encoded = forward_batch(model, tensors)
             if normalize:
                 encoded /= np.maximum(np.linalg.norm(encoded, axis=1, keepdims=True), 1e-12)
             rows.scatter(positions, encoded, vectors)
@@ -211,10 +211,10 @@ class EventEncoder:
             )
         self.truncated = 0
         device = self.model.device
-        on_cpu = device.type == "cpu"
+        on_cpu = self._computes_on_cpu
         model = inference_copy(self.model, pack=on_cpu and len(rows.distinct) >= PACKING_PAYS_FROM_TEXTS)
         with (
-            _Workers(torch.get_num_threads() if on_cpu else 1) as workers,
+            BatchWorkers(self._parallel_calls) as workers,
             Progress(console=Console(stderr=True), disable=not show_progress) as progress,
         ):
             task = progress.add_task("encoding", total=len(rows.distinct))
@@ -228,7 +228,7 @@ class EventEncoder:
                 ) -> None:
                     batch = [token_rows[position] for position in positions]
                     with (
-                        _memory_fault_told(device, len(batch), inputs.length(batch[0])),
+                        memory_fault_told(device, len(batch), inputs.length(batch[0])),
                         torch.inference_mode(),
                     ):
                         computed = apply(model, inputs.tensors(batch, device), positions + start)
@@ -247,10 +247,26 @@ class EventEncoder:
                 stacklevel=3,
             )
 
+    @property
+    def _devices(self) -> list[torch.device]:
+        """The devices of a model in several processes, or the model's own."""
+        return getattr(self.model, "devices", [self.model.device])
+
+    @property
+    def _computes_on_cpu(self) -> bool:
+        return all(device.type == "cpu" for device in self._devices)
+
+    @property
+    def _parallel_calls(self) -> int:
+        """Number of batches to compute at the same time."""
+        if hasattr(self.model, "devices"):
+            return len(self._devices)
+        return torch.get_num_threads() if self._computes_on_cpu else 1
+
     def _batches(
         self, lengths: list[int], batch_size: int | Literal["auto"], *, pads: bool
     ) -> list[Positions]:
-        on_cpu = self.model.device.type == "cpu"
+        on_cpu = self._computes_on_cpu
         fill = ACCELERATOR_FILL_TOKENS if pads and not on_cpu else 0
         if batch_size != "auto":
             return equal_length_batches(lengths, max_rows=batch_size, fill_tokens=fill)
@@ -328,6 +344,7 @@ def encode(
     event_order: str | None = None,
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
+    devices: Sequence[str | torch.device] | None = None,
     precision: str = "float32",
     ranges: str | Path | npt.ArrayLike | None = None,
 ) -> npt.NDArray[Any]:
@@ -350,6 +367,8 @@ def encode(
         event_order: a key of `EVENT_ORDERS`, instead of the model's own.
         device: a torch device; None uses an accelerator if there is one.
         dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
+        devices: torch devices, with one process for each, instead of `device`; `["cpu", "cpu"]` uses two
+            processes of half the threads.
         precision: precision of the vectors: `float32`, `int8`, `uint8`, `binary` or `ubinary`; see
             `inference.encoding.precision.quantized`.
         ranges: for `int8` and `uint8`, the smallest and largest value of each dimension, `(2, d)`, or the
@@ -363,13 +382,20 @@ def encode(
     Raises:
         UnknownNameError: the precision is unknown.
         EventformersError: the model cannot be loaded, the texts have another type or lack the columns, a text
-            has no word, loading settings are given for a loaded encoder, memory ran out, or the ranges do not
-            fit.
+            has no word, loading settings are given for a loaded encoder, a process ends, memory ran out, or
+            the ranges do not fit.
     """
+    # That module builds on this one.
+    from eventformers.inference.encoding.device_processes import opened_encoder
+
     needs_ranges(precision)
-    encoder = as_encoder(model, pooling=pooling, event_order=event_order, device=device, dtype=dtype)
-    found = read_ranges(ranges, precision, encoder.dimension)
-    vectors = encoder.encode(texts, batch_size=batch_size, normalize=normalize, show_progress=show_progress)
+    with opened_encoder(
+        model, devices, pooling=pooling, event_order=event_order, device=device, dtype=dtype
+    ) as encoder:
+        found = read_ranges(ranges, precision, encoder.dimension)
+        vectors = encoder.encode(
+            texts, batch_size=batch_size, normalize=normalize, show_progress=show_progress
+        )
     return quantized(vectors, precision, found)
 
 
@@ -444,13 +470,13 @@ class DistinctRows:
         vectors[rows] = np.repeat(encoded, counts, axis=0)
 
 
-def _forward(model: nn.Module, tensors: dict[str, torch.Tensor]) -> Vectors:
-    """Compute the vectors of a batch, `(batch, d)`."""
+def forward_batch(model: nn.Module, tensors: dict[str, torch.Tensor]) -> Vectors:
+    """Compute the vectors of a batch, `(batch, d)`, from the model's arguments."""
     return model(**tensors).embeddings.float().cpu().numpy()
 
 
 @contextmanager
-def _memory_fault_told(device: torch.device, texts: int, tokens: int) -> Iterator[None]:
+def memory_fault_told(device: torch.device, texts: int, tokens: int) -> Iterator[None]:
     """Turn an out-of-memory error into a one-line error that names the setting to lower."""
     try:
         yield
@@ -465,33 +491,3 @@ def _memory_fault_told(device: torch.device, texts: int, tokens: int) -> Iterato
 def _is_out_of_memory(error: RuntimeError) -> bool:
     # The allocator of main memory raises a plain RuntimeError.
     return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
-
-
-class _Workers:
-    """A pool of single-threaded workers that apply a function to batches in parallel.
-
-    Threads that share one matrix product wait for each other at every layer; threads with a batch each do
-    not.
-    """
-
-    def __init__(self, number: int) -> None:
-        self.number, self._threads = number, torch.get_num_threads()
-        self._pool = ThreadPoolExecutor(number, initializer=torch.set_num_threads, initargs=(1,))
-
-    def __enter__(self) -> _Workers:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._pool.shutdown(cancel_futures=True)
-        # The setting of a worker also becomes the default of later threads.
-        torch.set_num_threads(self._threads)
-
-    def run(self, function: Callable[[Positions], None], batches: Sequence[Positions]) -> None:
-        """Apply the function to every batch; with fewer batches than workers, each in turn uses all
-        threads."""
-        if self.number == 1 or len(batches) < self.number:
-            for batch in batches:
-                function(batch)
-        else:
-            for _ in self._pool.map(function, batches):
-                pass

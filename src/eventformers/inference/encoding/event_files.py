@@ -7,9 +7,10 @@ import tempfile
 import time
 from array import array
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal, cast
+from typing import Any, BinaryIO, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,8 @@ from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.datasets_scripts.malformed import SkippedRows, takes_malformed
 from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.files import output_file, replaced_file
-from eventformers.inference.encode import EventEncoder, as_encoder
+from eventformers.inference.encode import EventEncoder
+from eventformers.inference.encoding.device_processes import opened_encoder
 from eventformers.inference.encoding.event_reader import ROLES, file_values, read_item
 from eventformers.inference.encoding.onnx_runtime import load_onnx_encoder
 from eventformers.inference.encoding.precision import (
@@ -117,6 +119,7 @@ def embed_file(
     event_order: str | None = None,
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
+    devices: Sequence[str | torch.device] | None = None,
     onnx: bool = False,
     malformed: str | None = None,
     precision: str = "float32",
@@ -139,6 +142,7 @@ def embed_file(
         event_order: a key of `EVENT_ORDERS`, instead of the model's own.
         device: a torch device; None uses an accelerator if there is one.
         dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
+        devices: torch devices, with one process for each, instead of `device`; see `encode`.
         onnx: compute with ONNX Runtime, on the CPU and in float32; see `load_onnx_encoder`.
         malformed: `skip` skips, counts and lists malformed lines and rows; `error` raises an error for the
             first one; None uses the policy in force, by default `error`.
@@ -159,11 +163,18 @@ def embed_file(
     if target.suffix.lower() != ".parquet":
         raise EventformersError(f"{target}: found the suffix {shown(target.suffix)}; accepted: .parquet")
     output_file(target)
-    with one_writer(target):
-        if onnx:
-            encoder = _onnx_encoder(model, pooling, event_order, device, dtype)
-        else:
-            encoder = as_encoder(model, pooling=pooling, event_order=event_order, device=device, dtype=dtype)
+    settings: dict[str, Any] = {
+        "pooling": pooling,
+        "event_order": event_order,
+        "device": device,
+        "dtype": dtype,
+    }
+    with (
+        one_writer(target),
+        nullcontext(_onnx_encoder(model, devices, **settings))
+        if onnx
+        else opened_encoder(model, devices, **settings) as encoder,
+    ):
         known = read_ranges(ranges, precision, encoder.dimension)
         skipped = SkippedRows()
         rows = read_event_rows(source, encoder.event_order, skipped)
@@ -216,11 +227,15 @@ def embed_file(
 
 def _onnx_encoder(
     model: str | Path | EventEncoder | None,
+    devices: Sequence[str | torch.device] | None,
+    *,
     pooling: str | None,
     event_order: str | None,
     device: str | torch.device | None,
     dtype: str | torch.dtype | None,
 ) -> EventEncoder:
+    if devices is not None:
+        raise EventformersError("received devices and onnx; accepted: one of them")
     if isinstance(model, EventEncoder):
         raise EventformersError(
             f"{model.name} is a loaded encoder; accepted with onnx=True: the name of a model; or pass the "
