@@ -44,10 +44,9 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Free the garbage collector of what the libraries hold: each training run has it look at everything."""
-    gc.enable()
-    gc.collect()
+    """Hide the libraries from the garbage collector: each training run has it look at everything."""
     gc.freeze()
+    gc.enable()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -60,12 +59,31 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put first what takes a minute: with several workers, all wait for the last test that starts."""
-    items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
+    """Begin each worker's share with the slow files.
+
+    A worker that has finished takes tests from the end of another's share. Quick tests there are spread
+    evenly, and a slow fixture is not set up by both.
+    """
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+
+    def speed(tests: list[pytest.Item]) -> int:
+        return min(_speed(test) for test in tests)
+
+    # Each worker is given as many tests of this list, from its beginning, as any other.
+    shares: list[list[pytest.Item]] = [[] for _ in range(workers or 1)]
+    for tests in sorted(files.values(), key=speed):
+        min(shares, key=len).extend(tests)
+    items[:] = [item for share in shares for item in share]
+
+
+def _speed(item: pytest.Item) -> int:
+    """0 for a test of a minute, 1 for one of seconds, 2 for a quick one."""
+    return 0 if item.get_closest_marker("timeout") else 1 if item.get_closest_marker("process") else 2
 
 
 def pytest_unconfigure() -> None:
-    gc.unfreeze()
     forked = sys.modules.get("forked")
     if forked is not None:
         forked.leave_servers(wait=STARTS_SHARED)
@@ -166,12 +184,30 @@ def tiny_encoder_without_dropout(tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 @pytest.fixture(scope="session")
-def tiny_parser(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of a spaCy pipeline that knows a few patterns of sentences."""
-    pytest.importorskip("spacy", reason="spaCy is not installed")
+def tiny_parser() -> Iterator[Path]:
+    """Folder of a spaCy pipeline that knows a few patterns of sentences.
+
+    It is trained once for all workers, and loaded once by each, although every extraction loads its pipeline.
+    A test that changes a loaded pipeline takes a deep copy.
+    """
+    spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
+    from filelock import FileLock
     from tiny_parser import save_tiny_parser
 
-    return save_tiny_parser(tmp_path_factory.mktemp("pipeline") / "tiny")
+    folder = Path(os.environ["EVENTFORMERS_TESTS_SHARED"], "tiny-parser")
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            save_tiny_parser(folder)
+    load, loaded = spacy.load, []
+
+    def load_once(name: str | Path) -> object:
+        if Path(name) != folder:
+            return load(name)
+        loaded[:] = loaded or [load(name)]
+        return loaded[0]
+
+    with mock.patch.object(spacy, "load", load_once):
+        yield folder
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 
@@ -22,7 +23,8 @@ def tokenise(
     Returns:
         Token ids and attention mask, `(texts, length)`, and the number of truncated texts.
     """
-    encoded = tokenizer(
-        list(texts), padding=True, truncation=True, max_length=max_seq_length, return_tensors="pt", **options
-    )
+    encoded = tokenizer(list(texts), padding=True, truncation=True, max_length=max_seq_length, **options)
+    # `return_tensors` copies every list of tokens once more before the conversion.
+    for name, rows in encoded.items():
+        encoded[name] = torch.tensor(rows, dtype=torch.long)
     return encoded, sum(bool(encoding.overflowing) for encoding in encoded.encodings or ())

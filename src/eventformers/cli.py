@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Annotated
 
 import typer
@@ -60,6 +61,12 @@ def _root(
     """Event representation learning: train, evaluate, embed."""
 
 
+@cache
+def _parser() -> Callable[..., object]:
+    """Build the parser of all commands once; `app` builds a new one at each call."""
+    return typer.main.get_command(app)
+
+
 @leaving_process_group()
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; print a user's error as one line on standard error and exit with code 2.
@@ -70,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     quiet_libraries()
     try:
         # In standalone mode a wrong argument prints a box of several lines, and Ctrl-C prints nothing.
-        code = app(arguments, prog_name="eventformers", standalone_mode=False)
+        code = _parser()(arguments, prog_name="eventformers", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except Exception as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from eventformers.datasets_scripts import building
 from eventformers.datasets_scripts.event_tables import EVENT_SCHEMA
 from eventformers.errors import EventformersError
 from eventformers.exploration import documents, vectors
+from eventformers.exploration import map as map_step
 from eventformers.exploration.explore import Exploration
 from eventformers.extraction import pipeline as pipeline_module
 from eventformers.extraction import shards
@@ -37,7 +39,12 @@ Explore = Callable[..., Exploration]
 
 
 @pytest.fixture
-def explore(tiny_parser: Path, tiny_encoder: Path, tmp_path: Path) -> Explore:
+def explore(
+    tiny_parser: Path, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Explore:
+    # UMAP compiles for ten seconds; test_analysis.py and test_extracted.py run it.
+    monkeypatch.setattr(map_step, "_FEWEST_TEXTS", 20)
+
     def run(texts: Any = None, **options: Any) -> Exploration:
         chosen = {
             "pipeline": tiny_parser,
@@ -175,7 +182,7 @@ def test_a_change_recomputes_what_depends_on_it(
     other_model = ran(explore(ROWS[:1], events=tiny_encoder_without_dropout))
     assert "vectors" in other_model
     assert not other_model & {"documents", "events", "chains"}
-    pipeline = spacy.load(tiny_parser)
+    pipeline = deepcopy(spacy.load(tiny_parser))
     pipeline.meta["version"] = "9"
     pipeline.to_disk(tmp_path / "other")
     again = ran(explore(ROWS[:1], events=tiny_encoder_without_dropout, pipeline=tmp_path / "other"))

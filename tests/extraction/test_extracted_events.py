@@ -40,7 +40,9 @@ def explored(
     texts: Path, tiny_parser: Path, tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     output = tmp_path_factory.mktemp("explored") / "tables"
-    return eventformers.explore(texts, output, pipeline=tiny_parser, events=tiny_encoder, device="cpu").folder
+    # No command reads the map, for which UMAP compiles for ten seconds.
+    options = {"pipeline": tiny_parser, "events": tiny_encoder, "device": "cpu", "skip": ["map"]}
+    return eventformers.explore(texts, output, **options).folder
 
 
 @pytest.fixture(scope="module")
