@@ -394,13 +394,37 @@ def _locate(
     if isinstance(data, (str, Path)):
         folder = Path(data).expanduser()
         refuse_unfinished(folder)
-        if built_configs(folder):
-            _warn_of_other_settings(folder, config, settings)
-            return folder
+        built = find_built(folder, builder)
+        if built is not None:
+            _warn_of_other_settings(built, config, settings)
+            return built
         if not folder.exists() and os.pathsep not in str(data):
             check_data(data)
             return str(data)
     return build_dataset(builder or _builder_of_config(config), config, data, None, **settings)
+
+
+def find_built(folder: Path, builder: str | None) -> Path | None:
+    """Find the built folder of a builder: the folder itself, or its subfolder with the builder's name.
+
+    Args:
+        folder: a built dataset, a folder of built datasets, or any other folder.
+        builder: a key of `BUILDERS`; None looks only at the folder itself.
+
+    Returns:
+        The folder; None if it is not built.
+
+    Raises:
+        EventformersError: the folder has built datasets, but not this one.
+    """
+    if built_configs(folder):
+        return folder
+    there = sorted(name for name in BUILDERS if built_configs(folder / name))
+    if not there or builder is None:
+        return None
+    if builder not in there:
+        raise EventformersError(f"{folder}: found the datasets {', '.join(there)}, but not {builder}")
+    return folder / builder
 
 
 def _warn_of_other_settings(folder: Path, config: str, settings: Mapping[str, object]) -> None:

@@ -25,6 +25,7 @@ HELP = {
     "reproduce": ("reproduce", "--help"),
     "leaderboard": ("leaderboard", "--help"),
     "push": ("push", "--help"),
+    "release": ("release", "--help"),
     "data push": ("data", "push", "--help"),
     "version": ("--version",),
 }

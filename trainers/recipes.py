@@ -17,6 +17,7 @@ from eventformers.methods import load_method
 
 SECTIONS = ("model", "data", "views", "training")
 _OF_A_STAGE = ("name", "stage")
+_OF_ONE_RECIPE = ("expected", "recorded", "note")
 
 
 @dataclass
@@ -38,6 +39,8 @@ class Recipe:
         seed: seed of the run; None draws one.
         expected: scores by task that the paper, or our own runs, report.
         expected_source: source of these scores.
+        recorded: `hours` of training and scoring on two CPU cores, and `megabytes` of the model's folder, of
+            our own run with the packaged encoder; empty if there is none.
         note: how to read the scores of a run.
         changed: settings that differ from the file, by key.
     """
@@ -54,6 +57,7 @@ class Recipe:
     seed: int | None = None
     expected: dict[str, float] = field(default_factory=dict)
     expected_source: str = ""
+    recorded: dict[str, float] = field(default_factory=dict)
     note: str = ""
     changed: dict[str, Any] = field(default_factory=dict)
 
@@ -153,10 +157,8 @@ def load_recipe(method: str, name: str) -> Recipe:
     while (base := content.pop("extends", None)) is not None:
         if isinstance(base, str) and base in seen:
             raise EventformersError(f"recipe {name} extends itself through {base}")
-        # Expected scores and notes belong to one recipe: other settings give other scores.
-        inherited = {
-            key: value for key, value in _read(method, base).items() if key not in ("expected", "note")
-        }
+        # Scores, times and notes belong to one recipe: other settings give others.
+        inherited = {key: value for key, value in _read(method, base).items() if key not in _OF_ONE_RECIPE}
         seen.add(base)
         content = _merge(inherited, content)
     return Recipe(**{"method": method, **content, "name": Path(name).stem})

@@ -22,6 +22,7 @@ from eventformers.commands.hub import data_push, push
 from eventformers.commands.induction import induce
 from eventformers.commands.leaderboard import leaderboard
 from eventformers.commands.options import console, errors
+from eventformers.commands.release import release
 from eventformers.commands.reproduction import reproduce
 from eventformers.commands.training import demo, train
 from eventformers.terminal import describe_fault, one_line, quiet_libraries
@@ -36,7 +37,7 @@ app = typer.Typer(
 data_app = typer.Typer(help="Build datasets from raw files and publish them.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 for command in (
-    *(explore, embed, extract, next_event, compare, induce, ground, leaderboard, push),
+    *(explore, embed, extract, next_event, compare, induce, ground, leaderboard, push, release),
     *(demo, train, evaluate, complete, plot, reproduce),
 ):
     app.command()(command)

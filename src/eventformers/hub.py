@@ -65,7 +65,7 @@ class Push:
 
 
 def push(
-    target: str | Path,
+    target: str | Path | Sequence[str | Path],
     repo_id: str,
     *,
     everything: bool = False,
@@ -88,9 +88,9 @@ def push(
 
     Args:
         target: folder of a run, of a built dataset, of an exploration or of a metric, or the name of one of
-            our metrics; with `everything` a folder of runs and built datasets.
-        repo_id: `owner/name`; with `everything` only the owner, and each repository gets the name of its
-            folder.
+            our metrics, or several of them; with `everything` a folder of runs and built datasets.
+        repo_id: `owner/name`; with `everything` or several targets only the owner, and each repository gets
+            the name of its folder.
         everything: push all runs and built datasets in the folders below `target`, and all our metrics.
         private: make new repositories private; an existing public one is an error.
         revision: the branch to change, created if absent; None uses `main`.
@@ -111,14 +111,15 @@ def push(
         EventformersError: an argument is invalid, a folder is incomplete or does not load, the licences are
             not accepted, the Hub refuses, the connection is lost, or the pushed files do not load back.
     """
-    found = find_release(target) if everything else [read_folder(target)]
+    found = _found(target, everything)
+    is_release = everything or not isinstance(target, (str, Path))
     owner = repo_id.partition("/")[0]
-    if everything and "/" in repo_id:
+    if is_release and "/" in repo_id:
         raise EventformersError(
             f"--repo-id: received {shown(repo_id)}; accepted with --everything: only the owner, such as "
             f"{owner}"
         )
-    named = [(local, f"{repo_id}/{local.name}" if everything else repo_id) for local in found]
+    named = [(local, f"{repo_id}/{local.name}" if is_release else repo_id) for local in found]
     for local, name in named:
         check_repo_id(name, local)
     for reference, option in ((revision, "--revision"), (tag, "--tag")):
@@ -145,6 +146,12 @@ def push(
             _tag(api, one, tag)
     address = None if collection is None else _collect(api, plans, collection, owner, private)
     return Push(pushed, address, dry_run)
+
+
+def _found(target: str | Path | Sequence[str | Path], everything: bool) -> list[LocalRepository]:
+    if not isinstance(target, (str, Path)):
+        return [read_folder(one) for one in target]
+    return find_release(target) if everything else [read_folder(target)]
 
 
 def _check_licenses(found: Sequence[LocalRepository], accepted: bool) -> None:

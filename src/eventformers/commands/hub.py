@@ -124,10 +124,11 @@ def _push(
             dry_run=dry_run,
             tell=status.update,
         )
-    _show(done, collection)
+    show_push(done, collection)
 
 
-def _show(done: Push, collection: str | None) -> None:
+def show_push(done: Push, collection: str | None) -> None:
+    """Print the result of a push."""
     for pushed in done.repositories:
         plan = pushed.plan
         if done.is_dry_run:
@@ -171,7 +172,7 @@ def _show_files(plan: PushPlan) -> None:
 def _amount(plan: PushPlan) -> str:
     number = len(plan.to_send)
     there = len(plan.files) - number
-    told = f"{_files(number)} ({_size(plan.bytes_to_send)})"
+    told = f"{_files(number)} ({size_text(plan.bytes_to_send)})"
     return told + (f", {there} unchanged" if there else "")
 
 
@@ -179,7 +180,7 @@ def _files(number: int) -> str:
     return f"{number:,} file{'' if number == 1 else 's'}"
 
 
-def _size(count: float) -> str:
+def size_text(count: float) -> str:
     """Format a number of bytes with a unit."""
     for unit in _UNITS[:-1]:
         if count < 1000:

@@ -14,7 +14,7 @@ from datasets import Dataset, DatasetDict, concatenate_datasets
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-from eventformers.datasets_scripts.building import build_dataset, build_reports, load_built
+from eventformers.datasets_scripts.building import build_dataset, build_reports, find_built, load_built
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint, joint_fingerprint
 from eventformers.datasets_scripts.malformed import malformed_policy, takes_malformed
 from eventformers.errors import DataFormatError, EventformersError, shown
@@ -281,9 +281,10 @@ def _build_report(
     data: str | Path | None, dataset: str, config: str, settings: Mapping[str, Any]
 ) -> Mapping[str, object]:
     """Read the report of a build; empty for a built folder that lacks its report."""
-    if data is not None and (report := build_reports(data).get(config)):
-        return report
     try:
+        built = None if data is None else find_built(Path(data), dataset)
+        if built is not None and (report := build_reports(built).get(config)):
+            return report
         # The rows are already loaded, so this reads the cache.
         folder = build_dataset(dataset, config, data, **settings)
     except EventformersError:

@@ -23,25 +23,29 @@ from eventformers.methods import all_methods
 from eventformers.model_cards.training_record import read_training_record
 from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER
 
-Kind = Literal["model", "dataset", "metric", "exploration"]
+Kind = Literal["model", "dataset", "metric", "exploration", "leaderboard"]
 
 REPO_TYPES: dict[Kind, str] = {
     "model": "model",
     "dataset": "dataset",
     "metric": "space",
     "exploration": "space",
+    "leaderboard": "space",
 }
 """The Hub's name for a repository of each kind."""
-SPACE_SDKS: dict[Kind, str] = {"metric": "gradio", "exploration": "static"}
+SPACE_SDKS: dict[Kind, str] = {"metric": "gradio", "exploration": "static", "leaderboard": "static"}
 """What runs a Space of each kind."""
 ACCEPTED = (
     "the folder of a run (`eventformers train`), of a built dataset (`eventformers data build`), of an "
     "exploration (`eventformers explore`) or of a metric, or the name of a metric of ours"
 )
+LEADERBOARD_FILE = "leaderboard.json"
+"""The scores of a leaderboard that is a static page."""
 WEIGHTS = ("*.safetensors", "*.safetensors.index.json")
 
 _CARD = "README.md"
-_SPACE_CARD = Path(__file__).with_name("exploration_space.md")
+_EXPLORATION_CARD = Path(__file__).with_name("exploration_space.md")
+_LEADERBOARD_CARD = Path(__file__).with_name("leaderboard_space.md")
 _SHOWN_HIDDEN = ".eval_results"
 # Weights in any other format may hold pickles.
 _SENT: dict[Kind, frozenset[str]] = {
@@ -52,6 +56,7 @@ _SENT: dict[Kind, frozenset[str]] = {
     "dataset": frozenset({".parquet", ".json", ".md", ".txt", ".yaml", ".yml"}),
     "metric": frozenset({".py", ".md", ".txt"}),
     "exploration": frozenset({".html", ".parquet", ".json"}),
+    "leaderboard": frozenset({".html", ".json"}),
 }
 _KEPT_BACK = {
     "checkpoint-*": "a checkpoint",
@@ -133,7 +138,7 @@ def read_folder(target: str | Path) -> LocalRepository:
 
 def find_release(root: str | Path) -> list[LocalRepository]:
     """Find all repositories of a release: the models and datasets in the folders below `root`, and all our
-    metrics. Explorations are not part of a release.
+    metrics. Explorations and leaderboards are not part of it.
 
     Raises:
         EventformersError: there is no model and no dataset, two have the same name, or one is incomplete.
@@ -157,7 +162,7 @@ def find_release(root: str | Path) -> list[LocalRepository]:
 def _below(place: Path) -> Iterator[LocalRepository]:
     found = _recognised(place)
     if found is not None:
-        if found.kind != "exploration":
+        if found.kind not in ("exploration", "leaderboard"):
             yield found
         return
     for folder in sorted(path for path in place.iterdir() if path.is_dir()):
@@ -175,6 +180,8 @@ def _recognised(folder: Path) -> LocalRepository | None:
         return _model(folder)
     if (folder / STATE_FOLDER).is_dir():
         return _exploration(folder)
+    if (folder / LEADERBOARD_FILE).is_file():
+        return _leaderboard(folder)
     name = folder.absolute().name
     if (folder / f"{name}.py").is_file() and (folder / f"{name}_impl.py").is_file():
         return _metric(folder)
@@ -304,10 +311,17 @@ def _exploration(folder: Path) -> LocalRepository:
         "exploration",
         folder.absolute().name,
         folder,
-        {_CARD: _SPACE_CARD, **files},
+        {_CARD: _EXPLORATION_CARD, **files},
         left_out,
         closed_licenses=tuple(sorted(name for name in licenses if not is_open(name))),
     )
+
+
+def _leaderboard(folder: Path) -> LocalRepository:
+    files, left_out = _files("leaderboard", folder)
+    _require(files, PAGE_FILE, folder, "the page, as `eventformers release` writes it")
+    card = {_CARD: _LEADERBOARD_CARD}
+    return LocalRepository("leaderboard", folder.absolute().name, folder, {**card, **files}, left_out)
 
 
 # Files.

@@ -176,11 +176,24 @@ def _show_metric(asked: Asked) -> Any:
 
 
 def _show_exploration(asked: Asked) -> Any:
+    from eventformers.exploration.folder import REPORT_FILE
+
+    return _show_page(asked, REPORT_FILE)
+
+
+def _show_leaderboard(asked: Asked) -> Any:
+    from eventformers.publishing.folders import LEADERBOARD_FILE
+
+    return _show_page(asked, LEADERBOARD_FILE)
+
+
+def _show_page(asked: Asked, report: str) -> Any:
+    """The digest of a static Space's page, and the JSON report beside it."""
     import hashlib
 
     from huggingface_hub import hf_hub_download
 
-    from eventformers.exploration.folder import PAGE_FILE, REPORT_FILE
+    from eventformers.exploration.folder import PAGE_FILE
 
     def file(name: str) -> Path:
         if asked["revision"] is None:
@@ -189,7 +202,7 @@ def _show_exploration(asked: Asked) -> Any:
         return Path(hf_hub_download(asked["source"], name, **where))
 
     page = hashlib.sha256(file(PAGE_FILE).read_bytes()).hexdigest()
-    return {"page": page, "report": json.loads(file(REPORT_FILE).read_text(encoding="utf-8"))}
+    return {"page": page, "report": json.loads(file(report).read_text(encoding="utf-8"))}
 
 
 _SHOW = {
@@ -197,6 +210,7 @@ _SHOW = {
     "dataset": _show_dataset,
     "metric": _show_metric,
     "exploration": _show_exploration,
+    "leaderboard": _show_leaderboard,
 }
 
 

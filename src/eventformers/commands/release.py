@@ -1,0 +1,128 @@
+"""The command that releases everything. It only calls the Python API."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Column, Table
+
+from eventformers.commands.hub import AcceptLicenses, Collection, show_push, size_text
+from eventformers.commands.options import (
+    Device,
+    Dtype,
+    Encoder,
+    Malformed,
+    Output,
+    Seed,
+    Settings,
+    console,
+    errors,
+)
+
+if TYPE_CHECKING:
+    from eventformers.release.suite import Release, ReleaseItem
+
+
+def release(
+    owner: Annotated[str, typer.Argument(help="User or organization on the Hub.")],
+    output: Output,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="Folder with a subfolder of raw files for each dataset of `data list`. Default: the samples."
+        ),
+    ] = None,
+    malformed: Malformed = "error",
+    recipe: Annotated[
+        str | None,
+        typer.Option(help="A recipe of every method. Default: each method's own; demo for the samples."),
+    ] = None,
+    encoder: Encoder = None,
+    settings: Settings = None,
+    seed: Seed = None,
+    device: Device = None,
+    dtype: Dtype = None,
+    public: Annotated[bool, typer.Option("--public", help="Make new repositories public.")] = False,
+    collection: Collection = None,
+    accept_licenses: AcceptLicenses = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Build the datasets, show what would be trained and sent, and stop."),
+    ] = False,
+) -> None:
+    """Build all datasets, train a model of each method, and publish everything; run again to continue."""
+    from eventformers.release.suite import release as run_release
+
+    done = run_release(
+        owner,
+        output,
+        data=data,
+        malformed=malformed,
+        recipe=recipe,
+        encoder=encoder,
+        settings=settings or [],
+        seed=seed,
+        device=device,
+        dtype=dtype,
+        public=public,
+        collection=collection,
+        accept_licenses=accept_licenses,
+        dry_run=dry_run,
+        tell=lambda step: errors.print(f"push: {step}", soft_wrap=True, highlight=False),
+    )
+    _show(done)
+    if done.push is not None:
+        show_push(done.push, collection)
+
+
+def _show(done: Release) -> None:
+    table = Table(
+        "repository",
+        "kind",
+        "licences",
+        *(Column(name, justify="right") for name in ("size", "hours")),
+        "state",
+    )
+    for item in done.items:
+        table.add_row(
+            item.repo_id,
+            item.kind,
+            ", ".join(item.licenses),
+            _size(item),
+            _hours(item),
+            _state(item),
+        )
+    console.print(table)
+    kept = [item for item in done.items if item.left_out is None]
+    unknown = [item.repo_id for item in kept if "?" in (_size(item), _hours(item))]
+    total = size_text(sum(item.num_bytes or 0 for item in kept))
+    console.print(
+        f"{len(kept)} repositories: {total}, {sum(item.hours or 0 for item in kept):.2f} hours of training"
+        + (f", without {', '.join(unknown)}, whose size or time is unknown." if unknown else "."),
+        soft_wrap=True,
+    )
+    for item in done.items:
+        if item.left_out is not None:
+            console.print(f"Left out: {item.repo_id}: {item.left_out}", soft_wrap=True)
+    if done.push is None:
+        console.print("Dry run: only the datasets were built; nothing was trained or sent.")
+
+
+def _size(item: ReleaseItem) -> str:
+    if item.num_bytes is not None:
+        return size_text(item.num_bytes)
+    # The page of the leaderboard has a few kilobytes.
+    return "?" if item.kind == "model" and item.left_out is None else ""
+
+
+def _hours(item: ReleaseItem) -> str:
+    if item.kind != "model" or item.left_out is not None:
+        return ""
+    return "?" if item.hours is None else f"{item.hours:.2f}"
+
+
+def _state(item: ReleaseItem) -> str:
+    if item.left_out is not None:
+        return "left out"
+    return "ready" if item.is_done else "to train" if item.kind == "model" else "to write"

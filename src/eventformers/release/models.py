@@ -1,0 +1,194 @@
+"""The models of a release: one training run for each method and further model, scored, with a card."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eventformers import __version__
+from eventformers.datasets_scripts.licenses import is_open
+from eventformers.evaluation.session import Session
+from eventformers.evaluation.tasks import get_task
+from eventformers.files import is_unfinished
+from eventformers.methods import Method, all_methods
+from eventformers.release.records import read_record, write_record
+from eventformers.trainers.checkpoints import can_resume, remove_checkpoints
+from eventformers.trainers.recipes import Recipe, load_recipe
+from eventformers.trainers.run import resolve_recipe
+from eventformers.trainers.stages import stage_recipes
+from eventformers.training import train
+
+if TYPE_CHECKING:
+    from eventformers.release.datasets import ReleasedDataset
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Training:
+    """Options of all training runs of a release, as for `train`.
+
+    Attributes:
+        recipe: a recipe that every method has; None takes the default recipe of each.
+        settings: overrides of the recipes.
+        encoder: the pretrained encoder.
+        seed: the seed.
+        device: `cpu` or `cuda`.
+        dtype: the data type of mixed precision.
+    """
+
+    recipe: str | None = None
+    settings: tuple[str, ...] = ()
+    encoder: str | None = None
+    seed: int | None = None
+    device: str | None = None
+    dtype: str | None = None
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A training run of a release.
+
+    Attributes:
+        method: the method, or a further model of one.
+        recipe: its recipe with all overrides.
+    """
+
+    method: Method
+    recipe: Recipe
+
+    @property
+    def name(self) -> str:
+        """The name of its folder and its repository."""
+        return f"{self.method.name}-{self.recipe.name}".replace("_", "-")
+
+    def datasets(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """The builder, its config and its settings for the training data of each stage."""
+        return (self.method.training_dataset(stage) for stage in stage_recipes(self.recipe))
+
+    def read_configs(self) -> dict[str, set[str]]:
+        """The configs that it trains on, by builder."""
+        found: dict[str, set[str]] = {}
+        for builder, config, _ in self.datasets():
+            found.setdefault(builder, set()).update((config, *self.method.companions))
+        return found
+
+    def scored_configs(self, builder: str) -> list[str]:
+        """The configs of a builder that its tasks read."""
+        tasks = map(get_task, self.method.tasks_of(self.recipe))
+        return [
+            config
+            for task in tasks
+            if task.dataset == builder
+            for config in (task.config, *task.other_configs, *task.companions, *task.companions_by_split)
+        ]
+
+
+def plan_runs(training: Training) -> list[PlannedRun]:
+    """Plan a training run for each method and each further model that has a recipe of its own.
+
+    Raises:
+        EventformersError: a method lacks the recipe, or a setting is not accepted.
+    """
+    runs = []
+    for name, method in all_methods().items():
+        recipe = resolve_recipe(method, training.recipe, training.settings, training.seed)
+        # A further model shares the recipes of its method, and a named one may train the method itself.
+        if recipe.method == name:
+            runs.append(PlannedRun(method, recipe))
+    return runs
+
+
+def reason_to_leave_out(
+    run: PlannedRun, datasets: Mapping[str, ReleasedDataset], accept_licenses: bool
+) -> str | None:
+    """Why a run is not trained: its rows are missing or must not be published; None if it is."""
+    for builder, configs in run.read_configs().items():
+        there = datasets[builder].reports if builder in datasets else {}
+        if missing := sorted(configs - there.keys()):
+            return f"the data has no rows of {builder}, {', '.join(missing)}"
+        closed = [name for name in datasets[builder].licenses(configs) if not is_open(name)]
+        if closed and not accept_licenses:
+            return f"its training rows are under {', '.join(closed)}"
+    return None
+
+
+def run_record(
+    root: Path, run: PlannedRun, training: Training, datasets: Mapping[str, ReleasedDataset]
+) -> Any:
+    """The record of a run in the folder of a release; None if it has not begun, or with other settings."""
+    return read_record(root, run.name, _made_of(run, training, datasets))
+
+
+def train_run(
+    root: Path,
+    folder: Path,
+    run: PlannedRun,
+    training: Training,
+    datasets: Mapping[str, ReleasedDataset],
+    session: Session,
+) -> None:
+    """Train and score a run, continue an interrupted one, or reuse a finished one.
+
+    Args:
+        root: the folder of the release.
+        folder: the folder of the run.
+        run: the run.
+        training: the options of all runs.
+        datasets: the datasets, whose folder is the data of all runs.
+        session: holds data that runs share.
+
+    Raises:
+        EventformersError: an error of `train`.
+    """
+    made_of = _made_of(run, training, datasets)
+    record = read_record(root, run.name, made_of)
+    is_saved = (folder / "config.json").is_file() and not is_unfinished(folder)
+    if record is not None and "hours" in record and is_saved:
+        logger.info("model %s: unchanged", run.name)
+        return
+    resumes = record is not None and can_resume(folder)
+    logger.info("model %s: %s", run.name, "continuing" if resumes else "training")
+    # An interrupted run continues only if it was begun with the same record.
+    write_record(root, run.name, made_of)
+    started = time.monotonic()
+    train(
+        run.method.name,
+        folder,
+        recipe=run.recipe.name,
+        data=next(iter(datasets.values())).local.folder.parent,
+        encoder=training.encoder,
+        settings=training.settings,
+        seed=training.seed,
+        device=training.device,
+        dtype=training.dtype,
+        resume=resumes,
+        overwrite=not resumes,
+        session=session,
+    )
+    # There is nothing left to resume, and checkpoints of large encoders would fill the disk.
+    remove_checkpoints(folder)
+    write_record(root, run.name, made_of, hours=round((time.monotonic() - started) / 3600, 4))
+
+
+def _made_of(run: PlannedRun, training: Training, datasets: Mapping[str, ReleasedDataset]) -> dict[str, Any]:
+    """What decides the outcome of a run. A seed that nobody chose is drawn once and not compared."""
+    stated = load_recipe(run.method.recipe_folder, run.recipe.name).seed
+    read = {*run.read_configs(), *(get_task(task).dataset for task in run.method.tasks_of(run.recipe))}
+    rows = {
+        builder: {config: report["rows_fingerprint"] for config, report in datasets[builder].reports.items()}
+        for builder in sorted(read & datasets.keys())
+    }
+    recipe = {**asdict(run.recipe), "seed": stated if training.seed is None else training.seed}
+    return {
+        "version": __version__,
+        "recipe": recipe,
+        "settings": training.settings,
+        "encoder": training.encoder,
+        "dtype": training.dtype,
+        "rows": rows,
+    }
