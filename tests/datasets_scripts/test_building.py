@@ -285,3 +285,12 @@ def test_the_fingerprint_of_rows_sees_values_alone() -> None:
     assert dataset_fingerprint(DatasetDict({"test": whole})) != dataset_fingerprint(
         DatasetDict({"train": whole})
     )
+
+
+def test_a_folder_of_built_datasets_is_data_of_each(tmp_path: Path) -> None:
+    build_dataset("event_similarity", "hard", output=tmp_path / "event_similarity")
+    rows = load_built(tmp_path, "hard", builder="event_similarity")
+    assert rows["test"].to_list() == load_built(None, "hard", builder="event_similarity")["test"].to_list()
+    assert built_report(tmp_path, "hard", builder="event_similarity")["rows"] == len(rows["test"])
+    with pytest.raises(EventformersError, match="found the datasets event_similarity, but not event_chains"):
+        load_built(tmp_path, "chains", builder="event_chains")
