@@ -245,8 +245,8 @@ def _items(
     for name in metric_folders():
         yield ReleaseItem(f"{owner}/{name}", "metric", ("Apache-2.0",), _size(read_folder(name)))
     board = folder / LEADERBOARD
-    size = _size(read_folder(board)) if (board / LEADERBOARD_FILE).is_file() else None
-    yield ReleaseItem(f"{owner}/{LEADERBOARD}", "leaderboard", (), size, is_done=size is not None)
+    of_board = _size(read_folder(board)) if (board / LEADERBOARD_FILE).is_file() else None
+    yield ReleaseItem(f"{owner}/{LEADERBOARD}", "leaderboard", (), of_board, is_done=of_board is not None)
 
 
 def _model_item(
@@ -264,8 +264,8 @@ def _model_item(
     licenses = {name for builder, configs in read for name in datasets[builder].licenses(configs)}
     record = run_record(folder, run, training, datasets)
     if record is not None and "hours" in record:
-        size = _size(read_folder(folder / MODELS / run.name))
-        return ReleaseItem(repo_id, "model", tuple(sorted(licenses)), size, record["hours"])
+        trained = _size(read_folder(folder / MODELS / run.name))
+        return ReleaseItem(repo_id, "model", tuple(sorted(licenses)), trained, record["hours"])
     # With another encoder or other settings, the recorded run says little.
     recorded = {} if training.encoder or training.settings else run.recipe.recorded
     size = round(recorded["megabytes"] * 1e6) if "megabytes" in recorded else None
