@@ -20,7 +20,6 @@ from eventformers.evaluation import session as sessions
 from eventformers.evaluation.results import TaskResult, load_results
 from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks import TASKS
-from eventformers.inference.chains import vectors as chain_vectors
 from eventformers.inference.encode import EventEncoder, load_encoder
 
 pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore:.*were truncated")]
@@ -112,15 +111,7 @@ def test_results_are_those_of_separate_calls(name, request):
 
 
 @pytest.mark.parametrize("name", ["heterevent", "swcc"])
-def test_no_event_of_the_same_rows_is_encoded_twice(name, request, passes, loads, monkeypatch):
-    graphs = []
-    find_nodes = chain_vectors.EventStates._find_nodes
-
-    def counted(self, *arguments):
-        graphs.append(self.encoder.name)
-        return find_nodes(self, *arguments)
-
-    monkeypatch.setattr(chain_vectors.EventStates, "_find_nodes", counted)
+def test_no_event_of_the_same_rows_is_encoded_twice(name, request, passes, loads):
     results = _evaluated_together(request.getfixturevalue(name), STEPS)
     by_encoder = {encoder: Counter() for encoder, _ in passes}
     for encoder, passed in passes:
@@ -130,7 +121,6 @@ def test_no_event_of_the_same_rows_is_encoded_twice(name, request, passes, loads
         # Of events with the same tokens only one passes.
         assert 0.9 * results[0].timing["distinct_texts"] < len(passed) <= results[0].timing["distinct_texts"]
         assert set(passed.values()) == {1}
-    assert graphs == ["heterevent"] * (name == "heterevent")
     assert sorted(loads) == sorted([name, "encoder"])
 
 

@@ -11,7 +11,7 @@ from eventformers.errors import EventformersError
 from eventformers.models.modeling_base import EventPreTrainedModel
 
 Group = tuple[torch.Tensor, torch.Tensor]
-_FIRST_CAPACITY = 2**14
+_BLOCK_TOKENS = 2**16
 
 
 class CachedEncoding:
@@ -33,9 +33,10 @@ class CachedEncoding:
     ) -> None:
         self._encode = encode
         self._max_tokens = max_tokens
-        # Row 0 is for padding.
-        self._vectors = torch.zeros(min(_FIRST_CAPACITY, max_tokens) + 1, token_size, dtype=torch.float16)
-        self._used = 1
+        self._token_size = token_size
+        # Blocks, since a single tensor that grows would be in memory twice while it is copied.
+        self._blocks: list[torch.Tensor] = []
+        self._used = 0
         self._starts: dict[bytes, int] = {}
         self._is_full = False
 
@@ -49,7 +50,6 @@ class CachedEncoding:
         input_ids = torch.cat([functional.pad(ids, (0, width - ids.shape[1])) for ids, _ in groups])
         mask = torch.cat([functional.pad(mask, (0, width - mask.shape[1])) for _, mask in groups])
         there = mask.bool()
-        self._vectors = self._vectors.to(input_ids.device)
         keys = [row[row >= 0].tobytes() for row in input_ids.masked_fill(~there, -1).cpu().numpy()]
         missing = torch.tensor([key not in self._starts for key in keys], device=there.device)
         fresh = None
@@ -58,9 +58,9 @@ class CachedEncoding:
             fresh = fresh.masked_fill(~there[missing].unsqueeze(-1), 0)
             new = [key for key, is_new in zip(keys, missing.tolist(), strict=True) if is_new]
             self._hold(new, fresh, there[missing])
-        starts = torch.tensor([self._starts.get(key, 0) for key in keys], device=there.device)
+        starts = torch.tensor([self._starts.get(key, -1) for key in keys], device=there.device)
         places = starts.unsqueeze(1) + there.cumsum(dim=1) - 1
-        hidden = self._vectors[torch.where(there & (starts > 0).unsqueeze(1), places, 0)].float()
+        hidden = self._read(torch.where(there & (starts >= 0).unsqueeze(1), places, -1))
         if fresh is not None:
             # Texts without room in the cache are missing from `hidden`; rounding the others makes them equal
             # to their cached vectors in later batches.
@@ -73,16 +73,29 @@ class CachedEncoding:
         held = []
         end = self._used
         for row, (key, length) in enumerate(zip(keys, there.sum(dim=1).tolist(), strict=True)):
-            self._is_full = self._is_full or end + length > self._max_tokens + 1
+            self._is_full = self._is_full or end + length > self._max_tokens
             if not self._is_full and key not in self._starts:
                 self._starts[key] = end
                 end += length
                 held.append(row)
-        while end > len(self._vectors):
-            # Under autocast, torch.cat fails for half precision on a CPU.
-            self._vectors = self._vectors.repeat(2, 1)
-        self._vectors[self._used : end] = hidden[held][there[held]].half()
-        self._used = end
+        fresh = hidden[held][there[held]].half()
+        while self._used < end:
+            number, first = divmod(self._used, _BLOCK_TOKENS)
+            if number == len(self._blocks):
+                self._blocks.append(fresh.new_empty(_BLOCK_TOKENS, self._token_size))
+            count = min(_BLOCK_TOKENS - first, end - self._used)
+            self._blocks[number][first : first + count] = fresh[:count]
+            fresh = fresh[count:]
+            self._used += count
+
+    def _read(self, places: torch.Tensor) -> torch.Tensor:
+        """Return cached vectors in single precision, `(*places, token_size)`; zeros for the place -1."""
+        vectors = torch.zeros(*places.shape, self._token_size, device=places.device)
+        numbers = places.div(_BLOCK_TOKENS, rounding_mode="floor")
+        for number, block in enumerate(self._blocks):
+            inside = numbers == number
+            vectors[inside] = block[places[inside] % _BLOCK_TOKENS].float()
+        return vectors
 
 
 def cache_encoder(head: EventPreTrainedModel, max_tokens: int) -> None:

@@ -120,13 +120,14 @@ def test_every_distinct_event_is_encoded_once(encoder, monkeypatch):
 def test_a_memory_changes_no_score(encoder):
     remembering = ModelChainScorer(replace(encoder, memory=LatestAnswer()))
     fresh = ModelChainScorer(encoder)
+    remembered = []
+    distinct = len({tuple(one.values()) for group in (*CONTEXTS, *CHOICES) for one in group})
     # The same events in the same order, as chains of their own and as whole ones.
-    for ask in ("similarities", "similarities", "score_choices", "similarities"):
+    for ask in ("similarities", "similarities", "score_choices", "score_choices", "similarities"):
         found, expected = (getattr(scorer, ask)(CONTEXTS, CHOICES) for scorer in (remembering, fresh))
         assert all(np.array_equal(*pair) for pair in zip(found, expected, strict=True))
-    assert remembering.encoder.remembered == len(
-        {tuple(one.values()) for group in (*CONTEXTS, *CHOICES) for one in group}
-    )
+        remembered.append(remembering.encoder.remembered)
+    assert remembered == [0, distinct, 0, distinct, 0]
     assert fresh.encoder.remembered == 0
 
 

@@ -61,7 +61,7 @@ def test_texts_are_known_in_another_width() -> None:
 
 @pytest.mark.parametrize("lowers", [False, True], ids=["float32", "bfloat16"])
 def test_held_vectors_grow(monkeypatch: pytest.MonkeyPatch, lowers: bool) -> None:
-    monkeypatch.setattr("eventformers.trainers.encoder_cache._FIRST_CAPACITY", 2)
+    monkeypatch.setattr("eventformers.trainers.encoder_cache._BLOCK_TOKENS", 2)
     cached = CachedEncoding(Counting(), 100, 3)
     with torch.autocast("cpu", torch.bfloat16, enabled=lowers):
         for row in range(len(IDS)):

@@ -25,9 +25,9 @@ class Session:
     keeps all vectors of mentions and of the events that they are linked to.
 
     Models, vectors and data stay until `release` or the end of the block. For each encoder these are the
-    vectors of one task: 1.5 kB for each distinct event with all-MiniLM-L6-v2, 11 kB with a HeterEvent on it
-    and four words in an event. Each mention or event adds 4·d bytes with vectors of size d, or 12·d bytes
-    with queries and keys.
+    vectors of one task: 1.5 kB for each distinct event with all-MiniLM-L6-v2. With a HeterEvent on it, these
+    are 3 kB for tasks of several steps, and 10 kB for contexts if an event has four words. Each mention or
+    event adds 4·d bytes with vectors of size d, or 12·d bytes with queries and keys.
 
     Args:
         data_of: another session, whose data this one uses and adds to; models and vectors are not shared.

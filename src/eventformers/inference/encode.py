@@ -61,8 +61,9 @@ class EventEncoder:
         revision: commit on the Hub, or digest of a folder's configuration and weights; None if unknown.
         max_length: maximum number of tokens, special tokens included; longer texts are truncated and counted.
         memory: cache of the vectors of the latest list of inputs, valid while the model's weights do not
-            change; None disables it. An event takes 4·d bytes for its vector of size d; for chains 4·(v + (2
-            + w)·D), with its vector of size v, candidate and node of size D, and w words.
+            change; None disables it. An event takes 4·d bytes for its vector of size d; for chains 4·(v + (1
+            + w)·D), with its vector of size v, candidate of size D, and w words, or 8·D if each event is a
+            chain of its own.
         truncated: number of texts that the latest call of `encode` truncated.
         remembered: number of distinct inputs of the latest call whose vectors came from `memory`.
     """

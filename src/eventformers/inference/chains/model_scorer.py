@@ -17,7 +17,7 @@ from eventformers.inference.chains.scorers import (
     Scores,
     check_questions,
 )
-from eventformers.inference.chains.vectors import encode_states
+from eventformers.inference.chains.vectors import EventsAlone, EventStates, encode_alone, encode_states
 from eventformers.inference.encode import EventEncoder, Vectors
 from eventformers.inference.encoding.unit_vectors import unit_vectors
 
@@ -54,17 +54,20 @@ class ModelChainScorer(CosineScorer):
         right_rows = [distinct.rows(events) for events in right]
         if not left_rows:
             return []
-        states = encode_states(self.encoder, distinct.events, batch_size=self.batch_size)
-        chains: dict[tuple[int, ...], int] = {}
-        asked: list[list[int]] = []
-        for rows in left_rows:
-            keys = [(row,) for row in rows.tolist()] if alone else [tuple(rows.tolist())]
-            asked.append([chains.setdefault(key, len(chains)) for key in keys])
-        nodes = states.nodes([np.asarray(chain, dtype=np.int64) for chain in chains])
+        found: EventsAlone | EventStates
+        if alone:
+            found = vectors = encode_alone(self.encoder, distinct.events, batch_size=self.batch_size)
+            nodes = (vectors.nodes[rows] for rows in left_rows)
+        else:
+            found = states = encode_states(self.encoder, distinct.events, batch_size=self.batch_size)
+            # Equal contexts are computed once.
+            chains = {tuple(rows.tolist()): rows for rows in left_rows}
+            of_chain = dict(zip(chains, states.nodes(list(chains.values())), strict=True))
+            nodes = (of_chain[tuple(rows.tolist())] for rows in left_rows)
         return [
-            unit_vectors(np.concatenate([nodes[chain] for chain in of_question]), distinct.texts(rows))
-            @ unit_vectors(states.candidates[candidates], distinct.texts(candidates)).T
-            for of_question, rows, candidates in zip(asked, left_rows, right_rows, strict=True)
+            unit_vectors(of_question, distinct.texts(rows))
+            @ unit_vectors(found.candidates[candidates], distinct.texts(candidates)).T
+            for of_question, rows, candidates in zip(nodes, left_rows, right_rows, strict=True)
         ]
 
     def directions(

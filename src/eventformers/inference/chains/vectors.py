@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -13,7 +13,6 @@ from torch import nn
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import DistinctRows, EventEncoder, Positions, Vectors, require_finite
-from eventformers.inference.encoding.latest_answer import LatestAnswer, digest_of
 from eventformers.inference.encoding.packed_linear import inference_copy
 from eventformers.models.event_graph import build_event_graph
 
@@ -32,7 +31,6 @@ class EventStates:
         word_vectors: vectors of the distinct words of all events, event by event, (occurrences, D).
         words: the id of each word, (occurrences,); equal words have equal ids.
         word_starts: position of the first word of each event, (E + 1,).
-        latest_nodes: cache of the nodes of the latest chains; None disables it.
     """
 
     encoder: EventEncoder
@@ -41,7 +39,6 @@ class EventStates:
     word_vectors: torch.Tensor
     words: torch.Tensor
     word_starts: Positions
-    latest_nodes: LatestAnswer[list[Vectors]] | None = field(default=None, repr=False, compare=False)
 
     def nodes(self, chains: Sequence[Positions], *, num_layers: int | None = None) -> list[Vectors]:
         """Compute the node of each event of each chain after the graph's layers.
@@ -64,17 +61,6 @@ class EventStates:
         lengths = np.asarray([len(chain) for chain in chains], dtype=np.int64)
         if not lengths.all():
             raise EventformersError(f"chain {int(np.argmin(lengths))} is empty; accepted: at least one event")
-        if self.latest_nodes is None:
-            return self._find_nodes(chains, lengths, num_layers)
-        known = self.latest_nodes.ask((num_layers, digest_of(chain.tolist() for chain in chains)))
-        if known is None:
-            known = self._find_nodes(chains, lengths, num_layers)
-            self.latest_nodes.keep(known)
-        return known
-
-    def _find_nodes(
-        self, chains: Sequence[Positions], lengths: Positions, num_layers: int | None
-    ) -> list[Vectors]:
         model = inference_copy(self.encoder.model, pack=False)
         found: list[Vectors] = [np.empty((0, 0), dtype=np.float32)] * len(chains)
         # Chains of similar length form a block, so that padding is small.
@@ -125,6 +111,58 @@ class EventStates:
         numbers = torch.full((len(rows), width), -1)
         numbers[mask] = self.words[places]
         return words, numbers
+
+
+@dataclass(frozen=True)
+class EventsAlone:
+    """Vectors of events, each in a chain of its own.
+
+    Attributes:
+        nodes: nodes of the graph of each event alone, (E, D).
+        candidates: vectors of the events as candidates, without a graph, (E, D).
+    """
+
+    nodes: Vectors
+    candidates: Vectors
+
+
+def encode_alone(
+    encoder: EventEncoder, events: Sequence[Event], *, batch_size: int | Literal["auto"] = "auto"
+) -> EventsAlone:
+    """Encode distinct events, each in a chain of its own; sets `encoder.truncated`.
+
+    Unlike `encode_states`, it keeps no vectors of words, which take most of the memory.
+
+    Args:
+        encoder: a model that reads chains.
+        events: the events, no two of them equal.
+        batch_size: maximum number of events in a batch, or `auto`.
+
+    Raises:
+        EventformersError: an event contains no word, or memory ran out.
+    """
+    inputs = encoder.inputs()
+    keys = [inputs.key(event, place) for place, event in enumerate(events)]
+    known: EventsAlone | None = encoder.recall("alone", keys, batch_size)
+    if known is not None:
+        return known
+    rows = DistinctRows(keys)
+    size = encoder.model.config.chain_dim
+    found = EventsAlone(*(np.empty((len(keys), size), dtype=np.float32) for _ in range(2)))
+
+    def apply(
+        model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions
+    ) -> tuple[Vectors, Vectors]:
+        output = model(**tensors)
+        found.nodes[positions] = output.embeddings.float().cpu().numpy()
+        found.candidates[positions] = output.candidates.float().cpu().numpy()
+        return found.nodes[positions], found.candidates[positions]
+
+    encoder.pass_distinct(rows, inputs, apply, batch_size=batch_size)
+    for vectors in (found.nodes, found.candidates):
+        rows.copy_known(vectors)
+    encoder.keep(found)
+    return found
 
 
 def encode_states(
@@ -180,7 +218,6 @@ def encode_states(
         word_vectors=torch.cat(words),
         words=torch.cat(numbers),
         word_starts=np.cumsum([0, *map(len, numbers)]),
-        latest_nodes=None if encoder.memory is None else LatestAnswer(),
     )
     encoder.keep(states)
     return states
