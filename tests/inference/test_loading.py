@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -185,3 +186,8 @@ def test_a_tampered_folder_is_told_in_one_line(
 def test_a_configuration_that_a_trainer_changed_is_known(trained: Path) -> None:
     _rewrite(trained / "config.json", use_cache=False, pad_token_id=0)
     assert load_encoder(trained).dimension == 16
+
+
+def test_compiled_kernels_are_kept_for_few_shapes():
+    # oneDNN keeps 1,024 of each kind without these variables.
+    assert {"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"} <= os.environ.keys()

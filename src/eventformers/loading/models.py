@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,6 +45,12 @@ from eventformers.models.configuration_base import EventConfig
 from eventformers.models.event_tokens import longest_input
 from eventformers.models.modeling_base import EventEncoderModel
 from eventformers.models.pooling import POOLINGS
+
+for _capacity in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+    # oneDNN keeps its last 1,024 kernels, each for one shape of a batch, and batches of texts have ever new
+    # shapes: training in bfloat16 on a CPU would soon need a gigabyte more. A batch needs fewer than 32.
+    # oneDNN reads these variables at its first use.
+    os.environ.setdefault(_capacity, "32")
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
