@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import logging
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -147,6 +150,7 @@ def train(
             write_sentence_transformers_files(run.model.base_model, run.tokenizer, staging)
             write_log(run.stages, staging)
             write_training_record(_trained_on(run), staging)
+            _return_memory()
             trained = load_encoder(str(staging), device=device)
             results = _score(run, trained, scored[0], folder, encoder, device, staging, own)
             write_eval_results(results, staging)
@@ -155,6 +159,14 @@ def train(
                 write_card(staging, card, earlier=folder)
         pushed_to = _push(run, folder) if run.arguments.push_to_hub else None
         return FinishedRun(folder, run, results, pushed_to)
+
+
+def _return_memory() -> None:
+    """Return freed memory to the system; the C library of Linux keeps what training freed, and scoring needs
+    blocks of other sizes."""
+    gc.collect()
+    if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None), "malloc_trim"):
+        library.malloc_trim(0)
 
 
 def _push(run: TrainingRun, folder: Path) -> str:

@@ -9,7 +9,7 @@ times as fast as only double precision, in processor time on one thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -48,8 +48,8 @@ BLOCK_MEBIBYTES = 128
 """Size of a block of scores: enough premises for a fast product, and small compared with the vectors."""
 
 _BYTES_PER_SCORE = 8
-_FEW = 16
-"""Inverse share of candidates up to which gathering them is faster than comparing all."""
+_BLOCK_VECTORS = 2**14
+"""Number of vectors that are scaled at a time, since double precision takes twice their memory."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,8 @@ def rank_by_cosine(
         premise_vectors: one vector for each of the queries' premises, (P, d); they need not be normalised.
         alternative_vectors: one vector for each candidate, (C, d).
         queries: what is to be ranked.
-        block_mebibytes: size of a block of scores; the vectors in single and double precision come on top.
+        block_mebibytes: size of a block of scores. The vectors come on top: in single precision on a CPU
+            without `rerank`, otherwise in double.
         device: device for the cosines; None uses an accelerator with double precision.
         rerank: replaces a block of cosines by other scores before ranking.
 
@@ -167,11 +168,11 @@ def rank_by_cosine(
     chosen = find_device(device)
     if device is None and chosen.type == "mps":
         chosen = torch.device("cpu")
-    premises = torch.from_numpy(unit_vectors(premise_vectors, queries.premises))
-    alternatives = torch.from_numpy(unit_vectors(alternative_vectors, queries.alternatives))
     if chosen.type == "cpu" and rerank is None:
-        return _in_blocks(_SingleFirst(premises, alternatives), queries, block_mebibytes)
-    premises, alternatives = premises.to(chosen), alternatives.to(chosen)
+        sides = (premise_vectors, queries.premises), (alternative_vectors, queries.alternatives)
+        return _in_blocks(_SingleFirst(*(_Units(*side) for side in sides)), queries, block_mebibytes)
+    premises = torch.from_numpy(unit_vectors(premise_vectors, queries.premises)).to(chosen)
+    alternatives = torch.from_numpy(unit_vectors(alternative_vectors, queries.alternatives)).to(chosen)
 
     def score(rows: torch.Tensor) -> torch.Tensor:
         cosines = premises[rows] @ alternatives.T
@@ -232,41 +233,55 @@ def _in_blocks(count: _Counter, queries: RankingQueries, block_mebibytes: int) -
     return FilteredRanks(optimistic=ranks[0], pessimistic=ranks[1])
 
 
+class _Units:
+    """Unit vectors in single precision, and in double precision only for the rows that need it.
+
+    Args:
+        vectors: one vector for each text, (N, d).
+        texts: the texts, for errors.
+    """
+
+    def __init__(self, vectors: NDArray[np.floating], texts: Sequence[str]) -> None:
+        self._vectors, self._texts = np.asarray(vectors), texts
+        self.single = torch.empty(self._vectors.shape, dtype=torch.float32)
+        for start in range(0, max(1, len(self._vectors)), _BLOCK_VECTORS):
+            rows = slice(start, start + _BLOCK_VECTORS)
+            self.single[rows] = torch.from_numpy(unit_vectors(self._vectors[rows], texts[rows])).float()
+
+    def double(self, rows: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Return some rows in double precision."""
+        return unit_vectors(self._vectors[rows], [self._texts[row] for row in rows])
+
+
 class _SingleFirst:
     """Counts from products in single precision, and in double precision where rounding could decide.
 
     Args:
-        premises: unit vectors in double precision, (P, d).
-        alternatives: unit vectors in double precision, (C, d).
+        premises: (P, d).
+        alternatives: (C, d).
     """
 
-    def __init__(self, premises: torch.Tensor, alternatives: torch.Tensor) -> None:
-        self._premises, self._alternatives = premises.numpy(), alternatives.numpy()
-        self._single_premises, self._single_alternatives = premises.float(), alternatives.float()
+    def __init__(self, premises: _Units, alternatives: _Units) -> None:
+        self._premises, self._alternatives = premises, alternatives
         # A product of unit vectors, rounded to single precision first, has an error of at most (d + 2) 2⁻²⁴
         # for any order of summation; the comparison involves two such products.
-        self._margin = np.float32(2 * (alternatives.shape[1] + 4) * 2.0**-24)
+        self._margin = np.float32(2 * (alternatives.single.shape[1] + 4) * 2.0**-24)
 
     def __call__(self, block: slice, asked: _Pairs, known: _Pairs) -> Positions:
         with full_single_precision():
-            scores = (self._single_premises[block] @ self._single_alternatives.T).numpy()
+            scores = (self._premises.single[block] @ self._alternatives.single.T).numpy()
         golds = scores[asked]
         scores[known] = -np.inf
         counts = np.empty((2, len(golds)), dtype=np.int64)
         for query, (row, gold) in enumerate(zip(*asked, strict=True)):
-            premise = self._premises[block.start + row]
+            premise = self._premises.double(np.array([block.start + row]))[0]
             above = np.count_nonzero(scores[row] > golds[query] + self._margin)
             near = np.flatnonzero(np.abs(scores[row] - golds[query]) <= self._margin)
-            exact = self._cosines(near, premise)
-            exact_gold = self._alternatives[gold] @ premise
+            products = self._alternatives.double(np.append(gold, near)) @ premise
+            exact_gold, exact = products[0], products[1:]
             counts[0, query] = above + np.count_nonzero(exact > exact_gold + TIE_TOLERANCE)
             counts[1, query] = above + np.count_nonzero(exact >= exact_gold - TIE_TOLERANCE)
         return counts
-
-    def _cosines(self, positions: Positions, premise: NDArray[np.float64]) -> NDArray[np.float64]:
-        if len(positions) * _FEW > len(self._alternatives):
-            return (self._alternatives @ premise)[positions]
-        return self._alternatives[positions] @ premise
 
 
 @contextmanager
