@@ -59,8 +59,8 @@ def usage(config: Settings) -> list[Snippet]:
     """Usage examples."""
     compared = "embeddings @ embeddings.T"
     return [
-        encode_snippet("events", EXAMPLES, compared),
         transformers_snippet(EXAMPLES, compared),
+        encode_snippet("events", EXAMPLES, compared),
         sentence_transformers_snippet(EXAMPLES),
     ]
 
