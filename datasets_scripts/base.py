@@ -27,6 +27,7 @@ from eventformers.datasets_scripts.malformed import (
     malformed_text,
 )
 from eventformers.datasets_scripts.raw_files import DataDir, file_digest, raw_paths
+from eventformers.datasets_scripts.record_files import Column, check_one_format
 from eventformers.errors import EventformersError, UnknownNameError, causes
 from eventformers.strict import check_types
 
@@ -148,6 +149,8 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
     SAMPLES_FOLDER: ClassVar[str]
     RAW_FILES: ClassVar[dict[str, str]]
     """The raw files of each config, described for messages and the card."""
+    TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {}
+    """The columns of CSV and Parquet files that are raw files, by their content."""
     UNDECIDING_SETTINGS: ClassVar[Mapping[str, frozenset[str]]] = {}
     """By config, the settings that affect how rows are computed, but never which rows result."""
 
@@ -174,6 +177,7 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
         self.settings = settings_of(config)
         self.split_files = self.wanted_files(config, self.split_files)
         read = [path for files in self.split_files.values() for path in files]
+        check_one_format(read)
         self.raw_files = list(dict.fromkeys([*read, *self.setting_files(config)]))
         deciding = {
             **self.deciding_settings(config_name),

@@ -14,20 +14,21 @@ from pathlib import Path
 from typing import Literal
 
 from eventformers.datasets_scripts.cloze_readers import read_cloze_items
+from eventformers.datasets_scripts.document_tables import holds_documents, read_document_records
 from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import (
     check_keys,
     checked_event,
-    first_json_value,
+    event_of,
     has_word,
-    is_json_lines,
-    read_json_values,
     read_lines,
+    role_of,
     text_field,
     text_of_either,
 )
+from eventformers.datasets_scripts.record_files import first_record, has_records, is_table
 from eventformers.datasets_scripts.tuple_reader import is_tuple_line, read_tuple_lines
 from eventformers.errors import DataFormatError, EventformersError, shown
 
@@ -61,14 +62,13 @@ EXTRACTION_REPORT = "report.json"
 """Files that `eventformers.extract` writes besides events and chains; they are not raw files."""
 
 RawFileKind = Literal["documents", "chains", "cloze", "tuples"]
-"""Content of a raw file: documents or chains as JSON lines, narrative cloze items, or chains as tuples."""
+"""Content of a raw file: documents or chains, as JSON lines or tables; narrative cloze items; or chains as
+tuples."""
 
 _LINES_THAT_TELL = 100
 """Number of lines of a text file from which its kind is determined."""
 
 _KEYS = frozenset({"document_id", "id", "source", "license", "events", "protagonist", "chain_id", "n_sent"})
-_ROLES = ("subject", "predicate", "object")
-
 KeepDocument = Callable[[str, str], bool]
 """Predicate that selects documents by id and source."""
 
@@ -153,7 +153,7 @@ def read_documents(
     """Read all documents and chains of the files, in the order of files and lines.
 
     Args:
-        paths: `.jsonl` or `.jsonl.gz` files; files with other suffixes are narrative cloze files or files of
+        paths: JSON lines and tables; files with other suffixes are narrative cloze files or files of
             tuples.
         skipped: counts of skipped items, by reason; added to.
         predicate_form: `surface` keeps the predicate's own words, with particles and prepositions; `lemma`
@@ -166,8 +166,8 @@ def read_documents(
     """
     lines = skipped if skipped_lines is None else skipped_lines
     for path in paths:
-        if is_json_lines(path):
-            yield from read_json_lines(path, skipped, predicate_form, keep, lines)
+        if has_records(path):
+            yield from read_records_of_events(path, skipped, predicate_form, keep, lines)
             continue
         read = read_tuple_chains if raw_file_kind(path) == "tuples" else read_cloze_contexts
         for document in read(path, lines):
@@ -183,11 +183,14 @@ def raw_file_kind(path: Path) -> RawFileKind | None:
 
 @lru_cache(maxsize=256)
 def _kind(path: Path, size: int, changed: int) -> RawFileKind | None:
-    if path.name == EXTRACTION_REPORT or not (is_json_lines(path) or path.suffix == ".txt"):
+    if path.name == EXTRACTION_REPORT or not (has_records(path) or path.suffix == ".txt"):
         return None
-    if is_json_lines(path):
-        record = first_json_value(path)
-        return "chains" if isinstance(record, dict) and _is_chain(record) else "documents"
+    if has_records(path):
+        record = first_record(path)
+        columns = record if isinstance(record, dict) else {}
+        if is_table(path) and not holds_documents(columns):
+            return None
+        return "chains" if _is_chain(columns) else "documents"
     try:
         first = [text for _, text in islice(read_lines(path, SkippedRows("skip")), _LINES_THAT_TELL)]
     except EventformersError:
@@ -197,7 +200,7 @@ def _kind(path: Path, size: int, changed: int) -> RawFileKind | None:
     return "cloze" if "mcnc" in path.name else None
 
 
-def read_json_lines(
+def read_records_of_events(
     path: Path,
     skipped: SkippedRows,
     predicate_form: str = "surface",
@@ -205,7 +208,7 @@ def read_json_lines(
     skipped_lines: SkippedRows | None = None,
 ) -> Iterator[RawDocument]:
     """Read documents from JSON lines: `{"document_id"?, "source"?, "license"?, "events": [...]}`, or chains:
-    the same with `"protagonist"` or `"chain_id"`, or both.
+    the same with `"protagonist"` or `"chain_id"`, or both. Or from a table, see `document_tables`.
 
     An event is `{"subject", "predicate", "object"}`, where keys may be absent,
     `[subject, predicate, object]`, or the eight fields `[sentence, character offset, subject, predicate,
@@ -226,7 +229,7 @@ def read_json_lines(
         DataFormatError: a line is not such a document.
     """
     lines = skipped if skipped_lines is None else skipped_lines
-    values = read_json_values(path, lines, ACCEPTED_DOCUMENT)
+    values = read_document_records(path, lines, ACCEPTED_DOCUMENT)
     heads = lines.parsed(values, lambda value: _head(*value, path), "document")
     wanted = (head for head in heads if keep is None or keep(head[0].document_id, head[0].source))
     return skipped.parsed(wanted, lambda head: _document(*head, predicate_form, path), "document")
@@ -292,22 +295,13 @@ def _document(
 
 
 def _raw_event(item: object, predicate_form: str, path: Path, line: int) -> RawEvent:
-    if isinstance(item, dict):
-        check_keys(item, _ROLES, path, line, what="role")
-        fields: list[object] = [item.get(role) for role in _ROLES]
-    elif isinstance(item, list) and len(item) == 3:
-        fields = item
-    elif isinstance(item, list) and len(item) == 8:
+    if isinstance(item, list) and len(item) == 8:
         return _extracted_event(item, predicate_form, path, line)
-    else:
-        found = f"an event of {len(item)} fields" if isinstance(item, list) else f"the event {shown(item)}"
-        raise DataFormatError(path, line, found, ACCEPTED_DOCUMENT)
-    subject, predicate, object_ = (_role(field, path, line) for field in fields)
-    return RawEvent(checked_event(subject, predicate, object_, path, line))
+    return RawEvent(event_of(item, path, line, ACCEPTED_DOCUMENT))
 
 
 def _extracted_event(item: list[object], predicate_form: str, path: Path, line: int) -> RawEvent:
-    subject, predicate, object_, lemma = [_role(field, path, line) for field in item[2:6]]
+    subject, predicate, object_, lemma = [role_of(field, path, line) for field in item[2:6]]
     if not all(isinstance(place, int) and place >= 0 for place in item[:2]):
         raise DataFormatError(
             path, line, f"the places {shown(item[:2])}", "the sentence and the character offset of an event"
@@ -320,12 +314,3 @@ def _extracted_event(item: list[object], predicate_form: str, path: Path, line: 
     if item[7]:
         event["predicate"] = f"not {event['predicate']}".rstrip()
     return RawEvent(event, lemma)
-
-
-def _role(field: object, path: Path, line: int) -> str:
-    if field is None:
-        return ""
-    if not isinstance(field, str):
-        found = f"a role of type {type(field).__name__}"
-        raise DataFormatError(path, line, found, "a text, or null where the event has none")
-    return field

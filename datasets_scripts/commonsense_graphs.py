@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -12,8 +12,15 @@ import pyarrow as pa
 from datasets import Value
 
 from eventformers.datasets_scripts.base import SAMPLES, EventDatasetBuilder, EventDatasetConfig
-from eventformers.datasets_scripts.graph_readers import SPLITS, Triple, read_triples, split_files
+from eventformers.datasets_scripts.graph_readers import (
+    SPLITS,
+    TRIPLE_COLUMNS,
+    Triple,
+    read_triples,
+    split_files,
+)
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
+from eventformers.datasets_scripts.record_files import Column
 from eventformers.datasets_scripts.relation_templates import DIRECTIONS, RelationTemplates, relation_templates
 
 _PAIRS = "_pairs"
@@ -60,6 +67,8 @@ class CommonsenseGraphs(EventDatasetBuilder):
       `v4_atomic_trn.csv`, `v4_atomic_dev.csv` and `v4_atomic_tst.csv` (ATOMIC); `train.tsv`, `dev.tsv`,
       `test.tsv` (ATOMIC-2020, whose additional relations are skipped and counted unless `templates` has
       them). The csv files and ATOMIC-2020 mark an absent tail with `none`; such rows are skipped and counted.
+    - Either: tables `train`, `valid` (or `dev`) and `test` with the columns head, relation and tail, `.csv`
+      or `.parquet`.
 
     The files are in the given folder, in a subfolder with a published name (`CN-82K`, else `CN-100K`;
     `ATOMIC`), or given directly. Inductive configs read a folder whose name ends with `-Ind`, the others a
@@ -94,7 +103,7 @@ class CommonsenseGraphs(EventDatasetBuilder):
             (
                 "conceptnet",
                 "train.txt, valid.txt, test.txt of CN-82K or CN-100K: relation, head, tail;"
-                " train100k.txt, dev1.txt, dev2.txt, test.txt",
+                " train100k.txt, dev1.txt, dev2.txt, test.txt; train.csv, valid.csv, test.csv, or .parquet",
             ),
             (
                 "conceptnet_inductive",
@@ -103,7 +112,7 @@ class CommonsenseGraphs(EventDatasetBuilder):
             (
                 "atomic",
                 "train.txt, valid.txt, test.txt of ATOMIC: head, relation, tail; v4_atomic_*.csv;"
-                " train.tsv, dev.tsv, test.tsv of ATOMIC-2020",
+                " train.tsv, dev.tsv, test.tsv of ATOMIC-2020; train.csv, valid.csv, test.csv, or .parquet",
             ),
             (
                 "atomic_inductive",
@@ -112,6 +121,7 @@ class CommonsenseGraphs(EventDatasetBuilder):
         )
         for pairs in ("", _PAIRS)
     }
+    TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {"triples": TRIPLE_COLUMNS}
     # The bytes of the template file are part of the fingerprint.
     UNDECIDING_SETTINGS: ClassVar[dict[str, frozenset[str]]] = dict.fromkeys(
         RAW_FILES, frozenset({"templates"})

@@ -12,12 +12,15 @@ from datasets import List, Value
 
 from eventformers.datasets_scripts.base import EventDatasetBuilder, EventDatasetConfig
 from eventformers.datasets_scripts.question_readers import (
+    QUESTION_COLUMNS,
     Question,
     read_copa_json,
     read_copa_xml,
     read_csqa,
+    read_question_table,
     read_siqa,
 )
+from eventformers.datasets_scripts.record_files import Column, is_table, table_names
 from eventformers.errors import DataFormatError
 
 _FOLDERS = {"copa": "COPA", "siqa": "SIQA", "csqa": "CSQA"}
@@ -50,6 +53,8 @@ class CommonsenseQA(EventDatasetBuilder):
       of the report count the questions by rule. Raw files: `dev.jsonl` with `dev-labels.lst`, and likewise
       `train` and `test` if their labels exist.
     - `csqa`: the question itself. Raw files: `dev_rand_split.jsonl`, `train_rand_split.jsonl`.
+    - Any: a table of questions that are already a premise with alternatives, with the name of the first of
+      these files and the suffix `.csv`, `.tsv` or `.parquet`.
 
     Files are in the given folder, in its subfolders `COPA`, `SIQA` and `CSQA`, or given directly. Development
     files are the split `validation`. A test file without labels is skipped and counted if there are labelled
@@ -71,10 +76,12 @@ class CommonsenseQA(EventDatasetBuilder):
     SPLITS = ("train", "validation", "test")
     SAMPLES_FOLDER = "commonsense"
     RAW_FILES: ClassVar[dict[str, str]] = {
-        "copa": "copa-dev.xml, copa-test.xml, or copa-dev-new.jsonl, copa-test-new.jsonl",
-        "siqa": "dev.jsonl with dev-labels.lst; likewise train and test",
-        "csqa": "dev_rand_split.jsonl; train_rand_split.jsonl",
+        "copa": "copa-dev.xml, copa-test.xml, or copa-dev-new.jsonl, copa-test-new.jsonl; copa-dev.csv,"
+        " copa-dev.parquet",
+        "siqa": "dev.jsonl with dev-labels.lst; likewise train and test; dev.csv, dev.parquet",
+        "csqa": "dev_rand_split.jsonl; train_rand_split.jsonl; dev_rand_split.csv, dev_rand_split.parquet",
     }
+    TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {"questions": QUESTION_COLUMNS}
     BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
         EventDatasetConfig(name=name) for name in _FOLDERS
     ]
@@ -101,10 +108,11 @@ class CommonsenseQA(EventDatasetBuilder):
         for files in [*places, given]:
             found: dict[str, list[Path]] = {}
             for split, names in _FILES[config_name].items():
+                tables = [files[name] for name in table_names(names[0]) if name in files]
                 path = next((files[name] for name in names if name in files), None)
-                if path is None:
-                    continue
-                if config_name != "siqa":
+                if tables or path is None:
+                    found |= {split: [*tables, *([path] if path else [])]} if tables else {}
+                elif config_name != "siqa":
                     found[split] = [path]
                 elif (labels := path.with_name(f"{path.stem}-labels.lst")).is_file():
                     found[split] = [path, labels]
@@ -154,6 +162,8 @@ class CommonsenseQA(EventDatasetBuilder):
     def _questions(self, rules: Counter[str]) -> Iterator[Question]:
         files = self.split_files[self.split]
         skipped = self.report.skipped
+        if is_table(files[0]):
+            return read_question_table(files[0], skipped)
         if self.config.name == "siqa":
             return read_siqa(files[0], files[1], rules, skipped)
         if self.config.name == "csqa":

@@ -27,6 +27,8 @@ from eventformers.datasets_scripts.cloze_readers import checked_question, read_c
 from eventformers.datasets_scripts.cooccurrence import CooccurrenceCounter
 from eventformers.datasets_scripts.document_filters import document_splits_of, kept_documents
 from eventformers.datasets_scripts.document_splits import SPLITS, RepeatedDocuments, SeededDraws
+from eventformers.datasets_scripts.document_tables import DOCUMENT_COLUMNS, EVENT_COLUMNS
+from eventformers.datasets_scripts.event_tables import EVENTS_TABLE, EXTRACTED_DOCUMENTS
 from eventformers.datasets_scripts.events import EVENT_FEATURE, Event
 from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.narrative_cloze import (
@@ -37,6 +39,7 @@ from eventformers.datasets_scripts.narrative_cloze import (
     window_starts,
 )
 from eventformers.datasets_scripts.protagonist_chains import Chain, document_chains, event_key
+from eventformers.datasets_scripts.record_files import Column, is_table
 from eventformers.errors import EventformersError
 
 _WHOLE_CONFIGS = ("documents", "cooccurrence")
@@ -62,7 +65,8 @@ class EventChains(EventDatasetBuilder):
     each. Distractors are drawn from the events of the documents of the same split. Of documents with the same
     events, at least `min_chain_length`, only one is kept, so that no text is in two splits.
 
-    Raw files: `*.jsonl` or `*.jsonl.gz` with one document or one chain per line; the narrative cloze files of
+    Raw files: `*.jsonl` or `*.jsonl.gz` with one document or one chain per line; tables of events or of
+    documents (`document_tables`), `*.csv`, `*.tsv` or `*.parquet`; the narrative cloze files of
     Weber et al. 2018 (`*mcnc*.txt`), of which `documents` and `cooccurrence` read only the context events,
     and `chains`, `mcnc` and `multistep` read nothing; and text files of HAQAE, one chain of tuples per line.
     If a folder has files of chains, its files of documents are not searched for chains again.
@@ -85,10 +89,14 @@ class EventChains(EventDatasetBuilder):
     SPLITS = SPLITS
     SAMPLES_FOLDER = "chains"
     RAW_FILES: ClassVar[dict[str, str]] = {
-        **dict.fromkeys(_WHOLE_CONFIGS, "*.jsonl, *.jsonl.gz or *mcnc*.txt"),
-        **dict.fromkeys(_SPLIT_CONFIGS, "*.jsonl, *.jsonl.gz or *.txt with tuples separated by <TUP>"),
+        **dict.fromkeys(_WHOLE_CONFIGS, "*.jsonl, *.csv, *.parquet or *mcnc*.txt"),
+        **dict.fromkeys(_SPLIT_CONFIGS, "*.jsonl, *.csv, *.parquet or *.txt with tuples separated by <TUP>"),
         "variable_mcnc": "*mcnc*.txt",
         "coherent_mcnc": "*cmcnc*.txt",
+    }
+    TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {
+        "one event a row": EVENT_COLUMNS,
+        "one document or chain a row": DOCUMENT_COLUMNS,
     }
     UNDECIDING_SETTINGS: ClassVar[dict[str, frozenset[str]]] = {
         "documents": COUNTING_SETTINGS | RESOURCE_SETTINGS | QUESTION_SETTINGS,
@@ -122,7 +130,13 @@ class EventChains(EventDatasetBuilder):
         found: list[Path] = []
         for path in paths:
             inside = sorted(item for item in path.iterdir() if item.is_file()) if path.is_dir() else [path]
-            kinds = {item: raw_file_kind(item) or ("cloze" if path.is_file() else None) for item in inside}
+            if any(item.name == EXTRACTED_DOCUMENTS for item in inside):
+                # The table that extract writes beside it has the same events.
+                inside = [item for item in inside if item.name != EVENTS_TABLE]
+            given: RawFileKind | None = None
+            if path.is_file():
+                given = "documents" if is_table(path) else "cloze"
+            kinds = {item: raw_file_kind(item) or given for item in inside}
             wanted = _wanted_kinds(config_name, kinds.values())
             found += [item for item, kind in kinds.items() if kind in wanted]
         found = list(dict.fromkeys(found))

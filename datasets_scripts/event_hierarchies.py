@@ -23,6 +23,12 @@ from eventformers.datasets_scripts.event_knowledge import (
     survey_of,
     text_files,
 )
+from eventformers.datasets_scripts.hierarchy_columns import (
+    EDGE_COLUMNS,
+    EVENT_COLUMNS,
+    HIERARCHY_COLUMNS,
+    MENTION_COLUMNS,
+)
 from eventformers.datasets_scripts.hierarchy_files import (
     EDGE_KINDS,
     MENTION_KINDS,
@@ -42,6 +48,7 @@ from eventformers.datasets_scripts.hierarchy_settings import (
     is_wanted,
 )
 from eventformers.datasets_scripts.raw_files import is_blank
+from eventformers.datasets_scripts.record_files import Column
 from eventformers.errors import EventformersError
 
 _SAMPLE_ORIGIN = ("eventformers-samples", "Apache-2.0")
@@ -61,9 +68,9 @@ class EventHierarchies(EventDatasetBuilder):
 
     Raw files (`hierarchy_files.hierarchy_files`; plain, `.gz` or `.bz2`): XLEL-WD as published, that is the
     mention files and the dictionary, or the folders that its download script makes; files of mentions, events
-    and edges in similar formats (`hierarchy_readers`); and Wikidata's JSON, an entity dump or the output of
-    XLEL-WD's pipeline (`wikidata_reader`). Mentions and dumps are read line by line; memory holds the ids of
-    the events, their languages and edges, and 8 bytes for each mention.
+    and edges in similar formats (`hierarchy_readers`), also as tables (`hierarchy_columns`); and Wikidata's
+    JSON, an entity dump or the output of XLEL-WD's pipeline (`wikidata_reader`). Mentions and dumps are read
+    line by line; memory holds the ids of the events, their languages and edges, and 8 bytes for each mention.
 
     Zero-shot splits: events that are connected by any edges are in one split. Splits that raw files define
     are kept, and the components that they divide are counted.
@@ -90,13 +97,21 @@ class EventHierarchies(EventDatasetBuilder):
     SPLITS = SPLITS
     SAMPLES_FOLDER = "event_hierarchies"
     RAW_FILES: ClassVar[dict[str, str]] = {
-        "mentions": "XLEL-WD's *.jsonl of mentions, with its label_dict.jsonl and a hierarchy if they exist",
+        "mentions": "XLEL-WD's *.jsonl of mentions, with its label_dict.jsonl and a hierarchy if they exist;"
+        " *.csv, *.parquet",
         "events": "XLEL-WD's label_dict.jsonl, label_desc.tsv, wd_item_descriptions.jsonl or a dump of"
-        " Wikidata",
+        " Wikidata; *.csv, *.parquet",
         **dict.fromkeys(
             EDGE_CONFIGS,
-            "a dump of Wikidata (JSON), wd_item_props.jsonl, hierarchy.jsonl or *.csv of edges",
+            "a dump of Wikidata (JSON), wd_item_props.jsonl, hierarchy.jsonl; *.csv, *.parquet of hierarchies"
+            " or edges",
         ),
+    }
+    TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {
+        "mentions": MENTION_COLUMNS,
+        "events": EVENT_COLUMNS,
+        "hierarchy, one event a row": HIERARCHY_COLUMNS,
+        "edges": EDGE_COLUMNS,
     }
     UNDECIDING_SETTINGS: ClassVar[dict[str, frozenset[str]]] = {
         "events": MENTION_SETTINGS | SPLIT_SETTINGS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,6 +40,7 @@ _TEXT_READERS: dict[str, Callable[[Path, SkippedRows], Iterator[StatedTitle]]] =
     "description_table": read_description_table,
     "descriptions": read_item_descriptions,
 }
+_SUFFIX = re.compile(r"\.(?:jsonl|csv|tsv|parquet)")
 _TEXT_ORDER = (("dictionary", "description_table"), ("descriptions",), ("entities",))
 """Kinds of files with the texts of events, in order of preference."""
 
@@ -61,7 +63,7 @@ def mentions_of(file: HierarchyFile, skipped: SkippedRows) -> Iterator[LinkedMen
 
 def mention_id_of(file: HierarchyFile, mention: LinkedMention) -> str:
     """The id that a mention states, else the name of its file and its line."""
-    return mention.mention_id or f"{file.path.name.split('.jsonl', 1)[0]}/{mention.line}"
+    return mention.mention_id or f"{_SUFFIX.split(file.path.name, 1)[0]}/{mention.line}"
 
 
 class StatedTitles:

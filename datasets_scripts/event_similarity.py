@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import datasets
 from datasets import Value
@@ -13,15 +13,31 @@ from datasets import Value
 from eventformers.datasets_scripts.base import EventDatasetBuilder, EventDatasetConfig
 from eventformers.datasets_scripts.events import EVENT_FEATURE, Event
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
-from eventformers.datasets_scripts.raw_files import checked_event, read_rows
+from eventformers.datasets_scripts.raw_files import checked_event, event_of, read_rows
+from eventformers.datasets_scripts.record_files import Column, is_table, read_records, table_names
 from eventformers.errors import DataFormatError, shown
 
 _FILES = {"hard": "hard.txt", "hard_extended": "hard_extend.txt", "transitive": "transitive.txt"}
 _LICENSES = {"hard": "Apache-2.0", "hard_extended": UNSPECIFIED, "transitive": UNSPECIFIED}
 _HARD_COLUMNS = ("similar_a", "similar_b", "dissimilar_a", "dissimilar_b")
+_PAIR_COLUMNS = ("event_a", "event_b")
 
 MINIMUM_SCORE, MAXIMUM_SCORE = 1.0, 7.0
 """The rating scale of the transitive pairs."""
+
+
+_HARD_TABLE = tuple(
+    Column(f"{pair}_{side}", "event", f"{name} event of the {pair} pair", required=True)
+    for pair in ("similar", "dissimilar")
+    for side, name in (("a", "first"), ("b", "second"))
+)
+_PAIR_TABLE = (
+    *(
+        Column(name, "event", f"{number} event", required=True)
+        for name, number in zip(_PAIR_COLUMNS, ("first", "second"), strict=True)
+    ),
+    Column("score", "number", "mean human score of the similarity, from 1 to 7", required=True),
+)
 
 
 class EventSimilarity(EventDatasetBuilder):
@@ -30,7 +46,8 @@ class EventSimilarity(EventDatasetBuilder):
 
     Raw files: `hard.txt` (Weber et al. 2018), `hard_extend.txt` (Ding et al. 2019), both with four events of
     subject, predicate and object in twelve fields separated by `|`; `transitive.txt` (Kartsaklis and
-    Sadrzadeh 2014) with two events and the score in seven fields.
+    Sadrzadeh 2014) with two events and the score in seven fields; or a table with the same name, such as
+    `hard.csv` or `hard.parquet`.
     """
 
     NAME = "event_similarity"
@@ -49,9 +66,15 @@ class EventSimilarity(EventDatasetBuilder):
     SPLITS = ("test",)
     SAMPLES_FOLDER = "similarity"
     RAW_FILES: ClassVar[dict[str, str]] = {
-        "hard": "hard.txt with 12 fields a line, separated by |",
-        "hard_extended": "hard_extend.txt with 12 fields a line, separated by |",
-        "transitive": "transitive.txt with 7 fields a line, separated by |",
+        "hard": "hard.txt with 12 fields a line, separated by |; hard.csv, hard.parquet",
+        "hard_extended": "hard_extend.txt with 12 fields a line, separated by |; hard_extend.csv,"
+        " hard_extend.parquet",
+        "transitive": "transitive.txt with 7 fields a line, separated by |; transitive.csv,"
+        " transitive.parquet",
+    }
+    TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {
+        "hard, hard_extend": _HARD_TABLE,
+        "transitive": _PAIR_TABLE,
     }
     BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
         EventDatasetConfig(name=name) for name in _FILES
@@ -61,10 +84,12 @@ class EventSimilarity(EventDatasetBuilder):
     @classmethod
     def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:
         """Find the file with the published name of the config, in a folder or given directly."""
-        name = _FILES[config_name]
-        found = [path / name if path.is_dir() else path for path in paths]
-        files = [path for path in found if path.name == name and path.is_file()][:1]
-        return {"test": files} if files else {}
+        names = (_FILES[config_name], *table_names(_FILES[config_name]))
+        for path in paths:
+            found = [path / name for name in names] if path.is_dir() else [path]
+            if files := [file for file in found if file.name in names and file.is_file()]:
+                return {"test": files}
+        return {}
 
     @classmethod
     def features(cls, config_name: str) -> datasets.Features:
@@ -87,7 +112,13 @@ class EventSimilarity(EventDatasetBuilder):
         source = "eventformers-samples" if self.is_sample else path.name
         license_name = "Apache-2.0" if self.is_sample else _LICENSES[config]
         skipped = self.report.skipped
-        for row in skipped.parsed(read_rows(path, skipped), lambda item: _row(config, path, *item)):
+        if is_table(path):
+            columns = _PAIR_TABLE if config == "transitive" else _HARD_TABLE
+            records = read_records(path, skipped, columns, "")
+            rows = skipped.parsed(records, lambda item: _row_of_record(config, path, *item))
+        else:
+            rows = skipped.parsed(read_rows(path, skipped), lambda item: _row(config, path, *item))
+        for row in rows:
             self.report.read["rows"] += 1
             self.report.add_source(source, license_name, documents=1, events=2 if "score" in row else 4)
             yield row
@@ -95,7 +126,7 @@ class EventSimilarity(EventDatasetBuilder):
 
 def _row(config: str, path: Path, line: int, text: str) -> dict[str, Event | float]:
     is_scored = config == "transitive"
-    names = ("event_a", "event_b") if is_scored else _HARD_COLUMNS
+    names = _PAIR_COLUMNS if is_scored else _HARD_COLUMNS
     num_fields = 3 * len(names) + is_scored
     fields = [part.strip() for part in text.split("|")]
     if len(fields) != num_fields:
@@ -109,10 +140,22 @@ def _row(config: str, path: Path, line: int, text: str) -> dict[str, Event | flo
     return row
 
 
-def _score(text: str, path: Path, line: int) -> float:
+def _row_of_record(
+    config: str, path: Path, line: int, record: Mapping[str, object]
+) -> dict[str, Event | float]:
+    is_scored = config == "transitive"
+    row: dict[str, Event | float] = {
+        name: event_of(record[name], path, line) for name in (_PAIR_COLUMNS if is_scored else _HARD_COLUMNS)
+    }
+    if is_scored:
+        row["score"] = _score(record.get("score"), path, line)
+    return row
+
+
+def _score(text: object, path: Path, line: int) -> float:
     try:
-        score = float(text)
-    except ValueError:
+        score = float(cast("str", text))
+    except (TypeError, ValueError):
         score = math.nan
     if not MINIMUM_SCORE <= score <= MAXIMUM_SCORE:
         raise DataFormatError(

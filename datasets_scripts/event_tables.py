@@ -8,6 +8,8 @@ DOCUMENTS_TABLE = "documents.parquet"
 EVENTS_TABLE = "events.parquet"
 VECTORS_TABLE = "vectors.parquet"
 CHAINS_TABLE = "chains.parquet"
+EXTRACTED_DOCUMENTS = "events.jsonl.gz"
+"""Documents of events as JSON lines, which `extract` writes beside `EVENTS_TABLE`."""
 
 _TEXT, _PLACE, _FLAG = pa.string(), pa.int32(), pa.bool_()
 

@@ -14,10 +14,10 @@ from datasets import List, Value
 from eventformers.datasets_scripts.ace_reader import annotation_files, read_ace, text_file
 from eventformers.datasets_scripts.ace_types import ACE_FRAMES, ACE_SEEN_TYPES
 from eventformers.datasets_scripts.base import EventDatasetBuilder, EventDatasetConfig, name_list
-from eventformers.datasets_scripts.frame_reader import frame_files, read_frames
+from eventformers.datasets_scripts.frame_reader import FRAME_COLUMNS, frame_files, read_frames
 from eventformers.datasets_scripts.licenses import UNSPECIFIED, license_of_source
-from eventformers.datasets_scripts.mention_reader import Mention, read_mentions
-from eventformers.datasets_scripts.raw_files import first_json_value, is_json_lines
+from eventformers.datasets_scripts.mention_reader import MENTION_COLUMNS, Mention, read_mentions
+from eventformers.datasets_scripts.record_files import Column, first_record, has_records, is_table
 from eventformers.datasets_scripts.type_split import check_disjoint, split_types
 from eventformers.strict import Number
 
@@ -61,11 +61,12 @@ class EventTypesConfig(EventDatasetConfig):
 class EventTypes(EventDatasetBuilder):
     """Event mentions with their types: seen types, and unseen types to be induced.
 
-    - `mentions`: sentences from JSON lines (`mention_reader.read_mentions`), `*.jsonl` or `*.jsonl.gz`.
+    - `mentions`: sentences from JSON lines (`mention_reader.read_mentions`), `*.jsonl` or `*.jsonl.gz`, or
+      from tables.
     - `ace2005`: the event mentions of ACE 2005 (`ace_reader.read_ace`): LDC's folder, or any folder with
       `.sgm` and `.apf.xml` files (`ace_reader.annotation_files`).
     - `frames`: FrameNet's folder with `frame/*.xml` and `frRelation.xml`, or JSON lines
-      (`frame_reader.read_frames`).
+      and tables (`frame_reader.read_frames`).
 
     Training uses every mention. `seen` marks the mentions whose `event_type` may be used in training; the
     types of the others serve only for scoring. A mention without a stated type has the type "" and is not
@@ -92,10 +93,14 @@ class EventTypes(EventDatasetBuilder):
     SPLITS = ("train",)
     SAMPLES_FOLDER = "event_types"
     RAW_FILES: ClassVar[dict[str, str]] = {
-        "mentions": "*.jsonl, *.jsonl.gz with sentence, trigger and event_type",
+        "mentions": "*.jsonl, *.csv, *.parquet with sentence, trigger and event_type",
         "ace2005": "LDC's folder or any other with .sgm and .apf.xml files",
-        "frames": "FrameNet's folder with frame/*.xml and frRelation.xml; *.jsonl with name, definition and"
-        " parents",
+        "frames": "FrameNet's folder with frame/*.xml and frRelation.xml; *.jsonl, *.csv, *.parquet with"
+        " name, definition and parents",
+    }
+    TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {
+        "mentions": MENTION_COLUMNS,
+        "frames": FRAME_COLUMNS,
     }
     UNDECIDING_SETTINGS: ClassVar[dict[str, frozenset[str]]] = {
         "ace2005": frozenset({"num_seen"}),
@@ -118,7 +123,8 @@ class EventTypes(EventDatasetBuilder):
                 continue
             framenet = frame_files(path) if config_name == "frames" and path.is_dir() else []
             inside = sorted(item for item in path.iterdir() if item.is_file()) if path.is_dir() else [path]
-            found += framenet or [item for item in inside if _json_kind(item) == config_name]
+            kinds = {item: _record_kind(item) or _given_kind(item, path) for item in inside}
+            found += framenet or [item for item, kind in kinds.items() if kind == config_name]
         return {"train": list(dict.fromkeys(found))} if found else {}
 
     @classmethod
@@ -230,15 +236,20 @@ class EventTypes(EventDatasetBuilder):
         return paths[0].name.split(".", 1)[0], UNSPECIFIED
 
 
-def _json_kind(path: Path) -> Literal["mentions", "frames"] | None:
-    """Determine the content of a JSON lines file from the first readable line; other `.jsonl` files count as
-    mentions."""
-    if not is_json_lines(path):
+def _given_kind(item: Path, given: Path) -> Literal["mentions"] | None:
+    """The kind of a table that is given directly, so that its unknown columns are reported."""
+    return "mentions" if item == given and is_table(item) else None
+
+
+def _record_kind(path: Path) -> Literal["mentions", "frames"] | None:
+    """Determine the content of a file of records from its columns or its first readable line; other `.jsonl`
+    files count as mentions."""
+    if not has_records(path):
         return None
-    record = first_json_value(path)
+    record = first_record(path)
     if isinstance(record, dict):
         if "text" in record or "sentence" in record:
             return "mentions"
         if "name" in record and "definition" in record:
             return "frames"
-    return None if path.name.removesuffix(".gz").endswith(".json") else "mentions"
+    return None if is_table(path) or path.name.removesuffix(".gz").endswith(".json") else "mentions"

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import (
     check_keys,
-    read_json_values,
     replace_marked,
     text_field,
     text_of_either,
 )
+from eventformers.datasets_scripts.record_files import Column, known_names, read_records
 from eventformers.datasets_scripts.xml_files import XmlElement, check_children, children, elements, read_xml
 from eventformers.errors import DataFormatError, shown
 
@@ -26,7 +26,15 @@ RELATIONS_FILE = "frRelation.xml"
 
 ACCEPTED_FRAME = 'one JSON object a line with "name", "definition" and a list "parents" of names'
 
-_KEYS = frozenset({"frame_id", "id", "name", "definition", "parents"})
+FRAME_COLUMNS = (
+    Column("name", "text", "name of the frame, which is unique", required=True),
+    Column("definition", "text", "definition of the frame", required=True),
+    Column("parents", "list of texts", "names of the frames from which it inherits directly"),
+    Column("frame_id", "text", "number or id of the frame; without it, its name", other_names=("id",)),
+)
+"""Columns of a table of frames, and keys of JSON lines."""
+
+_KEYS = known_names(FRAME_COLUMNS)
 _UNUSED_KEYS = frozenset({"examples", "children", "relations", "fes", "semtypes", "source", "license"})
 # The elements that the schema of FrameNet 1.7, frame.xsd, allows in a frame.
 _FRAME_PARTS = frozenset({"definition", "semType", "FE", "FEcoreSet", "frameRelation", "lexUnit"})
@@ -61,7 +69,7 @@ def frame_files(folder: Path) -> list[Path]:
 
 
 def read_frames(paths: Iterable[Path], skipped: SkippedRows) -> Iterator[Frame]:
-    """Read the frames of files found by `frame_files`, or of `.jsonl` files.
+    """Read the frames of files found by `frame_files`, or of `.jsonl` files and tables.
 
     Parents come from `frRelation.xml` if it is among the files, else from the frames' own files. JSON lines
     have `"name"`, `"definition"`, `"parents"` and `"frame_id"` or `"id"`. The keys `examples`, `children`,
@@ -94,7 +102,7 @@ def read_frames(paths: Iterable[Path], skipped: SkippedRows) -> Iterator[Frame]:
             frames = skipped.parsed([path], partial(_frame_of_xml, parents=parents), "document")
             yield from skipped.parsed(frames, checked, "document")
         else:
-            values = read_json_values(path, skipped, ACCEPTED_FRAME)
+            values = read_records(path, skipped, FRAME_COLUMNS, ACCEPTED_FRAME, ignored=_UNUSED_KEYS)
             rows = skipped.parsed(values, partial(_frame_of_json, path))
             yield from skipped.parsed(rows, checked)
 

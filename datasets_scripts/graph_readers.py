@@ -9,7 +9,14 @@ from functools import lru_cache
 from pathlib import Path
 
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.raw_files import check_keys, parse_json, read_lines, read_rows
+from eventformers.datasets_scripts.raw_files import (
+    check_keys,
+    parse_json,
+    read_lines,
+    read_rows,
+    text_field,
+)
+from eventformers.datasets_scripts.record_files import Column, read_records
 from eventformers.datasets_scripts.relation_templates import (
     RelationTemplates,
     accepted_relations,
@@ -51,6 +58,21 @@ _FAMILIES: tuple[dict[str, tuple[str, ...]], ...] = (
     {"train": ("train100k.txt",), "validation": ("dev1.txt", "dev2.txt"), "test": ("test.txt",)},
 )
 """File names by split, as in InductivE, ATOMIC-2020 and the first release of CN-100K."""
+_TABLE_FAMILIES: tuple[dict[str, tuple[str, ...]], ...] = tuple(
+    {
+        "train": (f"train{suffix}",),
+        "validation": (f"valid{suffix}", f"dev{suffix}"),
+        "test": (f"test{suffix}",),
+    }
+    for suffix in (".csv", ".parquet")
+)
+_TABLE_NAMES = {name for family in _TABLE_FAMILIES for names in family.values() for name in names}
+TRIPLE_COLUMNS = (
+    Column("head", "text", "head of the triple", required=True),
+    Column("relation", "text", "relation, one with a template", required=True),
+    Column("tail", "text", "tail of the triple", required=True),
+)
+"""Columns of a table of triples."""
 _CSV_OF_ALL_SPLITS = "v4_atomic_all.csv"
 _CSV_SPLITS = {"train": "trn", "validation": "dev", "test": "tst"}
 _CSV_FRAME = ("event", "prefix", "split")
@@ -74,7 +96,7 @@ def split_files(graph: str, files: Iterable[Path]) -> dict[str, list[Path]]:
     by_name = {path.name.removesuffix(".gz"): path for path in sorted(files)}
     families = [
         {split: [by_name[name] for name in names if name in by_name] for split, names in family.items()}
-        for family in _FAMILIES
+        for family in (*_FAMILIES, *_TABLE_FAMILIES)
     ]
     if graph == "atomic":
         families.append(_csv_files(by_name))
@@ -118,9 +140,13 @@ def read_triples(
     # 64-bit hashes save memory; among a million triples a collision is very unlikely.
     seen: set[int] = set()
     for path in files:
-        is_csv, is_2020 = _suffix(path) == ".csv", _suffix(path) == ".tsv" and graph == "atomic"
+        is_table = _is_triple_table(path)
+        is_csv = _suffix(path) == ".csv" and not is_table
+        is_2020 = _suffix(path) == ".tsv" and graph == "atomic"
         known = {*templates.relations, *(ATOMIC_2020_RELATIONS if is_2020 else ())}
-        if is_csv:
+        if is_table:
+            triples = _table_triples(path, known, skipped)
+        elif is_csv:
             shared = skipped.uncounted() if path in read_before else skipped
             triples = _csv_triples(path, split, known, skipped, shared)
         else:
@@ -153,7 +179,7 @@ def _suffix(path: Path) -> str:
 def _csv_files(by_name: Mapping[str, Path]) -> dict[str, list[Path]]:
     names = {split: f"v4_atomic_{short}.csv" for split, short in _CSV_SPLITS.items()}
     found = {split: [by_name[name]] for split, name in names.items() if name in by_name}
-    single = [path for name, path in by_name.items() if name.endswith(".csv")]
+    single = [path for name, path in by_name.items() if name.endswith(".csv") and name not in _TABLE_NAMES]
     whole = by_name.get(_CSV_OF_ALL_SPLITS) or (single[0] if len(by_name) == len(single) == 1 else None)
     if whole is None or found:
         return found
@@ -174,15 +200,41 @@ def _splits_of_csv(path: Path, size: int, changed: int) -> tuple[str, ...]:
 
 def _is_of_other_graph(path: Path, graph: str) -> bool:
     """True if the first row fits the columns of the other graph and has one of its relations."""
+    other = "atomic" if graph == "conceptnet" else "conceptnet"
+    if _is_triple_table(path):
+        relation = _first_relation(path)
+        return relation in relation_templates(other) and relation not in relation_templates(graph)
     if _suffix(path) == ".csv":
         return False
-    other = "atomic" if graph == "conceptnet" else "conceptnet"
     try:
         fields = next((text.split("\t") for _, text in read_lines(path) if text.strip()), [])
     except EventformersError:
         return False
     column = _COLUMNS[other].index("relation")
     return len(fields) > column and fields[column] in relation_templates(other)
+
+
+def _is_triple_table(path: Path) -> bool:
+    return path.name.removesuffix(".gz") in _TABLE_NAMES
+
+
+def _first_relation(path: Path) -> str:
+    """The relation in the first readable row of a table of triples; "" if there is none."""
+    try:
+        rows = read_records(path, SkippedRows("skip"), TRIPLE_COLUMNS, "")
+        return next((str(row.get("relation", "")) for _, row in rows), "")
+    except EventformersError:
+        return ""
+
+
+def _table_triples(path: Path, known: Collection[str], skipped: SkippedRows) -> Iterator[Triple]:
+    def triple(item: tuple[int, Mapping[str, object]]) -> Triple:
+        line, row = item
+        head, relation, tail = (text_field(row, column.name, path, line) for column in TRIPLE_COLUMNS)
+        _check_relation(relation, known, path, line)
+        return head, relation, tail
+
+    return skipped.parsed(read_records(path, skipped, TRIPLE_COLUMNS, "", row_is_line=True), triple)
 
 
 def _tab_triples(path: Path, graph: str, known: Collection[str], skipped: SkippedRows) -> Iterator[Triple]:

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from eventformers.datasets_scripts.document_splits import SPLITS
+from eventformers.datasets_scripts.hierarchy_columns import EDGE_HEADERS, HIERARCHY_FIELDS
 from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import is_json_lines, parse_json, read_lines
+from eventformers.datasets_scripts.record_files import first_record, is_table
 from eventformers.errors import DataFormatError, EventformersError
 
 Kind = Literal[
@@ -46,15 +48,6 @@ _PUBLISHED_FOLDER = re.compile(r"(?:wikipedia|wikinews)-(?:zero-shot|cross-domai
 _COMPRESSED = (".gz", ".bz2")
 _LINES_TRIED = 20
 """Number of lines of a file to try for its kind, since the first ones may be malformed."""
-
-HIERARCHY_FIELDS = ("part_of", "has_part", "follows", "followed_by", "P361", "P527", "P155", "P156")
-EDGE_HEADERS = (
-    ("child_id", "relation", "parent_id"),
-    ("child_id", "parent_id"),
-    ("event_id", "next_event_id"),
-    ("head_qid", "property", "tail_qid"),
-)
-"""Required columns of a file of edges; the first set that fits is read."""
 
 
 class HierarchyFile(NamedTuple):
@@ -97,21 +90,16 @@ def hierarchy_files(paths: Iterable[Path]) -> list[HierarchyFile]:
 
 def file_kind(path: Path) -> Kind | None:
     """Determine the kind of a file from its first readable line, else from its name; None if both fail."""
-    name = _plain_name(path)
-    lines = _first_lines(path)
-    first = next(iter(lines), "")
-    if name.endswith(".csv"):
-        columns = [column.strip(' "') for column in first.split(",")]
-        has_edges = any(set(header) <= set(columns) for header in EDGE_HEADERS)
-        return "edges" if has_edges or "edges" in _words(name) else None
-    if name.endswith(".tsv"):
-        columns = first.split("\t")
+    if is_table(path):
+        columns = first_record(path) or {}
         if "Context" in columns:
             return "mention_table"
-        return "description_table" if "Wikipedia Description" in columns else None
-    if not is_json_lines(path.with_name(name)):
+        if "Wikipedia Description" in columns:
+            return "description_table"
+        return _record_kind(columns) or ("edges" if "edges" in _words(path.name) else None)
+    if not is_json_lines(path.with_name(_plain_name(path))):
         return None
-    return next(filter(None, map(_kind_of_json, lines)), None) or _named_kind(path)
+    return next(filter(None, map(_kind_of_json, _first_lines(path))), None) or _named_kind(path)
 
 
 def origin_of(file: HierarchyFile) -> tuple[str, str]:

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from eventformers.datasets_scripts.document_splits import SPLITS
-from eventformers.datasets_scripts.hierarchy_files import EDGE_HEADERS, HIERARCHY_FIELDS
+from eventformers.datasets_scripts.hierarchy_columns import (
+    EDGE_COLUMNS,
+    EDGE_HEADERS,
+    EVENT_COLUMNS,
+    HIERARCHY_COLUMNS,
+    HIERARCHY_FIELDS,
+    MENTION_COLUMNS,
+)
 from eventformers.datasets_scripts.licenses import license_of_source, standard_license
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import (
     check_keys,
-    is_json_lines,
     json_object,
-    read_json_values,
     text_field,
 )
-from eventformers.datasets_scripts.table_rows import columns_of, csv_rows, parsed_rows, table_rows
+from eventformers.datasets_scripts.record_files import is_table, known_names, read_records
+from eventformers.datasets_scripts.table_files import table_columns
+from eventformers.datasets_scripts.table_rows import columns_of, parsed_rows, table_rows
 from eventformers.errors import DataFormatError, shown
 
 ACCEPTED_MENTION = (
@@ -53,36 +60,25 @@ _RELATION_OF_COLUMNS = {("child_id", "parent_id"): "part_of", ("event_id", "next
 _TABLE_MENTION = ("<a>", "</a>")
 
 # The ignored keys, which the docstrings of the readers list, come last.
-_MENTION_KEYS = frozenset(
+_UNUSED_MENTION_KEYS = frozenset(
     {
-        *("context_left", "mention", "context_right", "context_lang", "language", "label_id"),
-        *("context_title", "title", "context_date", "date", "gold_label_ids", "event_ids"),
-        *("mention_id", "id", "source", "license"),
         *("label_title", "label_desc", "label_description", "cased", "category", "closure_label_ids"),
         *("mention_type", "page_path", "sources"),
     }
 )
-_EVENT_KEYS = frozenset(
+_MENTION_KEYS = known_names(MENTION_COLUMNS) | _UNUSED_MENTION_KEYS
+_ORIGIN_KEYS = frozenset({"source", "license"})
+_EVENT_KEYS = known_names(EVENT_COLUMNS) | _ORIGIN_KEYS
+_UNUSED_HIERARCHY_KEYS = frozenset(
     {
-        *("label_id", "event_id", "label_title", "title", "label_desc", "label_description", "description"),
-        *("label_lang", "language"),
-        *("source", "license"),
-    }
-)
-_HIERARCHY_KEYS = frozenset(
-    {
-        *("label_id", "event_id", "split", *HIERARCHY_FIELDS),
         *("title", "component", "n_items", "n_certain", "first_date", "last_date", "desc_date", "qid"),
         *("surface_label", "derived_label", "surfaces", "event_evidence"),
     }
 )
+_HIERARCHY_KEYS = known_names(HIERARCHY_COLUMNS) | _UNUSED_HIERARCHY_KEYS
 _ITEM_KEYS = frozenset({"label_id", "count", "title"})
-_EDGE_KEYS = frozenset(
-    {
-        *(name for names in EDGE_HEADERS for name in names),
-        *("child", "parent", "count", "provenance", "stated_in", "source", "license"),
-    }
-)
+_UNUSED_EDGE_KEYS = frozenset({"child", "parent", "count", "provenance", "stated_in", *_ORIGIN_KEYS})
+_EDGE_KEYS = known_names(EDGE_COLUMNS) | _UNUSED_EDGE_KEYS
 _TABLE_COLUMNS = frozenset(
     {
         *("Wikidata Item", "Wikipedia Language", "Language", "Context", "Wikipedia Inlink Title"),
@@ -178,7 +174,7 @@ def plain_id(stated: str) -> str:
 
 
 def read_linked_mentions(path: Path, skipped: SkippedRows) -> Iterator[LinkedMention]:
-    """Read the mentions of a JSON lines file, plain or compressed.
+    """Read the mentions of a JSON lines file, plain or compressed, or of a table with `MENTION_COLUMNS`.
 
     XLEL-WD's fields are `context_left`, `mention`, `context_right`, `context_lang` and `label_id`, for
     Wikinews also `context_title` and `context_date`. Optional fields are `gold_label_ids` (the event, then
@@ -221,7 +217,9 @@ def read_linked_mentions(path: Path, skipped: SkippedRows) -> Iterator[LinkedMen
             license=license_of_source(source, standard_license(stated) if stated else None) if source else "",
         )
 
-    return parsed_rows(read_json_values(path, skipped, ACCEPTED_MENTION), mention, skipped)
+    ignored = _UNUSED_MENTION_KEYS
+    records = read_records(path, skipped, MENTION_COLUMNS, ACCEPTED_MENTION, ignored=ignored)
+    return parsed_rows(records, mention, skipped)
 
 
 def read_mention_table(path: Path, skipped: SkippedRows) -> Iterator[LinkedMention]:
@@ -267,7 +265,7 @@ def read_mention_table(path: Path, skipped: SkippedRows) -> Iterator[LinkedMenti
 
 
 def read_dictionary(path: Path, skipped: SkippedRows) -> Iterator[StatedTitle]:
-    """Read the events of a dictionary in JSON lines, one line for each event and language.
+    """Read the events of a dictionary in JSON lines or a table, one line for each event and language.
 
     The fields are `label_id`, `label_title`, `label_desc` or `label_description`, and `label_lang`, or those
     of built rows: `event_id`, `title`, `description` and `language`. NaN counts as no text. `source` and
@@ -297,7 +295,8 @@ def read_dictionary(path: Path, skipped: SkippedRows) -> Iterator[StatedTitle]:
             description=_one_text(record, descriptions, path, line).strip(),
         )
 
-    return parsed_rows(read_json_values(path, skipped, ACCEPTED_EVENT), event, skipped)
+    records = read_records(path, skipped, EVENT_COLUMNS, ACCEPTED_EVENT, ignored=_ORIGIN_KEYS)
+    return parsed_rows(records, event, skipped)
 
 
 def read_description_table(path: Path, skipped: SkippedRows) -> Iterator[StatedTitle]:
@@ -353,11 +352,13 @@ def read_hierarchy(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]
         ]
         return HierarchyEntry(event_id, _stated_split(record, path, line), statements)
 
-    return parsed_rows(read_json_values(path, skipped, ACCEPTED_HIERARCHY), entry, skipped)
+    ignored = _UNUSED_HIERARCHY_KEYS
+    records = read_records(path, skipped, HIERARCHY_COLUMNS, ACCEPTED_HIERARCHY, ignored=ignored)
+    return parsed_rows(records, entry, skipped)
 
 
 def read_edges(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]:
-    """Read the edges of a CSV or JSON lines file, one per row.
+    """Read the edges of JSON lines or a table, one per row.
 
     The columns are `child_id`, `parent_id` and optionally `relation`; `event_id` and `next_event_id`; or
     `head_qid`, `property` and `tail_qid`. These are ignored: `child`, `parent`, `count`, `provenance`,
@@ -383,12 +384,13 @@ def read_edges(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]:
             raise DataFormatError(path, line, "an edge without one of its events", "two ids")
         return HierarchyEntry(None, None, [Statement(subject, relation, other)])
 
-    rows: Iterable[tuple[int, object]]
-    if is_json_lines(path):
-        rows = read_json_values(path, skipped, "one JSON object a line")
-    else:
-        rows = csv_rows(path, skipped, EDGE_HEADERS, _EDGE_KEYS)
-    return parsed_rows(rows, entry, skipped)
+    if is_table(path):
+        # Raised once, also where malformed rows are skipped.
+        columns_of(table_columns(path), EDGE_HEADERS, path, 1)
+    accepted = "one JSON object a line"
+    ignored = _UNUSED_EDGE_KEYS
+    records = read_records(path, skipped, EDGE_COLUMNS, accepted, ignored=ignored, row_is_line=True)
+    return parsed_rows(records, entry, skipped)
 
 
 def _without_padding(text: str) -> str:

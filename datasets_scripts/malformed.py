@@ -12,7 +12,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from eventformers.errors import DataFormatError, UnknownNameError
+from eventformers.errors import DataFormatError, UnknownNameError, place_in
 
 Item = TypeVar("Item")
 Row = TypeVar("Row")
@@ -82,7 +82,7 @@ class MalformedPart:
     Attributes:
         path: the file.
         line: the line of the fault, from 1; None if the fault is in the file as a whole.
-        whole: the skipped unit: "line", "row", "item", "document" or "file".
+        whole: the skipped unit: "line", "row", "item", "document", "row group" (of Parquet) or "file".
         found: the malformed content.
     """
 
@@ -149,7 +149,7 @@ class SkippedRows(Counter[str]):
 
         Args:
             error: the fault.
-            whole: the unit to skip: "line", "row", "item", "document" or "file".
+            whole: the unit to skip: "line", "row", "item", "document", "row group" or "file".
 
         Raises:
             DataFormatError: the policy is `error`; the message names the option to skip.
@@ -159,7 +159,7 @@ class SkippedRows(Counter[str]):
                 raise error
             way_on = f"or skip each such {whole} with --malformed skip"
             raise DataFormatError(error.path, error.line, error.found, error.accepted, way_on) from error
-        self[f"{_PREFIX}{whole}"] += 1
+        self[f"{_PREFIX}{whole.replace(' ', '_')}"] += 1
         if len(self.parts) < LISTED_PARTS:
             self.parts.append(MalformedPart(error.path, error.line, whole, error.found))
 
@@ -213,8 +213,9 @@ class HeldFaults(SkippedRows):
 
 def place_text(part: Mapping[str, object]) -> str:
     """Describe place and content of a malformed part, from an entry of a build report."""
-    line = f", line {part['line']}" if part["line"] is not None else ""
-    return f"{part['file']}{line} ({part['whole']}): {part['found']}"
+    file, line = str(part["file"]), part["line"]
+    place = f", {place_in(file, line)}" if isinstance(line, int) else ""
+    return f"{file}{place} ({part['whole']}): {part['found']}"
 
 
 def parts_text(count: int) -> str:

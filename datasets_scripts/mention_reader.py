@@ -12,10 +12,10 @@ from eventformers.datasets_scripts.licenses import license_of_source, standard_l
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import (
     check_keys,
-    read_json_values,
     text_field,
     text_of_either,
 )
+from eventformers.datasets_scripts.record_files import Column, known_names, read_records
 from eventformers.errors import DataFormatError, shown
 
 REACH = 70
@@ -28,12 +28,22 @@ ACCEPTED_MENTION = (
     ' object with "text", "start_char" and "end_char") and "event_type"'
 )
 
-_KEYS = frozenset(
-    {
-        *("text", "sentence", "trigger", "trigger_start", "trigger_end", "event_type", "parent_type"),
-        *("frames", "mention_id", "id", "document_id", "doc_id", "source", "license"),
-    }
+MENTION_COLUMNS = (
+    Column("text", "text", "sentence", required=True, other_names=("sentence",)),
+    Column("trigger", "text", "words of the sentence that express the event"),
+    Column("trigger_start", "integer", "character offset of the trigger; without it, the first occurrence"),
+    Column("trigger_end", "integer", "offset after the last character of the trigger"),
+    Column("event_type", "text", "type of the event; empty if unknown"),
+    Column("parent_type", "text", "type above it, for ACE's subtypes"),
+    Column("frames", "list of texts", "names of FrameNet's frames that fit the event"),
+    Column("mention_id", "text", "id of the mention; without it, the file and the line", other_names=("id",)),
+    Column("document_id", "text", "document of the sentence", other_names=("doc_id",)),
+    Column("source", "text", "corpus; without it, the name of the file"),
+    Column("license", "text", "terms of use, as an identifier of SPDX"),
 )
+"""Columns of a table of mentions, and keys of JSON lines."""
+
+_KEYS = known_names(MENTION_COLUMNS)
 _UNUSED_KEYS = frozenset({"split", "sent_id", "tokens", "arguments", "raw_sentence", "seen"})
 _TRIGGER_KEYS = frozenset({"text", "start_char", "end_char", "start_token", "end_token"})
 
@@ -70,7 +80,7 @@ class Mention(NamedTuple):
 
 
 def read_mentions(path: Path, skipped: SkippedRows, notes: Counter[str]) -> Iterator[Mention]:
-    """Read the mentions of a JSON lines file, plain or gzip.
+    """Read the mentions of a JSON lines file, plain or gzip, or of a table with `MENTION_COLUMNS`.
 
     `{"text" | "sentence", "trigger"?, "event_type"?, "parent_type"?, "frames"?, "mention_id" | "id"?,
     "document_id" | "doc_id"?, "source"?, "license"?}`. A trigger is a text, or `{"text", "start_char",
@@ -92,7 +102,7 @@ def read_mentions(path: Path, skipped: SkippedRows, notes: Counter[str]) -> Iter
     Raises:
         DataFormatError: a line cannot be read, or its trigger is not in its sentence; names the mention.
     """
-    values = read_json_values(path, skipped, ACCEPTED_MENTION)
+    values = read_records(path, skipped, MENTION_COLUMNS, ACCEPTED_MENTION, ignored=_UNUSED_KEYS)
     return skipped.parsed(values, lambda value: _mention(*value, path, notes))
 
 

@@ -16,6 +16,7 @@ from eventformers.datasets_scripts.raw_files import (
     read_json_values,
     read_lines,
 )
+from eventformers.datasets_scripts.record_files import Column, read_records
 from eventformers.datasets_scripts.xml_files import XmlElement, elements, read_xml
 from eventformers.errors import SHOWN_CHARACTERS, DataFormatError, shown
 
@@ -27,6 +28,13 @@ class Question(TypedDict):
     alternatives: list[str]
     label: int
 
+
+QUESTION_COLUMNS = (
+    Column("premise", "text", "text that the alternatives continue", required=True),
+    Column("alternatives", "list of texts", "two or more continuations", required=True),
+    Column("label", "integer", "place of the correct alternative, from 0", required=True),
+)
+"""Columns of a table of questions."""
 
 COPA_TEMPLATES = {"cause": "The cause for it was that", "effect": "As a result,"}
 """The text after the premise of COPA, by the kind of question."""
@@ -249,6 +257,32 @@ def read_csqa(path: Path, skipped: SkippedRows) -> Iterator[Question]:
         }
 
     return skipped.parsed(read_json_values(path, skipped, _ACCEPTED_ROW), question)
+
+
+def read_question_table(path: Path, skipped: SkippedRows) -> Iterator[Question]:
+    """Read a table of questions with `QUESTION_COLUMNS`; premises are unchanged.
+
+    Args:
+        path: the file.
+        skipped: policy for malformed rows.
+
+    Raises:
+        DataFormatError: a row cannot be read; names the row.
+    """
+
+    def question(item: tuple[int, Mapping[str, object]]) -> Question:
+        line, row = item
+        alternatives = row.get("alternatives")
+        if not isinstance(alternatives, list) or not all(isinstance(one, str) for one in alternatives):
+            raise DataFormatError(path, line, f"alternatives={shown(alternatives)}", "a list of texts")
+        label, places = row.get("label"), tuple(map(str, range(len(alternatives))))
+        return {
+            "premise": _text(row, "premise", path, line),
+            "alternatives": _checked_alternatives(alternatives, 2, path, line),
+            "label": _index(label, places, "label", path, line),
+        }
+
+    return skipped.parsed(read_records(path, skipped, QUESTION_COLUMNS, ""), question)
 
 
 def _copa_item(item: XmlElement, path: Path) -> Question:

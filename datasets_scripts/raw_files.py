@@ -28,6 +28,8 @@ DEFAULT_MAX_LINE_BYTES = 64 * 2**20
 
 ACCEPTED_EVENT = "a subject, a predicate and an object, at least one of them with a word"
 
+_ROLES = ("subject", "predicate", "object")
+
 _SURROGATE = re.compile(r"\\u[dD][89A-Fa-f]")
 """The JSON escape of half of a surrogate pair."""
 
@@ -387,6 +389,44 @@ def checked_event(subject: str, predicate: str, object_: str, path: Path, line: 
     if not (event["subject"] or event["predicate"] or event["object"]):
         raise DataFormatError(path, line, "an event without any word", ACCEPTED_EVENT)
     return event
+
+
+def event_of(value: object, path: Path, line: int, accepted: str = ACCEPTED_EVENT) -> Event:
+    """Read an event: an object with the roles, where roles may be absent, or a list of the three.
+
+    Args:
+        value: the event; null is an absent role.
+        path: the file, for errors.
+        line: the line, for errors.
+        accepted: the accepted content, for errors.
+
+    Raises:
+        DataFormatError: it is something else, or all roles are empty.
+    """
+    if isinstance(value, dict):
+        check_keys(value, _ROLES, path, line, what="role")
+        fields = [value.get(role) for role in _ROLES]
+    elif isinstance(value, list) and len(value) == len(_ROLES):
+        fields = value
+    else:
+        found = f"an event of {len(value)} fields" if isinstance(value, list) else f"the event {shown(value)}"
+        raise DataFormatError(path, line, found, accepted)
+    subject, predicate, object_ = (role_of(field, path, line) for field in fields)
+    return checked_event(subject, predicate, object_, path, line)
+
+
+def role_of(field: object, path: Path, line: int) -> str:
+    """Read a role of an event; "" for null.
+
+    Raises:
+        DataFormatError: it is no text.
+    """
+    if field is None:
+        return ""
+    if not isinstance(field, str):
+        found = f"a role of type {type(field).__name__}"
+        raise DataFormatError(path, line, found, "a text, or null where the event has none")
+    return field
 
 
 def has_word(event: Event) -> bool:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import csv
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -42,6 +45,85 @@ def listed(array: pa.Array, path: Path, line: int | None) -> list[object]:
         raise DataFormatError(path, line, f"values that cannot be read ({error})", "strings") from error
 
 
+def table_kind(path: Path) -> Literal["csv", "tsv", "parquet"] | None:
+    """Determine the format of a table from its name, of CSV also with `.gz` or `.bz2`; None for no table."""
+    name = path.name.lower()
+    if name.endswith(".parquet"):
+        return "parquet"
+    suffix = Path(name.removesuffix(".gz").removesuffix(".bz2")).suffix
+    return "csv" if suffix == ".csv" else "tsv" if suffix == ".tsv" else None
+
+
+def table_columns(path: Path) -> list[str]:
+    """Return the names of the columns of a table.
+
+    Raises:
+        DataFormatError: the file cannot be read.
+        EventformersError: the file cannot be opened.
+    """
+    if table_kind(path) == "parquet":
+        with _parquet_faults(path):
+            return list(pq.read_schema(path).names)
+    line = next((text for _, text in read_lines(path, SkippedRows("skip")) if text.strip()), "")
+    delimiter = "\t" if table_kind(path) == "tsv" else ","
+    try:
+        return [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
+    except csv.Error as error:
+        raise DataFormatError(path, None, f"broken CSV ({error})", "a header of CSV") from error
+
+
+class _Records:
+    """The records of CSV lines; after a broken record, reading goes on at its second line.
+
+    A quote that is not closed would otherwise swallow the lines up to the next quote.
+
+    Args:
+        lines: lines with their numbers.
+        delimiter: the character between two fields.
+        longest_field: maximum number of characters of a field.
+        row_is_line: a record is one line.
+
+    Attributes:
+        line: the last line of the latest record.
+    """
+
+    def __init__(
+        self, lines: Iterator[tuple[int, str]], delimiter: str, longest_field: int, row_is_line: bool
+    ) -> None:
+        self.line = 0
+        self._most = 1 if row_is_line else None
+        self._lines, self._delimiter, self._limit = lines, delimiter, longest_field
+        self._again: deque[tuple[int, str]] = deque()
+        self._taken: list[tuple[int, str]] = []
+
+    def next(self) -> list[str] | None:
+        """Read a record; None at the end.
+
+        Raises:
+            csv.Error: the record is broken.
+        """
+        self._taken = []
+        # The limit is a global setting of Python, which other readers may rely on.
+        own = csv.field_size_limit(self._limit)
+        try:
+            texts = islice(self._texts(), self._most)
+            return next(csv.reader(texts, delimiter=self._delimiter, strict=True), None)
+        finally:
+            csv.field_size_limit(own)
+
+    def give_back(self) -> int:
+        """Read the lines of the latest record again, except its first one, whose number is returned."""
+        (first, _), *rest = self._taken
+        self._again.extendleft(reversed(rest))
+        return first
+
+    def _texts(self) -> Iterator[str]:
+        while (item := self._again.popleft() if self._again else next(self._lines, None)) is not None:
+            self._taken.append(item)
+            self.line = item[0]
+            yield f"{item[1]}\n"
+
+
 def csv_file_rows(
     path: Path,
     delimiter: str,
@@ -50,90 +132,111 @@ def csv_file_rows(
     *,
     row: str,
     longest_field: int | None = None,
+    row_is_line: bool = False,
 ) -> Iterator[NumberedRow]:
     """Read the rows of a CSV file with a header. A quoted field may have several lines.
+
+    Of a malformed row, only the first line is skipped: the next one may begin another row.
 
     Args:
         path: the file.
         delimiter: the character between two fields.
-        skipped: policy for malformed rows.
+        skipped: count of blank lines, and policy for malformed rows.
         header: checks the columns, and chooses those to read.
         row: name of a row, for errors, such as "event".
         longest_field: maximum number of characters of a field; None uses the limit of Python.
+        row_is_line: a row is one line, so that a quote that is not closed never joins rows.
 
     Raises:
         DataFormatError: the file is empty, is not UTF-8, has no row, is not CSV, or `header` rejects its
             columns.
     """
-    line = 0
-
-    def lines() -> Iterator[str]:
-        nonlocal line
-        for number, text in read_lines(path, skipped):
-            line = number
-            yield f"{text}\n"
-
     limit = csv.field_size_limit() if longest_field is None else longest_field
-    reader = csv.reader(lines(), delimiter=delimiter, strict=True)
-
-    def next_cells() -> list[str] | None:
-        # The limit is a global setting of Python, which other readers may rely on.
-        own = csv.field_size_limit(limit)
-        try:
-            return next(reader, None)
-        finally:
-            csv.field_size_limit(own)
-
+    records = _Records(read_lines(path, skipped), delimiter, limit, row_is_line)
+    accepted = f"CSV with quotes closed and fields of at most {limit:,} characters"
     try:
         # All rows were skipped, so there is no line to name.
-        names = [name.strip() for name in next_cells() or []]
-        wanted = header(names, path)
-        empty = True
-        while (cells := next_cells()) is not None:
-            if len(cells) != len(names):
-                accepted = f"{len(names)} columns, as in the header"
-                skipped.leave_out(DataFormatError(path, line, f"{len(cells)} columns", accepted), "row")
-                continue
-            empty = False
-            yield line, {name: cell for name, cell in zip(names, cells, strict=True) if name in wanted}
+        names = [name.strip() for name in records.next() or []]
     except csv.Error as error:
-        raise DataFormatError(
-            path,
-            line,
-            f"broken CSV ({error})",
-            f"CSV with quotes closed and fields of at most {limit:,} characters",
-        ) from error
+        raise DataFormatError(path, records.line, f"broken CSV ({error})", accepted) from error
+    wanted = header(names, path)
+    empty = True
+    while True:
+        try:
+            cells = records.next()
+        except csv.Error as error:
+            fault = DataFormatError(path, records.give_back(), f"broken CSV ({error})", accepted)
+            skipped.leave_out(fault, "row")
+            continue
+        if cells is None:
+            break
+        if not cells and len(names) > 1:
+            skipped["blank_line"] += 1
+        elif len(cells) != len(names):
+            found = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
+            expected = f"{len(names)} columns, as in the header"
+            fault = DataFormatError(path, records.give_back(), found, expected)
+            skipped.leave_out(fault, "row")
+        else:
+            empty = False
+            yield (
+                records.line,
+                {name: cell for name, cell in zip(names, cells, strict=True) if name in wanted},
+            )
     if empty:
         raise DataFormatError(path, None, "a header without rows", f"at least one {row}")
 
 
-def parquet_file_rows(path: Path, header: Header, *, row: str) -> Iterator[NumberedRow]:
+def parquet_file_rows(
+    path: Path, header: Header, *, row: str, skipped: SkippedRows | None = None
+) -> Iterator[NumberedRow]:
     """Read the rows of a Parquet file in blocks.
 
     Args:
         path: the file.
         header: checks the columns, and chooses those to read.
         row: name of a row, for errors, such as "event".
+        skipped: policy for damaged row groups; None raises an error for the first one.
 
     Raises:
         DataFormatError: the file is not Parquet, has no row or unreadable values, or `header` rejects its
             columns.
     """
+    with _parquet_faults(path), pq.ParquetFile(path) as file:
+        names = list(file.schema_arrow.names)
+        chosen = header(names, path)
+        if not file.metadata.num_rows:
+            raise DataFormatError(path, None, "no rows", f"at least one {row}")
+        wanted = [name for name in names if name in chosen]
+        first = 1
+        for group in range(file.num_row_groups):
+            last = first + file.metadata.row_group(group).num_rows - 1
+            read = first
+            try:
+                for batch in file.iter_batches(batch_size=BLOCK_ROWS, row_groups=[group], columns=wanted):
+                    of_batch = {
+                        name: listed(column, path, read)
+                        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+                    }
+                    yield from enumerate(rows_of(of_batch), start=read)
+                    read += len(batch)
+            except (pa.ArrowException, OSError, DataFormatError) as error:
+                if skipped is None:
+                    raise
+                if isinstance(error, DataFormatError):
+                    reason = error.found
+                else:
+                    reason = f"damaged Parquet ({str(error).splitlines()[0]})"
+                found = f"{reason} in the rows to row {last:,}"
+                skipped.leave_out(DataFormatError(path, read, found, "a Parquet file"), "row group")
+            first = last + 1
+
+
+@contextmanager
+def _parquet_faults(path: Path) -> Iterator[None]:
+    """Turn a fault of a Parquet file into an error that names the file."""
     try:
-        with pq.ParquetFile(path) as file:
-            names = list(file.schema_arrow.names)
-            chosen = header(names, path)
-            if not file.metadata.num_rows:
-                raise DataFormatError(path, None, "no rows", f"at least one {row}")
-            wanted = [name for name in names if name in chosen]
-            read = 0
-            for batch in file.iter_batches(batch_size=BLOCK_ROWS, columns=wanted):
-                of_batch = {
-                    name: listed(column, path, read + 1)
-                    for name, column in zip(batch.schema.names, batch.columns, strict=True)
-                }
-                yield from enumerate(rows_of(of_batch), start=read + 1)
-                read += len(batch)
+        yield
     except (pa.ArrowException, OSError) as error:
         found = "an empty file" if not path.stat().st_size else f"no Parquet ({str(error).splitlines()[0]})"
         raise DataFormatError(path, None, found, "a Parquet file") from error

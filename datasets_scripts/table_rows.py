@@ -60,33 +60,6 @@ def table_rows(
     )
 
 
-def csv_rows(
-    path: Path, skipped: SkippedRows, needed: Sequence[tuple[str, ...]], known: Collection[str]
-) -> Iterator[tuple[int, dict[str, str]]]:
-    """Read the rows of a CSV file by its header, with their line numbers. A row is one line.
-
-    Args:
-        path: the file.
-        skipped: count of blank lines, and policy for malformed rows.
-        needed: alternative sets of required columns.
-        known: the allowed columns.
-
-    Raises:
-        DataFormatError: the header lacks columns or has an unknown one, a row has a wrong number of fields,
-            or a quote is not closed.
-    """
-    rows = read_rows(path, skipped)
-    line, text = next(rows, (None, ""))
-    if line is None:
-        raise DataFormatError(path, None, "only blank lines", ACCEPTED_CSV)
-    header = csv_cells(text, path, line)
-    columns_of(header, needed, path, line)
-    _check_header(header, known, path, line)
-    yield from parsed_rows(
-        rows, lambda line, text: (line, _by_name(header, csv_cells(text, path, line), path, line)), skipped
-    )
-
-
 def columns_of(
     row: Collection[str], needed: Sequence[tuple[str, ...]], path: Path, line: int
 ) -> tuple[str, ...]:

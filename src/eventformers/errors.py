@@ -57,7 +57,8 @@ class DataFormatError(EventformersError):
 
     Args:
         path: the file.
-        line: its line, counted from 1; None if the fault is in the file as a whole.
+        line: its line, counted from 1, or its row of a Parquet file; None if the fault is in the file as a
+            whole.
         found: the malformed content.
         accepted: the accepted content.
         way_on: what the user can do instead of fixing the file.
@@ -68,8 +69,13 @@ class DataFormatError(EventformersError):
     ) -> None:
         self.path, self.line, self.found, self.accepted = Path(path), line, found, accepted
         self.way_on = way_on
-        where = f"{path}, line {line}" if line is not None else f"{path}"
+        where = f"{path}, {place_in(path, line)}" if line is not None else f"{path}"
         super().__init__(f"{where}: found {found}; accepted: {accepted}{way_on and f'; {way_on}'}")
+
+
+def place_in(path: str | Path, line: int) -> str:
+    """Name a place in a file: its line, or its row for a Parquet file, which has no lines."""
+    return f"row {line}" if str(path).endswith(".parquet") else f"line {line}"
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:

@@ -15,7 +15,7 @@ from eventformers.datasets_scripts.chain_readers import (
     RawEvent,
     read_cloze_contexts,
     read_documents,
-    read_json_lines,
+    read_records_of_events,
 )
 from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.malformed import SkippedRows
@@ -61,7 +61,7 @@ def test_plain_json_lines_take_lists_and_objects(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     skipped = SkippedRows()
-    first, second = read_json_lines(path, skipped)
+    first, second = read_records_of_events(path, skipped)
     assert [raw.event for raw in first.events] == [
         event("man", "shut", "door"),
         event("it", "rained"),

@@ -185,10 +185,13 @@ def test_edges_of_csv_files(tmp_path: Path, text: str, statement: tuple[str, str
         ("a,b\n1,2\n", "line 1: found the columns 'a,b'"),
         ("child_id,relation,parent_id\n1,part_of,2\n1,near,2\n", "line 3: found the relation 'near'"),
         ("child_id,parent_id\n1,\n", "line 2: found an edge without one of its events"),
-        ("head_qid,property,tail_qid\nQ1\n", "line 2: found 1 field; accepted: as many as the header has: 3"),
-        ('child_id,parent_id\n1,2\n2,"3\n4,5\n', "line 3: found invalid CSV (unexpected end of data)"),
-        ('child_id,parent_id\n1,"2"3\n', "line 2: found invalid CSV ("),
-        (f"child_id,parent_id\n1,{'2' * 200_000}\n", "line 2: found invalid CSV (field larger than"),
+        (
+            "head_qid,property,tail_qid\nQ1\n",
+            "line 2: found 1 column; accepted: 3 columns, as in the header",
+        ),
+        ('child_id,parent_id\n1,2\n2,"3\n4,5\n', "line 3: found broken CSV (unexpected end of data)"),
+        ('child_id,parent_id\n1,"2"3\n', "line 2: found broken CSV ("),
+        (f"child_id,parent_id\n1,{'2' * 200_000}\n", "line 2: found broken CSV (field larger than"),
     ],
 )
 def test_faults_of_csv_files(tmp_path: Path, text: str, found: str) -> None:
@@ -301,8 +304,8 @@ def test_a_quote_that_is_never_closed_costs_its_own_edge(tmp_path: Path) -> None
     ("header", "found"),
     [
         ("child_id,parent_id,Relation", "the column 'Relation' (did you mean 'relation'?)"),
-        ("child_id,parent_id,child_id", "a column twice"),
-        ("", "only blank lines"),
+        ("child_id,parent_id,child_id", "the column 'child_id' twice"),
+        ("", "the columns ''"),
     ],
 )
 def test_headers_of_edges_are_errors_also_where_rows_may_be_left_out(

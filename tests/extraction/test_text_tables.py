@@ -136,7 +136,7 @@ def test_bad_rows(tmp_path: Path, columns: TextColumns, row: Row, found: str) ->
 @pytest.mark.parametrize(
     ("name", "content", "line", "found"),
     [
-        ("a.csv", b"id,text\n1,a\n2\n", 3, "1 columns"),
+        ("a.csv", b"id,text\n1,a\n2\n", 3, "1 column;"),
         ("a.csv", b'id,text\n1,"a\n', 2, "broken CSV"),
         ("a.csv", b"text,text\na,b\n", 1, "the column 'text' twice"),
         ("a.csv", b"text\n", None, "a header without rows"),

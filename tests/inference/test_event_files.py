@@ -122,8 +122,8 @@ def test_embed_file_writes_vectors_in_order(
         ("a.jsonl", b'{"id": 1.5, "text": "a"}\n', 1, "the id 1.5"),
         ("a.csv", b"subject,object\na,b\n", 1, "the columns subject, object"),
         ("a.csv", b"text,text\na,b\n", 1, "the column 'text' twice"),
-        ("a.csv", b"id,text\n1,a\n2\n", 3, "1 columns"),
-        ("a.csv", b"id,text\n1,a\n\n", 3, "0 columns"),
+        ("a.csv", b"id,text\n1,a\n2\n", 3, "1 column;"),
+        ("a.csv", b"text\na\n\n", 3, "0 columns"),
         ("a.csv", b"id,text\n", None, "a header without rows"),
         ("a.csv", b'id,text\n1,"a\n', None, "broken CSV"),
     ],
@@ -157,13 +157,13 @@ def test_parquet_without_the_columns_or_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "found"),
     [
-        ({"text": ["a", None]}, "line 2: found the text None"),
-        ({"text": [3, 4]}, "line 1: found the text 3"),
-        ({"event": [["a", "b", "c"], ["a", "b"]]}, "line 2: found a list of 2"),
-        ({"event": [None]}, "line 1: found the event None"),
-        ({"event": [{"predicate": "a", "Object": "b"}]}, "line 1: .*'Object' .did you mean 'object'"),
-        ({"predicate": [["a"]]}, "line 1: found the predicate"),
-        ({"text": pa.array([b"caf\xe9"]).view(pa.string())}, "line 1: found values that cannot be read"),
+        ({"text": ["a", None]}, "row 2: found the text None"),
+        ({"text": [3, 4]}, "row 1: found the text 3"),
+        ({"event": [["a", "b", "c"], ["a", "b"]]}, "row 2: found a list of 2"),
+        ({"event": [None]}, "row 1: found the event None"),
+        ({"event": [{"predicate": "a", "Object": "b"}]}, "row 1: .*'Object' .did you mean 'object'"),
+        ({"predicate": [["a"]]}, "row 1: found the predicate"),
+        ({"text": pa.array([b"caf\xe9"]).view(pa.string())}, "row 1: found values that cannot be read"),
     ],
 )
 def test_parquet_of_other_types(tmp_path: Path, columns: dict[str, object], found: str) -> None:

@@ -21,6 +21,7 @@ from eventformers.datasets_scripts.event_tables import (
     DOCUMENTS_TABLE,
     EVENT_SCHEMA,
     EVENTS_TABLE,
+    EXTRACTED_DOCUMENTS,
 )
 from eventformers.datasets_scripts.malformed import MALFORMED_POLICIES, malformed_policy, takes_malformed
 from eventformers.datasets_scripts.raw_files import DataDir, file_digest
@@ -46,7 +47,6 @@ from eventformers.extraction.text_columns import TextColumns
 from eventformers.extraction.texts import TextFile, find_text_files, read_texts
 from eventformers.files import output_folder, remove_folder, staged_folder, write_text
 
-EVENTS_FILE = "events.jsonl.gz"
 CHAINS_FILE = "chains.jsonl"
 _TABLES = (
     ("documents", DOCUMENT_SCHEMA, DOCUMENTS_TABLE),
@@ -71,7 +71,7 @@ class Extraction:
     @property
     def files(self) -> list[Path]:
         """The written files: documents, events and chains, if there are any, and the report."""
-        names = (DOCUMENTS_TABLE, EVENTS_TABLE, EVENTS_FILE, CHAINS_FILE, EXTRACTION_REPORT)
+        names = (DOCUMENTS_TABLE, EVENTS_TABLE, EXTRACTED_DOCUMENTS, CHAINS_FILE, EXTRACTION_REPORT)
         return [self.folder / name for name in names if (self.folder / name).exists()]
 
 
@@ -184,10 +184,10 @@ def extract(
                 f"no document with text among {counts.read['files']} files; accepted: files with text"
             )
         extract_shards(settings, work, read["shards"], processes, _write_shard)
-        of_extraction = (DOCUMENTS_TABLE, EVENTS_TABLE, EVENTS_FILE, CHAINS_FILE)
+        of_extraction = (DOCUMENTS_TABLE, EVENTS_TABLE, EXTRACTED_DOCUMENTS, CHAINS_FILE)
         with staged_folder(folder, replaced=of_extraction, last=(EXTRACTION_REPORT,)) as staging:
             merged = merge_shards(
-                work / "results", read["shards"], staging / EVENTS_FILE, staging / CHAINS_FILE
+                work / "results", read["shards"], staging / EXTRACTED_DOCUMENTS, staging / CHAINS_FILE
             )
             counts.add(merged)
             if merged.written["documents"]:

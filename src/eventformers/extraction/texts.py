@@ -275,7 +275,7 @@ def _documents(
         if kind == "json":
             rows = read_json_values(path, skipped, ACCEPTED_LINE, whole_characters=False)
         elif kind == "parquet":
-            rows = parquet_file_rows(path, columns.of_header, row="text")
+            rows = parquet_file_rows(path, columns.of_header, row="text", skipped=skipped)
         else:
             delimiter = "\t" if kind == "tsv" else ","
             rows = csv_file_rows(

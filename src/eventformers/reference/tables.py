@@ -259,6 +259,24 @@ def settings_table(dataset: str) -> str:
     return _fields_table("setting", [BUILDERS[dataset].BUILDER_CONFIG_CLASS])
 
 
+def columns_table(dataset: str) -> str:
+    """Make the tables of the columns of CSV and Parquet files that a dataset builder reads."""
+    _check_dataset(dataset)
+    parts = []
+    for content, columns in BUILDERS[dataset].TABLES.items():
+        rows = [
+            (
+                " or ".join(f"`{name}`" for name in (column.name, *column.other_names)),
+                column.kind,
+                "yes" if column.required else "no",
+                column.meaning,
+            )
+            for column in columns
+        ]
+        parts += [f"**{content}**", _table(("column", "type", "required", "meaning"), rows)]
+    return "\n\n".join(parts)
+
+
 def results_table(results: Sequence[TaskResult]) -> str:
     """Make the table of results beside their untrained encoders; a sentence if there are none."""
     if not results:
@@ -295,6 +313,7 @@ TABLES_OF: dict[str, Callable[[str], str]] = {
     "recipes": recipes_table,
     "options": options_table,
     "settings": settings_table,
+    "columns": columns_table,
     "tasks": tasks_table,
     "metrics": metrics_table,
     "lora": lora_snippet,

@@ -149,7 +149,7 @@ def file_values(path: str | Path, skipped: SkippedRows) -> Iterator[FileValue]:
     if kind == ".txt":
         return ((path, line, text) for line, text in read_lines(path, skipped))
     if kind == ".parquet" and suffixes[-1] == ".parquet":
-        rows = parquet_file_rows(path, _file_columns, row="event")
+        rows = parquet_file_rows(path, _file_columns, row="event", skipped=skipped)
         return ((path, number, row) for number, row in rows)
     raise EventformersError(f"{path}: found the suffix {shown(path.suffix)}; accepted: {ACCEPTED_FILES}")
 

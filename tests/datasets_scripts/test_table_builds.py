@@ -1,0 +1,306 @@
+"""Every builder reads CSV and Parquet with the rows of the owners' format; faults name file and row."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from eventformers.datasets_scripts.base import SAMPLES
+from eventformers.datasets_scripts.building import BUILDERS
+from eventformers.datasets_scripts.malformed import SkippedRows
+from eventformers.datasets_scripts.table_files import csv_file_rows, parquet_file_rows
+from eventformers.errors import DataFormatError, EventformersError
+
+Row = Mapping[str, Any]
+ROLES = ("subject", "predicate", "object")
+
+
+def write_table(path: Path, rows: Sequence[Row]) -> None:
+    """Write rows as CSV, with lists as JSON, or as Parquet."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    if path.suffix == ".parquet":
+        pq.write_table(pa.table({name: [row.get(name) for row in rows] for name in names}), path)
+        return
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(names)
+        for row in rows:
+            cells = (row.get(name) for name in names)
+            writer.writerow(json.dumps(cell) if isinstance(cell, (list, dict)) else cell for cell in cells)
+
+
+def build(name: str, config: str, data: Path, split: str | None = None) -> list[dict[str, Any]]:
+    """Return the rows of a split that a builder makes of a folder, without where they come from."""
+    builder = BUILDERS[name](config, data_dir=data)
+    builder.split = split or next(iter(builder.split_files))
+    rows = [row for table in builder.tables() for row in table.to_pylist()]
+    return [{key: value for key, value in row.items() if key not in ("source", "license")} for row in rows]
+
+
+def json_lines(name: str) -> list[dict[str, Any]]:
+    """The rows of a sample of JSON lines."""
+    return [json.loads(line) for line in (SAMPLES / name).read_text(encoding="utf-8").splitlines() if line]
+
+
+def similarity(suffix: str) -> dict[str, list[Row]]:
+    rows = build("event_similarity", "transitive", SAMPLES / "similarity")
+    if suffix == ".parquet":
+        return {"transitive": rows}
+    return {
+        "transitive": [
+            {f"{name}_{role}": row[name][role] for name in ("event_a", "event_b") for role in ROLES}
+            | {"score": row["score"]}
+            for row in rows
+        ]
+    }
+
+
+def events(suffix: str) -> dict[str, list[Row]]:
+    documents = json_lines("chains/events.jsonl")[:20]
+    rows = [
+        {"document_id": document["document_id"], "license": document["license"]}
+        | dict(zip(ROLES, event, strict=True))
+        for document in documents
+        for event in document["events"]
+    ]
+    return {"events": rows}
+
+
+def documents(suffix: str) -> dict[str, list[Row]]:
+    return {"events": json_lines("chains/events.jsonl")[:20]}
+
+
+def mentions(suffix: str) -> dict[str, list[Row]]:
+    rows = json_lines("event_types/mentions.jsonl")
+    for row in rows:
+        if suffix == ".csv" and isinstance(trigger := row.get("trigger"), dict):
+            places = {"trigger_start": trigger["start_char"], "trigger_end": trigger["end_char"]}
+            row |= {"trigger": trigger["text"], **places}
+    return {"mentions": rows}
+
+
+def frames(suffix: str) -> dict[str, list[Row]]:
+    return {"frames": json_lines("event_types/frames.jsonl")}
+
+
+def hierarchy(suffix: str) -> dict[str, list[Row]]:
+    folder = SAMPLES / "event_hierarchies"
+    edges = build("event_hierarchies", "hierarchy", folder)
+    mentions = [
+        row | {"mention_id": f"m{number}"}
+        for number, row in enumerate(json_lines("event_hierarchies/wikipedia.train.jsonl"))
+    ]
+    return {
+        "wikipedia.train": mentions,
+        "label_dict": json_lines("event_hierarchies/label_dict.jsonl"),
+        "edges": edges,
+    }
+
+
+def triples(suffix: str) -> dict[str, list[Row]]:
+    return {"valid": build("commonsense_graphs", "conceptnet", SAMPLES / "commonsense", "validation")}
+
+
+def questions(suffix: str) -> dict[str, list[Row]]:
+    return {"CSQA/dev_rand_split": build("commonsense_qa", "csqa", SAMPLES / "commonsense", "validation")}
+
+
+CASES: list[tuple[str, str, Callable[[str], dict[str, list[Row]]]]] = [
+    ("event_similarity", "transitive", similarity),
+    ("event_chains", "documents", events),
+    ("event_chains", "documents", documents),
+    ("event_types", "mentions", mentions),
+    ("event_types", "frames", frames),
+    ("event_hierarchies", "mentions", hierarchy),
+    ("event_hierarchies", "hierarchy", hierarchy),
+    ("commonsense_graphs", "conceptnet_pairs", triples),
+    ("commonsense_qa", "csqa", questions),
+]
+
+
+def originals(name: str, config: str, tables: Mapping[str, list[Row]], folder: Path) -> list[dict[str, Any]]:
+    """The rows of the owners' format: of the samples, or of the same rows as JSON lines."""
+    if name in ("event_similarity", "commonsense_graphs", "commonsense_qa"):
+        sample = "similarity" if name == "event_similarity" else "commonsense"
+        return build(name, config, SAMPLES / sample, "validation" if sample == "commonsense" else None)
+    if config == "documents":
+        tables = documents("")
+    for stem, rows in tables.items():
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        (folder / f"{stem}.jsonl").write_text(lines, encoding="utf-8")
+    return build(name, config, folder)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize(
+    ("name", "config", "make"), CASES, ids=lambda value: getattr(value, "__name__", value)
+)
+def test_tables_build_the_rows_of_the_original(
+    tmp_path: Path, name: str, config: str, make: Callable[[str], dict[str, list[Row]]], suffix: str
+) -> None:
+    tables = make(suffix)
+    for stem, rows in tables.items():
+        write_table(tmp_path / "tables" / f"{stem}{suffix}", rows)
+    original = tmp_path / "original"
+    original.mkdir()
+    expected = originals(name, config, tables, original)
+    assert expected
+    assert build(name, config, tmp_path / "tables") == expected
+
+
+def test_every_builder_has_tables() -> None:
+    assert all(builder.TABLES for builder in BUILDERS.values())
+    assert {name for name, _, _ in CASES} == set(BUILDERS)
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "file", "content", "found"),
+    [
+        (
+            "event_types",
+            "mentions",
+            "m.csv",
+            "text,triger\na b,b\n",
+            "line 1: .*'triger' .did you mean 'trigger'",
+        ),
+        ("event_types", "mentions", "m.csv", "text,text\na,b\n", "line 1: found the column 'text' twice"),
+        ("event_types", "mentions", "m.csv", "text,trigger\na b,b\na b,c\n", "line 3: .*not in its sentence"),
+        (
+            "event_types",
+            "mentions",
+            "m.csv",
+            "text,trigger_start\na b,x\n",
+            "line 2: .*'x' in the column trig",
+        ),
+        ("event_types", "mentions", "m.csv", "text,frames\na,\"['A']\"\n", "line 2: found invalid JSON"),
+        ("event_types", "mentions", "m.csv", "trigger\na\n", "line 1: .*accepted: a column text or sentence"),
+        (
+            "event_chains",
+            "documents",
+            "e.csv",
+            "predicate,object\na,b\n",
+            "accepted: a column document_id or id",
+        ),
+        (
+            "event_chains",
+            "documents",
+            "e.csv",
+            "id,predicate\n,runs\n",
+            "line 2: found an event without docum",
+        ),
+        (
+            "event_chains",
+            "documents",
+            "e.csv",
+            "id,predicate\nx,a\ny,b\nx,c\n",
+            "line 4: .*'x' after other doc",
+        ),
+        (
+            "event_chains",
+            "documents",
+            "e.csv",
+            "id,predicate\nx,\n",
+            "line 2: found an event without any word",
+        ),
+        (
+            "event_similarity",
+            "transitive",
+            "transitive.csv",
+            "score\n3\n",
+            "a column event_a or event_a_subject",
+        ),
+        (
+            "commonsense_graphs",
+            "conceptnet",
+            "train.csv",
+            "head,relation,tail\na,Near,b\n",
+            "line 2: .*'Near'",
+        ),
+        (
+            "commonsense_qa",
+            "csqa",
+            "dev_rand_split.csv",
+            'premise,alternatives,label\na,"[""b"",""c""]",2\n',
+            "2 in",
+        ),
+        (
+            "commonsense_qa",
+            "csqa",
+            "dev_rand_split.csv",
+            "premise,alternatives,label\na,,0\n",
+            "a list of texts",
+        ),
+        ("event_hierarchies", "mentions", "train.csv", "mention,label_id\na,1\n", "context_lang or language"),
+    ],
+)
+def test_faults_name_file_and_row(
+    tmp_path: Path, name: str, config: str, file: str, content: str, found: str
+) -> None:
+    path = tmp_path / file
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(DataFormatError, match=found) as caught:
+        build(name, config, path)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_faults_of_parquet_name_the_row(tmp_path: Path) -> None:
+    write_table(tmp_path / "m.parquet", [{"text": "a b", "trigger": "b"}, {"text": "a b", "trigger": "c"}])
+    with pytest.raises(DataFormatError, match=r"m\.parquet, row 2: .*not in its sentence"):
+        build("event_types", "mentions", tmp_path)
+
+
+def test_one_name_in_two_formats_is_an_error(tmp_path: Path) -> None:
+    rows = [{"document_id": "x", "events": [["a", "b", "c"]]}]
+    write_table(tmp_path / "events.parquet", rows)
+    (tmp_path / "events.jsonl").write_text(json.dumps(rows[0]) + "\n", encoding="utf-8")
+    with pytest.raises(EventformersError, match=r"events\.parquet, which have one name in two formats"):
+        build("event_chains", "documents", tmp_path)
+    # extract writes its events twice.
+    (tmp_path / "events.jsonl").rename(tmp_path / "events.jsonl.gz.txt")
+    (tmp_path / "events.jsonl.gz").write_bytes(b"")
+    assert [
+        path.name for path in BUILDERS["event_chains"].find_raw_files("documents", [tmp_path])["train"]
+    ] == ["events.jsonl.gz"]
+
+
+def test_a_broken_row_of_csv_costs_its_own_line(tmp_path: Path) -> None:
+    path = tmp_path / "texts.csv"
+    path.write_text('id,text\n1,"a\nb"\n2,"c" d\n3,e\n4,"f\n5,g\n\n6,h,i\n7,"j\n8,k\n', encoding="utf-8")
+    skipped = SkippedRows("skip")
+    rows = [
+        (line, row["id"])
+        for line, row in csv_file_rows(path, ",", skipped, lambda names, _: names, row="row")
+    ]
+    assert rows == [(3, "1"), (5, "3"), (7, "5"), (11, "8")]
+    assert skipped == {"malformed_row": 4, "blank_line": 1}
+    assert [part.line for part in skipped.parts] == [4, 6, 9, 10]
+    with pytest.raises(DataFormatError, match=r"line 4: found broken CSV.*or skip each such row with --malf"):
+        list(csv_file_rows(path, ",", SkippedRows("error"), lambda names, _: names, row="row"))
+
+
+def test_a_damaged_block_of_parquet_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "texts.parquet"
+    texts = [f"{number * 7919 % 1000:08d}" for number in range(300)]
+    pq.write_table(pa.table({"text": texts}), path, row_group_size=100, use_dictionary=False)
+    with pq.ParquetFile(path) as file:
+        column = file.metadata.row_group(1).column(0)
+        place = column.data_page_offset + column.total_compressed_size // 2
+    data = bytearray(path.read_bytes())
+    data[place - 40 : place + 40] = b"\xff" * 80
+    path.write_bytes(data)
+    skipped = SkippedRows("skip")
+    rows = [line for line, _ in parquet_file_rows(path, lambda names, _: names, row="row", skipped=skipped)]
+    assert rows == [*range(1, 101), *range(201, 301)]
+    (part,) = skipped.parts
+    assert str(part).startswith("texts.parquet, row 101 (row group): ")
+    assert "in the rows to row 200" in part.found
+    with pytest.raises(DataFormatError, match=r"row 101: .*--malformed skip"):
+        list(parquet_file_rows(path, lambda names, _: names, row="row", skipped=SkippedRows("error")))
