@@ -137,7 +137,9 @@ def _short_sleep_after_streams() -> None:
 def _seed() -> None:
     """Draw the same in any order of the tests; pytest-randomly seeds all generators but torch's."""
     if (torch := sys.modules.get("torch")) is not None:
-        torch.manual_seed(0)
+        # For devices that are not in use, `torch.manual_seed` keeps a stack trace of each call.
+        seed = torch.manual_seed if torch.cuda.is_initialized() else torch.default_generator.manual_seed
+        seed(0)
 
 
 @pytest.fixture(autouse=True)

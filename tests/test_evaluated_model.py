@@ -14,6 +14,7 @@ from transformers import AutoTokenizer
 
 from eventformers import SwccModel, training
 from eventformers.commands import evaluation as evaluation_commands
+from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
 from eventformers.evaluation import session as sessions
@@ -28,7 +29,19 @@ STEPS = ["mcns_v", "multistep_base", "multistep_sky", "mcne_v"]
 TASKS_OF_CHAINS = ["mcnc", *STEPS]
 BATCH = 256
 """Tiny models encode a large batch as fast as a small one."""
+NUM_STORIES = 16
 SIMILARITY = ["hard_similarity", "hard_similarity_extended", "transitive_similarity"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A part of the samples that has rows for every task here; a graph for each question takes long."""
+    folder = tmp_path_factory.mktemp("data")
+    stories = (SAMPLES / "chains" / "stories.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (folder / "stories.jsonl").write_text("".join(stories[:NUM_STORIES]), encoding="utf-8")
+    shutil.copytree(SAMPLES / "similarity", folder, dirs_exist_ok=True)
+    shutil.copytree(SAMPLES / "commonsense" / "COPA", folder / "COPA")
+    return folder
 
 
 @pytest.fixture
@@ -90,29 +103,30 @@ def _alike(result: TaskResult) -> TaskResult:
     return replace(result, timing={}, created="", git_commit=None)
 
 
-def _evaluated_apart(model: Path, tasks: list[str]) -> list[TaskResult]:
-    return [evaluate(model, task, device="cpu", batch_size=BATCH) for task in tasks]
+def _evaluated_apart(model: Path, tasks: list[str], data: Path) -> list[TaskResult]:
+    return [evaluate(model, task, data=data, device="cpu", batch_size=BATCH) for task in tasks]
 
 
-def _evaluated_together(model: object, tasks: list[str], **settings: object) -> list[TaskResult]:
+def _evaluated_together(model: object, tasks: list[str], data: Path, **settings: object) -> list[TaskResult]:
+    shared = {"data": data, "batch_size": BATCH, **settings}
     with Session() as session:
-        return [evaluate(model, task, session=session, batch_size=BATCH, **settings) for task in tasks]
+        return [evaluate(model, task, session=session, **shared) for task in tasks]
 
 
 @pytest.mark.parametrize("name", ["heterevent", "swcc"])
-def test_results_are_those_of_separate_calls(name, request):
+def test_results_are_those_of_separate_calls(name, request, data):
     model = request.getfixturevalue(name)
     # One is asked for once more, after other rows.
     tasks = [*TASKS_OF_CHAINS, "hard_similarity", "copa", "mcns_v"]
-    together = _evaluated_together(model, tasks, device="cpu")
-    apart = {result.task: _alike(result) for result in _evaluated_apart(model, sorted(set(tasks)))}
+    together = _evaluated_together(model, tasks, data, device="cpu")
+    apart = {result.task: _alike(result) for result in _evaluated_apart(model, sorted(set(tasks)), data)}
     assert all(result.baseline is not None for result in together)
     assert [_alike(result) for result in together] == [apart[task] for task in tasks]
 
 
 @pytest.mark.parametrize("name", ["heterevent", "swcc"])
-def test_no_event_of_the_same_rows_is_encoded_twice(name, request, passes, loads):
-    results = _evaluated_together(request.getfixturevalue(name), STEPS)
+def test_no_event_of_the_same_rows_is_encoded_twice(name, request, data, passes, loads):
+    results = _evaluated_together(request.getfixturevalue(name), STEPS, data)
     by_encoder = {encoder: Counter() for encoder, _ in passes}
     for encoder, passed in passes:
         by_encoder[encoder] += passed
@@ -124,45 +138,44 @@ def test_no_event_of_the_same_rows_is_encoded_twice(name, request, passes, loads
     assert sorted(loads) == sorted([name, "encoder"])
 
 
-def test_other_rows_are_encoded_once_each(heterevent, passes, loads):
-    _evaluated_together(heterevent, [*TASKS_OF_CHAINS, *SIMILARITY])
+def test_other_rows_are_encoded_once_each(heterevent, data, passes, loads):
+    _evaluated_together(heterevent, [*TASKS_OF_CHAINS, *SIMILARITY], data)
     assert Counter(name for name, _ in passes) == {"heterevent": 5, "encoder": 5}
     assert all(set(passed.values()) == {1} for _, passed in passes)
     assert sorted(loads) == ["encoder", "heterevent"]
 
 
-def test_timings_tell_what_was_shared(heterevent):
-    first, *later = _evaluated_together(heterevent, STEPS)
+def test_timings_tell_what_was_shared(heterevent, data):
+    first, *later = _evaluated_together(heterevent, STEPS, data)
     assert first.timing["shared_texts"] == 0
     for result in later:
         assert result.timing["shared_texts"] == result.timing["distinct_texts"] > 0
         assert result.timing["load_seconds"] < first.timing["load_seconds"]
-    assert evaluate(heterevent, "mcns_v").timing["shared_texts"] == 0
+    assert evaluate(heterevent, "mcns_v", data=data).timing["shared_texts"] == 0
 
 
-def test_another_length_batch_or_order_is_another_question(heterevent, passes, monkeypatch):
+def test_another_length_batch_or_order_is_another_question(heterevent, data, passes, monkeypatch):
     monkeypatch.setitem(TASKS, "mcne_v", replace(TASKS["mcne_v"], max_length=5))
     with Session() as session:
-        plain = evaluate(heterevent, "mcns_v", baseline=False, session=session)
-        cut = evaluate(heterevent, "mcne_v", baseline=False, session=session)
-        evaluate(heterevent, "mcne_v", baseline=False, session=session, batch_size=3)
-        ordered = evaluate(
-            heterevent, "mcns_v", baseline=False, session=session, settings={"event_order": "predicate_first"}
-        )
+        options = {"data": data, "baseline": False, "session": session}
+        plain = evaluate(heterevent, "mcns_v", **options)
+        cut = evaluate(heterevent, "mcne_v", **options)
+        evaluate(heterevent, "mcne_v", batch_size=3, **options)
+        ordered = evaluate(heterevent, "mcns_v", settings={"event_order": "predicate_first"}, **options)
     assert len(passes) == 4
     assert plain.truncated < cut.truncated
     assert ordered.variant == "predicate_first"
 
 
-def test_cut_events_are_counted_where_they_are_remembered(heterevent, monkeypatch):
+def test_cut_events_are_counted_where_they_are_remembered(heterevent, data, monkeypatch):
     for task in STEPS:
         monkeypatch.setitem(TASKS, task, replace(TASKS[task], max_length=5))
-    counts = [result.truncated for result in _evaluated_together(heterevent, STEPS)]
+    counts = [result.truncated for result in _evaluated_together(heterevent, STEPS, data)]
     assert counts == [counts[0]] * 4
     assert counts[0] > 0
 
 
-def test_what_is_kept_is_let_go(heterevent, tiny_encoder, monkeypatch):
+def test_what_is_kept_is_let_go(heterevent, data, monkeypatch):
     kept: list[weakref.ref[object]] = []
     keep = EventEncoder.keep
 
@@ -172,27 +185,28 @@ def test_what_is_kept_is_let_go(heterevent, tiny_encoder, monkeypatch):
 
     monkeypatch.setattr(EventEncoder, "keep", watched)
     with Session() as session:
-        evaluate(heterevent, "mcns_v", session=session)
+        evaluate(heterevent, "mcns_v", data=data, session=session)
         assert [reference() is not None for reference in kept] == [True, True]
         # The next rows take the place of these, for the model and for the baseline.
-        evaluate(heterevent, "mcnc", session=session)
+        evaluate(heterevent, "mcnc", data=data, session=session)
         assert [reference() is not None for reference in kept] == [False, False, True, True]
         loaded = weakref.ref(session.encoder(heterevent).model)
         assert loaded() is not None
     assert [reference() is not None for reference in kept] == [False] * 4
-    evaluate(heterevent, "mcns_v")
+    evaluate(heterevent, "mcns_v", data=data)
     assert kept[-1]() is None
 
 
-def test_an_encoder_that_is_given_keeps_nothing_itself(swcc, tiny_encoder, passes):
+def test_an_encoder_that_is_given_keeps_nothing_itself(swcc, data, tiny_encoder, passes):
     encoder, untrained = load_encoder(swcc), load_encoder(tiny_encoder)
-    together = _evaluated_together(encoder, STEPS, baseline=untrained)
+    together = _evaluated_together(encoder, STEPS, data, baseline=untrained)
     assert len(passes) == 2
     assert encoder.memory is untrained.memory is None
-    apart = [evaluate(encoder, task, baseline=untrained, batch_size=BATCH) for task in STEPS]
+    options = {"data": data, "baseline": untrained, "batch_size": BATCH}
+    apart = [evaluate(encoder, task, **options) for task in STEPS]
     assert [_alike(result) for result in together] == [_alike(result) for result in apart]
     with Session() as session, pytest.raises(EventformersError, match="already loaded"):
-        evaluate(encoder, "mcnc", settings={"pooling": "cls"}, session=session)
+        evaluate(encoder, "mcnc", data=data, settings={"pooling": "cls"}, session=session)
 
 
 def test_a_remembered_vector_cannot_be_changed(tiny_encoder):
@@ -205,9 +219,10 @@ def test_a_remembered_vector_cannot_be_changed(tiny_encoder):
     assert load_encoder(tiny_encoder).encode(["police arrested thief"]).flags.writeable
 
 
-def test_the_command_shares_among_its_tasks(heterevent, tmp_path, passes, loads, monkeypatch):
+def test_the_command_shares_among_its_tasks(heterevent, data, tmp_path, passes, loads, monkeypatch):
     monkeypatch.setattr(evaluation_commands.console, "print", lambda *_, **__: None)
-    evaluation_commands.evaluate(TASKS_OF_CHAINS, str(heterevent), output=tmp_path / "out", device="cpu")
+    options = {"data": str(data), "output": tmp_path / "out", "device": "cpu"}
+    evaluation_commands.evaluate(TASKS_OF_CHAINS, str(heterevent), **options)
     assert Counter(name for name, _ in passes) == {"heterevent": 2, "encoder": 2}
     assert sorted(loads) == ["encoder", "heterevent"]
     assert [result.task for result in load_results(tmp_path / "out")] == sorted(TASKS_OF_CHAINS)

@@ -108,13 +108,12 @@ class MethodTrainingCase:
     @pytest.fixture(scope="class")
     @classmethod
     def adapted(cls, raw: Path, tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
-        """The same run with adapters, and without a card."""
-        return cls._train(raw, tiny_encoder, tmp_path_factory, lora=True, create_model_card=False)
+        """The same run with adapters, without scores and without a card."""
+        options = {"lora": True, "create_model_card": False, "tasks": ()}
+        return cls._train(raw, tiny_encoder, tmp_path_factory, **options)
 
     @classmethod
-    def _train(
-        cls, raw: Path, encoder: Path, folders: pytest.TempPathFactory, **options: bool
-    ) -> FinishedRun:
+    def _train(cls, raw: Path, encoder: Path, folders: pytest.TempPathFactory, **options: Any) -> FinishedRun:
         return train(
             cls.method,
             folders.mktemp("runs") / "model",

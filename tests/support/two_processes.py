@@ -34,12 +34,15 @@ def main(folder: Path) -> None:
         _write_gradients(folder, method, rank, processes)
 
     options = {"encoder": request["encoder"], "device": "cpu"}
+    recipe = resolve_recipe(method, request["recipe"], request["settings"], 5)
     finished = train(
         request["method"],
         folder / "run",
         recipe=request["recipe"],
         data=request["raw"],
         evaluation_data="samples",
+        # Rank 0 scores alone, whatever the task.
+        tasks=method.tasks_of(recipe)[:1],
         settings=request["settings"],
         seed=5,
         create_model_card=False,
