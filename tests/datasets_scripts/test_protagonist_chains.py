@@ -72,12 +72,14 @@ def test_a_chain_of_the_raw_file_stays_one() -> None:
     assert chain.events == events[:2]
 
 
-def test_the_published_count_of_chains(shared_data: Path) -> None:
+def test_the_published_counts_of_documents_events_and_chains(shared_data: Path) -> None:
     """Its README counts the chains of five events and more, repeated events and all."""
-    count = 0
+    documents = events = chains = 0
     for document in read_documents([shared_data / "chains" / "events.jsonl.gz"], SkippedRows()):
         lengths: Counter[str] = Counter()
         for raw in document.events:
             lengths.update({raw.event["subject"], raw.event["object"]} - NO_PROTAGONISTS - {""})
-        count += sum(length >= 5 for length in lengths.values())
-    assert count == 20_758
+        documents += 1
+        events += len(document.events)
+        chains += sum(length >= 5 for length in lengths.values())
+    assert (documents, events, chains) == (19_465, 757_133, 20_758)
