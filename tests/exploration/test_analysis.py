@@ -203,9 +203,9 @@ def test_no_chain_has_no_next_event(encoder: EventEncoder) -> None:
 
 def test_search_beyond_the_limit_is_approximate_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(neighbours, "EXACT_UP_TO", 50)
-    vectors = np.random.default_rng(0).normal(size=(200, 8)).astype(np.float32)
+    vectors = np.random.default_rng(0).normal(size=(1_100, 8)).astype(np.float32)
     notes: list[str] = []
-    found = neighbours.nearest([str(place) for place in range(200)], vectors, vectors[:5], 3, notes)
+    found = neighbours.nearest([str(place) for place in range(1_100)], vectors, vectors[:5], 3, notes)
     assert found.events.shape == (5, 3)
     assert "approximate" in notes[0]
 

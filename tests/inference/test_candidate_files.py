@@ -18,6 +18,7 @@ from eventformers.errors import EventformersError
 from eventformers.inference.encode import Vectors
 from eventformers.inference.grounding.candidate_files import CandidateRecord, EventRow, stored_candidates
 from eventformers.inference.search import index_folder
+from eventformers.inference.search.approximate import SMALLEST, ApproximateSearch
 from eventformers.inference.search.candidate_index import CandidateIndex
 from eventformers.inference.search.index_folder import IndexedModel, open_index, read_record, write_table
 
@@ -119,6 +120,62 @@ def test_another_model_or_other_events(folder: Path, events: Dataset) -> None:
         opened(folder, fewer)
     stored_candidates(folder, fewer, encode, model=MODEL, dimension=8, overwrite=True)
     assert opened(folder, fewer).pools == {"de": 1, "en": 1}
+
+
+def test_known_events_are_not_encoded_again(folder: Path) -> None:
+    new = {"event_id": "Q9", "language": "de", "title": "Frieden", "description": ""}
+    changed = [*ROWS[1:], new, ROWS[0] | {"description": "of 1914"}]
+    encoded: list[str] = []
+
+    def counting(rows: Sequence[EventRow]) -> Vectors:
+        encoded.extend(row["title"] for row in rows)
+        return encode(rows)
+
+    events = Dataset.from_list(changed)
+    stored = stored_candidates(folder, events, counting, model=MODEL, dimension=8, overwrite=True)
+    assert sorted(encoded) == ["Frieden", "World War"]
+    index = CandidateIndex(
+        [row["event_id"] for row in changed], encode(changed), [row["language"] for row in changed]
+    )
+    mentions = np.random.default_rng(0).normal(size=(6, 8)).astype(np.float32)
+    found, expected = (one.search(mentions, 4, languages=["en", "de"] * 3) for one in (stored, index))
+    assert found.ids(stored.event_ids) == expected.ids(index.event_ids)
+    encoded.clear()
+    other = MODEL._replace(revision="other")
+    stored_candidates(folder, events, counting, model=other, dimension=8, overwrite=True)
+    assert len(encoded) == len(changed)
+
+
+def test_an_approximate_search_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        {
+            "event_id": f"Q{place}",
+            "language": "en",
+            "title": f"{'a' * (place % 40)} {place}",
+            "description": "",
+        }
+        for place in range(SMALLEST + 100)
+    ]
+    settings: dict[str, Any] = {"model": MODEL, "dimension": 8, "kind": "ivf"}
+    first = stored_candidates(tmp_path, Dataset.from_list(rows[:-50]), encode, **settings)
+    mentions = encode(rows[-3:])
+    found = first.search(mentions, 8, languages=["en"] * 3)
+    assert 0.5 < found.recall["en"] <= 1
+    monkeypatch.setattr(ApproximateSearch, "build", None)
+    again = stored_candidates(tmp_path, Dataset.from_list(rows[:-50]), never, **settings)
+    assert again.search(mentions, 8, languages=["en"] * 3).recall == found.recall
+    # 50 events go and 50 come.
+    changed = stored_candidates(tmp_path, Dataset.from_list(rows[50:]), encode, overwrite=True, **settings)
+    best = changed.search(mentions, 1, languages=["en"] * 3)
+    exact = stored_candidates(tmp_path, Dataset.from_list(rows[50:]), never, **settings | {"kind": "exact"})
+    expected = exact.search(mentions, 1, languages=["en"] * 3)
+    assert np.isclose(best.scores, expected.scores).sum() >= 2
+    assert (best.scores <= expected.scores + 1e-4).all()
+    # Other files of an index are replaced with it, so a new index has no search of other vectors.
+    stored_candidates(tmp_path, Dataset.from_list(rows[:9]), encode, overwrite=True, **settings)
+    assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith(".")) == [
+        *("events.arrow", "events.faiss", "index.json"),
+    ]
 
 
 def test_an_index_of_an_older_format(folder: Path, events: Dataset) -> None:

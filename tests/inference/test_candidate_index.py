@@ -7,7 +7,8 @@ import pytest
 
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.encode import Vectors
-from eventformers.inference.search import candidate_index
+from eventformers.inference.search import approximate, candidate_index
+from eventformers.inference.search.approximate import SMALLEST
 from eventformers.inference.search.candidate_index import CandidateIndex
 
 EVENTS = ["landing", "war", "landing", "siege", "war"]
@@ -88,20 +89,40 @@ def test_approximate_search_tells_its_recall(kind: str) -> None:
 
 
 def test_an_approximate_search_that_finds_fewer_leaves_places_empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(candidate_index, "IVF_PROBED", 1e-9)
-    index = CandidateIndex([f"Q{number}" for number in range(100)], random_vectors(100, 1), kind="ivf")
-    found = index.search(random_vectors(20, 2), 50)
+    monkeypatch.setattr(approximate, "PROBED", 1e-9)
+    event_ids = [f"Q{number}" for number in range(SMALLEST)]
+    index = CandidateIndex(event_ids, random_vectors(SMALLEST, 1), kind="ivf")
+    found = index.search(random_vectors(20, 2), 200)
     assert ((found.events < 0) == np.isneginf(found.scores)).all()
     assert (found.events < 0).any()
     assert found.recall[""] < 1
 
 
 def test_auto_searches_large_pools_approximately(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(candidate_index, "EXACT_UP_TO", 200)
-    languages = ["en"] * 250 + ["de"] * 200
-    index = CandidateIndex([f"Q{number}" for number in range(450)], random_vectors(450, 1), languages)
+    monkeypatch.setattr(candidate_index, "EXACT_UP_TO", SMALLEST)
+    languages = ["en"] * (SMALLEST + 50) + ["de"] * SMALLEST
+    event_ids = [f"Q{number}" for number in range(len(languages))]
+    index = CandidateIndex(event_ids, random_vectors(len(languages), 1), languages)
     found = index.search(random_vectors(4, 2), 5, languages=["en", "de", "en", "de"])
     assert list(found.recall) == ["en"]
+
+
+def test_pools_search_their_part_of_a_stored_search() -> None:
+    number = 3 * SMALLEST
+    vectors, mentions = random_vectors(number, 1), random_vectors(40, 2)
+    languages = ["de"] * SMALLEST + ["en"] * (number - SMALLEST)
+    event_ids = [f"Q{place}" for place in range(number)]
+    stored = approximate.ApproximateSearch(vectors, approximate.ApproximateSearch.build(vectors).index, 0.875)
+    index = CandidateIndex(event_ids, vectors, languages, kind="ivf", stored=lambda: stored)
+    found = index.search(mentions, 8, languages=["de", "en"] * 20)
+    assert found.recall == {"de": 0.875, "en": 0.875}
+    places = np.array([[int(name[1:]) for name in row] for row in found.ids(index.event_ids)])
+    assert (places[::2] < SMALLEST).all()
+    assert (places[1::2] >= SMALLEST).all()
+    scores = np.einsum("mkd,md->mk", vectors[places], mentions)
+    np.testing.assert_allclose(found.scores, scores, rtol=1e-5)
+    with pytest.raises(EventformersError, match=r"shape \(40, 15\)"):
+        index.search(mentions[:, :15], 8, languages=["en"] * 40)
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from datasets import DatasetDict
+from datasets import Dataset, DatasetDict
 from graphs import pairs_of
 
 import eventformers
@@ -20,6 +21,7 @@ from eventformers.inference.commonsense.alternative_index import AlternativeInde
 from eventformers.inference.commonsense.complete import Query, answer, complete, graph_templates, read_query
 from eventformers.inference.commonsense.neighbour_votes import VoteSettings, voted_ranking
 from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.inference.search import candidate_index
 
 CONCEPTNET = graph_templates("conceptnet_inductive")
 ATOMIC = graph_templates("atomic")
@@ -59,6 +61,23 @@ def index(
 )
 def test_query(query: str | tuple[str, str], expected: Query) -> None:
     assert read_query(query, CONCEPTNET) == expected
+
+
+def test_approximate_search(encoder: EventEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"storm {'hail ' * (place % 7)}{place}" for place in range(1_100)]
+    pairs = {
+        "train": Dataset.from_dict({"premise": [f"{text} causes" for text in texts], "alternative": texts})
+    }
+    monkeypatch.setattr(candidate_index, "EXACT_UP_TO", 1_050)
+    asked: dict[str, Any] = {"data": pairs, "config": "conceptnet", "index": tmp_path / "index", "top": 3}
+    found = complete(encoder, "storm 7, Causes", **asked)
+    assert found.recall is not None
+    assert 0.5 < found.recall <= 1
+    exact = complete(encoder, "storm 7, Causes", search="exact", **asked)
+    assert exact.recall is None
+    assert found.alternatives[0].text == exact.alternatives[0].text
+    with pytest.raises(UnknownNameError, match="kind of search 'hnsw'"):
+        complete(encoder, "storm 7, Causes", search="hnsw", **asked)
 
 
 def test_relation_apart() -> None:

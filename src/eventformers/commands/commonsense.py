@@ -60,6 +60,10 @@ def complete(
             help="Let the nearest known premises vote. Default: only for ConceptNet.",
         ),
     ] = None,
+    search: Annotated[
+        str,
+        typer.Option(help="exact; ivf (approximate); auto: approximate beyond two million texts."),
+    ] = "auto",
     as_json: Json = False,
     device: Device = None,
     dtype: Dtype = None,
@@ -86,6 +90,7 @@ def complete(
         device=device,
         dtype=dtype,
         overwrite=overwrite,
+        search=search,  # type: ignore[arg-type]
         show_progress=True,
         malformed=malformed,
     )
@@ -96,6 +101,8 @@ def complete(
     for alternative in found.alternatives:
         table.add_row(Text(alternative.text), f"{alternative.score:.3f}", "yes" if alternative.known else "")
     console.print(table)
+    if found.recall is not None:
+        console.print(f"recall of the approximate search: {100 * found.recall:.1f} %")
     if found.explanation:
         nearest = Table("nearest known premise", "cosine", "its alternatives")
         for premise in found.explanation:

@@ -16,6 +16,7 @@ from datasets import Dataset, DatasetDict
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.datasets_scripts.known_pairs import choose_splits, known_pairs
 from eventformers.inference.encode import EventEncoder, Positions, Vectors
+from eventformers.inference.search.candidate_index import SearchKind
 from eventformers.inference.search.index_folder import (
     IndexedModel,
     IndexRecord,
@@ -33,7 +34,7 @@ class AlternativeRecord(IndexRecord):
         graph: config of the graph, such as `conceptnet`.
         splits: the splits whose pairs the index contains.
         pairs: number of distinct pairs.
-        truncated: number of truncated texts.
+        truncated: number of truncated texts among those that the last build encoded.
     """
 
     tables: ClassVar = {"alternatives": ("text",), "premises": ("text", "alternatives")}
@@ -79,6 +80,7 @@ def build_alternative_index(
     batch_size: int | Literal["auto"] = "auto",
     show_progress: bool = False,
     overwrite: bool = False,
+    search: SearchKind = "exact",
 ) -> AlternativeIndex:
     """Encode a graph's distinct alternatives and premises, and write their index.
 
@@ -90,7 +92,8 @@ def build_alternative_index(
         splits: the splits to index; None uses all.
         batch_size: maximum number of texts in a batch, or `auto`.
         show_progress: draw a progress bar on standard error.
-        overwrite: replace an existing index.
+        overwrite: replace an existing index; texts that it has by the same model are not encoded again.
+        search: kind of search in the index that is returned, see `open_index`.
 
     Returns:
         The index, mapped from its files.
@@ -128,11 +131,15 @@ def build_alternative_index(
         show_progress=show_progress,
         overwrite=overwrite,
     )
-    return load_alternative_index(folder)
+    return load_alternative_index(folder, search=search)
 
 
 def load_alternative_index(
-    folder: str | Path, *, encoder: EventEncoder | None = None, fingerprint: str | None = None
+    folder: str | Path,
+    *,
+    encoder: EventEncoder | None = None,
+    fingerprint: str | None = None,
+    search: SearchKind = "exact",
 ) -> AlternativeIndex:
     """Map an index from its files.
 
@@ -140,12 +147,15 @@ def load_alternative_index(
         folder: a folder that `build_alternative_index` wrote.
         encoder: the model to use the index with; None skips the check.
         fingerprint: the expected `graph_fingerprint`; None skips the check.
+        search: kind of search, see `open_index`.
 
     Raises:
         EventformersError: an error of `open_index`.
     """
     model = None if encoder is None else IndexedModel.of(encoder)
-    record, tables = open_index(folder, AlternativeRecord, model=model, fingerprint=fingerprint)
+    record, tables = open_index(
+        folder, AlternativeRecord, model=model, fingerprint=fingerprint, search=search
+    )
     lists = tables["premises"].rows["alternatives"].combine_chunks()
     return AlternativeIndex(
         folder=Path(folder),

@@ -20,7 +20,7 @@ from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.datasets_scripts.raw_files import is_blank
 from eventformers.datasets_scripts.relation_templates import Direction, RelationTemplates, relation_templates
-from eventformers.errors import EventformersError, shown
+from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.inference.commonsense.alternative_index import (
     AlternativeIndex,
     AlternativeRecord,
@@ -37,6 +37,7 @@ from eventformers.inference.commonsense.neighbour_votes import (
 )
 from eventformers.inference.encode import EventEncoder, Vectors, as_encoder
 from eventformers.inference.encoding.containers import ACCEPTED_CONTAINERS, all_columns, values_in
+from eventformers.inference.search.candidate_index import SearchKind
 from eventformers.inference.search.index_folder import (
     FORMAT,
     IndexedModel,
@@ -45,6 +46,8 @@ from eventformers.inference.search.index_folder import (
     open_or_build,
     read_record,
 )
+
+SEARCHES: tuple[SearchKind, ...] = ("auto", "exact", "ivf")
 
 REVERSE = "~"
 """Prefix of a relation that reverses it: the query is the tail, and the search finds heads."""
@@ -123,6 +126,8 @@ class Completion:
         graph: config of the graph.
         index: folder of the index.
         reranked: True if neighbours voted.
+        recall: share of the nearest alternatives that the approximate search found when it was built; None if
+            the search is exact.
     """
 
     query: Query
@@ -132,6 +137,7 @@ class Completion:
     graph: str
     index: str
     reranked: bool
+    recall: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the completion as JSON-serialisable values."""
@@ -178,6 +184,7 @@ def complete(
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
     overwrite: bool = False,
+    search: SearchKind = "auto",
     show_progress: bool = False,
     malformed: str | None = None,
 ) -> Completion:
@@ -208,7 +215,9 @@ def complete(
         batch_size: maximum number of texts in a batch, or `auto`.
         device: a torch device; None uses an accelerator if there is one.
         dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
-        overwrite: rebuild an existing index.
+        overwrite: rebuild an existing index; texts that it has by the same model are not encoded again.
+        search: `exact`; `ivf`, approximate, in little memory; `auto` for `ivf` beyond two million texts. It
+            applies when an index is opened.
         show_progress: draw a progress bar on standard error while the index is built.
         malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
             one; None uses the active policy, by default `error`.
@@ -217,10 +226,12 @@ def complete(
         The alternatives and the explanation.
 
     Raises:
-        UnknownNameError: the graph has no such relation.
+        UnknownNameError: the graph has no such relation, or an unknown kind of search.
         EventformersError: an empty query, a number below its minimum, a model or graph that cannot be loaded,
             or an index of another model or graph.
     """
+    if search not in SEARCHES:
+        raise UnknownNameError("kind of search", search, SEARCHES)
     if top < 1 or explain < 0:
         raise EventformersError(f"top is {top} and explain is {explain}; accepted: at least 1 and at least 0")
     _check_words(query)
@@ -243,6 +254,7 @@ def complete(
         batch_size=batch_size,
         overwrite=overwrite,
         show_progress=show_progress,
+        search=search,
     )
     vector = encoder.encode(understood.text, normalize=True)
     votes = vote_settings(default_rerank(config) if rerank is None else rerank)
@@ -256,6 +268,7 @@ def complete(
         graph=config,
         index=str(opened.folder),
         reranked=votes is not None,
+        recall=None if opened.alternatives.approximate is None else opened.alternatives.approximate.recall,
     )
 
 
@@ -387,6 +400,7 @@ def open_graph(
     batch_size: int | Literal["auto"],
     overwrite: bool,
     show_progress: bool,
+    search: SearchKind = "auto",
 ) -> AlternativeIndex:
     """Return the given index, or open the one in the folder, or build it there; see `complete`."""
     fingerprint = None
@@ -413,11 +427,12 @@ def open_graph(
             batch_size=batch_size,
             show_progress=show_progress,
             overwrite=overwrite,
+            search=search,
         )
 
     return open_or_build(
         folder,
-        partial(load_alternative_index, folder, encoder=encoder, fingerprint=fingerprint),
+        partial(load_alternative_index, folder, encoder=encoder, fingerprint=fingerprint, search=search),
         build,
         overwrite=overwrite,
         wait=index is None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, TypeAlias
 
@@ -23,6 +24,7 @@ from eventformers.inference.search.index_folder import (
     holds_index,
     open_index,
     open_or_build,
+    open_search,
 )
 
 COLUMNS = ("event_id", "language", "title", "description")
@@ -67,7 +69,8 @@ def stored_candidates(
         by_language: create a pool for each language; if off, one pool serves mentions in any language.
         kind: kind of search, see `CandidateIndex`.
         show_progress: draw a progress bar on standard error while the index is built.
-        overwrite: replace an index of another model, of other events or with other pools.
+        overwrite: replace an index of another model, of other events or with other pools; known events of
+            the same model are not encoded again.
 
     Returns:
         The index, mapped from its files.
@@ -89,7 +92,13 @@ def stored_candidates(
             )
         table = tables["events"]
         ids, languages = (table.rows[name].to_pylist() for name in COLUMNS[:2])
-        return CandidateIndex(ids, table.array, languages if by_language else None, kind=kind)
+        return CandidateIndex(
+            ids,
+            table.array,
+            languages if by_language else None,
+            kind=kind,
+            stored=partial(open_search, folder, "events", table),
+        )
 
     def build() -> CandidateIndex:
         rows = _rows(events, by_language)

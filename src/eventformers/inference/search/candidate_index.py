@@ -3,7 +3,7 @@
 The score of a mention and an event is the dot product of their vectors (Ou et al., 2023, section 5.1). A pool
 holds the events described in one language. In the multilingual task, the candidates of a mention are the
 events in its own language; in the crosslingual task there is one pool of English descriptions. The search is
-exact, or approximate with FAISS in large pools; every approximate search measures its recall.
+exact, or approximate with FAISS in large pools; every approximate search has a measured recall.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal, Protocol, TypeAlias
 
 import faiss
@@ -18,7 +19,8 @@ import numpy as np
 
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.inference.encode import Positions, Vectors
-from eventformers.inference.search.exact import BLOCK_MEBIBYTES, ExactSearch, Found
+from eventformers.inference.search.approximate import SMALLEST, ApproximateSearch, shared
+from eventformers.inference.search.exact import BLOCK_MEBIBYTES, ExactSearch, Found, check_queries
 
 Rows: TypeAlias = slice | Positions
 SearchKind: TypeAlias = Literal["auto", "exact", "hnsw", "ivf"]
@@ -28,15 +30,12 @@ EXACT_UP_TO = 2_000_000
 """Largest pool that `auto` searches exactly; beyond it, a single mention takes seconds."""
 
 RECALL_MENTIONS = 256
-"""Maximum number of mentions per search that are also searched exactly to measure the recall."""
+"""Maximum number of mentions per search that are also searched exactly to measure the recall of an index in
+memory; an index on disk knows its recall."""
 
 HNSW_LINKS = 32
 HNSW_BUILD_DEPTH = 200
 HNSW_SEARCH_DEPTH = 256
-IVF_LISTS = 4
-"""Number of lists of an inverted file, as a multiple of the square root of its number of vectors."""
-IVF_PROBED = 1 / 16
-"""Share of the lists to search."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,8 @@ class Candidates:
         scores: their scores, minus infinity after the last candidate, `(mentions, k)`.
         without_pool: number of mentions, by language, whose language has no events.
         recall: share of the exact candidates that an approximate search found, by the language of its pool;
-            measured on at most `RECALL_MENTIONS` mentions. Empty if all searches were exact.
+            measured on at most `RECALL_MENTIONS` mentions, for an index on disk on events when it was built.
+            Empty if all searches were exact.
     """
 
     events: Positions
@@ -158,7 +158,9 @@ class CandidateIndex(PooledIndex):
         languages: the language of each vector's description, `(n,)`; None puts all into one pool, which
             serves mentions in any language.
         kind: kind of search: `exact`; `hnsw` or `ivf`, both approximate with FAISS; `auto` is exact in pools
-            of up to `EXACT_UP_TO` events and `ivf` in larger ones.
+            of up to `EXACT_UP_TO` events and `ivf` in larger ones. Pools of fewer than `SMALLEST` events are
+            searched exactly.
+        stored: opens the `ivf` search among all vectors on disk; None builds one for each pool in memory.
         block_mebibytes: size of a block of scores of an exact search.
 
     Raises:
@@ -175,6 +177,7 @@ class CandidateIndex(PooledIndex):
         *,
         kind: SearchKind = "auto",
         block_mebibytes: int = BLOCK_MEBIBYTES,
+        stored: Callable[[], ApproximateSearch] | None = None,
     ) -> None:
         if kind not in KINDS:
             raise UnknownNameError("kind of search", kind, KINDS)
@@ -182,10 +185,16 @@ class CandidateIndex(PooledIndex):
             raise EventformersError(
                 f"vectors of shape {vectors.shape} for {len(event_ids):,} events; accepted: one vector each"
             )
-        self._vectors: list[_VectorPool] = []
+        open_stored = None if stored is None else cache(stored)
+        self._vectors: list[_VectorPool | _StoredPool] = []
 
-        def make_pool(rows: Rows) -> _VectorPool:
-            self._vectors.append(_VectorPool(vectors[rows], kind, block_mebibytes))
+        def make_pool(rows: Rows) -> Pool:
+            own = vectors[rows]
+            chosen = chosen_kind(kind, len(own))
+            if chosen == "ivf" and open_stored is not None and isinstance(rows, slice):
+                self._vectors.append(_StoredPool(open_stored(), rows))
+            else:
+                self._vectors.append(_VectorPool(own, chosen, block_mebibytes))
             return self._vectors[-1]
 
         super().__init__(event_ids, languages, make_pool)
@@ -199,43 +208,66 @@ class CandidateIndex(PooledIndex):
         return np.concatenate([pool.nearest_others(sampled) for pool in self._vectors])
 
 
+def chosen_kind(kind: SearchKind, number: int) -> SearchKind:
+    """Return the kind of search among a number of vectors: `exact`, `hnsw` or `ivf`."""
+    if number < SMALLEST:
+        return "exact"
+    if kind == "auto":
+        return "exact" if number <= EXACT_UP_TO else "ivf"
+    return kind
+
+
 class _VectorPool:
     """The vectors of the events described in one language."""
 
     def __init__(self, vectors: Vectors, kind: SearchKind, block_mebibytes: int) -> None:
         self._exact = ExactSearch(vectors, block_mebibytes=block_mebibytes)
-        if kind == "auto":
-            kind = "exact" if len(vectors) <= EXACT_UP_TO else "ivf"
         self._approximate = None if kind == "exact" else _BUILDERS[kind](self._exact.vectors)
 
     def search(self, mentions: Vectors, number: int) -> tuple[Found, float | None]:
         """Return the events found, and the recall of an approximate search."""
         if self._approximate is None:
             return self._exact.search(mentions, number), None
-        self._exact.check(mentions, number)
+        check_queries(mentions, self._exact.vectors.shape[1], number)
         mentions = np.ascontiguousarray(mentions, dtype=np.float32)
         number = min(number, len(self._exact.vectors))
         found = Found(*self._approximate.search(mentions, number))
         found.scores[found.positions < 0] = -np.inf
         sample = np.unique(np.linspace(0, len(mentions) - 1, RECALL_MENTIONS).round().astype(np.int64))
         exact = self._exact.search(mentions[sample], number).positions
-        kept = [
-            len(np.intersect1d(row, others))
-            for row, others in zip(found.positions[sample], exact, strict=True)
-        ]
-        return found, sum(kept) / exact.size
+        return found, shared(found.positions[sample], exact)
 
     def nearest_others(self, sampled: int) -> Vectors:
         """Return the score of sampled events with the nearest other event, `(n,)`; empty for one event."""
-        vectors = self._exact.vectors
-        if len(vectors) < 2:
-            return np.empty(0, dtype=np.float32)
-        sample = np.unique(
-            np.linspace(0, len(vectors) - 1, min(len(vectors), sampled)).round().astype(np.int64)
-        )
-        found = self._exact.search(vectors[sample], 2)
-        others = np.where(found.positions == sample[:, None], -np.inf, found.scores)
-        return np.asarray(others.max(axis=1))
+        return _nearest_others(self._exact.vectors, sampled, lambda queries: self._exact.search(queries, 2))
+
+
+class _StoredPool:
+    """Some consecutive vectors of a search on disk."""
+
+    def __init__(self, search: ApproximateSearch, rows: slice) -> None:
+        self._search, self._rows = search, rows
+
+    def search(self, mentions: Vectors, number: int) -> tuple[Found, float | None]:
+        """Return the events found, and the recall that the build of the search measured."""
+        check_queries(mentions, self._search.vectors.shape[1], number)
+        scores, positions = self._search.search(mentions, number, self._rows)
+        first = self._rows.start or 0
+        return Found(scores, np.where(positions < 0, -1, positions - first)), self._search.recall
+
+    def nearest_others(self, sampled: int) -> Vectors:
+        """Return the score of sampled events with the nearest other event, `(n,)`; empty for one event."""
+        own = self._search.vectors[self._rows]
+        return _nearest_others(own, sampled, lambda queries: self.search(queries, 2)[0])
+
+
+def _nearest_others(vectors: Vectors, sampled: int, nearest_two: Callable[[Vectors], Found]) -> Vectors:
+    if len(vectors) < 2:
+        return np.empty(0, dtype=np.float32)
+    sample = np.unique(np.linspace(0, len(vectors) - 1, min(len(vectors), sampled)).round().astype(np.int64))
+    found = nearest_two(vectors[sample])
+    others = np.where(found.positions == sample[:, None], -np.inf, found.scores)
+    return np.asarray(others.max(axis=1))
 
 
 def _rows_by_language(languages: Sequence[str] | None, number: int) -> dict[str, Rows]:
@@ -272,14 +304,4 @@ def _build_hnsw(vectors: Vectors) -> faiss.Index:
     return index
 
 
-def _build_ivf(vectors: Vectors) -> faiss.Index:
-    number, dimension = vectors.shape
-    lists = max(1, int(min(IVF_LISTS * number**0.5, number)))
-    index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dimension), dimension, lists, faiss.METRIC_INNER_PRODUCT)
-    index.train(vectors)
-    index.add(vectors)
-    index.nprobe = max(1, round(IVF_PROBED * lists))
-    return index
-
-
-_BUILDERS: dict[str, Callable[[Vectors], faiss.Index]] = {"hnsw": _build_hnsw, "ivf": _build_ivf}
+_BUILDERS: dict[str, Callable[[Vectors], Any]] = {"hnsw": _build_hnsw, "ivf": ApproximateSearch.build}

@@ -93,7 +93,7 @@ class ExactSearch:
         Raises:
             EventformersError: queries of another dimension, one not finite or too long, or a number below 1.
         """
-        self.check(queries, number)
+        check_queries(queries, self.vectors.shape[1], number)
         queries = np.ascontiguousarray(queries, dtype=np.float32)
         number = min(number, len(self.vectors))
         scores = np.full((len(queries), number), -np.inf, dtype=np.float32)
@@ -108,20 +108,6 @@ class ExactSearch:
                     scores[rows], positions[rows] = -np.inf, -1
                     self._search_block(queries[rows], best, precision)
         return Found(scores, positions)
-
-    def check(self, queries: Vectors, number: int) -> None:
-        """Raise an error for invalid queries or an invalid number.
-
-        Raises:
-            EventformersError: queries of another dimension, one not finite or too long, or a number below 1.
-        """
-        if queries.ndim != 2 or queries.shape[1] != self.vectors.shape[1]:
-            raise EventformersError(
-                f"queries of shape {queries.shape}; accepted: (m, {self.vectors.shape[1]})"
-            )
-        if number < 1:
-            raise EventformersError(f"the number to find is {number}; accepted: 1 or more")
-        _check_size(queries, "queries")
 
     def _blocks(self) -> Iterator[slice]:
         for start in range(0, len(self.vectors), _BLOCK_VECTORS):
@@ -198,6 +184,19 @@ class ExactSearch:
                 self.vectors[positions[pairs]].astype(np.float64),
             )
         return scores
+
+
+def check_queries(queries: Vectors, dimension: int, number: int) -> None:
+    """Raise an error for invalid queries or an invalid number.
+
+    Raises:
+        EventformersError: queries of another dimension, one not finite or too long, or a number below 1.
+    """
+    if queries.ndim != 2 or queries.shape[1] != dimension:
+        raise EventformersError(f"queries of shape {queries.shape}; accepted: (m, {dimension})")
+    if number < 1:
+        raise EventformersError(f"the number to find is {number}; accepted: 1 or more")
+    _check_size(queries, "queries")
 
 
 class _Queries(NamedTuple):

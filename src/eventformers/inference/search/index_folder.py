@@ -2,7 +2,8 @@
 
 The folder holds `index.json`, the record, and two files for each table: `NAME.faiss`, a flat index of the
 vectors under the inner product, and `NAME.arrow`, the rows in the same order. Opening an
-index maps its files.
+index maps its files. `NAME.ivf` is an approximate search of a large table, with its recall in `NAME.recall`;
+it is built on first use. Building an index again over its folder encodes only the rows that are new.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import faiss
 import numpy as np
@@ -24,6 +25,15 @@ from rich.progress import Progress
 from eventformers.errors import EventformersError, shown
 from eventformers.files import is_unfinished, output_folder, refuse_unfinished, staged_folder, write_text
 from eventformers.inference.encode import BLOCK_TEXTS, EventEncoder, Positions, Vectors, require_finite
+from eventformers.inference.search.approximate import (
+    INDEX_SUFFIX,
+    RECALL_SUFFIX,
+    ApproximateSearch,
+    read_or_build,
+    read_search,
+)
+from eventformers.inference.search.candidate_index import SearchKind, chosen_kind
+from eventformers.inference.search.earlier_rows import earlier_places
 from eventformers.provenance import library_versions
 
 RECORD = "index.json"
@@ -31,7 +41,11 @@ FORMAT = 2
 """Version of the file format; opening a folder of another version raises an error."""
 AGAIN = "build it again with overwrite=True (--overwrite), or give another folder"
 
-_SUFFIXES = (".faiss", ".arrow")
+_SUFFIXES = (".faiss", ".arrow", INDEX_SUFFIX, RECALL_SUFFIX)
+
+
+_KEPT_SHARE = 0.5
+"""Least share of known rows with which an approximate search is kept."""
 
 
 class IndexedModel(NamedTuple):
@@ -115,15 +129,17 @@ class IndexTable:
     Attributes:
         rows: the rows.
         vectors: a flat inner-product index of their vectors.
+        approximate: searches them approximately; None searches exactly.
     """
 
     rows: pa.Table
     vectors: faiss.IndexFlatIP
+    approximate: ApproximateSearch | None = None
 
     @property
     def array(self) -> Vectors:
         """The vectors as an array, `(rows, d)`, without a copy."""
-        return np.asarray(_MappedVectors(self.vectors))
+        return _as_array(self.vectors)
 
     @property
     def texts(self) -> pa.ChunkedArray:
@@ -136,6 +152,10 @@ class IndexTable:
 
     def nearest(self, query: Vectors, number: int) -> tuple[Vectors, Positions]:
         """Return products and positions of the rows nearest to a vector `(d,)`, best first."""
+        if self.approximate is not None:
+            products, positions = self.approximate.search(query[None], number)
+            found = positions[0] >= 0
+            return products[0][found], positions[0][found]
         products, positions = self.vectors.search(query[None], min(number, self.vectors.ntotal))
         return products[0], positions[0]
 
@@ -158,6 +178,9 @@ def build_index(
     overwrite: bool = False,
 ) -> None:
     """Encode the contents of an index and write its folder atomically.
+
+    If the folder holds an index by the same model, only rows with new texts are encoded, and its approximate
+    searches are kept with their lists and codes.
 
     Args:
         folder: the folder of the index.
@@ -186,18 +209,31 @@ def build_index(
         staged_folder(folder, replaced=replaced, last=(RECORD,)) as staging,
         Progress(console=Console(stderr=True), disable=not show_progress) as progress,
     ):
+        earlier = _earlier_tables(folder, kind, model)
+        known = {
+            name: earlier_places(rows, earlier[name].rows if name in earlier else None)
+            for name, (_, rows) in contents.items()
+        }
         task = progress.add_task(
-            "building the index", total=sum(len(items) for items, _ in contents.values())
+            "building the index", total=sum(int((places < 0).sum()) for places in known.values())
         )
         for name, (items, rows) in contents.items():
             vectors = faiss.IndexFlatIP(dimension)
             for start in range(0, len(items), BLOCK_TEXTS):
-                block = encode(items[start : start + BLOCK_TEXTS])
-                require_finite(model.name, block)
+                places = known[name][start : start + BLOCK_TEXTS]
+                block = np.empty((len(places), dimension), dtype=np.float32)
+                new = np.flatnonzero(places < 0)
+                if len(new):
+                    block[new] = encode([items[start + place] for place in new.tolist()])
+                    require_finite(model.name, block[new])
+                if len(new) < len(block):
+                    block[places >= 0] = earlier[name].array[places[places >= 0]]
                 vectors.add(block)
-                progress.advance(task, len(block))
+                progress.advance(task, len(new))
             faiss.write_index(vectors, str(staging / f"{name}.faiss"))
             write_table(staging / f"{name}.arrow", rows)
+            if name in earlier:
+                _keep_search(folder, staging, name, earlier[name], _as_array(vectors), known[name])
         record = kind(
             **{"model": model.name, "model_revision": model.revision, "pooling": model.pooling},
             dimension=dimension,
@@ -216,6 +252,7 @@ def open_index(
     *,
     model: IndexedModel | None = None,
     fingerprint: str | None = None,
+    search: SearchKind = "exact",
 ) -> tuple[Record, dict[str, IndexTable]]:
     """Map an index from its files.
 
@@ -224,6 +261,7 @@ def open_index(
         kind: the class of its record.
         model: the model to use the index with; None skips the check.
         fingerprint: fingerprint of the data that it should be of; None skips the check.
+        search: kind of search in each table: `exact`, `ivf`, or `auto` for `ivf` in large tables.
 
     Returns:
         What it was built from, and its tables by name.
@@ -235,7 +273,20 @@ def open_index(
     folder = Path(folder)
     record = read_record(folder, kind)
     check_index(folder, record, model, fingerprint)
-    return record, {name: _open_table(folder, name, record) for name in kind.tables}
+    tables = {name: _open_table(folder, name, record) for name in kind.tables}
+    for name, table in tables.items():
+        if chosen_kind(search, len(table.rows)) == "ivf":
+            tables[name] = replace(table, approximate=open_search(folder, name, table))
+    return record, tables
+
+
+def open_search(folder: str | Path, name: str, table: IndexTable) -> ApproximateSearch:
+    """Open the approximate search of a table, or build it in the folder of the index.
+
+    Raises:
+        EventformersError: the folder cannot be written to.
+    """
+    return read_or_build(Path(folder) / f"{name}{INDEX_SUFFIX}", table.array)
 
 
 def open_or_build(
@@ -351,6 +402,32 @@ def write_table(path: Path, table: pa.Table) -> None:
     """Write a table in a format that can be memory-mapped."""
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as file:
         file.write_table(table)
+
+
+def _as_array(vectors: faiss.IndexFlatIP) -> Vectors:
+    return np.asarray(_MappedVectors(vectors))
+
+
+def _earlier_tables(
+    folder: Path, kind: Callable[..., IndexRecord], model: IndexedModel
+) -> dict[str, IndexTable]:
+    """Open the tables of an index in a folder; none unless the same model built it."""
+    if holds_index(folder):
+        with suppress(EventformersError):
+            return open_index(folder, cast("type[IndexRecord]", kind), model=model)[1]
+    return {}
+
+
+def _keep_search(
+    folder: Path, staging: Path, name: str, earlier: IndexTable, vectors: Vectors, places: Positions
+) -> None:
+    """Write the approximate search of a table, if there was one, with the vectors that came and went."""
+    search = read_search(folder / f"{name}{INDEX_SUFFIX}", earlier.array)
+    # Lists and codes that were learned from other vectors would find less.
+    if search is not None and (places >= 0).mean() >= _KEPT_SHARE:
+        moved = search.moved(vectors, places)
+        moved.recall = moved.measure_recall()
+        moved.write(staging / f"{name}{INDEX_SUFFIX}")
 
 
 def _check_place(folder: Path, overwrite: bool) -> None:

@@ -1,0 +1,206 @@
+"""Approximate search for the largest dot products in little memory; adding vectors needs no rebuild.
+
+An inverted file of product-quantised vectors (Jégou et al., 2011, https://doi.org/10.1109/TPAMI.2010.57)
+finds more candidates than needed, and the vectors themselves, which may be mapped from disk, score them. In
+memory, a vector takes a byte for each `SUBVECTOR` dimensions and eight for its position.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+
+from eventformers.errors import EventformersError
+from eventformers.files import replaced_file, write_text
+from eventformers.inference.encode import Positions, Vectors
+from eventformers.inference.search.exact import ExactSearch, Found
+
+SMALLEST = 1_024
+"""Smallest number of vectors; an exact search among fewer is faster."""
+LISTS = 1.0
+"""Number of lists, as a multiple of the square root of the number of vectors."""
+PROBED = 1 / 16
+"""Share of the lists to search."""
+SUBVECTOR = 4
+"""Number of dimensions that one byte stands for."""
+RESCORED = 16
+"""Number of candidates to score exactly, as a multiple of the requested number."""
+INDEX_SUFFIX, RECALL_SUFFIX = ".ivf", ".recall"
+RECALL_AT = 8
+RECALL_QUERIES = 256
+"""Number of vectors whose nearest ones are also searched exactly to measure the recall."""
+
+_BITS = 8
+"""Number of bits of a code for `SUBVECTOR` dimensions."""
+_TRAINED_ON = 64
+"""Number of vectors for each list, and for each code, from which both are learned."""
+_BLOCK_VECTORS = 65_536
+_BLOCK_QUERIES = 256
+
+
+class ApproximateSearch:
+    """Approximate search among vectors by dot product.
+
+    Args:
+        vectors: `(n, d)`, float32; they are not copied.
+        index: the positions of the vectors by list, and their codes.
+        recall: share of the `RECALL_AT` exact neighbours that the search found when it was built; None if
+            unknown.
+    """
+
+    def __init__(self, vectors: Vectors, index: faiss.IndexIVFPQ, recall: float | None = None) -> None:
+        self.vectors, self.index, self.recall = vectors, index, recall
+
+    @classmethod
+    def build(cls, vectors: Vectors) -> ApproximateSearch:
+        """Learn lists and codes from a sample of `SMALLEST` vectors or more, `(n, d)`, then add all."""
+        number, dimension = vectors.shape
+        lists = round(LISTS * number**0.5)
+        parts = max(part for part in range(1, max(1, dimension // SUBVECTOR) + 1) if dimension % part == 0)
+        metric = faiss.METRIC_INNER_PRODUCT
+        index = faiss.IndexIVFPQ(faiss.IndexFlatIP(dimension), dimension, lists, parts, _BITS, metric)
+        # Otherwise FAISS prints a warning for small samples.
+        index.cp.min_points_per_centroid = index.pq.cp.min_points_per_centroid = 1
+        wanted = min(number, _TRAINED_ON * max(lists, 2**_BITS))
+        sample = np.sort(np.random.default_rng(0).choice(number, wanted, replace=False))
+        index.train(np.ascontiguousarray(vectors[sample]))
+        index.nprobe = max(1, round(PROBED * lists))
+        built = cls(vectors, index)
+        built.add(np.arange(number))
+        return built
+
+    def add(self, positions: Positions) -> None:
+        """Add the vectors at some positions."""
+        for start in range(0, len(positions), _BLOCK_VECTORS):
+            block = np.ascontiguousarray(positions[start : start + _BLOCK_VECTORS], dtype=np.int64)
+            self.index.add_with_ids(np.ascontiguousarray(self.vectors[block]), block)
+
+    def moved(self, vectors: Vectors, places: Positions) -> ApproximateSearch:
+        """Return a search among other vectors, most of them the same, with the same lists and codes.
+
+        Args:
+            vectors: the vectors, `(m, d)`.
+            places: the earlier position of each, -1 for a vector that is new, `(m,)`.
+        """
+        number = max(len(self.vectors), 1)
+        now_at = np.full(number, -1, dtype=np.int64)
+        kept = np.flatnonzero(places >= 0)
+        now_at[places[kept]] = kept
+        # The stubs of FAISS know neither the lists nor the settings of a search.
+        index: Any = faiss.clone_index(self.index)
+        lists = index.invlists
+        for place in range(index.nlist):
+            size = lists.list_size(place)
+            if not size:
+                continue
+            positions = now_at[faiss.rev_swig_ptr(lists.get_ids(place), size)]
+            stays = positions >= 0
+            codes = faiss.rev_swig_ptr(lists.get_codes(place), size * index.code_size)
+            codes = codes.reshape(size, -1)[stays].copy()
+            positions = positions[stays].copy()
+            lists.resize(place, len(positions))
+            if len(positions):
+                lists.update_entries(
+                    place, 0, len(positions), faiss.swig_ptr(positions), faiss.swig_ptr(codes)
+                )
+        index.ntotal = len(kept)
+        search = ApproximateSearch(vectors, index)
+        search.add(np.flatnonzero(places < 0))
+        return search
+
+    def search(self, queries: Vectors, number: int, among: slice | None = None) -> Found:
+        """Find the vectors with the largest dot products with each query.
+
+        Args:
+            queries: `(m, d)`, float32.
+            number: number of vectors to find; fewer if there are not as many.
+            among: the positions to search, without a step; None searches all.
+
+        Returns:
+            Positions in `vectors`; -1 with minus infinity after the last one that was found.
+        """
+        first, last, _ = (among or slice(None)).indices(len(self.vectors))
+        number = min(number, last - first)
+        wanted = min(number * RESCORED, last - first)
+        make_settings: Any = faiss.SearchParametersIVF
+        selector = {} if among is None else {"sel": faiss.IDSelectorRange(first, last)}
+        settings = make_settings(nprobe=self.index.nprobe, **selector)
+        queries = np.ascontiguousarray(queries, dtype=np.float32)
+        scores = np.empty((len(queries), number), dtype=np.float32)
+        positions = np.empty((len(queries), number), dtype=np.int64)
+        for start in range(0, len(queries), _BLOCK_QUERIES):
+            rows = slice(start, start + _BLOCK_QUERIES)
+            _, near = self.index.search(queries[rows], wanted, params=settings)
+            exact = np.einsum("mnd,md->mn", self.vectors[near], queries[rows])
+            exact[near < 0] = -np.inf
+            # The lower position wins ties, as in an exact search.
+            order = np.lexsort((near, -exact), axis=1)[:, :number]
+            scores[rows] = np.take_along_axis(exact, order, axis=1)
+            positions[rows] = np.take_along_axis(near, order, axis=1)
+        return Found(scores, positions)
+
+    def measure_recall(self) -> float:
+        """Measure the share of the exact neighbours of some of the vectors that the search finds."""
+        total = len(self.vectors)
+        sample = np.unique(np.linspace(0, total - 1, RECALL_QUERIES).round().astype(np.int64))
+        queries, number = np.ascontiguousarray(self.vectors[sample]), min(RECALL_AT + 1, total)
+        exact = ExactSearch(self.vectors).search(queries, number).positions
+        return shared(self.search(queries, number).positions, exact, without=sample)
+
+    def write(self, path: Path) -> None:
+        """Write the lists and codes, then the recall, in a file each."""
+        with replaced_file(path) as temporary:
+            faiss.write_index(self.index, str(temporary))
+        write_text(_recall_file(path), json.dumps(self.recall) + "\n")
+
+
+def read_search(path: Path, vectors: Vectors) -> ApproximateSearch | None:
+    """Read the search among vectors, `(n, d)`; None if there is no whole one of as many vectors."""
+    with suppress(OSError, ValueError, RuntimeError, TypeError):
+        recall = float(json.loads(_recall_file(path).read_text(encoding="utf-8")))
+        index = faiss.read_index(str(path))
+        if isinstance(index, faiss.IndexIVFPQ) and (index.ntotal, index.d) == vectors.shape:
+            return ApproximateSearch(vectors, index, recall)
+    return None
+
+
+def read_or_build(path: Path, vectors: Vectors) -> ApproximateSearch:
+    """Read the search among vectors, `(n, d)`, from a file, or build it and write it there.
+
+    Raises:
+        EventformersError: the file cannot be written.
+    """
+    search = read_search(path, vectors)
+    if search is None:
+        search = ApproximateSearch.build(vectors)
+        search.recall = search.measure_recall()
+        try:
+            search.write(path)
+        except OSError as error:
+            raise EventformersError(f"cannot write {path}: {error.strerror or error}") from error
+    return search
+
+
+def shared(found: Positions, exact: Positions, *, without: Sequence[int] | Positions = ()) -> float:
+    """Return the share of exact positions that were found.
+
+    Args:
+        found: positions, `(m, k)`.
+        exact: the exact ones, `(m, k)`.
+        without: for each row a position to leave out of it, such as that of the query itself.
+    """
+    own = np.full(len(exact), -1) if not len(without) else np.asarray(without)
+    counted = exact != own[:, None]
+    hits = (exact[:, :, None] == found[:, None, :]).any(axis=2)
+    return float(hits[counted].mean()) if counted.any() else 1.0
+
+
+def _recall_file(path: Path) -> Path:
+    """Return the file beside an index with its recall, which is written last."""
+    return path.with_suffix(RECALL_SUFFIX)
