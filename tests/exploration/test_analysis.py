@@ -112,6 +112,13 @@ def test_types_blocks_change_nothing(encoder: EventEncoder, monkeypatch: pytest.
     assert parts.event_types["type_id"].equals(whole.event_types["type_id"])
 
 
+def test_two_types_are_no_answer() -> None:
+    many = types.numbers_of_types(4_000)
+    assert (many[0] >= 20, many[-1]) == (True, types.MOST_TYPES)
+    assert types.numbers_of_types(14)[0] == 2
+    assert types.numbers_of_types(1) == [2]
+
+
 def test_frequent_verbs_are_sampled_by_the_root_of_their_frequency() -> None:
     lemmas = ["say"] * 900 + ["arrest"] * 100 + ["be"] * 1000
     drawn = [lemmas[place] for place in types.sample_mentions(lemmas, 60)]

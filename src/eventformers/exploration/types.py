@@ -48,6 +48,9 @@ SAMPLE = 4_000
 MOST_TYPES = 100
 """Maximum number of types to try: a longer list is hard to read."""
 
+FEWEST_SHARE = 5
+"""Largest number of types to try, divided by the smallest."""
+
 TOP = 5
 """Number of words, frames and examples of a type."""
 
@@ -125,9 +128,7 @@ def find_types(
     of_sample = MentionVectors(vectors[sample])
     distances = distances_to_cluster([of_sample])
     if num_types is None:
-        most = min(MOST_TYPES, 2 * math.isqrt(len(sample)))
-        tried = candidate_numbers(len(sample), most)
-        num_types = choose_num_clusters(distances, of_sample, tried).num_clusters
+        num_types = choose_num_clusters(distances, of_sample, numbers_of_types(len(sample))).num_clusters
     clusters = cluster_agglomerative(distances, min(num_types, len(sample)))
     found = cluster_centroids(of_sample.embeddings, clusters).astype(np.float32)
     labels = by_size((vectors @ found.T).argmax(axis=1))
@@ -136,6 +137,15 @@ def find_types(
     types = _describe(rows, labels, cosines, _linked(frames, centroids, encoder, batch_size))
     event_types = pa.table([events["event_id"], labels, cosines], schema=EVENT_TYPES_SCHEMA)
     return FoundTypes(types, event_types, _notes(rows, sample, types))
+
+
+def numbers_of_types(mentions: int) -> list[int]:
+    """Return the numbers of types to try for a sample of mentions.
+
+    The silhouette of texts in two languages is highest with two types, so small numbers are left out.
+    """
+    most = min(MOST_TYPES, 2 * math.isqrt(mentions))
+    return [number for number in candidate_numbers(mentions, most) if number >= most // FEWEST_SHARE]
 
 
 def sample_mentions(lemmas: Sequence[str], number: int) -> Positions:
