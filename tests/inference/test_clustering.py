@@ -84,14 +84,14 @@ def test_silhouette_equals_scikit_learn(vectors: MentionVectors) -> None:
 
 def test_chooses_the_number_by_silhouette(vectors: MentionVectors) -> None:
     asked = distances(vectors, "encoder")
-    chosen = choose_num_clusters(asked, vectors)
+    chosen = choose_num_clusters(AverageLinkage(asked), vectors)
     assert chosen.num_clusters == 4
     assert set(chosen.silhouettes) == set(candidate_numbers(46))
-    assert choose_num_clusters(asked, vectors, [3, 2]).num_clusters in (2, 3)
+    assert choose_num_clusters(AverageLinkage(asked), vectors, [3, 2]).num_clusters in (2, 3)
     same = MentionVectors(np.ones((8, 4), dtype=np.float32))
-    assert choose_num_clusters(np.zeros((8, 8)), same).num_clusters == 1
+    assert choose_num_clusters(AverageLinkage(np.zeros((8, 8))), same).num_clusters == 1
     one = MentionVectors(np.ones((1, 4), dtype=np.float32))
-    assert choose_num_clusters(np.zeros((1, 1)), one).num_clusters == 1
+    assert choose_num_clusters(AverageLinkage(np.zeros((1, 1))), one).num_clusters == 1
 
 
 def test_candidates_grow_to_the_square_root_of_the_mentions() -> None:
@@ -118,9 +118,9 @@ def test_wrong_input_is_told(vectors: MentionVectors) -> None:
     with pytest.raises(EventformersError, match="47 clusters of 46 mentions"):
         cluster_agglomerative(asked, 47)
     with pytest.raises(EventformersError, match="47 clusters of 46 mentions"):
-        choose_num_clusters(asked, vectors, [2, 47])
+        choose_num_clusters(AverageLinkage(asked), vectors, [2, 47])
     with pytest.raises(EventformersError, match="numbers of clusters are empty"):
-        choose_num_clusters(asked, vectors, [])
+        choose_num_clusters(AverageLinkage(asked), vectors, [])
     for function in (AverageLinkage, cluster_affinity):
         with pytest.raises(EventformersError, match=r"shape \(0, 0\)"):
             function(np.zeros((0, 0)))

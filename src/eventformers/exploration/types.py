@@ -20,10 +20,10 @@ from eventformers.exploration.steps import Keep, Step, StepRun, keep_nothing
 from eventformers.inference.encode import EventEncoder, Positions, Vectors
 from eventformers.inference.encoding.unit_vectors import unit_vectors
 from eventformers.inference.induction.clustering import (
+    AverageLinkage,
     by_size,
     candidate_numbers,
     choose_num_clusters,
-    cluster_agglomerative,
     distances_to_cluster,
 )
 from eventformers.inference.induction.frame_linking import Frames, load_frames
@@ -126,10 +126,10 @@ def find_types(
     vectors = _encode(encoder, rows, documents, batch_size, show_progress, keep)
     sample = sample_mentions([row["lemma"] for row in rows], SAMPLE)
     of_sample = MentionVectors(vectors[sample])
-    distances = distances_to_cluster([of_sample])
+    tree = AverageLinkage(distances_to_cluster([of_sample]))
     if num_types is None:
-        num_types = choose_num_clusters(distances, of_sample, numbers_of_types(len(sample))).num_clusters
-    clusters = cluster_agglomerative(distances, min(num_types, len(sample)))
+        num_types = choose_num_clusters(tree, of_sample, numbers_of_types(len(sample))).num_clusters
+    clusters = tree.cut(min(num_types, len(sample)))
     found = cluster_centroids(of_sample.embeddings, clusters).astype(np.float32)
     labels = by_size((vectors @ found.T).argmax(axis=1))
     centroids = _centroids(vectors, labels)

@@ -223,7 +223,7 @@ def distances_to_cluster(
 
 
 def choose_num_clusters(
-    matrix: NDArray[np.floating],
+    tree: AverageLinkage,
     vectors: MentionVectors,
     candidates: Sequence[int] | None = None,
     *,
@@ -234,7 +234,7 @@ def choose_num_clusters(
     If all mentions are equal and `candidates` is None, the number is 1.
 
     Args:
-        matrix: `(n, n)`, the distances for average linkage.
+        tree: the tree of the mentions.
         vectors: the vectors of the mentions.
         candidates: numbers to try; None uses `candidate_numbers`.
         show_progress: draw a progress bar on standard error.
@@ -246,10 +246,9 @@ def choose_num_clusters(
     if candidates is not None:
         tried = sorted(set(candidates))
     else:
-        tried = candidate_numbers(len(cosines)) if (cosines > ALIKE).any() else [1]
+        tried = candidate_numbers(len(cosines)) if cosines.max() > ALIKE else [1]
     if not tried:
         raise EventformersError("the candidate numbers of clusters are empty; accepted: at least one")
-    tree = AverageLinkage(matrix)
     silhouettes = {
         number: silhouette(cosines, tree.cut(number))
         for number in track(
