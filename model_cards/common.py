@@ -20,9 +20,10 @@ def pooling_reading(config: Settings, text: str) -> Reading:
         config: the model's configuration.
         text: the method's name for its texts, such as "event".
     """
-    taken = (
-        f"the mean over the tokens of the {text}" if config.get("pooling") == "mean" else "as in the paper"
-    )
+    taken = {
+        "mean": f"the mean over the tokens of the {text}",
+        "lasttoken": "the vector of the last token",
+    }.get(str(config.get("pooling")), "as in the paper")
     return Reading("Eq. 2, pooling", "the vector of [CLS]", taken)
 
 

@@ -189,7 +189,11 @@ def _facts(card: ModelCard, method: MethodCard) -> str:
     if card.parameters:
         rows.append(("parameters", markdown.number(card.parameters)))
     if config.get("projection_dim"):
-        pooling = {"mean": "mean of the token vectors", "cls": "vector of the first token"}
+        pooling = {
+            "mean": "mean of the token vectors",
+            "cls": "vector of the first token",
+            "lasttoken": "vector of the last token",
+        }
         taken = pooling.get(str(config.get("pooling")), str(config.get("pooling")))
         length = "of length 1" if method.normalises else "not normalised"
         compared = f"; compare by {method.compared_by}" if method.compared_by else ""

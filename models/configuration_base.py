@@ -7,6 +7,8 @@ from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 
+from .text_prompts import TEXT_KINDS
+
 EVENT_EMBEDDING = {
     "event-embedding": {"impl": "pipeline_event_embedding.EventEmbeddingPipeline", "pt": ["AutoModel"]}
 }
@@ -28,18 +30,43 @@ class ModelPipelines(dict):
         return not __name__.startswith("eventformers.") and super().__contains__(task)
 
 
+Pooling = Literal["cls", "mean", "lasttoken"]
+"""How the vectors of tokens become one; a key of `POOLINGS`."""
+
+
+def is_decoder_only(text_config: PreTrainedConfig) -> bool:
+    """Return True for the configuration of a language model whose tokens see only those before them."""
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+        MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+    )
+
+    return (
+        text_config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+        and text_config.model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES
+        # Gemma's embedders are decoders that see both sides.
+        and not getattr(text_config, "use_bidirectional_attention", False)
+    )
+
+
 @strict
 class EventConfig(PreTrainedConfig):
     """Configuration of a pretrained text encoder with pooling and an optional projection.
 
     Args:
         text_config: complete configuration of the encoder, so that loading needs no other repository.
-        pooling: `cls` takes the vector of the first token, `mean` the mean over the tokens of the event.
+        pooling: `cls` takes the vector of the first token, `mean` the mean over the tokens of the event,
+            `lasttoken` the vector of the last token, for decoder-only encoders.
         event_order: order of the roles in the text of an event; `predicate_first` is SWCC's (Eq. 1).
         projection_dim: size of the vectors in `embeddings`. There is no projection layer if it is None or the
             encoder's hidden size.
         added_token_ids: ids of learned tokens, added to the encoder's vocabulary, that mark parts of a text;
             None if there are none.
+        prompts: text before each text, by its kind: `event`, a text or an event by itself; `query`, a premise
+            or a mention; `document`, an alternative or the description of an event. A kind without its own
+            prompt has that of `event`; None has no prompts.
+        truncate_dim: number of entries of `embeddings`: the first ones of each vector, scaled to length 1,
+            for encoders trained so (Matryoshka). No loss uses it; None keeps all entries.
     """
 
     sub_configs_defaults = {"text_config": SubConfigSpec(config_class=AutoConfig, model_type="bert")}  # noqa: RUF012
@@ -51,10 +78,12 @@ class EventConfig(PreTrainedConfig):
     """The processor that `AutoProcessor` loads, as `file.Class`."""
 
     text_config: dict | PreTrainedConfig | None = None
-    pooling: Literal["cls", "mean"] = "mean"
+    pooling: Pooling = "mean"
     event_order: Literal["subject_predicate_object", "predicate_first"] = "subject_predicate_object"
     projection_dim: int | None = None
     added_token_ids: list[int] | None = None
+    prompts: dict[str, str] | None = None
+    truncate_dim: int | None = None
 
     def __post_init__(self, **kwargs):
         if saved := kwargs.get("custom_pipelines"):
@@ -69,6 +98,49 @@ class EventConfig(PreTrainedConfig):
     def encoder_config(self) -> PreTrainedConfig:
         """The configuration of the encoder, with its type."""
         return cast(PreTrainedConfig, self.text_config)
+
+    @property
+    def is_decoder_only(self) -> bool:
+        """True if the encoder is a language model whose tokens see only those before them."""
+        return is_decoder_only(self.encoder_config)
+
+    @property
+    def embedding_dim(self) -> int:
+        """Size of the vectors in `embeddings`."""
+        return cast(int, self.truncate_dim or self.projection_dim)
+
+    def validate_pooling(self):
+        """Reject pooling the first token of a decoder-only encoder, whose vector is the same for all texts.
+
+        Raises:
+            ValueError: `pooling` is `cls`, and the encoder is decoder-only.
+        """
+        if self.pooling == "cls" and self.is_decoder_only:
+            raise ValueError(
+                f"pooling is 'cls', but a {self.encoder_config.model_type} encoder is decoder-only: its "
+                "first token sees no other token; accepted: 'lasttoken' or 'mean'"
+            )
+
+    def validate_prompts(self):
+        """Reject prompts of unknown kinds of texts.
+
+        Raises:
+            ValueError: a key of `prompts` is no kind of text.
+        """
+        if unknown := sorted((self.prompts or {}).keys() - set(TEXT_KINDS)):
+            raise ValueError(f"prompts has {', '.join(unknown)}; accepted: {', '.join(TEXT_KINDS)}")
+
+    def validate_truncate_dim(self):
+        """Reject a number of entries that the vectors do not have.
+
+        Raises:
+            ValueError: `truncate_dim` is below 1 or above `projection_dim`.
+        """
+        if self.truncate_dim is not None and not 1 <= self.truncate_dim <= (self.projection_dim or 0):
+            raise ValueError(
+                f"truncate_dim is {self.truncate_dim}; accepted: 1 to {self.projection_dim}, the size of the "
+                "vectors"
+            )
 
     def validate_numbers(self):
         """Reject NaN and infinity in any field.

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_base import EVENT_EMBEDDING, EventConfig
+from .configuration_base import EVENT_EMBEDDING, EventConfig, Pooling
 
 EVENT_GROUNDING = {
     "event-grounding": {
@@ -41,7 +41,7 @@ class GroundingConfig(EventConfig):
 
     processor: ClassVar[str] = "processing_event_grounding.EventGroundingProcessor"
 
-    pooling: Literal["cls", "mean"] = "cls"
+    pooling: Pooling = "cls"
     positive_weight: float | int | Literal["balanced"] = 1.0
     mention_tokens: int = 128
     event_tokens: int = 128
@@ -188,6 +188,18 @@ class EventGroundingCrossConfig(GroundingConfig):
         # One logit for each pair; without it every configuration has two labels.
         kwargs.setdefault("num_labels", 1)
         super().__post_init__(**kwargs)
+
+    def validate_truncate_dim(self):
+        """Reject truncation, since a cross-encoder gives scores.
+
+        Raises:
+            ValueError: `truncate_dim` is set.
+        """
+        if self.truncate_dim is not None:
+            raise ValueError(
+                f"truncate_dim is {self.truncate_dim}, but a cross-encoder gives scores and no vectors; "
+                "accepted: None"
+            )
 
     def validate_null_threshold(self):
         """Reject a threshold that is not a probability.

@@ -165,12 +165,12 @@ class EventTypeInductionConfig(EventConfig):
         """Reject `cls` pooling for a model that pools over trigger tokens.
 
         Raises:
-            ValueError: `trigger_input` pools over the trigger, and `pooling` is not `mean`.
+            ValueError: `trigger_input` pools over the trigger, and `pooling` is `cls`.
         """
-        if (self.pools_trigger or self.finds_trigger) and self.pooling != "mean":
+        if (self.pools_trigger or self.finds_trigger) and self.pooling == "cls":
             raise ValueError(
                 f"trigger_input is {self.trigger_input!r} and pooling {self.pooling!r}; accepted: "
-                "pooling='mean', which averages the trigger's tokens"
+                "pooling='mean', which averages the trigger's tokens, or 'lasttoken', which takes the last"
             )
 
 

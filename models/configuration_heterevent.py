@@ -132,6 +132,18 @@ class HeterEventConfig(EventConfig):
                 "chain_dim alone, since the states of a chain are not projected"
             )
 
+    def validate_truncate_dim(self):
+        """Reject truncation, since the vectors of roles and chains are not those of an encoder.
+
+        Raises:
+            ValueError: `truncate_dim` is set.
+        """
+        if self.truncate_dim is not None:
+            raise ValueError(
+                f"truncate_dim is {self.truncate_dim}, but only vectors of an encoder can be truncated; "
+                "accepted: None; chain_dim is the size of the vectors"
+            )
+
     def validate_sizes(self):
         """Reject sizes and counts below 1.
 

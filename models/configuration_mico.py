@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_base import EventConfig
+from .configuration_base import EventConfig, Pooling
 
 
 @strict
@@ -50,7 +50,7 @@ class MicoConfig(EventConfig):
     }
     processor: ClassVar[str] = "processing_mico.MicoProcessor"
 
-    pooling: Literal["cls", "mean"] = "cls"
+    pooling: Pooling = "cls"
     contrastive_temperature: float | int = 0.07
     learnable_temperature: bool = False
     additive_margin: float | int = 0.0

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_base import EventConfig
+from .configuration_base import EventConfig, Pooling
 
 
 @strict
@@ -43,7 +43,7 @@ class SwccConfig(EventConfig):
         "AutoModelForPreTraining": "modeling_swcc.SwccForPreTraining",
     }
 
-    pooling: Literal["cls", "mean"] = "cls"
+    pooling: Pooling = "cls"
     contrastive_objective: Literal["weakly_supervised", "dropout_views", "info_nce", "margin"] = (
         "weakly_supervised"
     )

@@ -12,15 +12,17 @@ NUM_ROLES = 3
 SUBJECT, PREDICATE, OBJECT = range(NUM_ROLES)
 
 
-def predicate_alone(attention_mask: torch.Tensor) -> torch.Tensor:
-    """Role masks that assign every token to the predicate, `(E, L)` to `(E, 3, L)`."""
+def predicate_alone(attention_mask: torch.Tensor, special_ends: bool = True) -> torch.Tensor:
+    """Role masks that assign every token to the predicate, `(E, L)` to `(E, 3, L)`; see `content_mask`."""
     roles = torch.arange(NUM_ROLES, device=attention_mask.device).unsqueeze(-1)
-    return content_mask(attention_mask).unsqueeze(1) & (roles == PREDICATE)
+    return content_mask(attention_mask, special_ends).unsqueeze(1) & (roles == PREDICATE)
 
 
-def words_of_tokens(token_numbers: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+def words_of_tokens(
+    token_numbers: torch.Tensor, attention_mask: torch.Tensor, special_ends: bool = True
+) -> torch.Tensor:
     """Treat each distinct token as a word: numbers `(E, L)`, -1 for special tokens and padding."""
-    return token_numbers.masked_fill(~content_mask(attention_mask), NO_WORD)
+    return token_numbers.masked_fill(~content_mask(attention_mask, special_ends), NO_WORD)
 
 
 def pool_roles(tokens: torch.Tensor, role_masks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -8,6 +8,8 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase
 
+from .text_prompts import prompt_of, prompt_tokens
+
 TAGS = {"[ENT_START]": "“", "[ENT_END]": "”", "[ENT_TITLE]": ":"}
 """The tokens around a mention and after a title, and the punctuation that initialises their embeddings."""
 
@@ -78,13 +80,14 @@ class GroundingTokens:
 
     Args:
         tokenizer: the tokenizer of the encoder, with `TAGS`.
-        mention_tokens: maximum number of tokens of a mention with its context.
-        event_tokens: maximum number of tokens of an event.
+        mention_tokens: maximum number of tokens of a mention with its context, without its prompt.
+        event_tokens: maximum number of tokens of an event, without its prompt.
         read_heading: put title and date of a mention's document first, if known.
+        prompts: the prompts of the model: `query` before mentions, `document` before events.
 
     Raises:
-        ValueError: the tokenizer lacks a tag or the special tokens at both ends of a text, or a maximum
-            leaves no room for a word.
+        ValueError: the tokenizer lacks a tag or a token that separates texts, or a maximum leaves no room for
+            a word.
     """
 
     error_class: ClassVar[type[Exception]] = ValueError
@@ -97,6 +100,7 @@ class GroundingTokens:
         event_tokens: int = 128,
         *,
         read_heading: bool = True,
+        prompts: Mapping[str, str] | None = None,
     ) -> None:
         vocabulary = tokenizer.get_vocab()
         if missing := [tag for tag in TAGS if tag not in vocabulary]:
@@ -104,10 +108,14 @@ class GroundingTokens:
                 f"the tokenizer lacks {' and '.join(missing)}, which mark mentions and titles; accepted: the "
                 "tokenizer that was saved with the model"
             )
-        if tokenizer.cls_token_id is None or tokenizer.sep_token_id is None:
+        first, last = _special_ends(tokenizer)
+        separator = tokenizer.sep_token_id
+        if separator is None:
+            separator = tokenizer.eos_token_id
+        if separator is None:
             raise self.error_class(
-                f"{type(tokenizer).__name__} adds no tokens at both ends of a text; accepted: the tokenizer "
-                "of an encoder with a first and a separating token, such as BERT or XLM-R"
+                f"{type(tokenizer).__name__} has no token that separates texts; accepted: the tokenizer of "
+                "an encoder with a separating token, such as BERT or XLM-R, or with a token that ends a text"
             )
         for name, budget, smallest in (
             ("mention_tokens", mention_tokens, 5),
@@ -120,11 +128,17 @@ class GroundingTokens:
         self.tokenizer = tokenizer
         self.mention_tokens, self.event_tokens = mention_tokens, event_tokens
         self.read_heading = read_heading
-        self._first, self._separator = int(tokenizer.cls_token_id), int(tokenizer.sep_token_id)
+        self._separator, self._last = int(separator), last
+        self._before_mention, self._before_event = (
+            [*first, *prompt_tokens(tokenizer, prompt_of(prompts, kind))] for kind in ("query", "document")
+        )
+        self._num_special = len(first) + len(last)
         self._start, self._end, self._title_end = (int(tokenizer.convert_tokens_to_ids(tag)) for tag in TAGS)
 
     def mentions(self, mentions: Sequence[MentionText]) -> TokenisedTexts:
         """Tokenise mentions: `[CLS] title [SEP] date [SEP] left [ENT_START] mention [ENT_END] right [SEP]`.
+
+        The special tokens at the ends are those of the tokenizer; a prompt follows the first one.
 
         The mention has priority: it is truncated, at its end, only if it is longer than the maximum. The two
         contexts share the remaining room equally; what one does not need, the other gets. The left context
@@ -151,7 +165,7 @@ class GroundingTokens:
         rows: list[TokenRow] = []
         cut: dict[str, list[int]] = defaultdict(list)
         for position, (left, mention_ids, right, title, date) in enumerate(zip(*parts, strict=True)):
-            room = self.mention_tokens - 4
+            room = self.mention_tokens - self._num_special - 2
             if len(mention_ids) > room:
                 cut["mention"].append(position)
             mention_ids = mention_ids[:room]
@@ -168,9 +182,9 @@ class GroundingTokens:
                 cut["context"].append(position)
             rows.append(
                 [
-                    *(self._first, *heading, *left[len(left) - left_share :]),
+                    *(*self._before_mention, *heading, *left[len(left) - left_share :]),
                     *(self._start, *mention_ids, self._end),
-                    *(*right[:right_share], self._separator),
+                    *(*right[:right_share], *self._last),
                 ]
             )
         return TokenisedTexts(rows, dict(cut))
@@ -206,15 +220,26 @@ class GroundingTokens:
         rows: list[TokenRow] = []
         cut: dict[str, list[int]] = defaultdict(list)
         for position, (title, description) in enumerate(zip(*parts, strict=True)):
-            room = self.event_tokens - 3
+            room = self.event_tokens - self._num_special - 1
             if len(title) > room:
                 cut["title"].append(position)
             title = title[:room]
             room -= len(title)
             if len(description) > room:
                 cut["description"].append(position)
-            rows.append([self._first, *title, self._title_end, *description[:room], self._separator])
+            rows.append([*self._before_event, *title, self._title_end, *description[:room], *self._last])
         return TokenisedTexts(rows, dict(cut))
+
+    def pair(self, mention: TokenRow, event: TokenRow) -> TokenRow:
+        """Join a mention and an event to the input of the cross-encoder.
+
+        The special tokens and the prompt before the event are left out.
+
+        Args:
+            mention: a row of `mentions`.
+            event: a row of `events`.
+        """
+        return mention + event[len(self._before_event) :]
 
     def pad(self, rows: Sequence[TokenRow]) -> dict[str, torch.Tensor]:
         """Pad rows to tensors.
@@ -226,10 +251,10 @@ class GroundingTokens:
             `input_ids` and `attention_mask`, each `(rows, length)`.
         """
         tokens = [torch.tensor(row, dtype=torch.long) for row in rows]
-        padding = self.tokenizer.pad_token_id or 0
+        settings = {"batch_first": True, "padding_side": self.tokenizer.padding_side}
         return {
-            "input_ids": pad_sequence(tokens, batch_first=True, padding_value=padding),
-            "attention_mask": pad_sequence([torch.ones_like(row) for row in tokens], batch_first=True),
+            "input_ids": pad_sequence(tokens, padding_value=self.tokenizer.pad_token_id or 0, **settings),
+            "attention_mask": pad_sequence([torch.ones_like(row) for row in tokens], **settings),
         }
 
     def _pieces(self, texts: Sequence[str]) -> list[TokenRow]:
@@ -260,11 +285,9 @@ def share_context(left: int, right: int, room: int) -> tuple[int, int]:
     return min(left, room - of_right), of_right
 
 
-def pair_row(mention: TokenRow, event: TokenRow) -> TokenRow:
-    """Join a mention and an event to the input of the cross-encoder, without the event's first token.
-
-    Args:
-        mention: a row of `GroundingTokens.mentions`.
-        event: a row of `GroundingTokens.events`.
-    """
-    return mention + event[1:]
+def _special_ends(tokenizer: PreTrainedTokenizerBase) -> tuple[TokenRow, TokenRow]:
+    """Return the special tokens that a tokenizer puts before and after a text."""
+    encoded = tokenizer("a", return_special_tokens_mask=True)
+    ids, is_special = encoded["input_ids"], encoded["special_tokens_mask"]
+    own = [place for place, special in enumerate(is_special) if not special] or [0]
+    return ids[: own[0]], ids[own[-1] + 1 :]

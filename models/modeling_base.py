@@ -20,8 +20,10 @@ from transformers import PreTrainedModel
 from transformers.dynamic_module_utils import get_relative_import_files
 from transformers.utils import ModelOutput
 
-from .configuration_base import EventConfig, ModelPipelines
+from .configuration_base import EventConfig, ModelPipelines, is_decoder_only
+from .encoder_files import EncoderSettings, read_encoder_settings
 from .pooling import POOLINGS
+from .similarities import unit
 
 if TYPE_CHECKING:
     # Imported so that saving and loading include its code. At run time it needs the tokenizers of
@@ -37,7 +39,8 @@ class EventModelOutput(ModelOutput):
     """Output of an event encoder.
 
     Args:
-        embeddings: pooled vectors, not normalised, `(batch, projection_dim)`.
+        embeddings: pooled vectors, not normalised, `(batch, projection_dim)`; with `truncate_dim` they have
+            length 1, `(batch, truncate_dim)`.
         last_hidden_state: token vectors, `(batch, length, hidden_size)`.
         hidden_states: token vectors of every layer, if requested.
         attentions: attention weights of every layer, if requested.
@@ -89,14 +92,17 @@ class EventPreTrainedModel(PreTrainedModel):
     accepts_loss_kwargs = False
 
     @classmethod
-    def from_encoder(cls, name_or_path, **config_fields):
+    def from_encoder(cls, name_or_path, *, dtype=torch.float32, **config_fields):
         """Start from a pretrained encoder and initialise the weights that the encoder does not have.
 
-        The model is in float32, whatever the dtype of the saved encoder: small learning rates do not change
-        weights in half precision. `.to(dtype)` converts it.
+        Pooling and prompts are those of the encoder's sentence-transformers files, unless they are given.
+        Without these files, a decoder-only encoder has the pooling `lasttoken`.
 
         Args:
-            name_or_path: Hub id or folder of an encoder, or of a model of this suite, whose encoder is used.
+            name_or_path: Hub id or folder of an encoder, or of a model of this suite, whose encoder and
+                prompts are used.
+            dtype: dtype of the weights; `auto` keeps that of the saved encoder. The default is float32, since
+                small learning rates do not change weights in half precision; adapters do not need it.
             **config_fields: fields of this class's configuration.
 
         Returns:
@@ -109,14 +115,16 @@ class EventPreTrainedModel(PreTrainedModel):
         """
         from transformers import AutoModel
 
-        encoder, report = AutoModel.from_pretrained(
-            name_or_path, dtype=torch.float32, output_loading_info=True
-        )
+        encoder, report = AutoModel.from_pretrained(name_or_path, dtype=dtype, output_loading_info=True)
+        dtype = encoder.dtype
         missing = set(report["missing_keys"]) - {"pooler.dense.weight", "pooler.dense.bias"}
         if isinstance(encoder.config, EventConfig):
             # Use only the encoder of a model of this suite.
             missing = {name for name in missing if name.startswith("encoder.")}
+            settings = EncoderSettings(prompts=encoder.config.prompts)
             encoder = encoder.encoder
+        else:
+            settings = read_encoder_settings(name_or_path)
         if missing:
             raise ValueError(
                 f"{name_or_path} does not hold all weights of {type(encoder).__name__}; "
@@ -128,14 +136,19 @@ class EventPreTrainedModel(PreTrainedModel):
             encoder.pooler = None
         # The name may be a local folder, and saving would write it into the configuration.
         encoder.config.name_or_path = ""
+        if is_decoder_only(encoder.config):
+            # Only generation reads the keys and values of earlier tokens again.
+            encoder.config.use_cache = False
+            settings = settings._replace(pooling=settings.pooling or "lasttoken")
+        own_fields = {name: value for name, value in settings._asdict().items() if value is not None}
         encoder.train()
         # A configuration resets the attention implementation of its sub-configuration. Without an
         # implementation, the encoder would ignore the attention mask.
         attention = encoder.config._attn_implementation
         config = cls.config_class(
-            text_config=encoder.config, **{"attn_implementation": attention, **config_fields}
+            text_config=encoder.config, **{"attn_implementation": attention, **own_fields, **config_fields}
         )
-        return cls(config, encoder=encoder)
+        return cls(config, encoder=encoder).to(dtype)
 
     def get_input_embeddings(self):
         """The encoder's token embeddings."""
@@ -267,18 +280,21 @@ class EventTextEncoder(EventPreTrainedModel):
 
     def _encode_by_length(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Token vectors `(rows, length, token_size)`; zeros at positions that a part does not have."""
-        # The index of the last token, so that nothing is lost if padding comes first.
-        lengths = (attention_mask * torch.arange(1, attention_mask.shape[1] + 1)).amax(dim=1)
-        order = lengths.argsort(stable=True)
+        width = attention_mask.shape[1]
+        # Some tokenizers put padding first.
+        firsts = attention_mask.argmax(dim=1)
+        ends = (attention_mask * torch.arange(1, width + 1)).amax(dim=1)
+        order = (ends - firsts).argsort(stable=True)
         parts = []
         for rows in order.tensor_split(min(LENGTH_PARTS, len(order))):
-            width = int(lengths[rows[-1]].clamp(min=1))
-            mask = attention_mask[rows, :width]
+            start = int(firsts[rows].min())
+            end = max(int(ends[rows].max()), start + 1)
+            mask = attention_mask[rows, start:end]
             hidden = self.encode_tokens(
-                input_ids=input_ids[rows, :width],
+                input_ids=input_ids[rows, start:end],
                 attention_mask=None if bool(mask.all()) else mask,
             )
-            parts.append(nn.functional.pad(hidden, (0, 0, 0, input_ids.shape[1] - width)))
+            parts.append(nn.functional.pad(hidden, (0, 0, start, width - end)))
         return torch.cat(parts)[order.argsort()]
 
 
@@ -307,6 +323,18 @@ class EventEncoderModel(EventTextEncoder):
         """
         pooled = POOLINGS[self.config.pooling](last_hidden_state, attention_mask)
         return pooled if self.projection is None else self.projection(pooled)
+
+    def truncate(self, vectors: torch.Tensor) -> torch.Tensor:
+        """Keep the first `truncate_dim` entries of pooled vectors, scaled to length 1.
+
+        Args:
+            vectors: `(..., projection_dim)`.
+
+        Returns:
+            `(..., truncate_dim)`; the same vectors if `truncate_dim` is None.
+        """
+        size = self.config.truncate_dim
+        return vectors if size is None else unit(vectors[..., :size])
 
     def embed_distinct(self, groups: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> list[torch.Tensor]:
         """Embed several batches of texts together, each distinct text once.
@@ -364,7 +392,7 @@ class EventEncoderModel(EventTextEncoder):
             **kwargs,
         )
         result = EventModelOutput(
-            embeddings=self.pool(output.last_hidden_state, attention_mask),
+            embeddings=self.truncate(self.pool(output.last_hidden_state, attention_mask)),
             last_hidden_state=output.last_hidden_state,
             hidden_states=output.hidden_states,
             attentions=output.attentions,

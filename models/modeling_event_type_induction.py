@@ -169,7 +169,7 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
             if attention_mask is None:
                 attention_mask = torch.ones(tokens.shape[:2], dtype=torch.long, device=tokens.device)
             scores = self.trigger_finder(tokens[..., size:])
-            token_mask = content_mask(attention_mask)
+            token_mask = content_mask(attention_mask, not self.config.is_decoder_only)
             if trigger_mask is None:
                 unseen = scores.new_full((len(scores),), scores.shape[-1] - 2, dtype=torch.long)
                 classes = unseen if type_ids is None else torch.where(type_ids == UNSEEN, unseen, type_ids)
@@ -195,7 +195,8 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
     def label_vectors(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Vectors of type names or frame definitions under the current encoder (section 3.5, B_t).
 
-        The mean over the tokens without the special ones, not normalised, without dropout or gradient.
+        The mean over the tokens without the special ones, or over all of a decoder-only encoder, not
+        normalised, without dropout or gradient.
         Training computes the targets of the auxiliary losses once, with the encoder as it starts.
 
         Args:
@@ -211,7 +212,7 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
             hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         finally:
             self.encoder.train(was_training)
-        return content_mean_pool(hidden, attention_mask)
+        return content_mean_pool(hidden, attention_mask, not self.config.is_decoder_only)
 
     def forward(
         self,
@@ -257,7 +258,7 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
         tokens = encoded.last_hidden_state if last_alone else self._read_layers(layers)
         pooled = self.pool_mentions(tokens, attention_mask, trigger_mask)
         result = EventTypeInductionModelOutput(
-            embeddings=pooled.embeddings,
+            embeddings=self.truncate(pooled.embeddings),
             last_hidden_state=encoded.last_hidden_state,
             hidden_states=encoded.hidden_states if last_alone or output_hidden_states else None,
             attentions=encoded.attentions,

@@ -143,9 +143,9 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
 
     def _compose(self, hidden, attention_mask, role_masks, word_index, token_numbers) -> EventVectors:
         if role_masks is None:
-            role_masks = predicate_alone(attention_mask)
+            role_masks = predicate_alone(attention_mask, not self.config.is_decoder_only)
         if word_index is None:
-            word_index = words_of_tokens(token_numbers, attention_mask)
+            word_index = words_of_tokens(token_numbers, attention_mask, not self.config.is_decoder_only)
         words, event_words = pool_words(hidden, word_index)
         events = self.composition(hidden, role_masks)
         if self.event_skip is not None:

@@ -1,7 +1,7 @@
 """SWCC: simultaneous weakly supervised contrastive learning and clustering (Gao et al., 2022)."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import nn
@@ -67,15 +67,20 @@ class SwccModel(EventEncoderModel, SwccPreTrainedModel):
 class SwccForPreTraining(SwccPreTrainedModel):
     """Training head of SWCC with contrast, prototypes and masked token, in one encoder pass for all views."""
 
+    # Heads of earlier releases have it even if no loss uses it.
+    _keys_to_ignore_on_load_unexpected = (r"^mlm_head\.(weight|bias)$",)
+
     def __init__(self, config, encoder=None):
         super().__init__(config)
         self.swcc = SwccModel(config, encoder=encoder)
         self.prototypes = nn.Linear(config.projection_dim, config.num_prototypes, bias=False)
-        self.mlm_head = nn.Linear(config.encoder_config.hidden_size, config.encoder_config.vocab_size)
+        sizes = config.encoder_config.hidden_size, config.encoder_config.vocab_size
+        self.mlm_head = nn.Linear(*sizes) if config.mlm_weight else None
         self.post_init()
 
     def get_output_embeddings(self):
-        """The layer that predicts masked tokens; its size follows the vocabulary."""
+        """The layer that predicts masked tokens, whose size follows the vocabulary; None with `mlm_weight`
+        0."""
         return self.mlm_head
 
     def set_output_embeddings(self, new_embeddings):
@@ -200,9 +205,8 @@ class SwccForPreTraining(SwccPreTrainedModel):
                 gathered["anchor"], prototypes, config.cluster_temperature
             )
         if config.mlm_weight:
-            token_losses = functional.cross_entropy(
-                self.mlm_head(views["masked_token"]).float(), masked_labels, reduction="none"
-            )
+            logits = cast(nn.Linear, self.mlm_head)(views["masked_token"]).float()
+            token_losses = functional.cross_entropy(logits, masked_labels, reduction="none")
             terms["mlm_loss"] = gather_rows(token_losses).mean()
         if config.shared_word_weight:
             terms["shared_word_loss"] = self._contrast_shared_words(gathered, co_event_weight)

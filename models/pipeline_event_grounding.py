@@ -7,7 +7,6 @@ import torch
 from transformers.pipelines.base import ChunkPipeline
 
 from .event_items import checked_list
-from .grounding_tokens import pair_row
 from .loaded_files import check_loaded
 from .pipeline_event_embedding import given, in_order
 from .processing_event_grounding import event_of, mention_of
@@ -45,7 +44,10 @@ class EventGroundingPipeline(ChunkPipeline):
         [of_mention] = self.tokens.mentions([mention_of(mention)]).rows
         of_events = self.tokens.events([event_of(event) for event in events]).rows
         if self.scores_pairs:
-            rows = [(pair_row(of_mention, row), event) for row, event in zip(of_events, events, strict=True)]
+            rows = [
+                (self.tokens.pair(of_mention, row), event)
+                for row, event in zip(of_events, events, strict=True)
+            ]
         else:
             rows = [(of_mention, None), *zip(of_events, events, strict=True)]
         for place, (row, event) in enumerate(rows):
@@ -63,7 +65,7 @@ class EventGroundingPipeline(ChunkPipeline):
         if self.scores_pairs:
             found = self.model(ids, mask).logits.float()
         else:
-            found = torch.empty((len(ids), self.model.config.projection_dim), device=ids.device)
+            found = torch.empty((len(ids), self.model.config.embedding_dim), device=ids.device)
             for side, chosen in (("mention", ~is_event), ("event", is_event)):
                 if chosen.any():
                     found[chosen] = self.model(ids[chosen], mask[chosen], side=side).embeddings.float()

@@ -32,31 +32,60 @@ def mean_pool(last_hidden_state: torch.Tensor, attention_mask: torch.Tensor | No
     return (last_hidden_state * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
 
 
-def content_mask(attention_mask: torch.Tensor) -> torch.Tensor:
-    """Mask of the tokens between the first and last token of each text, which are special tokens.
+def last_token_pool(
+    last_hidden_state: torch.Tensor, attention_mask: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Take the vector of the last token that is not padding, whichever side the padding is on.
+
+    Args:
+        last_hidden_state: token vectors, `(batch, length, hidden_size)`.
+        attention_mask: `(batch, length)`, 1 for a token and 0 for padding; None if nothing is padded.
+
+    Returns:
+        `(batch, hidden_size)`.
+    """
+    if attention_mask is None:
+        return last_hidden_state[:, -1]
+    places = torch.arange(attention_mask.shape[1], device=attention_mask.device)
+    last = (attention_mask.long() * places).amax(dim=1)
+    return last_hidden_state.gather(
+        1, last.view(-1, 1, 1).expand(-1, 1, last_hidden_state.shape[-1])
+    ).squeeze(1)
+
+
+def content_mask(attention_mask: torch.Tensor, special_ends: bool = True) -> torch.Tensor:
+    """Mask of the tokens of each text that are not special.
 
     Args:
         attention_mask: `(batch, length)`.
+        special_ends: whether the first and last token of each text are special, as for encoders. The texts of
+            decoder-only encoders need not have such tokens, so all of their tokens count.
 
     Returns:
         `(batch, length)`, bool.
     """
     is_token = attention_mask.bool()
+    if not special_ends:
+        return is_token
     number = is_token.cumsum(dim=1)
     return is_token & (number > 1) & (number < number[:, -1:])
 
 
-def content_mean_pool(last_hidden_state: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+def content_mean_pool(
+    last_hidden_state: torch.Tensor, attention_mask: torch.Tensor, special_ends: bool = True
+) -> torch.Tensor:
     """Average the vectors of the tokens that are neither padding nor the special tokens at both ends.
 
     Args:
         last_hidden_state: token vectors, `(batch, length, hidden_size)`.
         attention_mask: `(batch, length)`, 1 for a token and 0 for padding.
+        special_ends: see `content_mask`.
 
     Returns:
         `(batch, hidden_size)`; a row without such tokens gives zeros.
     """
-    return mean_pool(last_hidden_state, content_mask(attention_mask))
+    return mean_pool(last_hidden_state, content_mask(attention_mask, special_ends))
 
 
-POOLINGS = {"cls": cls_pool, "mean": mean_pool}
+POOLINGS = {"cls": cls_pool, "mean": mean_pool, "lasttoken": last_token_pool}
+"""The poolings by the names that sentence-transformers has for them."""

@@ -7,8 +7,9 @@ from typing import Any
 from transformers import BatchEncoding
 
 from .event_items import checked_list, checked_mapping, checked_text, shown
-from .grounding_tokens import EventText, GroundingTokens, MentionText, pair_row
+from .grounding_tokens import EventText, GroundingTokens, MentionText
 from .processing_events import EventProcessor
+from .text_prompts import prompt_of, prompt_tokens
 
 ACCEPTED_MENTION = (
     "a text with its mention between [[ and ]], or an object with context_left, mention and context_right, "
@@ -34,6 +35,7 @@ class EventGroundingProcessor(EventProcessor):
         event_tokens: maximum number of tokens of an event.
         read_heading: put title and date of a mention's document first, if known.
         reads_pairs: True for the cross-encoder, which reads a mention and an event as one text.
+        prompts: text before each text, by its kind; see `EventConfig`.
     """
 
     def __init__(
@@ -45,8 +47,9 @@ class EventGroundingProcessor(EventProcessor):
         event_tokens=128,
         read_heading=True,
         reads_pairs=False,
+        prompts=None,
     ):
-        super().__init__(tokenizer, event_order, max_length)
+        super().__init__(tokenizer, event_order, max_length, prompts)
         self.mention_tokens, self.event_tokens = mention_tokens, event_tokens
         self.read_heading, self.reads_pairs = read_heading, reads_pairs
 
@@ -63,8 +66,12 @@ class EventGroundingProcessor(EventProcessor):
         limits = (self.mention_tokens, self.event_tokens)
         # A pair is as long as both of its parts.
         if not self.reads_pairs:
-            limits = tuple(min(self.longest, limit) for limit in limits)
-        return GroundingTokens(self.tokenizer, *limits, read_heading=self.read_heading)
+            prompts = (prompt_of(self.prompts, kind) for kind in ("query", "document"))
+            limits = tuple(
+                min(self.longest - len(prompt_tokens(self.tokenizer, prompt)), limit)
+                for prompt, limit in zip(prompts, limits, strict=True)
+            )
+        return GroundingTokens(self.tokenizer, *limits, read_heading=self.read_heading, prompts=self.prompts)
 
     def __call__(self, inputs=None, events=None, *, text=None, **settings) -> BatchEncoding:
         """Convert mentions, events, or pairs of both to tensors.
@@ -99,7 +106,7 @@ class EventGroundingProcessor(EventProcessor):
                 f"found {len(columns[0])} mentions and {len(columns[1])} events; accepted: one event for "
                 "each mention"
             )
-        rows = columns[0] if len(columns) == 1 else list(map(pair_row, *columns))
+        rows = columns[0] if len(columns) == 1 else list(map(tokens.pair, *columns))
         return BatchEncoding(tokens.pad(rows))
 
 

@@ -22,12 +22,18 @@ class EventTypeInductionProcessor(EventProcessor):
         event_order: order of the roles in the text of an event, a key of `ORDERS`.
         max_length: maximum number of tokens of a text; None takes the limit of the tokenizer.
         trigger_input: how the model reads the trigger; see `EventTypeInductionConfig`.
+        prompts: text before each text, by its kind; see `EventConfig`.
     """
 
     def __init__(
-        self, tokenizer, event_order="subject_predicate_object", max_length=None, trigger_input="none"
+        self,
+        tokenizer,
+        event_order="subject_predicate_object",
+        max_length=None,
+        trigger_input="none",
+        prompts=None,
     ):
-        super().__init__(tokenizer, event_order, max_length)
+        super().__init__(tokenizer, event_order, max_length, prompts)
         self.trigger_input = trigger_input
 
     @classmethod

@@ -7,6 +7,7 @@ from transformers import BatchEncoding, PreTrainedConfig, ProcessorMixin
 
 from .event_items import items_of, read_item, text_of
 from .event_tokens import longest_input
+from .text_prompts import prompt_of, tokenise_after
 
 _FILE_ARGUMENTS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
 
@@ -24,11 +25,12 @@ class EventProcessor(ProcessorMixin):
         tokenizer: the tokenizer of the model.
         event_order: order of the roles in the text of an event, a key of `ORDERS`.
         max_length: maximum number of tokens of a text; None takes the limit of the tokenizer.
+        prompts: text before each text, by its kind; see `EventConfig`.
     """
 
-    def __init__(self, tokenizer, event_order="subject_predicate_object", max_length=None):
+    def __init__(self, tokenizer, event_order="subject_predicate_object", max_length=None, prompts=None):
         super().__init__(tokenizer)
-        self.event_order, self.max_length = event_order, max_length
+        self.event_order, self.max_length, self.prompts = event_order, max_length, prompts
 
     @classmethod
     def settings_of(cls, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -37,6 +39,7 @@ class EventProcessor(ProcessorMixin):
         return {
             "event_order": config.get("event_order", "subject_predicate_object"),
             "max_length": positions if isinstance(positions, int) and positions > 0 else None,
+            "prompts": config.get("prompts"),
         }
 
     @classmethod
@@ -60,7 +63,7 @@ class EventProcessor(ProcessorMixin):
         Args:
             inputs: a text, an event, or a list of both: what `read_item` accepts.
             text: texts instead of `inputs`, for libraries that call any processor with this argument; they
-                go to the tokenizer unchanged.
+                go to the tokenizer unchanged, without a prompt.
             **settings: arguments of the tokenizer, such as `max_length` or `padding="max_length"`.
 
         Returns:
@@ -77,11 +80,12 @@ class EventProcessor(ProcessorMixin):
         """Convert a list of texts and events to tensors; see `__call__`."""
         return self.tokenise([text_of(read_item(item), self.event_order) for item in items], **settings)
 
-    def tokenise(self, texts: Sequence[str], **settings) -> BatchEncoding:
-        """Tokenise texts to tensors of equal width.
+    def tokenise(self, texts: Sequence[str], kind: str = "event", **settings) -> BatchEncoding:
+        """Tokenise texts, each after the prompt of its kind, to tensors of equal width.
 
         Args:
             texts: the texts.
+            kind: their kind, of `TEXT_KINDS`.
             **settings: arguments of the tokenizer.
         """
         usual = {
@@ -91,7 +95,7 @@ class EventProcessor(ProcessorMixin):
             "return_tensors": "pt",
             "return_token_type_ids": False,
         }
-        return self.tokenizer(list(texts), **{**usual, **settings})
+        return tokenise_after(prompt_of(self.prompts, kind), self.tokenizer, texts, **{**usual, **settings})
 
 
 EventProcessor.register_for_auto_class()

@@ -28,10 +28,11 @@ class HeterEventProcessor(EventProcessor):
         tokenizer: the tokenizer of the model, a fast one.
         event_order: order of the roles in the text of an event, a key of `ORDERS`.
         max_length: maximum number of tokens of an event; None takes the limit of the tokenizer.
+        prompts: text before each text, by its kind; see `EventConfig`.
     """
 
-    def __init__(self, tokenizer, event_order="subject_predicate_object", max_length=None):
-        super().__init__(tokenizer, event_order, max_length)
+    def __init__(self, tokenizer, event_order="subject_predicate_object", max_length=None, prompts=None):
+        super().__init__(tokenizer, event_order, max_length, prompts)
 
     def __call__(self, inputs=None, *, chains=None, text=None, **settings) -> BatchEncoding:
         """Convert events, chains or questions to tensors.

@@ -29,10 +29,11 @@ class MicoProcessor(EventProcessor):
         tokenizer: the tokenizer of the model.
         event_order: order of the roles in the text of an event, a key of `ORDERS`.
         max_length: maximum number of tokens of a text; None takes the limit of the tokenizer.
+        prompts: text before each text, by its kind; see `EventConfig`.
     """
 
-    def __init__(self, tokenizer, event_order="subject_predicate_object", max_length=None):
-        super().__init__(tokenizer, event_order, max_length)
+    def __init__(self, tokenizer, event_order="subject_predicate_object", max_length=None, prompts=None):
+        super().__init__(tokenizer, event_order, max_length, prompts)
 
     def __call__(self, inputs=None, *, text=None, **settings) -> BatchEncoding:
         """Convert texts and events, or questions, to tensors.
@@ -61,8 +62,8 @@ class MicoProcessor(EventProcessor):
 
     def _questions(self, questions: Sequence[Mapping[str, Any]], **settings) -> BatchEncoding:
         premises, choices = zip(*(question_texts(question) for question in questions), strict=True)
-        encoded = self.tokenise(premises, **settings)
-        alternatives = self.tokenise([text for texts in choices for text in texts], **settings)
+        encoded = self.tokenise(premises, "query", **settings)
+        alternatives = self.tokenise([text for texts in choices for text in texts], "document", **settings)
         counts = torch.tensor([len(texts) for texts in choices])
         is_present = torch.arange(int(counts.max())) < counts.unsqueeze(1)
         padding = {"input_ids": self.tokenizer.pad_token_id or 0, "attention_mask": 0}

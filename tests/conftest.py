@@ -170,6 +170,23 @@ def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def tiny_qwen3(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a tiny random Qwen3 that sentence-transformers and we read as an embedder, with prompts."""
+    from tiny import add_sentence_transformers_files, save_tiny_qwen3
+
+    folder = save_tiny_qwen3(tmp_path_factory.mktemp("tiny") / "qwen3")
+    return add_sentence_transformers_files(folder, "lasttoken", {"query": "find: ", "document": ""})
+
+
+@pytest.fixture(scope="session")
+def tiny_modernbert(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> Path:
+    """Folder of a tiny random ModernBERT."""
+    from tiny import save_tiny_modernbert
+
+    return save_tiny_modernbert(tmp_path_factory.mktemp("tiny") / "modernbert", tiny_encoder)
+
+
+@pytest.fixture(scope="session")
 def tiny_heterevent(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> Path:
     """Folder of a tiny random HeterEvent model with its tokenizer."""
     from tiny import save_tiny_heterevent

@@ -19,7 +19,7 @@ SCENARIOS = ("tokenizer_alone", "configuration_alone", "package_first", "package
 SHARED_CODE = {
     *("configuration_base.py", "modeling_base.py", "pooling.py", "similarities.py", "distributed.py"),
     *("processing_events.py", "pipeline_event_embedding.py"),
-    *("event_items.py", "event_tokens.py", "loaded_files.py"),
+    *("event_items.py", "event_tokens.py", "loaded_files.py", "text_prompts.py", "encoder_files.py"),
 }
 GROUNDING_CODE = (
     *("grounding_losses", "grounding_tokens", "initialisation"),

@@ -39,6 +39,10 @@ EVENT_TEXTS = [f"{title} [ENT_TITLE] {description}".strip() for title, descripti
 MODELS = {
     "swcc": (eventformers.SwccModel, {"pooling": "cls"}),
     "swcc with projection": (eventformers.SwccModel, {"pooling": "mean", "projection_dim": 7}),
+    "swcc truncated, with prompts": (
+        eventformers.SwccModel,
+        {"truncate_dim": 5, "prompts": {"event": "the fire : "}},
+    ),
     "mico": (eventformers.MicoModel, {}),
     "type induction": (eventformers.EventTypeInductionModel, {"trigger_input": "none", "projection_dim": 7}),
     "type induction, triggers found": (
@@ -49,6 +53,8 @@ MODELS = {
 TOWERS = {
     "two towers": {"pooling": "cls"},
     "two towers with projection": {"pooling": "mean", "projection_dim": 7, "event_tokens": 12},
+    "two towers, truncated": {"pooling": "mean", "projection_dim": 7, "truncate_dim": 5},
+    "one tower, truncated": {"share_towers": True, "truncate_dim": 5},
     "one tower at length 1": {"share_towers": True, "normalise": True, "event_tokens": 12},
 }
 

@@ -29,6 +29,7 @@ from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.checkpoints import read_state, readable
 from eventformers.trainers.gradient_cache import backward_in_chunks
+from eventformers.trainers.lora import merged
 from eventformers.trainers.progress import ProgressLines, progress_callback
 
 ARGUMENTS_FILE = "training_args.json"
@@ -220,7 +221,11 @@ class EventTrainer(Trainer):
                 matched.add(prefix)
             rate = self.args.learning_rate if prefix is None else rates[prefix]
             groups[rate, self.args.weight_decay if name in decayed else 0.0].append(parameter)
-        if unmatched := set(rates) - matched:
+        # A module that the configuration leaves out, such as the head of a loss with weight 0, is None.
+        left_out = {
+            name for name in rates for module in trained.modules() if getattr(module, name, trained) is None
+        }
+        if unmatched := set(rates) - matched - left_out:
             modules = {part for name, _ in trained.named_parameters() for part in name.split(".")[:-1]}
             raise UnknownNameError("module in module_learning_rates:", ", ".join(sorted(unmatched)), modules)
         optimizer_class, settings = self.get_optimizer_cls_and_kwargs(self.args, trained)
@@ -390,7 +395,7 @@ class EventTrainer(Trainer):
         model = self.accelerator.unwrap_model(self.model)
         if isinstance(model, PeftModel):
             # Training continues with separate adapters.
-            model = copy.deepcopy(model).merge_and_unload()
+            model = merged(copy.deepcopy(model))
         model.save_pretrained(folder)
         if self.processing_class is not None:
             self.processing_class.save_pretrained(folder)

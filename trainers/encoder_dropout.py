@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from torch import nn
 
@@ -24,20 +24,30 @@ def set_dropout(encoders: Iterable[nn.Module], share: float) -> None:
             f"setting encoder_dropout: found {share}; accepted: a number from 0 to below 1"
         )
     for encoder in encoders:
-        places = 0
-        for module in encoder.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = share
-                places += 1
-            # Fused attention holds its dropout as a number instead of a layer.
-            for name in [name for name, value in vars(module).items() if _is_dropout(name, value)]:
-                setattr(module, name, share)
-                places += 1
+        places = list(_dropouts(encoder))
+        for module, name in places:
+            setattr(module, name, share)
         if share and not places:
             raise EventformersError(
                 f"setting encoder_dropout: found {share}, but {type(encoder).__name__} has no dropout; "
                 "accepted: 0 or null"
             )
+
+
+def has_dropout(encoders: Iterable[nn.Module]) -> bool:
+    """Return True if an encoder drops entries in training, so that two passes of a text differ."""
+    return any(getattr(module, name) for encoder in encoders for module, name in _dropouts(encoder))
+
+
+def _dropouts(encoder: nn.Module) -> Iterator[tuple[nn.Module, str]]:
+    """Yield the modules of an encoder with dropout, each with the attribute that is its share."""
+    for module in encoder.modules():
+        if isinstance(module, nn.Dropout):
+            yield module, "p"
+        # Fused attention holds its dropout as a number instead of a layer.
+        for name, value in list(vars(module).items()):
+            if _is_dropout(name, value):
+                yield module, name
 
 
 def _is_dropout(name: str, value: object) -> bool:

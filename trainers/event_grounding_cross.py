@@ -13,7 +13,7 @@ from eventformers.built_in.event_grounding import CROSS_ENCODER as METHOD
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.hierarchy_settings import EventHierarchiesConfig
 from eventformers.errors import EventformersError
-from eventformers.models.grounding_tokens import TokenRow, pair_row
+from eventformers.models.grounding_tokens import TokenRow
 from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification
 from eventformers.strict import Range
 from eventformers.trainers.grounding_data import (
@@ -62,7 +62,7 @@ class EventGroundingCrossCollator:
         remaining = iter(events.rows)
         pairs: list[TokenRow] = []
         for row, mention in zip(rows, mentions.rows, strict=True):
-            own = [pair_row(mention, next(remaining)) for _ in row["candidates"]]
+            own = [self.tokeniser.pair(mention, next(remaining)) for _ in row["candidates"]]
             pairs += [*own, *([[]] * (self.candidates - len(own)))]
         labels = torch.zeros(len(rows), self.candidates)
         for place, row in enumerate(rows):

@@ -23,6 +23,7 @@ def tokenise_events(
     event_order: EventOrder = "subject_predicate_object",
     *,
     words: dict[str, int] | None = None,
+    prompt: str = "",
 ) -> tuple[dict[str, torch.Tensor], int]:
     """Tokenise each event as a text of its own, with the role and the word of every token.
 
@@ -36,6 +37,7 @@ def tokenise_events(
         max_seq_length: maximum number of tokens of an event.
         event_order: order of the roles in the text, a key of `EVENT_ORDERS`.
         words: ids of words from earlier calls, extended by new words; None starts from 0.
+        prompt: text before each event; its tokens have no role and no word.
 
     Returns:
         `input_ids` and `attention_mask` `(E, L)`; `role_masks` `(E, 3, L)` bool, in the order of `ROLES`, all
@@ -57,7 +59,7 @@ def tokenise_events(
                 f"event {place}: found {shown(dict(events[place]))}; accepted: an event with a word in "
                 "some role"
             )
-    encoded, cut = tokenise(tokenizer, texts, max_seq_length, return_offsets_mapping=True)
+    encoded, cut = tokenise(tokenizer, texts, max_seq_length, prompt, return_offsets_mapping=True)
     offsets = encoded["offset_mapping"].numpy()
     return {
         "input_ids": encoded["input_ids"],

@@ -23,6 +23,7 @@ from eventformers.errors import EventformersError
 from eventformers.models.event_tokens import longest_input
 from eventformers.models.mention_tokens import TRIGGER_MARKERS, Mention
 from eventformers.models.modeling_event_type_induction import EventTypeInductionForPreTraining
+from eventformers.models.text_prompts import prompt_of
 from eventformers.models.type_losses import UNSEEN
 from eventformers.strict import ShareBelowOne, TextLength
 from eventformers.trainers.marker_tokens import add_marker_tokens
@@ -106,6 +107,7 @@ class EventTypeInductionCollator:
         type_name_vectors: vector of the name of each seen type, `(types, hidden_size)`; None leaves it out.
         frame_vectors: vector of its frame's definition, `(types, hidden_size)`; None leaves it out.
         sentence_types: the types that each sentence mentions, from `MentionRows.sentence_types`, or None.
+        prompt: text before each sentence.
         epoch: the current epoch.
         truncated: number of sentences truncated so far.
     """
@@ -120,6 +122,7 @@ class EventTypeInductionCollator:
     type_name_vectors: torch.Tensor | None = None
     frame_vectors: torch.Tensor | None = None
     sentence_types: Mapping[str, torch.Tensor] | None = None
+    prompt: str = ""
     epoch: int = 0
     truncated: int = field(default=0, init=False)
 
@@ -165,7 +168,11 @@ class EventTypeInductionCollator:
     def tokenise(self, mentions: Sequence[Mention]) -> TokenisedMentions:
         """Tokenise mentions without counting truncated ones."""
         return tokenise_mentions(
-            self.tokenizer, mentions, self.max_seq_length, marks_trigger=self.marks_trigger
+            self.tokenizer,
+            mentions,
+            self.max_seq_length,
+            marks_trigger=self.marks_trigger,
+            prompt=self.prompt,
         )
 
 
@@ -206,6 +213,7 @@ def _prepare(
         marks_trigger=config.marks_trigger,
         pools_trigger=config.pools_trigger,
         max_seq_length=views["max_seq_length"],
+        prompt=prompt_of(config.prompts),
     )
     if config.finds_trigger:
         collator.sentence_types = rows.sentence_types()

@@ -16,6 +16,7 @@ from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.errors import EventformersError
 from eventformers.models.grounding_tokens import TAGS, MentionText
 from eventformers.models.modeling_base import EventPreTrainedModel
+from eventformers.models.text_prompts import prompt_of, prompt_tokens
 from eventformers.strict import Count
 from eventformers.trainers.codes import Codes, codes_of, text_column
 from eventformers.trainers.grounding_rows import EventTexts, LinkingPairs
@@ -83,20 +84,27 @@ def make_tokeniser(
             allows longer texts than the encoder.
     """
     config = head.config
-    longest = {"mention_tokens": config.mention_tokens, "event_tokens": config.event_tokens}
+    of_mention, of_event = (
+        len(prompt_tokens(tokenizer, prompt_of(config.prompts, kind))) for kind in ("query", "document")
+    )
+    longest = {
+        "mention_tokens": config.mention_tokens + of_mention,
+        "event_tokens": config.event_tokens + of_event,
+    }
     if reads_pairs:
-        longest = {"mention_tokens + event_tokens - 1": sum(longest.values()) - 1}
+        longest = {
+            "mention_tokens + event_tokens - 1": config.mention_tokens + of_mention + config.event_tokens - 1
+        }
     positions = getattr(config.encoder_config, "max_position_embeddings", None) or tokenizer.model_max_length
     limit = min(tokenizer.model_max_length, positions)
     for name, tokens in longest.items():
         if tokens > limit:
             raise EventformersError(
-                f"setting {name}: found {tokens}; accepted: {limit} or less, the maximum of the encoder"
+                f"setting {name}: found {tokens}, prompt included; accepted: {limit} or less, the maximum of "
+                "the encoder"
             )
     add_marker_tokens(tokenizer, head, TAGS)
-    return GroundingTokeniser(
-        tokenizer, config.mention_tokens, config.event_tokens, read_heading=config.read_heading
-    )
+    return GroundingTokeniser.of(tokenizer, config)
 
 
 def draw_mentions(mentions: Dataset, views: Mapping[str, Any], seed: int) -> tuple[Dataset, dict[str, int]]:

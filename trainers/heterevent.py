@@ -22,6 +22,7 @@ from eventformers.datasets_scripts.protagonist_chains import event_key
 from eventformers.errors import EventformersError
 from eventformers.models.configuration_heterevent import HeterEventConfig
 from eventformers.models.modeling_heterevent import HeterEventForPreTraining
+from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import (
     Count,
     Number,
@@ -239,7 +240,9 @@ class HeterEventCollator:
     def _tokenised(self, events: Sequence[Event]) -> Batch:
         """Tokenise the distinct events of a batch, counting truncated ones."""
         order: EventOrder = self.config.event_order
-        encoded, cut = tokenise_events(self.tokenizer, events, self.max_seq_length, order)
+        encoded, cut = tokenise_events(
+            self.tokenizer, events, self.max_seq_length, order, prompt=prompt_of(self.config.prompts)
+        )
         self.truncated += cut
         if self.config.stage == "supervised":
             encoded.update(event_keys(events, order))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from accelerate.utils.operations import convert_to_fp32
 from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict
 from peft.tuners.lora import LoraLayer
 from peft.tuners.trainable_tokens import TrainableTokensLayer
@@ -24,6 +25,13 @@ from eventformers.errors import EventformersError
 from eventformers.files import write_text
 from eventformers.methods import load_method
 from eventformers.models.modeling_base import EventPreTrainedModel
+
+_TARGETS = {
+    **TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING,
+    # One layer for query, key and value.
+    "modernbert": ["Wqkv"],
+}
+"""Layers of the attention that get adapters, by the type of the encoder."""
 
 ADAPTER_FOLDER = "adapter"
 """The subfolder with the unmerged adapters of a model."""
@@ -83,6 +91,9 @@ def add_lora(head: EventPreTrainedModel, encoder_name: str, rank: int = 8) -> Pe
     Of the token embeddings, only those of `added_token_ids` train; they are saved with the adapters. Modules
     outside the encoder train without adapters: PEFT would otherwise freeze them with their random weights.
 
+    The encoder keeps its dtype. Everything that trains is in float32, and so is the output of the encoder,
+    since half precision loses small updates; see `merged`.
+
     Args:
         head: the training head.
         encoder_name: base model in the adapter's configuration; only the name of a folder is recorded.
@@ -95,9 +106,9 @@ def add_lora(head: EventPreTrainedModel, encoder_name: str, rank: int = 8) -> Pe
         EventformersError: PEFT has no target modules for this kind of encoder.
     """
     model_type = head.config.encoder_config.model_type
-    targets = TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING.get(model_type)
+    targets = _TARGETS.get(model_type)
     if targets is None:
-        known = ", ".join(sorted(TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING))
+        known = ", ".join(sorted(_TARGETS))
         raise EventformersError(
             f"--lora: PEFT has no target modules for a {model_type} encoder; accepted: {known}"
         )
@@ -112,7 +123,33 @@ def add_lora(head: EventPreTrainedModel, encoder_name: str, rank: int = 8) -> Pe
         modules_to_save=modules_beside_encoders(head),
         trainable_token_indices=None if added is None else dict.fromkeys(names, added),
     )
-    return get_peft_model(head, settings)
+    adapted = get_peft_model(head, settings)
+    for parameter in adapted.parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.float()
+    for encoder in head.text_encoders():
+        if encoder.dtype != torch.float32:
+            encoder.register_forward_hook(_to_full_precision)
+    return adapted
+
+
+def _to_full_precision(encoder: nn.Module, arguments: Any, output: Any) -> Any:
+    """Convert the output of an encoder in half precision for the head, which is in float32."""
+    return convert_to_fp32(output)
+
+
+def merged(model: PeftModel) -> EventPreTrainedModel:
+    """Merge trained adapters into a head, which gets the dtype of its encoder.
+
+    Args:
+        model: the head with adapters.
+    """
+    head = cast(EventPreTrainedModel, model.merge_and_unload())
+    for encoder in head.text_encoders():
+        for number, hook in list(encoder._forward_hooks.items()):
+            if hook is _to_full_precision:
+                del encoder._forward_hooks[number]
+    return head.to(head.text_encoders()[0].dtype)
 
 
 @torch.no_grad()
@@ -216,12 +253,16 @@ class Adapter:
 
 
 def _changed_fields(config: Any) -> dict[str, Any]:
-    """Return the method's own fields of a configuration that differ from their defaults."""
+    """Return the pooling, and the method's own fields of a configuration that differ from their defaults.
+
+    Without a pooling, `from_encoder` takes that of the encoder's own files.
+    """
     shared = {entry.name for entry in fields(PreTrainedConfig)} | {"text_config"}
     # A configuration resets the attention of its `text_config`, which the model still uses.
-    plain = type(config)(text_config=deepcopy(config.text_config))
+    plain = type(config)(text_config=deepcopy(config.text_config), pooling=config.pooling)
     return {
         entry.name: getattr(config, entry.name)
         for entry in fields(config)
-        if entry.name not in shared and getattr(config, entry.name) != getattr(plain, entry.name)
+        if entry.name == "pooling"
+        or (entry.name not in shared and getattr(config, entry.name) != getattr(plain, entry.name))
     }

@@ -46,6 +46,7 @@ def tokenise_mentions(
     max_seq_length: int,
     *,
     marks_trigger: bool = False,
+    prompt: str = "",
 ) -> TokenisedMentions:
     """Tokenise mentions to tensors of equal width.
 
@@ -54,6 +55,7 @@ def tokenise_mentions(
         mentions: the mentions.
         max_seq_length: maximum number of tokens of a sentence.
         marks_trigger: put `TRIGGER_MARKERS` around every trigger.
+        prompt: text before each sentence.
 
     Returns:
         The tensors, and the counts of truncated sentences and triggers.
@@ -65,7 +67,11 @@ def tokenise_mentions(
         check_markers(tokenizer)
         mentions = [mark_trigger(mention) for mention in mentions]
     encoded, truncated = tokenise(
-        tokenizer, [mention.text for mention in mentions], max_seq_length, return_offsets_mapping=True
+        tokenizer,
+        [mention.text for mention in mentions],
+        max_seq_length,
+        prompt,
+        return_offsets_mapping=True,
     )
     found = trigger_mask(mentions, encoded["offset_mapping"])
     lost = sum(

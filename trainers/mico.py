@@ -21,6 +21,7 @@ from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphsCo
 from eventformers.datasets_scripts.known_pairs import grouped
 from eventformers.errors import EventformersError, shown
 from eventformers.models.modeling_mico import MicoForPreTraining
+from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import Count, Number, TextLength
 from eventformers.trainers.codes import Codes, codes_of, padded, text_column
 from eventformers.trainers.method import MethodTraining, TrainingData
@@ -112,6 +113,7 @@ class MicoCollator:
         entities: add the entity of each premise.
         log_frequencies: log frequency of each alternative in the training rows, by id, to add to the views;
             None leaves it out.
+        prompts: text before each text by its kind; see `EventConfig`.
         epoch: the current epoch.
         truncated: number of texts truncated so far.
     """
@@ -126,6 +128,7 @@ class MicoCollator:
     known_positives: bool = False
     entities: bool = False
     log_frequencies: npt.NDArray[np.float32] | None = None
+    prompts: Mapping[str, str] | None = None
     epoch: int = 0
     truncated: int = field(default=0, init=False)
 
@@ -138,7 +141,7 @@ class MicoCollator:
         ids = np.array(
             [self._draw(row, count, generator) for row, generator in zip(rows, generators, strict=True)]
         )
-        premises = self.encode([row["premise"] for row in rows])
+        premises = self.encode([row["premise"] for row in rows], "query")
         alternatives = self._encode_alternatives(ids.ravel())
         batch = {
             "input_ids": premises["input_ids"],
@@ -172,11 +175,11 @@ class MicoCollator:
         return padded(known, self.most_known, fill=len(self.alternatives))
 
     def _encode_alternatives(self, ids: Codes) -> BatchEncoding:
-        return self.encode(self.alternatives.take(pa.array(ids)).to_pylist())
+        return self.encode(self.alternatives.take(pa.array(ids)).to_pylist(), "document")
 
-    def encode(self, texts: Sequence[str]) -> BatchEncoding:
-        """Tokenise texts to tensors of equal width, counting truncated ones."""
-        encoded, cut = tokenise(self.tokenizer, texts, self.max_seq_length)
+    def encode(self, texts: Sequence[str], kind: str) -> BatchEncoding:
+        """Tokenise texts after the prompt of their kind to equal width, counting truncated ones."""
+        encoded, cut = tokenise(self.tokenizer, texts, self.max_seq_length, prompt_of(self.prompts, kind))
         self.truncated += cut
         return encoded
 
@@ -217,6 +220,7 @@ def _prepare(
         known_positives=config.mask_known_positives,
         entities=config.self_negatives,
         log_frequencies=rows.log_frequencies(validation) if config.frequency_correction else None,
+        prompts=config.prompts,
         **views,
     )
     report = built_report(data, name, builder=builder, **settings)

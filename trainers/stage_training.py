@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
@@ -29,14 +30,16 @@ from eventformers.loading.models import (
 )
 from eventformers.loading.tokenizers import load_tokenizer
 from eventformers.methods import Method
+from eventformers.models.configuration_base import EventConfig, is_decoder_only
 from eventformers.models.modeling_base import EventPreTrainedModel
+from eventformers.models.text_prompts import TEXT_KINDS, prompt_of, prompt_tokens
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.base import EventTrainer
 from eventformers.trainers.checkpoints import is_finished, last_whole_checkpoint
 from eventformers.trainers.early_stopping import stopping_callbacks
 from eventformers.trainers.encoder_cache import cache_encoder
 from eventformers.trainers.encoder_dropout import set_dropout
-from eventformers.trainers.lora import ADAPTER_FOLDER, Adapter, add_lora, average_with_start
+from eventformers.trainers.lora import ADAPTER_FOLDER, Adapter, add_lora, average_with_start, merged
 from eventformers.trainers.method import Calibration, TrainingData
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.silhouette_stopping import (
@@ -48,6 +51,11 @@ from eventformers.trainers.silhouette_stopping import (
 from eventformers.trainers.small_data import check_steps, fit_batch_size
 from eventformers.trainers.stages import FinishedStage, Stage
 from eventformers.trainers.weight_averaging import StartWeights
+
+logger = logging.getLogger(__name__)
+
+EMBEDDINGS = "embeddings"
+"""The token embeddings of any encoder in `frozen_modules`."""
 
 _DTYPES = ("float32", "bfloat16", "float16")
 
@@ -214,10 +222,12 @@ def _prepare_stage(
 ) -> PreparedStage:
     recipe = stage.recipe
     set_seed(options.seed)
+    fields = _head_fields(recipe, options.encoder)
     if earlier is None:
-        model = _build_head(method, options.encoder, recipe)
+        # With adapters the encoder itself does not train, so it keeps the dtype of its weights.
+        model = _build_head(method, options.encoder, fields, dtype="auto" if options.lora else torch.float32)
     else:
-        model = _continue_head(method, earlier, recipe)
+        model = _continue_head(method, earlier, fields, dtype="auto" if options.lora else torch.float32)
     # Preparing data can take minutes, so a wrong setting must fail before.
     if (dropout := recipe.training.get("encoder_dropout")) is not None:
         set_dropout(model.text_encoders(), dropout)
@@ -225,7 +235,7 @@ def _prepare_stage(
         tokenizer = load_tokenizer(options.encoder, load_config(options.encoder))
     data = method.training.prepare(recipe, options.data, tokenizer, model, options.seed)
     arguments = _make_arguments(recipe, stage.folder, options, data.validation is not None)
-    _check_text_length(model, data)
+    _check_text_length(model, tokenizer, data)
     _check_together(method, model, arguments, data, options)
     return PreparedStage(model, tokenizer, data, arguments)
 
@@ -326,7 +336,7 @@ def _finish_weights(
     if earlier is not None:
         with faults_told(str(earlier / ADAPTER_FOLDER)):
             adapter = adapter.after(earlier / ADAPTER_FOLDER)
-    return cast(EventPreTrainedModel, trained.merge_and_unload()), adapter
+    return merged(trained), adapter
 
 
 def check_publishable(report: Mapping[str, Any]) -> None:
@@ -360,21 +370,48 @@ def _accepted_fields() -> Iterator[None]:
         raise EventformersError(f"model: {reason}") from error
 
 
-def _build_head(method: Method, encoder: str, recipe: Recipe) -> EventPreTrainedModel:
+def _head_fields(recipe: Recipe, encoder: str) -> dict[str, Any]:
+    """Return the fields of the head's configuration.
+
+    A decoder-only encoder keeps its own pooling unless `--set` gives another one: that of a recipe is for
+    encoders that read both sides.
+    """
+    fields = dict(recipe.model)
+    is_chosen = any(key.endswith("model.pooling") for key in recipe.changed)
+    if "pooling" in fields and not is_chosen:
+        with faults_told(encoder):
+            config = load_config(encoder)
+        if is_decoder_only(config.encoder_config if isinstance(config, EventConfig) else config):
+            pooling = fields.pop("pooling")
+            logger.info(
+                "the recipe's pooling=%s is not used: a decoder-only encoder has its own; --set pooling=... "
+                "changes it",
+                pooling,
+            )
+    return fields
+
+
+def _build_head(
+    method: Method, encoder: str, fields: Mapping[str, Any], dtype: torch.dtype | str
+) -> EventPreTrainedModel:
     with faults_told(encoder):
         load_config(encoder)
         with _accepted_fields():
-            return cast(EventPreTrainedModel, start_from_encoder(method.head_class, encoder, **recipe.model))
+            return cast(
+                EventPreTrainedModel, start_from_encoder(method.head_class, encoder, dtype=dtype, **fields)
+            )
 
 
-def _continue_head(method: Method, folder: Path, recipe: Recipe) -> EventPreTrainedModel:
+def _continue_head(
+    method: Method, folder: Path, fields: Mapping[str, Any], dtype: torch.dtype | str
+) -> EventPreTrainedModel:
     """Load the head of a finished stage with the configuration of the next stage."""
     with faults_told(str(folder)):
         load_config(str(folder))
         with _accepted_fields():
-            config = method.config_class.from_pretrained(folder, **recipe.model)
+            config = method.config_class.from_pretrained(folder, **fields)
         try:
-            head = load_whole(method.head_class, str(folder), config=config, dtype=torch.float32)
+            head = load_whole(method.head_class, str(folder), config=config, dtype=dtype)
         except RuntimeError as error:
             raise EventformersError(
                 f"{folder}: the weights have other sizes; accepted: the same sizes in every stage: "
@@ -392,20 +429,28 @@ def _trains_on_cpu(device: str | None) -> bool:
     return not torch.accelerator.is_available() if device is None else torch.device(device).type == "cpu"
 
 
-def _check_text_length(model: EventPreTrainedModel, prepared: TrainingData) -> None:
-    """Check that `max_seq_length` is within the encoder's positions."""
+def _check_text_length(
+    model: EventPreTrainedModel, tokenizer: PreTrainedTokenizerBase, prepared: TrainingData
+) -> None:
+    """Check that `max_seq_length` and the prompt before it are within the encoder's positions."""
     longest = getattr(prepared.collator, "max_seq_length", None)
     positions = getattr(model.config.encoder_config, "max_position_embeddings", None)
-    if longest is not None and positions and longest > positions:
+    prompts = [prompt_of(model.config.prompts, kind) for kind in TEXT_KINDS]
+    of_prompt = max(len(prompt_tokens(tokenizer, prompt)) for prompt in prompts)
+    if longest is not None and positions and longest + of_prompt > positions:
         raise EventformersError(
-            f"setting max_seq_length: found {longest}; accepted: {positions} or less, the maximum of the "
-            "encoder"
+            f"setting max_seq_length: found {longest}; accepted: {positions - of_prompt} or less, the "
+            f"maximum of the encoder{' after the prompt' if of_prompt else ''}"
         )
 
 
 def _freeze(model: nn.Module, names: Sequence[str]) -> None:
     for name in names:
         found = [parameter for key, parameter in model.named_parameters() if name in key.split(".")]
+        if not found and name == EMBEDDINGS:
+            # Encoders have other names for it.
+            encoders = cast(EventPreTrainedModel, model).text_encoders()
+            found = [part for one in encoders for part in one.get_input_embeddings().parameters()]
         if not found:
             modules = {part for key, _ in model.named_parameters() for part in key.split(".")[:-1]}
             raise UnknownNameError("module in frozen_modules:", name, modules)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast, get_type_hints
@@ -21,7 +22,9 @@ from eventformers.datasets_scripts.event_chains import EventChainsConfig
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.errors import EventformersError
 from eventformers.models.modeling_swcc import SwccForPreTraining
+from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import Number, TextLength
+from eventformers.trainers.encoder_dropout import has_dropout
 from eventformers.trainers.method import IndexedRows, MethodTraining, TrainingData, indexed_stream
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.role_substitution import (
@@ -31,6 +34,8 @@ from eventformers.trainers.role_substitution import (
     word_stem,
 )
 from eventformers.trainers.tokenising import tokenise
+
+logger = logging.getLogger(__name__)
 
 _SUBSTITUTION_TYPES = get_type_hints(SubstitutionSettings, include_extras=True)
 
@@ -54,6 +59,7 @@ class SwccCollator:
         substitution: add paraphrases and swaps of the events; None leaves them out.
         co_events_without_shared_words: draw only co-events that share no word with their event. If there is
             none, the weight is 0, and the row is counted in `without_co_event`.
+        prompt: text before each event.
         epoch: the current epoch.
         truncated: number of texts truncated so far.
         without_co_event: number of rows so far without a co-event that shares no word.
@@ -69,6 +75,7 @@ class SwccCollator:
     mask_tokens: bool = True
     substitution: RoleSubstitution | None = None
     co_events_without_shared_words: bool = False
+    prompt: str = ""
     epoch: int = 0
     truncated: int = field(default=0, init=False)
     without_co_event: int = field(default=0, init=False)
@@ -131,7 +138,14 @@ class SwccCollator:
     def encode(self, events: Sequence[Event]) -> BatchEncoding:
         """Tokenise events to tensors of equal width, counting truncated ones."""
         texts = [event_text(event, self.event_order) for event in events]
-        encoded, cut = tokenise(self.tokenizer, texts, self.max_seq_length, return_special_tokens_mask=True)
+        encoded, cut = tokenise(
+            self.tokenizer,
+            texts,
+            self.max_seq_length,
+            self.prompt,
+            return_special_tokens_mask=True,
+            return_offsets_mapping=bool(self.prompt),
+        )
         self.truncated += cut
         return encoded
 
@@ -140,6 +154,8 @@ class SwccCollator:
     ) -> dict[str, torch.Tensor]:
         """Mask one token of each event, drawn uniformly from the non-special ones (section 3.3)."""
         maskable = (anchors["special_tokens_mask"] == 0) & (anchors["attention_mask"] == 1)
+        if self.prompt:
+            maskable &= anchors["offset_mapping"].any(dim=-1)
         positions = torch.tensor(
             [
                 int(generator.choice(np.flatnonzero(row)))
@@ -167,7 +183,17 @@ def _prepare(
     """Load co-occurring events and make the collator that draws their views."""
     config = head.config
     if config.mlm_weight and tokenizer.mask_token_id is None:
-        raise EventformersError("the tokenizer has no mask token; set mlm_weight=0 to train without MLM")
+        raise EventformersError(
+            f"mlm_weight is {config.mlm_weight}, but the tokenizer of this "
+            f"{config.encoder_config.model_type} encoder has no mask token, so the loss of masked tokens is "
+            "not available; accepted: --set mlm_weight=0"
+        )
+    uses_dropout = config.contrastive_objective in ("weakly_supervised", "dropout_views")
+    if (uses_dropout or config.cluster_weight) and not has_dropout(head.text_encoders()):
+        logger.warning(
+            "the encoder has no dropout, so the dropout views of an event are equal and teach nothing; "
+            "--set encoder_dropout=0.1 adds dropout"
+        )
     builder, name, settings = METHOD.training_dataset(recipe)
     streaming = recipe.data.get("streaming", False)
     validation_rows = recipe.data.get("validation_rows", 0)
@@ -188,6 +214,7 @@ def _prepare(
         frequency_maximum=maximum,
         seed=seed,
         mask_tokens=bool(config.mlm_weight),
+        prompt=prompt_of(config.prompts),
         **views,
     )
     if isinstance(rows, IterableDataset):

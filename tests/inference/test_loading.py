@@ -68,7 +68,7 @@ def test_pooling_and_length_of_sentence_transformers_files(folder: Path, setting
 def test_pooling_that_we_lack_is_told(folder: Path) -> None:
     (folder / "1_Pooling").mkdir()
     (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_max_tokens": true}')
-    with pytest.warns(UserWarning, match="max_tokens.*using mean"):
+    with pytest.warns(UserWarning, match="max_tokens.*the default of the model"):
         assert load_encoder(folder).model.config.pooling == "mean"
 
 

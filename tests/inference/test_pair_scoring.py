@@ -17,7 +17,7 @@ from eventformers.inference.encode import Vectors
 from eventformers.inference.grounding.pair_scoring import CrossEncoder, PairScores, load_cross_encoder
 from eventformers.inference.grounding.retrieve_rerank import rerank
 from eventformers.inference.search.candidate_index import Candidates
-from eventformers.models.grounding_tokens import EventText, MentionText, pair_row
+from eventformers.models.grounding_tokens import EventText, MentionText
 from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification
 
 MENTIONS = [
@@ -52,7 +52,7 @@ def slow_scores(cross_encoder: CrossEncoder, pairs: np.ndarray) -> Vectors:
     for mention, event in pairs.tolist():
         [left] = cross_encoder.tokeniser.mentions([MENTIONS[mention]]).rows
         [right] = cross_encoder.tokeniser.events([EVENTS[event]]).rows
-        inputs = torch.tensor([pair_row(left, right)])
+        inputs = torch.tensor([cross_encoder.tokeniser.pair(left, right)])
         scores.append(cross_encoder.encoder.model(inputs).logits.item())
     return np.array(scores, dtype=np.float32)
 

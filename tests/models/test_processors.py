@@ -14,7 +14,7 @@ from saved_models import save_models
 from transformers import AutoModel, AutoModelForMultipleChoice, AutoProcessor, AutoTokenizer
 
 from eventformers.datasets_scripts.events import event_text
-from eventformers.models.grounding_tokens import EventText, GroundingTokens, MentionText, pair_row
+from eventformers.models.grounding_tokens import EventText, GroundingTokens, MentionText
 from eventformers.models.mention_tokens import Mention
 from eventformers.trainers.event_tokenising import tokenise_events
 from eventformers.trainers.mention_tokenising import tokenise_mentions
@@ -151,7 +151,7 @@ def test_mentions_and_events(load: Any) -> None:
         of_events = tokens.events(events).rows
         assert_equal(processor(CONTEXT), tokens.pad([of_mention]))
         assert_equal(processor(events=GROUNDING_EVENTS), tokens.pad(of_events))
-        pairs = tokens.pad([pair_row(of_mention, row) for row in of_events])
+        pairs = tokens.pad([tokens.pair(of_mention, row) for row in of_events])
         assert_equal(processor([CONTEXT, CONTEXT], GROUNDING_EVENTS), pairs)
     marked = processor("in the city [[the storm]] hit")
     assert torch.equal(marked.input_ids, processor({**CONTEXT, "title": ""}).input_ids)

@@ -38,16 +38,16 @@ class TestSwcc(MethodCase):
         "no_weak_supervision": Variant(
             {"contrastive_objective": "dropout_views"}, (CONTRAST, "cluster_loss", "mlm_loss")
         ),
-        "no_mlm": Variant({"mlm_weight": 0.0}, (CONTRAST, "cluster_loss"), idle=("mlm_head",)),
+        "no_mlm": Variant({"mlm_weight": 0.0}, (CONTRAST, "cluster_loss")),
         "info_nce": Variant(
             {"contrastive_objective": "info_nce", "cluster_weight": 0.0, "mlm_weight": 0.0},
             (CONTRAST,),
-            idle=("prototypes", "mlm_head"),
+            idle=("prototypes",),
         ),
         "margin": Variant(
             {"contrastive_objective": "margin", "cluster_weight": 0.0, "mlm_weight": 0.0},
             (CONTRAST,),
-            idle=("prototypes", "mlm_head"),
+            idle=("prototypes",),
         ),
         "shared_words_alone": Variant(
             {
@@ -57,7 +57,7 @@ class TestSwcc(MethodCase):
                 "shared_word_weight": 1.0,
             },
             (CONTRAST, "shared_word_loss"),
-            idle=("prototypes", "mlm_head"),
+            idle=("prototypes",),
         ),
     }
     required_inputs = {  # noqa: RUF012

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -84,4 +85,91 @@ def save_tiny_encoder(folder: Path, *, dropout: float = 0.1, seed: int = 0) -> P
         pad_token_id=0,
     )
     BertModel(config).save_pretrained(folder)
+    return folder
+
+
+def save_tiny_qwen3(folder: Path, *, padding_side: str = "left", dtype: torch.dtype = torch.float32) -> Path:
+    """Write a random two-layer Qwen3 as an embedder: texts end with a token, and padding comes first."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3Model
+
+    end = "<|endoftext|>"
+    letters = [chr(code) for code in range(ord("a"), ord("z") + 1)] + list("0123456789:")
+    words = list(dict.fromkeys([end, "[UNK]", *WORDS, *letters, *(f"##{letter}" for letter in letters)]))
+    vocabulary = {word: number for number, word in enumerate(words)}
+    backend = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))  # noqa: S106
+    backend.normalizer = normalizers.Lowercase()
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.post_processor = processors.TemplateProcessing(single=f"$A {end}", special_tokens=[(end, 0)])
+    PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        unk_token="[UNK]",  # noqa: S106
+        eos_token=end,
+        pad_token=end,
+        padding_side=padding_side,
+        model_max_length=64,
+    ).save_pretrained(folder)
+    torch.manual_seed(0)
+    config = Qwen3Config(
+        vocab_size=len(vocabulary) + 4,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=16,
+        intermediate_size=64,
+        max_position_embeddings=128,
+        # Twice the usual range, so that the vectors of texts differ.
+        initializer_range=0.2,
+        attention_dropout=0.1,
+        eos_token_id=0,
+        pad_token_id=0,
+    )
+    Qwen3Model(config).to(dtype).save_pretrained(folder)
+    return folder
+
+
+def add_sentence_transformers_files(folder: Path, pooling: str, prompts: dict[str, str]) -> Path:
+    """Write beside an encoder what sentence-transformers writes for its pooling and prompts."""
+    package = "sentence_transformers.models"
+    kinds = {"": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}
+    modules = [
+        {"idx": place, "name": str(place), "path": path, "type": f"{package}.{kind}"}
+        for place, (path, kind) in enumerate(kinds.items())
+    ]
+    settings = {"prompts": prompts, "default_prompt_name": None, "similarity_fn_name": "cosine"}
+    pooled = {"word_embedding_dimension": 32, f"pooling_mode_{pooling}": True}
+    if pooling != "mean_tokens":
+        pooled["pooling_mode_mean_tokens"] = False
+    (folder / "1_Pooling").mkdir()
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(settings))
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooled))
+    return folder
+
+
+def save_tiny_modernbert(folder: Path, encoder: Path) -> Path:
+    """Write a random two-layer ModernBERT with the tokenizer of a tiny encoder."""
+    from transformers import ModernBertConfig, ModernBertModel
+
+    tokenizer = BertTokenizerFast.from_pretrained(encoder)
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = ModernBertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        local_attention=8,
+        global_attn_every_n_layers=2,
+        embedding_dropout=0.1,
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=tokenizer.cls_token_id,
+        eos_token_id=tokenizer.sep_token_id,
+        cls_token_id=tokenizer.cls_token_id,
+        sep_token_id=tokenizer.sep_token_id,
+    )
+    ModernBertModel(config).save_pretrained(folder)
     return folder

@@ -9,7 +9,7 @@ import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from eventformers.errors import EventformersError
-from eventformers.models.grounding_tokens import TAGS, EventText, MentionText, pair_row
+from eventformers.models.grounding_tokens import TAGS, EventText, MentionText
 from eventformers.models.modeling_event_grounding import EventGroundingModel
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.marker_tokens import add_marker_tokens
@@ -61,7 +61,7 @@ def test_a_pair_is_one_text(tokenizer: PreTrainedTokenizerBase) -> None:
         tokenise.mentions([MENTION]).rows,
         tokenise.events([EventText("storm", "the city")]).rows,
     )
-    assert _read(tokenizer, pair_row(mention, event)) == (
+    assert _read(tokenizer, tokenise.pair(mention, event)) == (
         "[CLS] the storm [ENT_START] flooded [ENT_END] the city [SEP] storm [ENT_TITLE] the city [SEP]"
     )
 
@@ -226,5 +226,5 @@ def test_tokenizers_that_cannot_serve(tokenizer: PreTrainedTokenizerBase, tiny_e
         with pytest.raises(EventformersError, match=f"setting {name}: found {budget}; accepted"):
             GroundingTokeniser(tokenizer, **{name: budget})
     tokenizer.sep_token = None
-    with pytest.raises(EventformersError, match=r"no tokens at both ends.*accepted"):
+    with pytest.raises(EventformersError, match=r"no token that separates texts.*accepted"):
         GroundingTokeniser(tokenizer)

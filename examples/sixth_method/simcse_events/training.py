@@ -15,6 +15,7 @@ from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.datasets_scripts.event_chains import EventChainsConfig
 from eventformers.datasets_scripts.events import EventOrder, event_text
 from eventformers.methods import load_method
+from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import TextLength
 from eventformers.trainers.method import IndexedRows, MethodTraining, TrainingData
 from eventformers.trainers.recipes import Recipe
@@ -30,6 +31,7 @@ class SimCseCollator:
         tokenizer: the encoder's tokenizer.
         event_order: order of the roles in an event's text.
         max_seq_length: tokens of an event beyond this are truncated, and counted in `truncated`.
+        prompt: text before each event.
         epoch: the current epoch; nothing is drawn here.
         truncated: number of texts truncated so far.
     """
@@ -37,13 +39,14 @@ class SimCseCollator:
     tokenizer: PreTrainedTokenizerBase
     event_order: EventOrder
     max_seq_length: int = 32
+    prompt: str = ""
     epoch: int = 0
     truncated: int = field(default=0, init=False)
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Collate rows with the column `event`."""
         texts = [event_text(row["event"], self.event_order) for row in rows]
-        encoded, truncated = tokenise(self.tokenizer, texts, self.max_seq_length)
+        encoded, truncated = tokenise(self.tokenizer, texts, self.max_seq_length, self.prompt)
         self.truncated += truncated
         names = ("input_ids", "attention_mask")
         return {prefix + name: encoded[name] for prefix in ("", "positive_") for name in names}
@@ -62,7 +65,8 @@ def _prepare(
     events = {event_text(event): event for document in documents["events"] for event in document}
     rows = Dataset.from_list([{"event": event} for event in events.values()])
     report = {**built_report(data, config, builder=builder, **settings), "rows": len(rows)}
-    collator = SimCseCollator(tokenizer, head.config.event_order, **recipe.views)
+    prompt = prompt_of(head.config.prompts)
+    collator = SimCseCollator(tokenizer, head.config.event_order, prompt=prompt, **recipe.views)
     return TrainingData(IndexedRows(rows), None, collator, report)
 
 

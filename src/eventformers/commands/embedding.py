@@ -54,6 +54,12 @@ def embed(
             "ranges of these vectors.",
         ),
     ] = None,
+    prompt_name: Annotated[
+        str, typer.Option(help="Kind of the texts, for the model's prompt: event, query or document.")
+    ] = "event",
+    truncate_dim: Annotated[
+        int | None, typer.Option(help="Keep this many entries of each vector, at length 1 (Matryoshka).")
+    ] = None,
     onnx: Annotated[
         bool, typer.Option("--onnx", help="Use ONNX Runtime; the first use exports the model.")
     ] = False,
@@ -72,6 +78,8 @@ def embed(
         devices=_devices(devices, processes),
         batch_size=batch_size_of(batch_size),
         normalize=normalize,
+        prompt_name=prompt_name,
+        truncate_dim=truncate_dim,
         show_progress=True,
         onnx=onnx,
         malformed=malformed,

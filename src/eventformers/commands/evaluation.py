@@ -49,7 +49,9 @@ def evaluate(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder to write results/ to.")
     ] = None,
-    pooling: Annotated[str | None, typer.Option(help="Pooling of a plain encoder: cls or mean.")] = None,
+    pooling: Annotated[
+        str | None, typer.Option(help="Pooling of a plain encoder: cls, mean or lasttoken.")
+    ] = None,
     event_order: Annotated[str | None, typer.Option(help="Order of the roles, for a plain encoder.")] = None,
     device: Device = None,
     dtype: Dtype = None,

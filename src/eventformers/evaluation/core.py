@@ -315,6 +315,8 @@ def _baseline(
         }
     try:
         untrained = session.encoder(baseline, max_length=task.max_length, **reading)
+        if reading:
+            untrained = replace(untrained, prompts=encoder.prompts)
     except (EventformersError, OSError) as error:
         if named:
             raise

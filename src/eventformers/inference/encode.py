@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -29,6 +29,7 @@ from eventformers.inference.encoding.length_batches import equal_length_batches
 from eventformers.inference.encoding.packed_linear import inference_copy
 from eventformers.inference.encoding.precision import needs_ranges, quantized, read_ranges
 from eventformers.loading.models import load_model_and_tokenizer
+from eventformers.models.text_prompts import prompt_of
 
 Vectors = npt.NDArray[np.float32]
 Positions = npt.NDArray[np.int64]
@@ -60,6 +61,7 @@ class EventEncoder:
         name: Hub id or folder name.
         revision: commit on the Hub, or digest of a folder's configuration and weights; None if unknown.
         max_length: maximum number of tokens, special tokens included; longer texts are truncated and counted.
+        prompts: prompts by kind of text; None takes the model's.
         memory: cache of the vectors of the latest list of inputs, valid while the model's weights do not
             change; None disables it. An event takes 4·d bytes for its vector of size d; for chains 4·(v + (1
             + w)·D), with its vector of size v, candidate of size D, and w words, or 8·D if each event is a
@@ -74,14 +76,30 @@ class EventEncoder:
     name: str = ""
     revision: str | None = None
     max_length: int = 512
+    prompts: Mapping[str, str] | None = None
     memory: LatestAnswer[Any] | None = field(default=None, repr=False, compare=False)
     truncated: int = field(default=0, init=False)
     remembered: int = field(default=0, init=False)
 
+    def __post_init__(self) -> None:
+        if self.prompts is None:
+            self.prompts = getattr(self.model.config, "prompts", None) or {}
+
     @property
     def dimension(self) -> int:
         """Size of the vectors."""
-        return int(self.model.config.projection_dim)
+        return int(self.model.config.embedding_dim)
+
+    def prompt(self, name: str | None = "event") -> str:
+        """Return the prompt of a kind of text; see `encode`.
+
+        Raises:
+            EventformersError: the kind is unknown.
+        """
+        try:
+            return prompt_of(self.prompts, name)
+        except ValueError as error:
+            raise EventformersError(str(error)) from error
 
     def texts(self, items: EventLike) -> list[str]:
         """Return the text of each item; an event's roles follow the model's order.
@@ -97,10 +115,10 @@ class EventEncoder:
         """True if the model reads the roles of events and their chain."""
         return hasattr(self.model, "encode_chains")
 
-    def inputs(self) -> EventInputs:
-        """Return the converter from texts and events to the model's inputs."""
+    def inputs(self, prompt_name: str | None = "event") -> EventInputs:
+        """Return the converter from texts and events to the model's inputs; see `encode`."""
         kind = RoleInputs if self.reads_chains else TextInputs
-        return kind(self.tokenizer, self.event_order, self.max_length)
+        return kind(self.tokenizer, self.event_order, self.max_length, self.prompt(prompt_name))
 
     def encode(
         self,
@@ -109,6 +127,7 @@ class EventEncoder:
         batch_size: int | Literal["auto"] = "auto",
         normalize: bool = False,
         show_progress: bool = False,
+        prompt_name: str | None = "event",
     ) -> Vectors:
         """Encode texts or events.
 
@@ -122,6 +141,8 @@ class EventEncoder:
             batch_size: texts of a batch at most; `auto` fills batches by their number of tokens.
             normalize: scale every vector to length 1.
             show_progress: draw a progress bar on standard error.
+            prompt_name: kind of the texts, whose prompt is put before each: `event`, `query` or `document`;
+                None puts none.
 
         Returns:
             `(N, d)` float32 in the order of the items; `(d,)` for one item alone.
@@ -133,10 +154,12 @@ class EventEncoder:
         """
         values, is_alone = values_of(items)
         if is_alone:
-            return self.encode(list(values), batch_size=batch_size, normalize=normalize)[0]
-        inputs = self.inputs()
+            return self.encode(
+                list(values), batch_size=batch_size, normalize=normalize, prompt_name=prompt_name
+            )[0]
+        inputs = self.inputs(prompt_name)
         keys = [inputs.key(value, position) for position, value in enumerate(values)]
-        known: Vectors | None = self.recall("vectors", keys, (batch_size, normalize))
+        known: Vectors | None = self.recall("vectors", keys, (batch_size, normalize, inputs.prompt))
         if known is not None:
             return known
         rows = DistinctRows(keys)
@@ -280,6 +303,7 @@ def load_encoder(
     *,
     pooling: str | None = None,
     event_order: str | None = None,
+    truncate_dim: int | None = None,
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
 ) -> EventEncoder:
@@ -287,10 +311,13 @@ def load_encoder(
 
     Args:
         name_or_path: folder or Hub id; None for the packaged all-MiniLM-L6-v2.
-        pooling: `cls` or `mean`; None uses the model's own. For a plain encoder that is the pooling of its
-            sentence-transformers files, or `mean` without them.
+        pooling: `cls`, `mean` or `lasttoken`; None uses the model's own. For a plain encoder that is the
+            pooling of its sentence-transformers files; without them `mean`, or `lasttoken` if it is
+            decoder-only.
         event_order: a key of `EVENT_ORDERS`; None uses the model's own, `subject_predicate_object` for a
             plain encoder.
+        truncate_dim: number of entries of a vector to keep, at length 1, for models trained so (Matryoshka);
+            None uses the model's own.
         device: a torch device; None uses an accelerator if there is one.
         dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
 
@@ -299,7 +326,12 @@ def load_encoder(
         UnknownNameError: an unknown pooling, order or dtype.
     """
     loaded = load_model_and_tokenizer(
-        name_or_path, pooling=pooling, event_order=event_order, device=device, dtype=dtype
+        name_or_path,
+        pooling=pooling,
+        event_order=event_order,
+        truncate_dim=truncate_dim,
+        device=device,
+        dtype=dtype,
     )
     return EventEncoder(
         model=loaded.model,
@@ -316,6 +348,7 @@ def as_encoder(
     *,
     pooling: str | None = None,
     event_order: str | None = None,
+    truncate_dim: int | None = None,
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
 ) -> EventEncoder:
@@ -325,11 +358,19 @@ def as_encoder(
         EventformersError: the model cannot be loaded, or loading settings are given for a loaded encoder.
     """
     if not isinstance(model, EventEncoder):
-        return load_encoder(model, pooling=pooling, event_order=event_order, device=device, dtype=dtype)
-    if pooling or event_order or device or dtype:
+        return load_encoder(
+            model,
+            pooling=pooling,
+            event_order=event_order,
+            truncate_dim=truncate_dim,
+            device=device,
+            dtype=dtype,
+        )
+    if pooling or event_order or truncate_dim or device or dtype:
         raise EventformersError(
-            "pooling, event_order, device and dtype apply when a model is loaded, but received a loaded "
-            "encoder; accepted: these settings with the name of a model, or a loaded encoder without them"
+            "pooling, event_order, truncate_dim, device and dtype apply when a model is loaded, but received "
+            "a loaded encoder; accepted: these settings with the name of a model, or a loaded encoder "
+            "without them"
         )
     return model
 
@@ -341,8 +382,10 @@ def encode(
     batch_size: int | Literal["auto"] = "auto",
     normalize: bool = False,
     show_progress: bool = False,
+    prompt_name: str | None = "event",
     pooling: str | None = None,
     event_order: str | None = None,
+    truncate_dim: int | None = None,
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
     devices: Sequence[str | torch.device] | None = None,
@@ -364,8 +407,11 @@ def encode(
         batch_size: maximum number of texts in a batch; `auto` fills batches by their number of tokens.
         normalize: scale every vector to length 1.
         show_progress: draw a progress bar on standard error.
-        pooling: `cls` or `mean`, instead of the model's own.
+        prompt_name: kind of the texts, whose prompt of the model is put before each: `event`, `query` or
+            `document`; None puts none.
+        pooling: `cls`, `mean` or `lasttoken`, instead of the model's own.
         event_order: a key of `EVENT_ORDERS`, instead of the model's own.
+        truncate_dim: number of entries of a vector to keep, instead of the model's own.
         device: a torch device; None uses an accelerator if there is one.
         dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
         devices: torch devices, with one process for each, instead of `device`; `["cpu", "cpu"]` uses two
@@ -391,11 +437,21 @@ def encode(
 
     needs_ranges(precision)
     with opened_encoder(
-        model, devices, pooling=pooling, event_order=event_order, device=device, dtype=dtype
+        model,
+        devices,
+        pooling=pooling,
+        event_order=event_order,
+        truncate_dim=truncate_dim,
+        device=device,
+        dtype=dtype,
     ) as encoder:
         found = read_ranges(ranges, precision, encoder.dimension)
         vectors = encoder.encode(
-            texts, batch_size=batch_size, normalize=normalize, show_progress=show_progress
+            texts,
+            batch_size=batch_size,
+            normalize=normalize,
+            show_progress=show_progress,
+            prompt_name=prompt_name,
         )
     return quantized(vectors, precision, found)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -93,6 +92,7 @@ def load_model_and_tokenizer(
     *,
     pooling: str | None = None,
     event_order: str | None = None,
+    truncate_dim: int | None = None,
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
 ) -> LoadedEncoder:
@@ -105,18 +105,17 @@ def load_model_and_tokenizer(
     chosen_device = find_device(device)
     source = resolve_encoder(name_or_path)
     folder = Path(source) if Path(source).is_dir() else None
-    given = {"pooling": pooling, "event_order": event_order}
+    given = {"pooling": pooling, "event_order": event_order, "truncate_dim": truncate_dim}
     chosen_fields = {name: value for name, value in given.items() if value is not None}
     with faults_told(source):
         config = load_config(source)
         revision = model_revision(source)
         tokenizer = load_tokenizer(source, config)
-        plain_settings = _SentenceTransformersSettings.read(source)
+        length = None
         if isinstance(config, EventConfig):
             model = _load_ours(source, chosen_fields)
-            plain_settings = _SentenceTransformersSettings()
         else:
-            chosen_fields.setdefault("pooling", plain_settings.pooling or "mean")
+            length = read_object(source, "sentence_bert_config.json").get("max_seq_length")
             model = start_from_encoder(EventEncoderModel, source, **chosen_fields)
     nn.Module.to(model, device=chosen_device, dtype=chosen_dtype)
     model.eval()
@@ -125,7 +124,9 @@ def load_model_and_tokenizer(
         tokenizer=tokenizer,
         name=source if folder is None else folder_name(folder, name_or_path),
         revision=revision,
-        max_length=longest_input(tokenizer, model.config.encoder_config, plain_settings.max_length),
+        max_length=longest_input(
+            tokenizer, model.config.encoder_config, length if isinstance(length, int) else None
+        ),
     )
 
 
@@ -218,44 +219,6 @@ def folder_revision(folder: Path) -> str:
     return digest.hexdigest()
 
 
-@dataclass(frozen=True)
-class _SentenceTransformersSettings:
-    """Settings in files of sentence-transformers beside an encoder; None for those that are absent."""
-
-    pooling: str | None = None
-    max_length: int | None = None
-
-    @classmethod
-    def read(cls, source: str) -> _SentenceTransformersSettings:
-        pooling = read_object(source, "1_Pooling/config.json")
-        length = read_object(source, "sentence_bert_config.json").get("max_seq_length")
-        return cls(_pooling_of(pooling), length if isinstance(length, int) else None)
-
-
-def _pooling_of(settings: dict[str, object]) -> str | None:
-    if not settings:
-        return None
-    # Older files have one switch for each mode, newer ones the mode's name.
-    older = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
-    switched = [
-        name for name, value in settings.items() if name.startswith("pooling_mode_") and value is True
-    ]
-    modes = [older.get(name, name.removeprefix("pooling_mode_")) for name in switched]
-    named = settings.get("pooling_mode")
-    if named is not None:
-        modes = (
-            [str(named)] if isinstance(named, str) else [str(mode) for mode in cast("list[object]", named)]
-        )
-    if len(modes) == 1 and modes[0] in POOLINGS:
-        return modes[0]
-    warnings.warn(
-        f"the encoder's own pooling is {' and '.join(modes) or 'not stated'}, which this suite does not "
-        "have; using mean",
-        stacklevel=2,
-    )
-    return None
-
-
 def load_whole(
     model_class: Any, source: str, *, revision: str | None = None, **settings: Any
 ) -> PreTrainedModel:
@@ -306,7 +269,7 @@ def start_from_encoder(model_class: Any, source: str, **fields: Any) -> Any:
     return model
 
 
-def _load_ours(source: str, fields: dict[str, str]) -> PreTrainedModel:
+def _load_ours(source: str, fields: dict[str, Any]) -> PreTrainedModel:
     model = load_whole(AutoModel, source)
     if "pooling" in fields and not hasattr(model, "pool"):
         raise ValueError(
@@ -315,6 +278,7 @@ def _load_ours(source: str, fields: dict[str, str]) -> PreTrainedModel:
         )
     for name, value in fields.items():
         setattr(model.config, name, value)
+    model.config.validate_truncate_dim()
     return model
 
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import save_file
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -21,7 +22,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from eventformers.files import write_text
 from eventformers.loading.models import longest_input
 from eventformers.methods import load_method
+from eventformers.models.configuration_base import EventConfig
 from eventformers.models.modeling_base import EventEncoderModel, encoder_arguments
+from eventformers.models.text_prompts import TEXT_KINDS, prompt_of, prompt_tokens
 
 _MODULES_FILE = "modules.json"
 _SETTINGS_FILE = "config_sentence_transformers.json"
@@ -45,7 +48,7 @@ SENTENCE_TRANSFORMERS_FILES = (
 
 
 def write_sentence_transformers_files(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: str | Path
 ) -> None:
     """Write the files for sentence-transformers; for a model that it cannot use, files that reject its texts.
 
@@ -56,27 +59,47 @@ def write_sentence_transformers_files(
         tokenizer: its tokenizer.
         folder: the folder of the saved model.
     """
+    folder = Path(folder)
     limit = longest_input(tokenizer, model.config.encoder_config)
+    settings = _own_settings(model.config)
     if not load_method(model.config.model_type).is_sentence_transformer(model.config.to_dict()):
-        _write_modules(folder, {"": _TRANSFORMER}, similarity="cosine")
+        _write_modules(folder, {"": _TRANSFORMER}, settings, similarity="cosine")
         _write_transformer(folder, "embeddings", "sentence_embedding", limit, method="embed_text_alone")
         return
     if hasattr(model, "tower"):
-        _write_towers(model, tokenizer, limit, folder)
+        _write_towers(model, tokenizer, limit, settings, folder)
         return
-    _write_modules(folder, {"": _TRANSFORMER}, similarity="cosine")
+    _write_modules(folder, {"": _TRANSFORMER}, settings, similarity="cosine")
     _write_transformer(folder, "embeddings", "sentence_embedding", limit)
 
 
-def _write_towers(model: Any, tokenizer: PreTrainedTokenizerBase, limit: int, folder: Path) -> None:
+def _own_settings(config: EventConfig) -> dict[str, object]:
+    """Return the prompts and the size of the vectors, as sentence-transformers has them."""
+    settings: dict[str, object] = {"prompts": {}, "default_prompt_name": None}
+    if config.prompts:
+        # Without a prompt of their own, sentence-transformers gives queries and documents none.
+        settings["prompts"] = {kind: prompt_of(config.prompts, kind) for kind in TEXT_KINDS}
+        settings["default_prompt_name"] = "event"
+    return settings if config.truncate_dim is None else {**settings, "truncate_dim": config.truncate_dim}
+
+
+def _write_towers(
+    model: Any,
+    tokenizer: PreTrainedTokenizerBase,
+    limit: int,
+    settings: Mapping[str, object],
+    folder: Path,
+) -> None:
     # `encode` reads a mention up to the encoder's limit, but an event only up to its own limit.
-    limits = {"mention": limit, "event": min(limit, model.config.event_tokens)}
+    of_prompt = len(prompt_tokens(tokenizer, prompt_of(model.config.prompts, "document")))
+    limits = {"mention": limit, "event": min(limit, model.config.event_tokens + of_prompt)}
     modules = {
-        side: _write_tower(model, side, tokenizer, limits[side], folder / side) for side in _ROUTES.values()
+        side: _write_tower(model, side, tokenizer, limits[side], settings, folder / side)
+        for side in _ROUTES.values()
     }
     if model.event_tower is None:
         _share(folder / "mention" / "model.safetensors", folder / "event" / "model.safetensors")
-    _write_modules(folder, {"": _ROUTER}, similarity="dot")
+    _write_modules(folder, {"": _ROUTER}, settings, similarity="dot")
     paths = {
         side: {"/".join(filter(None, (side, path))): kind for path, kind in of_side.items()}
         for side, of_side in modules.items()
@@ -92,7 +115,12 @@ def _write_towers(model: Any, tokenizer: PreTrainedTokenizerBase, limit: int, fo
 
 
 def _write_tower(
-    model: Any, side: str, tokenizer: PreTrainedTokenizerBase, limit: int, folder: Path
+    model: Any,
+    side: str,
+    tokenizer: PreTrainedTokenizerBase,
+    limit: int,
+    settings: Mapping[str, object],
+    folder: Path,
 ) -> dict[str, str]:
     """Write one tower as a pretrained encoder with its pooling; return the class of each module by its
     folder."""
@@ -100,19 +128,23 @@ def _write_tower(
     tower.encoder.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     modules = {"": _TRANSFORMER, "1_Pooling": _POOLING}
-    size = model.config.encoder_config.hidden_size
+    config = model.config
+    size = config.encoder_config.hidden_size
     _write_json(
         folder / "1_Pooling" / "config.json",
-        {"embedding_dimension": size, "pooling_mode": model.config.pooling, "include_prompt": True},
+        {"embedding_dimension": size, "pooling_mode": config.pooling, "include_prompt": True},
     )
-    if tower.projection is not None:
+    if tower.projection is not None or config.truncate_dim is not None:
         modules["2_Dense"] = _DENSE
-        _write_dense(tower.projection, folder / "2_Dense")
-    if model.config.normalise:
+        _write_dense(_output_layer(tower), folder / "2_Dense")
+    if config.normalise or config.truncate_dim is not None:
         path = f"{len(modules)}_Normalize"
         modules[path] = _NORMALIZE
         _write_json(folder / path / "config.json", _features())
-    _write_modules(folder, modules, similarity="dot")
+    # Each side is used alone, so its prompt is the default.
+    kind = next(task for task, routed in _ROUTES.items() if routed == side)
+    default = kind if settings["prompts"] else None
+    _write_modules(folder, modules, {**settings, "default_prompt_name": default}, similarity="dot")
     _write_transformer(
         folder,
         "last_hidden_state",
@@ -121,6 +153,17 @@ def _write_tower(
         model_settings=encoder_arguments(tower.encoder.config),
     )
     return modules
+
+
+def _output_layer(tower: EventEncoderModel) -> nn.Linear:
+    """Return the projection of a tower with its first `truncate_dim` rows; the identity's without one."""
+    size, kept = tower.config.encoder_config.hidden_size, tower.config.embedding_dim
+    layer = nn.Linear(size, kept, dtype=tower.dtype)
+    weight, bias = torch.eye(size), torch.zeros(size)
+    if tower.projection is not None:
+        weight, bias = tower.projection.weight, tower.projection.bias
+    layer.load_state_dict({"weight": weight[:kept], "bias": bias[:kept]})
+    return layer
 
 
 def _write_dense(projection: nn.Linear, folder: Path) -> None:
@@ -141,7 +184,9 @@ def _write_dense(projection: nn.Linear, folder: Path) -> None:
     )
 
 
-def _write_modules(folder: Path, modules: Mapping[str, str], similarity: str) -> None:
+def _write_modules(
+    folder: Path, modules: Mapping[str, str], settings: Mapping[str, object], similarity: str
+) -> None:
     listed = [
         {"idx": place, "name": str(place), "path": path, "type": kind}
         for place, (path, kind) in enumerate(modules.items())
@@ -149,12 +194,7 @@ def _write_modules(folder: Path, modules: Mapping[str, str], similarity: str) ->
     _write_json(folder / _MODULES_FILE, listed)
     _write_json(
         folder / _SETTINGS_FILE,
-        {
-            "model_type": "SentenceTransformer",
-            "prompts": {},
-            "default_prompt_name": None,
-            "similarity_fn_name": similarity,
-        },
+        {"model_type": "SentenceTransformer", **settings, "similarity_fn_name": similarity},
     )
 
 

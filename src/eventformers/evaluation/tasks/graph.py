@@ -31,6 +31,7 @@ from eventformers.inference.search.ranking import (
     rank_by_cosine,
     ranking_queries,
 )
+from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import strict_settings
 
 if TYPE_CHECKING:
@@ -72,10 +73,12 @@ class GraphModel:
     Attributes:
         embed: maps texts to vectors.
         device: the device that computes ranks; None takes an accelerator if there is one.
+        prompts: the prompts before premises (`query`) and alternatives (`document`); None has none.
     """
 
     embed: Embed
     device: torch.device | None
+    prompts: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -91,8 +94,8 @@ class Graph(TaskKind[GraphModel]):
 
     def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared[GraphModel]:
         """See `TaskKind`."""
-        embed = partial(model.encode, batch_size=computing.batch_size)
-        return Prepared(self.of_vectors(embed, model.model.device))
+        embed = partial(model.encode, batch_size=computing.batch_size, prompt_name=None)
+        return Prepared(GraphModel(embed, model.model.device, model.prompts))
 
     def of_vectors(self, embed: Embed, device: torch.device | None = None) -> GraphModel:
         """See `TaskKind`."""
@@ -101,7 +104,14 @@ class Graph(TaskKind[GraphModel]):
     def run(self, asked: GraphModel, data: TaskRows) -> ProtocolOutput:
         """See `TaskKind`."""
         votes = vote_settings(self.settings.rerank)
-        return self.protocol(asked.embed, data.rows, data.other_splits, asked.device, rerank=votes)
+        return self.protocol(
+            asked.embed,
+            data.rows,
+            data.other_splits,
+            asked.device,
+            rerank=votes,
+            prompts=asked.prompts,
+        )
 
 
 def rank_alternatives(
@@ -111,6 +121,7 @@ def rank_alternatives(
     device: torch.device | None = None,
     *,
     rerank: VoteSettings | None = None,
+    prompts: Mapping[str, str] | None = None,
 ) -> ProtocolOutput:
     """Compute the filtered rank of each row's alternative among all of the graph (Su et al. 2022).
 
@@ -123,6 +134,7 @@ def rank_alternatives(
         other_splits: the rows of the dataset's other splits by name, with `premise` and `alternative`.
         device: the device that computes cosines; None takes an accelerator if there is one.
         rerank: settings of the votes of the training split's premises; None ranks by cosine alone.
+        prompts: the prompts before premises (`query`) and alternatives (`document`); None has none.
 
     Returns:
         Input `predictions` (ranks); per row its rank, and the bounds of its tie if it has one. Parts for each
@@ -149,19 +161,23 @@ def rank_alternatives(
     voters = None if rerank is None else _voters(other_splits)
     # One call, so that a text on both sides is embedded once and every truncation is counted; alternatives
     # first, so that their many vectors need no copy.
-    texts = [*queries.alternatives, *queries.premises, *(voters.premises if voters else ())]
+    asks, answers = prompt_of(prompts, "query"), prompt_of(prompts, "document")
+    texts = [
+        *(answers + text for text in queries.alternatives),
+        *(asks + text for text in (*queries.premises, *(voters.premises if voters else ()))),
+    ]
     distinct = list(dict.fromkeys(texts))
     vectors = np.asarray(embed(distinct))
     position = {text: index for index, text in enumerate(distinct)}
     alternatives = vectors[: len(queries.alternatives)]
-    premises = vectors[[position[text] for text in queries.premises]]
+    premises = vectors[[position[asks + text] for text in queries.premises]]
     add_votes = None
     if rerank is not None and voters is not None:
         candidate = {text: index for index, text in enumerate(queries.alternatives)}
         columns = np.asarray([candidate[text] for text in voters.alternatives])
         voted = voted_ranking(
             _unit_float32(premises, queries.premises),
-            _unit_float32(vectors[[position[text] for text in voters.premises]], voters.premises),
+            _unit_float32(vectors[[position[asks + text] for text in voters.premises]], voters.premises),
             voters.offsets,
             columns[voters.positions],
             _unit_float32(alternatives, queries.alternatives),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 
 from eventformers.errors import EventformersError, shown
-from eventformers.evaluation.tasks.base import Computing, Prepared, Task, TaskKind
+from eventformers.evaluation.tasks.base import Computing, Prepared, Task, TaskKind, TaskRows
 from eventformers.evaluation.tasks.graph import MICO_LENGTH
 from eventformers.evaluation.tasks.protocols import (
     Embed,
@@ -22,34 +22,56 @@ from eventformers.evaluation.tasks.protocols import (
 )
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.unit_vectors import rounded_cosines, unit_vectors
+from eventformers.models.text_prompts import prompt_of
 
 if TYPE_CHECKING:
     from eventformers.evaluation.session import Session
 
 
 @dataclass(frozen=True)
-class Questions(TaskKind[Embed]):
+class QuestionModel:
+    """The scorer of questions.
+
+    Attributes:
+        embed: maps texts to vectors.
+        prompts: the prompts before premises (`query`) and alternatives (`document`); None has none.
+    """
+
+    embed: Embed
+    prompts: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Questions(TaskKind[QuestionModel]):
     """Kind of task that compares premises with their few alternatives."""
 
     Settings = TaskSettings
     refusal = "does not ask questions; tasks that do"
 
-    def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared[Embed]:
+    def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared[QuestionModel]:
         """See `TaskKind`."""
-        return Prepared(partial(model.encode, batch_size=computing.batch_size))
+        embed = partial(model.encode, batch_size=computing.batch_size, prompt_name=None)
+        return Prepared(QuestionModel(embed, model.prompts))
 
-    def of_vectors(self, embed: Embed, device: torch.device | None = None) -> Embed:
+    def of_vectors(self, embed: Embed, device: torch.device | None = None) -> QuestionModel:
         """See `TaskKind`."""
-        return embed
+        return QuestionModel(embed)
+
+    def run(self, asked: QuestionModel, data: TaskRows) -> ProtocolOutput:
+        """See `TaskKind`."""
+        return self.protocol(asked.embed, data.rows, prompts=asked.prompts)
 
 
-def choose_alternatives(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:
+def choose_alternatives(
+    embed: Embed, rows: Iterable[Row], prompts: Mapping[str, str] | None = None
+) -> ProtocolOutput:
     """Compute the cosine of a premise with each of its alternatives: zero-shot multiple choice.
 
     Args:
         embed: maps texts to vectors.
         rows: rows with the texts `premise` and `alternatives` (two or more), and `label`, the index of the
             correct one.
+        prompts: the prompts before premises (`query`) and alternatives (`document`); None has none.
 
     Returns:
         Inputs `predictions` (cosines) and `references` (labels); per row both, and whether the first of the
@@ -62,6 +84,11 @@ def choose_alternatives(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:
     questions = [read_question(row, number) for number, row in enumerate(rows)]
     if not questions:
         raise EventformersError("the dataset has no rows; accepted: at least one")
+    asks, answers = prompt_of(prompts, "query"), prompt_of(prompts, "document")
+    questions = [
+        ([asks + premise, *(answers + text for text in choices)], label)
+        for (premise, *choices), label in questions
+    ]
     distinct = list(dict.fromkeys(text for texts, _ in questions for text in texts))
     vectors = unit_vectors(embed(distinct), distinct)
     place = {text: number for number, text in enumerate(distinct)}

@@ -108,7 +108,7 @@ def build_alternative_index(
     }
 
     def encode(texts: Sequence[str]) -> Vectors:
-        vectors = encoder.encode(texts, batch_size=batch_size, normalize=True)
+        vectors = encoder.encode(texts, batch_size=batch_size, normalize=True, prompt_name=None)
         details["truncated"] += encoder.truncated
         return vectors
 
@@ -116,12 +116,19 @@ def build_alternative_index(
     alternatives, premises = (
         pa.array(texts, pa.large_string()) for texts in (known.alternatives, known.premises)
     )
+    asks, answers = encoder.prompt("query"), encoder.prompt("document")
     build_index(
         Path(folder),
         AlternativeRecord,
         {
-            "alternatives": (known.alternatives, pa.table({"text": alternatives})),
-            "premises": (known.premises, pa.table({"text": premises, "alternatives": lists})),
+            "alternatives": (
+                [answers + text for text in known.alternatives],
+                pa.table({"text": alternatives}),
+            ),
+            "premises": (
+                [asks + text for text in known.premises],
+                pa.table({"text": premises, "alternatives": lists}),
+            ),
         },
         encode,
         model=IndexedModel.of(encoder),

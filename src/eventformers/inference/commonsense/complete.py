@@ -256,7 +256,7 @@ def complete(
         show_progress=show_progress,
         search=search,
     )
-    vector = encoder.encode(understood.text, normalize=True)
+    vector = encoder.encode(understood.text, normalize=True, prompt_name="query")
     votes = vote_settings(default_rerank(config) if rerank is None else rerank)
     return Completion(
         query=understood,
@@ -294,8 +294,9 @@ def answer(model: str | Path | EventEncoder | None, premise: str, alternatives: 
             "accepted: a list of at least 2"
         )
     texts = [_text(text) for text in (premise, *given)]
-    vectors = as_encoder(model).encode(texts, normalize=True)
-    scores = vectors[1:] @ vectors[0]
+    encoder = as_encoder(model)
+    vector = encoder.encode(texts[0], normalize=True, prompt_name="query")
+    scores = encoder.encode(texts[1:], normalize=True, prompt_name="document") @ vector
     return Answer(premise, tuple(texts[1:]), tuple(map(float, scores)), int(scores.argmax()))
 
 
@@ -446,7 +447,9 @@ def _load_pairs(data: str | Path | None, config: str, templates: str | Path | No
 
 def _cached_index(encoder: EventEncoder, fingerprint: str) -> Path:
     """Return the cache folder for a model and a graph."""
-    parts = f"{FORMAT} {encoder.revision} {encoder.model.config.pooling} {fingerprint}"
+    config = encoder.model.config
+    read = f"{config.pooling} {config.prompts} {config.truncate_dim}"
+    parts = f"{FORMAT} {encoder.revision} {read} {fingerprint}"
     root = Path(datasets.config.HF_DATASETS_CACHE).expanduser()
     return root / "eventformers" / "alternative_indexes" / sha256(parts.encode()).hexdigest()[:16]
 

@@ -75,6 +75,7 @@ def complete_many(
         [query.text for query in queries],
         batch_size=batch_size,
         normalize=True,
+        prompt_name="query",
         show_progress=show_progress,
     )
     alternatives = index.alternatives.array

@@ -115,8 +115,10 @@ def embed_file(
     batch_size: int | Literal["auto"] = "auto",
     normalize: bool = False,
     show_progress: bool = False,
+    prompt_name: str | None = "event",
     pooling: str | None = None,
     event_order: str | None = None,
+    truncate_dim: int | None = None,
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
     devices: Sequence[str | torch.device] | None = None,
@@ -138,8 +140,11 @@ def embed_file(
         batch_size: maximum number of texts in a batch; `auto` fills batches by their number of tokens.
         normalize: scale every vector to length 1.
         show_progress: draw a progress bar on standard error.
-        pooling: `cls` or `mean`, instead of the model's own.
+        prompt_name: kind of the texts, whose prompt of the model is put before each: `event`, `query` or
+            `document`; None puts none.
+        pooling: `cls`, `mean` or `lasttoken`, instead of the model's own.
         event_order: a key of `EVENT_ORDERS`, instead of the model's own.
+        truncate_dim: number of entries of a vector to keep, instead of the model's own.
         device: a torch device; None uses an accelerator if there is one.
         dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
         devices: torch devices, with one process for each, instead of `device`; see `encode`.
@@ -166,6 +171,7 @@ def embed_file(
     settings: dict[str, Any] = {
         "pooling": pooling,
         "event_order": event_order,
+        "truncate_dim": truncate_dim,
         "device": device,
         "dtype": dtype,
     }
@@ -179,7 +185,7 @@ def embed_file(
         skipped = SkippedRows()
         rows = read_event_rows(source, encoder.event_order, skipped)
         state = _state(source)
-        inputs = encoder.inputs()
+        inputs = encoder.inputs(prompt_name)
         index: dict[Hashable, int] = {}
         items: list[str | Event] = []
         positions = array("q")
@@ -203,6 +209,7 @@ def embed_file(
                     batch_size=batch_size,
                     normalize=normalize,
                     show_progress=show_progress,
+                    prompt_name=prompt_name,
                 )
                 del index, items
                 vectors = np.memmap(store, dtype=np.float32, mode="r").reshape(-1, encoder.dimension)
@@ -231,6 +238,7 @@ def _onnx_encoder(
     *,
     pooling: str | None,
     event_order: str | None,
+    truncate_dim: int | None,
     device: str | torch.device | None,
     dtype: str | torch.dtype | None,
 ) -> EventEncoder:
@@ -245,7 +253,7 @@ def _onnx_encoder(
     for name, asked, accepted in (("device", device, "cpu"), ("dtype", dtype, "float32")):
         if asked is not None and str(asked).removeprefix("torch.") != accepted:
             raise EventformersError(f"{name} is {shown(str(asked))} with ONNX; accepted: {accepted}")
-    return load_onnx_encoder(model, pooling=pooling, event_order=event_order)
+    return load_onnx_encoder(model, pooling=pooling, event_order=event_order, truncate_dim=truncate_dim)
 
 
 def _encode_to(
@@ -256,6 +264,7 @@ def _encode_to(
     batch_size: int | Literal["auto"],
     normalize: bool,
     show_progress: bool,
+    prompt_name: str | None,
 ) -> int:
     """Append the vectors of texts and events to a file, block by block; return the number truncated."""
     truncated = 0
@@ -266,6 +275,7 @@ def _encode_to(
             batch_size=batch_size,
             normalize=normalize,
             show_progress=show_progress,
+            prompt_name=prompt_name,
         )
         truncated += encoder.truncated
         # With a writable memory map, a full disk would kill the process instead of raising an error.

@@ -13,6 +13,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.inference.encoding.event_reader import item_at
 from eventformers.models.event_items import ROLES
+from eventformers.models.text_prompts import prompt_tokens, tokenise_after
 from eventformers.trainers.event_tokenising import tokenise_events
 
 TokenRow: TypeAlias = list[int]
@@ -25,14 +26,22 @@ class EventInputs(ABC):
     Args:
         tokenizer: the model's tokenizer.
         event_order: the order in which an event's roles become text.
-        max_length: tokens of a text at most, special tokens included.
+        max_length: tokens of a text at most, special tokens and prompt included.
+        prompt: text before each text.
     """
 
     pads: ClassVar[bool] = False
     """True if `tensors` accepts rows of different lengths."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, event_order: EventOrder, max_length: int) -> None:
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        event_order: EventOrder,
+        max_length: int,
+        prompt: str = "",
+    ) -> None:
         self.tokenizer, self.event_order, self.max_length = tokenizer, event_order, max_length
+        self.prompt = prompt
 
     @abstractmethod
     def key(self, item: object, position: int) -> Hashable:
@@ -76,7 +85,9 @@ class TextInputs(EventInputs):
 
     def token_rows(self, keys: Sequence[Hashable]) -> tuple[list[TokenRow], list[int]]:
         """Return the token ids of texts, and the positions of truncated texts."""
-        encoded, cut = tokenise_texts(self.tokenizer, cast("list[str]", list(keys)), self.max_length)
+        encoded, cut = tokenise_texts(
+            self.tokenizer, cast("list[str]", list(keys)), self.max_length, self.prompt
+        )
         return cast("list[TokenRow]", encoded["input_ids"]), cut
 
     def length(self, row: TokenRow) -> int:
@@ -98,25 +109,32 @@ class TextInputs(EventInputs):
 
 
 def tokenise_texts(
-    tokenizer: PreTrainedTokenizerBase, texts: list[str], max_length: int, **settings: bool
+    tokenizer: PreTrainedTokenizerBase,
+    texts: list[str],
+    max_length: int,
+    prompt: str = "",
+    **settings: bool,
 ) -> tuple[BatchEncoding, list[int]]:
     """Tokenise texts without padding.
 
     Args:
         tokenizer: the tokenizer.
         texts: the texts.
-        max_length: tokens of a text at most, special tokens included.
+        max_length: tokens of a text at most, special tokens and prompt included.
+        prompt: text before each text; the offsets of tokens are those in the text alone.
         **settings: arguments of the tokenizer.
 
     Returns:
         The encoding, and the positions of truncated texts.
     """
     plain = {"return_attention_mask": False, "return_token_type_ids": False, "verbose": False}
-    encoded = tokenizer(texts, truncation=True, max_length=max_length, **plain, **settings)
+    encoded = tokenise_after(
+        prompt, tokenizer, texts, truncation=True, max_length=max_length, **plain, **settings
+    )
     full = [position for position, ids in enumerate(encoded["input_ids"]) if len(ids) >= max_length]
     if not full:
         return encoded, []
-    whole = tokenizer([texts[position] for position in full], **plain)["input_ids"]
+    whole = tokenise_after(prompt, tokenizer, [texts[position] for position in full], **plain)["input_ids"]
     cut = [position for position, ids in zip(full, whole, strict=True) if len(ids) > max_length]
     return encoded, cut
 
@@ -128,8 +146,16 @@ class RoleInputs(EventInputs):
     object.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, event_order: EventOrder, max_length: int) -> None:
-        super().__init__(tokenizer, event_order, max_length)
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        event_order: EventOrder,
+        max_length: int,
+        prompt: str = "",
+    ) -> None:
+        super().__init__(tokenizer, event_order, max_length, prompt)
+        # The model's maximum includes the prompt.
+        self._longest = max_length - len(prompt_tokens(tokenizer, prompt))
         self._words: dict[str, int] = {}
 
     def key(self, item: object, position: int) -> tuple[str, str, str]:
@@ -146,7 +172,12 @@ class RoleInputs(EventInputs):
             for subject, predicate, object_ in cast("list[tuple[str, str, str]]", keys)
         ]
         encoded, cut = tokenise_events(
-            self.tokenizer, events, self.max_length, self.event_order, words=self._words
+            self.tokenizer,
+            events,
+            self._longest,
+            self.event_order,
+            words=self._words,
+            prompt=self.prompt,
         )
         # A token may belong to two roles, so each role is one bit.
         roles = (encoded["role_masks"] << torch.arange(len(ROLES)).unsqueeze(-1)).sum(dim=1)
@@ -155,7 +186,7 @@ class RoleInputs(EventInputs):
         rows = [of_event[:, mask].ravel().tolist() for of_event, mask in zip(codes, filled, strict=True)]
         if not cut:
             return rows, []
-        texts = TextInputs(self.tokenizer, self.event_order, self.max_length)
+        texts = TextInputs(self.tokenizer, self.event_order, self.max_length, self.prompt)
         return rows, texts.token_rows([event_text(event, self.event_order) for event in events])[1]
 
     def length(self, row: TokenRow) -> int:

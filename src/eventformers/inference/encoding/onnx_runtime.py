@@ -93,7 +93,11 @@ class OnnxModel(nn.Module):
 
 
 def load_onnx_encoder(
-    name_or_path: str | Path | None = None, *, pooling: str | None = None, event_order: str | None = None
+    name_or_path: str | Path | None = None,
+    *,
+    pooling: str | None = None,
+    event_order: str | None = None,
+    truncate_dim: int | None = None,
 ) -> EventEncoder:
     """Load an encoder that computes with ONNX Runtime, on the CPU and in float32.
 
@@ -103,8 +107,9 @@ def load_onnx_encoder(
     Args:
         name_or_path: folder or Hub id of a model of this suite or of any plain encoder; None for the packaged
             all-MiniLM-L6-v2.
-        pooling: `cls` or `mean`, instead of the model's own.
+        pooling: `cls`, `mean` or `lasttoken`, instead of the model's own.
         event_order: a key of `EVENT_ORDERS`, instead of the model's own.
+        truncate_dim: number of entries of a vector to keep, instead of the model's own.
 
     Raises:
         EventformersError: the model cannot be loaded or reads more than texts, a package is missing, or the
@@ -112,7 +117,12 @@ def load_onnx_encoder(
     """
     check_onnx_packages()
     encoder = load_encoder(
-        name_or_path, pooling=pooling, event_order=event_order, device="cpu", dtype=torch.float32
+        name_or_path,
+        pooling=pooling,
+        event_order=event_order,
+        truncate_dim=truncate_dim,
+        device="cpu",
+        dtype=torch.float32,
     )
     if encoder.reads_chains:
         raise EventformersError(
@@ -121,7 +131,7 @@ def load_onnx_encoder(
             "without ONNX"
         )
     digest = _digest(encoder.model)
-    path = _place(name_or_path, digest, own_settings=pooling is None) / ONNX_FILE
+    path = _place(name_or_path, digest, own_settings=pooling is None and truncate_dim is None) / ONNX_FILE
     found = _read(path, encoder.model.config, digest)
     if found is None:
         logger.info("exporting %s to %s, once", encoder.name, path)

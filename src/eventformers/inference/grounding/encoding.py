@@ -25,10 +25,12 @@ from eventformers.inference.encoding.event_inputs import TextInputs, TokenRow, t
 from eventformers.inference.encoding.unit_vectors import unit_vectors
 from eventformers.loading.models import faults_told, first_sentence, load_whole
 from eventformers.models.grounding_tokens import EventText, MentionText, TokenisedTexts, share_context
+from eventformers.models.text_prompts import tokenise_after
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 
 BatchSize: TypeAlias = int | Literal["auto"]
 Side = Literal["mention", "event"]
+_PROMPT_NAMES: dict[Side, str] = {"mention": "query", "event": "document"}
 _Tokenise: TypeAlias = Callable[[Sequence[Any]], TokenisedTexts]
 
 
@@ -187,7 +189,12 @@ def _encode(
         # Models that read roles and slow tokenizers do not know the mention's position and may truncate it
         # away.
         plain = _plain_texts(side, texts)
-        vectors = encoder.encode(plain, batch_size=batch_size, show_progress=show_progress)
+        vectors = encoder.encode(
+            plain,
+            prompt_name=_PROMPT_NAMES[side],
+            batch_size=batch_size,
+            show_progress=show_progress,
+        )
         cut = {"text": encoder.truncated} if encoder.truncated else {}
         return EncodedTexts(unit_vectors(vectors, plain).astype(np.float32), cut)
     limit, tokenise = _reading(encoder, side, grounds)
@@ -224,15 +231,12 @@ def _reading(encoder: EventEncoder, side: Side, grounds: bool) -> tuple[int, _To
     limit = encoder.max_length
     if grounds:
         config = encoder.model.config
-        mention_tokens, event_tokens = min(limit, config.mention_tokens), min(limit, config.event_tokens)
-        tokeniser = GroundingTokeniser(
-            encoder.tokenizer, mention_tokens, event_tokens, read_heading=config.read_heading
-        )
+        tokeniser = GroundingTokeniser.of(encoder.tokenizer, config, limit)
         if side == "mention":
-            return mention_tokens, tokeniser.mentions
-        return event_tokens, tokeniser.events
+            return tokeniser.mention_tokens, tokeniser.mentions
+        return tokeniser.event_tokens, tokeniser.events
     tokenise = _plain_mention_tokens if side == "mention" else _plain_event_tokens
-    return limit, partial(tokenise, encoder.tokenizer, limit)
+    return limit, partial(tokenise, encoder.tokenizer, limit, encoder.prompt(_PROMPT_NAMES[side]))
 
 
 def _plain_texts(side: Side, texts: Sequence[Any]) -> list[str]:
@@ -240,7 +244,7 @@ def _plain_texts(side: Side, texts: Sequence[Any]) -> list[str]:
 
 
 def _plain_event_tokens(
-    tokenizer: PreTrainedTokenizerBase, limit: int, events: Sequence[EventText]
+    tokenizer: PreTrainedTokenizerBase, limit: int, prompt: str, events: Sequence[EventText]
 ) -> TokenisedTexts:
     texts = _plain_texts("event", events)
     for position, text in enumerate(texts):
@@ -249,12 +253,12 @@ def _plain_event_tokens(
                 f"event {position}: found neither title nor description; accepted: at least one word of "
                 "either"
             )
-    encoded, cut = tokenise_texts(tokenizer, texts, limit)
+    encoded, cut = tokenise_texts(tokenizer, texts, limit, prompt)
     return TokenisedTexts(encoded["input_ids"], {"text": cut} if cut else {})
 
 
 def _plain_mention_tokens(
-    tokenizer: PreTrainedTokenizerBase, limit: int, mentions: Sequence[MentionText]
+    tokenizer: PreTrainedTokenizerBase, limit: int, prompt: str, mentions: Sequence[MentionText]
 ) -> TokenisedTexts:
     """Tokenise mentions with their contexts as plain text; long ones keep the tokens around the mention."""
     for position, mention in enumerate(mentions):
@@ -263,7 +267,9 @@ def _plain_mention_tokens(
                 f"mention {position}: found no text between its contexts; accepted: a mention of at least "
                 "one word"
             )
-    encoded = tokenizer(
+    encoded = tokenise_after(
+        prompt,
+        tokenizer,
         _plain_texts("mention", mentions),
         return_offsets_mapping=True,
         return_special_tokens_mask=True,
@@ -280,7 +286,8 @@ def _plain_mention_tokens(
             continue
         start = len(mention.context_left)
         end = start + len(mention.mention)
-        own = [token for token, is_special in enumerate(special) if not is_special]
+        # The tokens of the prompt have empty offsets at 0, and are kept as special tokens are.
+        own = [token for token, is_special in enumerate(special) if not is_special and any(offsets[token])]
         inside = [token for token in own if offsets[token][0] < end and offsets[token][1] > start]
         # If the tokenizer drops all characters of a mention, its position is the end of the left context.
         first = inside[0] if inside else next((token for token in own if offsets[token][0] >= end), own[-1])

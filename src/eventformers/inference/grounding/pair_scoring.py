@@ -27,7 +27,7 @@ from eventformers.loading.models import (
     model_revision,
 )
 from eventformers.loading.tokenizers import load_tokenizer
-from eventformers.models.grounding_tokens import EventText, MentionText, TokenisedTexts, pair_row
+from eventformers.models.grounding_tokens import EventText, MentionText, TokenisedTexts
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 
 
@@ -93,9 +93,7 @@ def load_cross_encoder(
         tokenizer = load_tokenizer(source, config)
         model = load_whole(AutoModelForSequenceClassification, source)
     nn.Module.to(model, device=chosen_device, dtype=chosen_dtype)
-    tokeniser = GroundingTokeniser(
-        tokenizer, config.mention_tokens, config.event_tokens, read_heading=config.read_heading
-    )
+    tokeniser = GroundingTokeniser.of(tokenizer, config)
     encoder = EventEncoder(
         model=model,
         tokenizer=tokenizer,
@@ -139,7 +137,7 @@ class PairInputs(TextInputs):
             self._tokeniser.events([self._events[row] for row in events.tolist()]), events
         )
         rows = [
-            pair_row(mention_rows[mention], event_rows[event])
+            self._tokeniser.pair(mention_rows[mention], event_rows[event])
             for mention, event in zip(mention_places.tolist(), event_places.tolist(), strict=True)
         ]
         return rows, []

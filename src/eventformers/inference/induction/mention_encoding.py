@@ -18,6 +18,7 @@ from eventformers.inference.encoding.event_inputs import EventInputs, TokenRow, 
 from eventformers.inference.induction.mention_distances import Labels, MentionVectors
 from eventformers.methods import what_is_read
 from eventformers.models.mention_tokens import NO_TRIGGER, Mention, mark_trigger
+from eventformers.models.modeling_base import EventEncoderModel
 from eventformers.models.pooling import mean_pool
 from eventformers.trainers.mention_tokenising import check_markers
 
@@ -39,6 +40,7 @@ class MentionInputs(EventInputs):
         tokenizer: the model's tokenizer; it must be fast, to provide token offsets.
         max_length: maximum number of tokens in a sentence, special tokens included.
         marks_trigger: enclose every trigger in marker tokens.
+        prompt: text before each sentence.
 
     Attributes:
         without_tokens: number of distinct mentions so far whose trigger was truncated away.
@@ -48,9 +50,14 @@ class MentionInputs(EventInputs):
     """
 
     def __init__(
-        self, tokenizer: PreTrainedTokenizerBase, max_length: int, *, marks_trigger: bool = False
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        max_length: int,
+        *,
+        marks_trigger: bool = False,
+        prompt: str = "",
     ) -> None:
-        super().__init__(tokenizer, "subject_predicate_object", max_length)
+        super().__init__(tokenizer, "subject_predicate_object", max_length, prompt)
         if not tokenizer.is_fast:
             raise EventformersError(
                 f"{type(tokenizer).__name__} provides no token offsets; accepted: a fast tokenizer, or "
@@ -71,7 +78,9 @@ class MentionInputs(EventInputs):
         if self.marks_trigger:
             mentions = [mark_trigger(mention) for mention in mentions]
         texts = [mention.text for mention in mentions]
-        encoded, cut = tokenise_texts(self.tokenizer, texts, self.max_length, return_offsets_mapping=True)
+        encoded, cut = tokenise_texts(
+            self.tokenizer, texts, self.max_length, self.prompt, return_offsets_mapping=True
+        )
         rows = [
             # A special token has an empty span: its start equals its end.
             [*ids, *(int(first < end and last > start and first < last) for first, last in offsets)]
@@ -105,7 +114,9 @@ class SentenceInputs(MentionInputs):
         """Return the rows of some sentences, and the positions of truncated ones."""
         sentences = cast("list[tuple[Mention, ...]]", list(keys))
         texts = [mentions[0].text for mentions in sentences]
-        encoded, cut = tokenise_texts(self.tokenizer, texts, self.max_length, return_offsets_mapping=True)
+        encoded, cut = tokenise_texts(
+            self.tokenizer, texts, self.max_length, self.prompt, return_offsets_mapping=True
+        )
         rows = []
         for mentions, ids, offsets in zip(
             sentences, encoded["input_ids"], encoded["offset_mapping"], strict=True
@@ -185,11 +196,14 @@ def encode_mentions(
         return MentionVectors(encoder.encode(texts, batch_size=batch_size, show_progress=show_progress))
     inputs: MentionInputs
     if chosen == "span" and not induces:
-        inputs = SentenceInputs(encoder.tokenizer, encoder.max_length)
+        inputs = SentenceInputs(encoder.tokenizer, encoder.max_length, prompt=encoder.prompt())
         vectors = _encode_sentences(encoder, mentions, inputs, batch_size, show_progress)
     else:
         inputs = MentionInputs(
-            encoder.tokenizer, encoder.max_length, marks_trigger=chosen in ("marked", "marked_span")
+            encoder.tokenizer,
+            encoder.max_length,
+            marks_trigger=chosen in ("marked", "marked_span"),
+            prompt=encoder.prompt(),
         )
         vectors = _encode(encoder, mentions, inputs, chosen, batch_size, show_progress)
     if chosen not in WITHOUT_TRIGGERS:
@@ -220,7 +234,7 @@ def encode_labels(
     """
     if getattr(encoder.model.config, "trigger_input", None) != "found":
         return encoder.encode(list(labels), batch_size=batch_size, show_progress=show_progress)
-    inputs = MentionInputs(encoder.tokenizer, encoder.max_length)
+    inputs = MentionInputs(encoder.tokenizer, encoder.max_length, prompt=encoder.prompt())
     mentions = [{"text": label, "trigger_start": NO_TRIGGER, "trigger_end": NO_TRIGGER} for label in labels]
     return _encode(encoder, mentions, inputs, "span", batch_size, show_progress).embeddings
 
@@ -291,12 +305,13 @@ def _encode_sentences(
 def _words_at(inputs: MentionInputs, texts: Sequence[str], places: Labels) -> Labels:
     """Return start and end of the word at a token of each text; see `MentionVectors.triggers`."""
     known = dict(zip(texts, places.tolist(), strict=True))
-    encoded, _ = tokenise_texts(inputs.tokenizer, list(known), inputs.max_length)
+    encoded, _ = tokenise_texts(inputs.tokenizer, list(known), inputs.max_length, inputs.prompt)
     spans = {}
     for row, (text, place) in enumerate(known.items()):
         start, end = NO_TRIGGER, NO_TRIGGER
         if place >= 0:
-            start, end = encoded.word_to_chars(row, encoded.token_to_word(row, place))
+            word = encoded.word_to_chars(row, encoded.token_to_word(row, place))
+            start, end = (max(0, offset - len(inputs.prompt)) for offset in word)
             # Some tokenizers include the space before a word in its offsets.
             start += len(text[start:end]) - len(text[start:end].lstrip())
         spans[text] = (start, end)
@@ -369,6 +384,7 @@ def _pool_triggers(model: nn.Module, tensors: dict[str, torch.Tensor]) -> Vector
     pooled = mean_pool(tokens, inside)
     if model.projection is not None:
         pooled = cast(nn.Module, model.projection)(pooled)
+    pooled = cast(EventEncoderModel, model).truncate(pooled)
     return torch.where(inside.any(dim=1, keepdim=True), pooled, output.embeddings[row]).float().cpu().numpy()
 
 

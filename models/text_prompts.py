@@ -1,0 +1,70 @@
+"""Prompts: instructions before a text, one for each kind of text."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+TEXT_KINDS = ("event", "query", "document")
+"""Kinds of texts: `event`, a text or an event by itself; `query`, a text that asks for others, such as a
+premise or a mention; `document`, a text that is looked for, such as an alternative or the description of an
+event."""
+
+
+def prompt_of(prompts: Mapping[str, str] | None, kind: str | None = "event") -> str:
+    """Return the prompt of a kind of text; without one of its own, it has that of `event`.
+
+    Args:
+        prompts: the prompts of a model by kind; None if it has none.
+        kind: a kind of `TEXT_KINDS`; None for a text that takes no prompt.
+
+    Raises:
+        ValueError: the kind is unknown.
+    """
+    if kind is None:
+        return ""
+    if kind not in TEXT_KINDS:
+        raise ValueError(f"found the prompt name {kind!r}; accepted: {', '.join(TEXT_KINDS)}")
+    prompts = prompts or {}
+    return prompts.get(kind, prompts.get("event", ""))
+
+
+def prompt_tokens(tokenizer: Any, prompt: str) -> list[int]:
+    """Token ids of a prompt, without special tokens."""
+    return tokenizer(prompt, add_special_tokens=False)["input_ids"] if prompt else []
+
+
+def offsets_after(prompt: str, offsets: Any) -> Any:
+    """Convert the offsets of tokens from prompt and text to the text alone.
+
+    Tokens of the prompt get empty offsets, as special tokens have.
+
+    Args:
+        prompt: the prompt.
+        offsets: first character and end of each token, `(texts, length, 2)`, or lists of pairs.
+    """
+    if not prompt:
+        return offsets
+    if isinstance(offsets, torch.Tensor):
+        return (offsets - len(prompt)).clamp(min=0)
+    return [
+        [(max(0, start - len(prompt)), max(0, end - len(prompt))) for start, end in row] for row in offsets
+    ]
+
+
+def tokenise_after(prompt: str, tokenizer: Any, texts: Sequence[str], **settings: Any) -> Any:
+    """Tokenise texts after a prompt; the offsets of tokens are those in the text alone.
+
+    Args:
+        prompt: the prompt; may be empty.
+        tokenizer: the tokenizer.
+        texts: the texts.
+        **settings: arguments of the tokenizer.
+
+    Returns:
+        The encoding, a `BatchEncoding`.
+    """
+    encoded = tokenizer([prompt + text for text in texts], **settings)
+    if "offset_mapping" in encoded:
+        encoded["offset_mapping"] = offsets_after(prompt, encoded["offset_mapping"])
+    return encoded
