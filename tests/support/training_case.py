@@ -80,6 +80,8 @@ class MethodTrainingCase:
     """Settings that stream the data; None where the method cannot."""
     splits_by_row: ClassVar[bool] = True
     """Whether each input of the head has the batch's rows, so that each process can take its own."""
+    checks_sharded: ClassVar[bool] = False
+    """Whether two processes also compute loss and gradient with FSDP2; one method is enough for the suite."""
     without_dropout: ClassVar[tuple[str, ...]] = ()
     """Settings that turn off dropout outside the encoder."""
 
@@ -426,7 +428,8 @@ class MethodTrainingCase:
     def test_two_processes_equal_one_with_the_whole_batch(
         self, tiny_encoder_without_dropout: Path, raw: Path, tmp_path: Path
     ) -> None:
-        """Loss and gradient of one batch, plain and in chunks; then a whole run, with one process writing."""
+        """Loss and gradient of one batch, plain, in chunks and sharded, and a whole run, which one process
+        writes."""
         head = load_method(self.method).head_class.from_encoder(
             str(tiny_encoder_without_dropout), **self.head_fields
         )
@@ -439,6 +442,7 @@ class MethodTrainingCase:
             "settings": settings,
             "stream_settings": self.stream_settings,
             "splits_by_row": self.splits_by_row,
+            "checks_sharded": self.checks_sharded,
         }
         (tmp_path / "request.json").write_text(json.dumps(request), encoding="utf-8")
         if self.splits_by_row:
@@ -452,7 +456,8 @@ class MethodTrainingCase:
         process = run_group([str(WORKER), str(tmp_path)], cwd=tmp_path)
         assert process.returncode == 0, process.stderr[-4000:]
 
-        for way in ("plain", "chunks") if self.splits_by_row else ():
+        ways = ("plain", "chunks") if self.splits_by_row else ()
+        for way in (*ways, "sharded") if self.checks_sharded else ways:
             found = load_file(tmp_path / f"{way}.safetensors")
             torch.testing.assert_close(found.pop("loss"), output.loss.detach(), rtol=1e-5, atol=1e-6)
             for name, value in head.named_parameters():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from datasets import config as datasets_config
 from group_threads import group_threads
 from safetensors.torch import load_file, save_file
 from torch import distributed
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from eventformers.methods import Method, load_method
@@ -60,9 +64,7 @@ def main(folder: Path) -> None:
 
 def _write_gradients(folder: Path, method: Method, rank: int, processes: int) -> None:
     """Loss and gradient of this process's rows, in one pass and in chunks."""
-    inputs = load_file(folder / "inputs.safetensors")
-    rows = len(inputs["input_ids"]) // processes
-    own = {name: value[rank * rows : (rank + 1) * rows] for name, value in inputs.items()}
+    own = _own_rows(folder, rank, processes)
 
     head = method.head_class.from_pretrained(folder / "head").train()
     wrapped = DistributedDataParallel(head)
@@ -78,12 +80,45 @@ def _write_gradients(folder: Path, method: Method, rank: int, processes: int) ->
     _write(folder / "chunks.safetensors", head, output.loss, rank)
 
 
+def write_sharded(folder: Path) -> None:
+    """Write `sharded.safetensors`: loss and gradient with FSDP2, which Accelerate ignores on CPUs."""
+    request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
+    if not request["checks_sharded"]:
+        return
+    distributed.init_process_group("gloo")
+    rank, processes = distributed.get_rank(), distributed.get_world_size()
+    head = load_method(request["method"]).head_class.from_pretrained(folder / "head").train()
+    mesh = init_device_mesh("cpu", (processes,))
+    for layers in [module for module in head.modules() if isinstance(module, torch.nn.ModuleList)]:
+        for layer in layers:
+            fully_shard(layer, mesh=mesh)
+    fully_shard(head, mesh=mesh)
+    output = head(**_own_rows(folder, rank, processes))
+    output.loss.backward()
+    _write(folder / "sharded.safetensors", head, output.loss, rank)
+    distributed.barrier()
+    # The mesh keeps the threads of the group, and the end of the interpreter would abort.
+    os._exit(0)
+
+
+def _own_rows(folder: Path, rank: int, processes: int) -> dict[str, torch.Tensor]:
+    inputs = load_file(folder / "inputs.safetensors")
+    rows = len(inputs["input_ids"]) // processes
+    return {name: value[rank * rows : (rank + 1) * rows] for name, value in inputs.items()}
+
+
 def _write(path: Path, head: torch.nn.Module, loss: torch.Tensor, rank: int) -> None:
+    # Every process takes part in gathering a sharded gradient.
+    gradients = {name: _whole(value.grad) for name, value in head.named_parameters()}
     if rank == 0:
-        gradients = {name: value.grad.clone() for name, value in head.named_parameters()}
         save_file({"loss": loss.detach().clone(), **gradients}, path)
+
+
+def _whole(gradient: torch.Tensor) -> torch.Tensor:
+    return gradient.full_tensor() if isinstance(gradient, DTensor) else gradient.clone()
 
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
     assert group_threads() == []
+    write_sharded(Path(sys.argv[1]))

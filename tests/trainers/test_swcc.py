@@ -25,6 +25,7 @@ OBJECTS = ("bank", "patient", "player", "goal", "house", "parliament", "bridge",
 
 class TestSwccTraining(MethodTrainingCase):
     method = "swcc"
+    checks_sharded = True
     recipe = str(Path(__file__).with_name("quick_swcc.yaml"))
     loss_terms = (
         "contrastive_loss",
