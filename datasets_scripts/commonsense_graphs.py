@@ -161,7 +161,7 @@ class CommonsenseGraphs(EventDatasetBuilder):
         """Return the file of templates and read it, so that its faults are reported before the build."""
         if config.templates is None:
             return []
-        relation_templates(_graph_of(config.name), config.templates)
+        relation_templates(graph_of(config.name), config.templates)
         return [Path(config.templates).expanduser()]
 
     @classmethod
@@ -178,7 +178,7 @@ class CommonsenseGraphs(EventDatasetBuilder):
             DataFormatError: a row of a raw file cannot be read; names file and line.
         """
         config, report = self.config, self.report
-        graph = _graph_of(config.name)
+        graph = graph_of(config.name)
         templates = relation_templates(graph, config.templates)
         make = _pair_columns if config.name.endswith(_PAIRS) else _triple_columns
         schema = self.features(config.name).arrow_schema
@@ -203,7 +203,7 @@ class CommonsenseGraphs(EventDatasetBuilder):
 
     def facts_from_paths(self, config_name: str) -> dict[str, object]:
         """The source and the licence of each split."""
-        graph = _graph_of(config_name)
+        graph = graph_of(config_name)
         return {"sources": {split: list(self._source(graph, split)) for split in self.split_files}}
 
     def _source(self, graph: str, split: str) -> tuple[str, str]:
@@ -215,13 +215,14 @@ class CommonsenseGraphs(EventDatasetBuilder):
         if self.is_sample:
             return "eventformers-samples", "Apache-2.0"
         paths = self.split_files[split]
-        folders = {folder for name, found in _FOLDERS.items() if _graph_of(name) == graph for folder in found}
+        folders = {folder for name, found in _FOLDERS.items() if graph_of(name) == graph for folder in found}
         if all(path.parent.name in folders or path.name.startswith(_PUBLISHED_FILES) for path in paths):
             return _SOURCES[graph]
         return paths[0].parent.name, UNSPECIFIED
 
 
-def _graph_of(config_name: str) -> str:
+def graph_of(config_name: str) -> str:
+    """Return the graph of a config, such as conceptnet for conceptnet_inductive_pairs."""
     return config_name.removesuffix(_PAIRS).removesuffix(_INDUCTIVE)
 
 

@@ -94,7 +94,9 @@ class RelationTemplates:
         return self.premise(relation, known, direction), self.alternative(asked, direction)
 
 
-def relation_templates(graph: str, file: str | Path | None = None) -> RelationTemplates:
+def relation_templates(
+    graph: str, file: str | Path | None = None, own: Mapping[str, Mapping[str, str]] | None = None
+) -> RelationTemplates:
     """Load the templates of a graph's relations.
 
     Args:
@@ -102,6 +104,7 @@ def relation_templates(graph: str, file: str | Path | None = None) -> RelationTe
         file: a YAML file that adds relations or replaces templates. Each line names a relation and its two
             premises with their slots, such as `Precedes: {forward: "{head} comes before", reverse: "{tail}
             comes after"}`.
+        own: the same as a mapping, as a model keeps them; the file comes first.
 
     Raises:
         UnknownNameError: an unknown graph.
@@ -109,10 +112,17 @@ def relation_templates(graph: str, file: str | Path | None = None) -> RelationTe
     """
     if graph not in GRAPHS:
         raise UnknownNameError("commonsense graph", graph, GRAPHS)
-    templates = _conceptnet_templates() if graph == "conceptnet" else _atomic_templates()
-    if file is not None:
-        templates |= _read_templates(Path(file).expanduser(), graph)
-    return RelationTemplates(graph, templates)
+    known = _conceptnet_templates() if graph == "conceptnet" else _atomic_templates()
+    return RelationTemplates(graph, {**known, **(own or {}), **own_templates(graph, file)})
+
+
+def own_templates(graph: str, file: str | Path | None) -> dict[str, dict[str, str]]:
+    """Read the templates of a file by relation and direction; empty without a file.
+
+    Raises:
+        EventformersError: the file cannot be read or has other content.
+    """
+    return {} if file is None else _read_templates(Path(file).expanduser(), graph)
 
 
 def accepted_relations(known: tuple[str, ...]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import cast
 
 from eventformers.model_cards.common import (
     encode_snippet,
@@ -222,7 +223,11 @@ for alternative in found.alternatives:
 
 def limits(config: Settings) -> list[str]:
     """List what the model cannot do."""
+    own = cast("dict[str, dict[str, str]]", config.get("relation_templates") or {})
+    words = [f"{name} (“{one['forward']}”, “{one['reverse']}”)" for name, one in own.items()]
+    known = [f"It knows these relations in the words of its own training: {'; '.join(words)}."] if own else []
     return [
+        *known,
         "It generates nothing: it chooses among given alternatives, and one of them is always nearest, even "
         "for a premise without sense or answer. A cosine is not a probability, and its scale differs between "
         "models.",

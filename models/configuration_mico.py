@@ -32,6 +32,9 @@ class MicoConfig(EventConfig):
             logit (Bengio and Senécal, 2008). Rows are drawn in proportion to that frequency; with the
             correction the vectors do not encode how common an alternative is. Beyond the paper.
         feature_dropout: dropout of the vectors in training; the released code uses 0.05 for RoBERTa-large.
+        relation_templates: premises of relations of the training graph that `relation_words` lacks or words
+            otherwise, by relation and direction, as in the file of the data setting `templates`, from which
+            training sets it.
     """
 
     model_type = "mico"
@@ -61,6 +64,7 @@ class MicoConfig(EventConfig):
     pre_batch_negatives: int = 0
     frequency_correction: bool = False
     feature_dropout: float | int = 0.0
+    relation_templates: dict[str, dict[str, str]] | None = None
 
     def validate_temperature(self):
         """Reject a temperature that is not positive.

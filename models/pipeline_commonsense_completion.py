@@ -22,7 +22,8 @@ class CommonsenseCompletionPipeline(EventReader, ChunkPipeline):
 
     def preprocess(self, query, candidates=None):
         query = checked_mapping(query, ACCEPTED_QUESTION)
-        asked, texts = question_texts(query, candidates)
+        own = getattr(self.model.config, "relation_templates", None)
+        asked, texts = question_texts(query, candidates, own)
         rows = self.read([asked, *texts])
         candidates = query.get("alternatives", query.get("candidates", candidates))
         for row, candidate in zip(rows, [None, *candidates], strict=True):
@@ -45,8 +46,8 @@ class CommonsenseCompletionPipeline(EventReader, ChunkPipeline):
 
         Args:
             inputs: `{"head", "relation", "candidates"}`, or `{"premise", "candidates"}` with the premise as a
-                text, or a list of such. The relation is one of ConceptNet or ATOMIC; with `~` before it, the
-                candidates are heads.
+                text, or a list of such. The relation is one of ConceptNet, ATOMIC or the model's own; with
+                `~` before it, the candidates are heads.
             **kwargs: `candidates` for queries without their own; `top_k`, number of candidates to return;
                 `batch_size`, in texts.
 

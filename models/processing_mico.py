@@ -30,10 +30,24 @@ class MicoProcessor(EventProcessor):
         event_order: order of the roles in the text of an event, a key of `ORDERS`.
         max_length: maximum number of tokens of a text; None takes the limit of the tokenizer.
         prompts: text before each text, by its kind; see `EventConfig`.
+        relation_templates: the model's own relations; see `MicoConfig`.
     """
 
-    def __init__(self, tokenizer, event_order="subject_predicate_object", max_length=None, prompts=None):
+    def __init__(
+        self,
+        tokenizer,
+        event_order="subject_predicate_object",
+        max_length=None,
+        prompts=None,
+        relation_templates=None,
+    ):
         super().__init__(tokenizer, event_order, max_length, prompts)
+        self.relation_templates = relation_templates
+
+    @classmethod
+    def settings_of(cls, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Read the settings of the processor from a model's configuration as a mapping."""
+        return {**super().settings_of(config), "relation_templates": config.get("relation_templates")}
 
     def __call__(self, inputs=None, *, text=None, **settings) -> BatchEncoding:
         """Convert texts and events, or questions, to tensors.
@@ -61,10 +75,11 @@ class MicoProcessor(EventProcessor):
         return self.encode(items, **settings)
 
     def _questions(self, questions: Sequence[Mapping[str, Any]], **settings) -> BatchEncoding:
-        premises, choices = zip(*(question_texts(question) for question in questions), strict=True)
+        texts = [question_texts(question, own=self.relation_templates) for question in questions]
+        premises, choices = zip(*texts, strict=True)
         encoded = self.tokenise(premises, "query", **settings)
-        alternatives = self.tokenise([text for texts in choices for text in texts], "document", **settings)
-        counts = torch.tensor([len(texts) for texts in choices])
+        alternatives = self.tokenise([text for choice in choices for text in choice], "document", **settings)
+        counts = torch.tensor([len(choice) for choice in choices])
         is_present = torch.arange(int(counts.max())) < counts.unsqueeze(1)
         padding = {"input_ids": self.tokenizer.pad_token_id or 0, "attention_mask": 0}
         for name, value in padding.items():
@@ -77,12 +92,17 @@ class MicoProcessor(EventProcessor):
         return encoded
 
 
-def question_texts(question: Mapping[str, Any], candidates: object = None) -> tuple[str, list[str]]:
+def question_texts(
+    question: Mapping[str, Any],
+    candidates: object = None,
+    own: Mapping[str, Mapping[str, str]] | None = None,
+) -> tuple[str, list[str]]:
     """Read a question.
 
     Args:
         question: it has `premise`, or `head` and `relation`, and `alternatives` or `candidates`.
         candidates: alternatives of a question without its own.
+        own: `relation_templates` of the model.
 
     Returns:
         The premise, and the alternatives in the words of the premise's graph.
@@ -98,7 +118,7 @@ def question_texts(question: Mapping[str, Any], candidates: object = None) -> tu
         return checked_text(question["premise"], "premise"), texts
     head, relation = (checked_text(question[name], name) for name in ("head", "relation"))
     is_atomic = relation.strip("~ ").lower() in map(str.lower, ATOMIC)
-    return premise(head, relation), [atomic_text(text) for text in texts] if is_atomic else texts
+    return premise(head, relation, own), [atomic_text(text) for text in texts] if is_atomic else texts
 
 
 MicoProcessor.register_for_auto_class()

@@ -1,6 +1,7 @@
 """The relations of commonsense graphs in words, and the names that replace the persons of ATOMIC."""
 
 import re
+from collections.abc import Mapping
 
 CONCEPTNET: dict[str, tuple[str, str]] = {
     "AtLocation": ("located or found at or in or on", "is the position of"),
@@ -73,23 +74,28 @@ def atomic_text(text: str) -> str:
     return text
 
 
-def premise(head: str, relation: str) -> str:
+def premise(head: str, relation: str, own: Mapping[str, Mapping[str, str]] | None = None) -> str:
     """Write a head and a relation as a premise in words.
 
     Args:
         head: the head; with `~` before the relation, the tail.
         relation: a relation of ConceptNet or ATOMIC, in any case; with `~` before it, the premise asks for
             heads.
+        own: `relation_templates` of a model, which come first.
 
     Raises:
         ValueError: the relation is unknown.
     """
+    own = own or {}
     is_reverse = relation.strip().startswith("~")
     name = relation.strip().removeprefix("~").strip().lower()
-    by_lower = {known.lower(): known for known in (*CONCEPTNET, *ATOMIC)}
+    by_lower = {known.lower(): known for known in (*CONCEPTNET, *ATOMIC, *own)}
     if name not in by_lower:
         raise ValueError(f"unknown relation {relation[:200]!r}; accepted: {', '.join(by_lower.values())}")
-    if (known := by_lower[name]) in CONCEPTNET:
+    if (known := by_lower[name]) in own:
+        direction, slot = ("reverse", "{tail}") if is_reverse else ("forward", "{head}")
+        return atomic_text(own[known][direction].replace(slot, head))
+    if known in CONCEPTNET:
         return f"{head} {CONCEPTNET[known][is_reverse]}"
     forward, first, second = ATOMIC[known]
     return atomic_text(f"{first} {head}. {second}" if is_reverse else f"{head}. {forward}")

@@ -17,8 +17,9 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 from eventformers.built_in.mico import METHOD
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.building import built_report, load_built
-from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphsConfig
+from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphsConfig, graph_of
 from eventformers.datasets_scripts.known_pairs import grouped
+from eventformers.datasets_scripts.relation_templates import own_templates
 from eventformers.errors import EventformersError, shown
 from eventformers.models.modeling_mico import MicoForPreTraining
 from eventformers.models.text_prompts import prompt_of
@@ -200,6 +201,7 @@ def _prepare(
             "name ends with _pairs"
         )
     splits = cast(DatasetDict, load_built(data, name, builder=builder, **settings))
+    config.relation_templates = own_templates(graph_of(name), settings.get("templates")) or None
     if "train" not in splits:
         raise EventformersError(f"{data}: found the splits {', '.join(splits)}; accepted: a split train")
     views = dict(recipe.views)

@@ -11,6 +11,7 @@ import pytest
 import torch
 from datasets import Dataset, DatasetDict
 from graphs import pairs_of
+from transformers import AutoConfig, AutoProcessor, pipeline
 
 import eventformers
 from eventformers import cli
@@ -18,10 +19,12 @@ from eventformers.commands.options import console
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.commonsense import complete_many as many
 from eventformers.inference.commonsense.alternative_index import AlternativeIndex, build_alternative_index
-from eventformers.inference.commonsense.complete import Query, answer, complete, graph_templates, read_query
+from eventformers.inference.commonsense.complete import Query, answer, complete, read_query
+from eventformers.inference.commonsense.graph_words import graph_templates
 from eventformers.inference.commonsense.neighbour_votes import VoteSettings, voted_ranking
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.search import candidate_index
+from eventformers.training import train
 
 CONCEPTNET = graph_templates("conceptnet_inductive")
 ATOMIC = graph_templates("atomic")
@@ -324,3 +327,29 @@ def test_many_completions_are_those_of_single_calls(
         assert [text for text, _ in one.alternatives] == [each.text for each in expected.alternatives]
         scores = [score for _, score in one.alternatives]
         assert scores == pytest.approx([each.score for each in expected.alternatives], abs=1e-5)
+
+
+def test_a_trained_model_keeps_its_templates(tiny_encoder: Path, tmp_path: Path) -> None:
+    graph = tmp_path / "my-graph"
+    graph.mkdir()
+    heads = ("storm", "fire", "flood", "strike")
+    rows = [f"Precedes\t{head}\t{tail}" for head in heads for tail in heads if head != tail]
+    (graph / "train.txt").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    file = tmp_path / "words.yaml"
+    file.write_text('Precedes: {forward: "{head} comes before", reverse: "{tail} comes after"}\n')
+    model = tmp_path / "my-model"
+    settings = [f"templates={file}", "config=conceptnet_pairs", "max_steps=1"]
+    train("mico", model, recipe="demo", data=graph, encoder=str(tiny_encoder), settings=settings, seed=1)
+    file.unlink()
+    stated = {"Precedes": {"forward": "{head} comes before", "reverse": "{tail} comes after"}}
+    assert AutoConfig.from_pretrained(model).relation_templates == stated
+    found = complete(model, "storm, ~precedes", data=graph, config="conceptnet", index=tmp_path / "index")
+    assert found.query.text == "storm comes after"
+    assert found.explanation[0].text == "storm comes after"
+    question = {"head": "storm", "relation": "Precedes", "candidates": ["fire", "flood"]}
+    by_words = {"premise": "storm comes before", "candidates": ["fire", "flood"]}
+    pipe = pipeline("commonsense-completion", model=str(model))
+    assert pipe(question) == pipe(by_words)
+    processor = AutoProcessor.from_pretrained(model)
+    assert processor(question)["input_ids"].tolist() == processor(by_words)["input_ids"].tolist()
+    assert "{head} comes before" in (model / "README.md").read_text(encoding="utf-8")

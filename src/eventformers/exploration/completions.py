@@ -16,10 +16,10 @@ from eventformers.inference.commonsense.alternative_index import AlternativeInde
 from eventformers.inference.commonsense.complete import (
     DEFAULT_GRAPH,
     default_rerank,
-    graph_templates,
     open_graph,
 )
 from eventformers.inference.commonsense.complete_many import complete_many
+from eventformers.inference.commonsense.graph_words import graph_templates, trained_templates
 from eventformers.inference.commonsense.neighbour_votes import vote_settings
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.search.index_folder import holds_index, read_record
@@ -88,7 +88,7 @@ def find_completions(
         EventformersError: an error of `complete_many`.
     """
     graph = index.record.graph
-    templates = graph_templates(graph)
+    templates = graph_templates(graph, None, trained_templates(encoder))
     relations = [one for one in templates.relations if one in EVENT_RELATIONS] or list(templates.relations)
     texts = _chained_first(events, chains)
     chosen = texts[: MOST_QUERIES // len(relations)]

@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 import torch
 from datasets import Dataset
 
-from eventformers.datasets_scripts.building import load_built
+from eventformers.datasets_scripts.commonsense_graphs import graph_of
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.datasets_scripts.raw_files import is_blank
-from eventformers.datasets_scripts.relation_templates import Direction, RelationTemplates, relation_templates
+from eventformers.datasets_scripts.relation_templates import Direction, RelationTemplates
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.inference.commonsense.alternative_index import (
     AlternativeIndex,
@@ -27,6 +27,11 @@ from eventformers.inference.commonsense.alternative_index import (
     build_alternative_index,
     graph_fingerprint,
     load_alternative_index,
+)
+from eventformers.inference.commonsense.graph_words import (
+    graph_templates,
+    load_pairs,
+    trained_templates,
 )
 from eventformers.inference.commonsense.neighbour_votes import (
     Positions,
@@ -205,7 +210,7 @@ def complete(
         index: folder of the index, built if absent, or a loaded index; None uses one in the cache of
             `datasets` for this model and graph.
         relation: the relation, if `query` is only the head.
-        templates: YAML file with templates of more relations.
+        templates: YAML file with templates of more relations, besides those that the model was trained with.
         splits: splits of the graph to search; None searches all.
         top: number of alternatives to return.
         explain: number of known premises to return.
@@ -236,14 +241,13 @@ def complete(
         raise EventformersError(f"top is {top} and explain is {explain}; accepted: at least 1 and at least 0")
     _check_words(query)
     if isinstance(index, (str, Path)) and not overwrite and holds_index(Path(index)):
-        # Parsed before the model is loaded, so that a wrong relation fails at once.
         config = _config(config, read_record(index, AlternativeRecord).graph)
     elif isinstance(index, AlternativeIndex):
         config = _config(config, index.record.graph)
     config = config or DEFAULT_GRAPH
-    words = graph_templates(config, templates)
-    understood = read_query(query, words, relation)
     encoder = as_encoder(model, device=device, dtype=dtype)
+    words = graph_templates(config, templates, trained_templates(encoder))
+    understood = read_query(query, words, relation)
     opened = open_graph(
         encoder,
         data,
@@ -308,22 +312,9 @@ def _text(value: object) -> str:
     return value
 
 
-def graph_templates(config: str, file: str | Path | None = None) -> RelationTemplates:
-    """Return the relations of a graph's config with their templates.
-
-    Raises:
-        EventformersError: the file cannot be read.
-    """
-    return relation_templates(_graph_of(config), None if file is None else Path(file))
-
-
 def default_rerank(config: str) -> bool:
     """True if neighbours vote by default on a graph's config, because that measured better."""
-    return _graph_of(config) in VOTING_GRAPHS
-
-
-def _graph_of(config: str) -> str:
-    return config.removesuffix("_pairs").removesuffix("_inductive")
+    return graph_of(config) in VOTING_GRAPHS
 
 
 def read_query(
@@ -406,7 +397,7 @@ def open_graph(
     """Return the given index, or open the one in the folder, or build it there; see `complete`."""
     fingerprint = None
     if data is not None or index is None:
-        pairs = data if isinstance(data, Mapping) else _load_pairs(data, config, templates)
+        pairs = data if isinstance(data, Mapping) else load_pairs(encoder, data, config, templates)
         fingerprint = graph_fingerprint(pairs, splits)
     if isinstance(index, AlternativeIndex):
         check_index(index.folder, index.record, IndexedModel.of(encoder), fingerprint)
@@ -438,11 +429,6 @@ def open_graph(
         overwrite=overwrite,
         wait=index is None,
     )
-
-
-def _load_pairs(data: str | Path | None, config: str, templates: str | Path | None) -> Mapping[str, Dataset]:
-    settings: dict[str, object] = {} if templates is None else {"templates": str(templates)}
-    return load_built(data, f"{config}_pairs", builder="commonsense_graphs", streaming=False, **settings)
 
 
 def _cached_index(encoder: EventEncoder, fingerprint: str) -> Path:
