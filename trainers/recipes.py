@@ -39,8 +39,8 @@ class Recipe:
         seed: seed of the run; None draws one.
         expected: scores by task that the paper, or our own runs, report.
         expected_source: source of these scores.
-        recorded: `hours` of training and scoring on two CPU cores, and `megabytes` of the model's folder, of
-            our own run with the packaged encoder; empty if there is none.
+        recorded: `hours` of training on two CPU cores, and `megabytes` of the model's folder, of our own run
+            with the packaged encoder, as far as they are known.
         note: how to read the scores of a run.
         changed: settings that differ from the file, by key.
     """

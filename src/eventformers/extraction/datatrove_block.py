@@ -19,6 +19,7 @@ from eventformers.errors import EventformersError
 from eventformers.extraction.coreference import Resolver
 from eventformers.extraction.counts import ExtractionCounts
 from eventformers.extraction.extractor import EventExtractor, ExtractionSettings
+from eventformers.extraction.tables import event_rows
 from eventformers.extraction.texts import TextDocument, find_text_files, read_texts
 
 try:
@@ -32,6 +33,8 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 _EVENTS, _CHAINS = "event_row", "chain_rows"
+EVENT_ROWS = "event_rows"
+"""Key of the metadata with the events of a document, in the columns of `EVENT_SCHEMA`."""
 
 
 class ReadTexts(PipelineStep):
@@ -83,8 +86,9 @@ class ReadTexts(PipelineStep):
 class ExtractEvents(PipelineStep):
     """Adds events and chains to the `metadata` of each document and drops documents without events.
 
-    `metadata["event_row"]` and `metadata["chain_rows"]` are the rows that `eventformers.extract` writes. The
-    source and licence come from the keys `source` and `license` (or `licence`) of `metadata`, if present.
+    `metadata["event_row"]` and `metadata["chain_rows"]` are the rows that `eventformers.extract` writes, and
+    `metadata["event_rows"]` those of its table of events, which the steps of `eventformers.distributed` read.
+    The source and licence come from the keys `source` and `license` (or `licence`) of `metadata`, if present.
 
     Args:
         pipeline: name or folder of a spaCy pipeline, which every task must be able to load.
@@ -134,6 +138,7 @@ class ExtractEvents(PipelineStep):
                 text, document = waiting.popleft()
             document.metadata[_EVENTS] = extracted.event_row
             document.metadata[_CHAINS] = extracted.chain_rows
+            document.metadata[EVENT_ROWS] = list(event_rows(extracted))
             yield document
         _tell(self, counts)
 

@@ -160,7 +160,7 @@ def read_texts(
     Raises:
         DataFormatError: a file or row cannot be read.
     """
-    identifiers = _Identifiers()
+    identifiers = DistinctIdentifiers()
     for place in sources:
         if isinstance(place, TextFile):
             read["files"] += 1
@@ -223,7 +223,7 @@ def split_document(document: TextDocument, longest: int) -> list[TextDocument]:
     ]
 
 
-class _Identifiers:
+class DistinctIdentifiers:
     """Assigns distinct ids to texts, without storing the texts."""
 
     def __init__(self) -> None:

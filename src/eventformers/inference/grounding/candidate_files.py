@@ -117,7 +117,8 @@ def stored_candidates(
         )
         return load()
 
-    return open_or_build(folder, load, build, overwrite=overwrite, keep_fitting=True)
+    # Several processes that link texts to the same events share the index: the others wait for it.
+    return open_or_build(folder, load, build, overwrite=overwrite, keep_fitting=True, wait=True)
 
 
 def _rows(events: Dataset, by_language: bool) -> list[EventRow]:

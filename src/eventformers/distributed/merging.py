@@ -1,0 +1,84 @@
+"""The merge of the co-occurrence counts of all shards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from datatrove.io import DataFolderLike, get_datafolder
+
+from eventformers.errors import EventformersError
+from eventformers.files import replaced_file
+
+_EVENT = "{'subject': subject, 'predicate': predicate, 'object': object}"
+_CO_EVENT = "{'subject': co_subject, 'predicate': co_predicate, 'object': co_object}"
+_KEY = "subject, predicate, object"
+_CO_KEY = "co_subject, co_predicate, co_object"
+
+
+def merge_counts(
+    shards: DataFolderLike,
+    output: str | Path,
+    *,
+    min_event_frequency: int = 1,
+    min_pair_frequency: int = 1,
+    max_co_events: int | None = 64,
+    memory_limit: str = "2GB",
+) -> int:
+    """Add up the counts that `CountCoEvents` wrote, by DuckDB in bounded memory.
+
+    Args:
+        shards: the folder of all shards.
+        output: the Parquet file to write, with the columns `event, co_events, frequencies` of the dataset
+            `event_chains`, config `cooccurrence`.
+        min_event_frequency: leave out events with fewer occurrences.
+        min_pair_frequency: leave out pairs that share fewer documents.
+        max_co_events: maximum number of co-events of an event, the most frequent first; a hash breaks ties,
+            so that no spelling is favoured. None keeps all.
+        memory_limit: memory that DuckDB may use before it spills to disk.
+
+    Returns:
+        The number of rows.
+
+    Raises:
+        EventformersError: the folder has no counts.
+    """
+    import duckdb
+
+    folder = get_datafolder(shards)
+    files = {kind: folder.list_files(glob_pattern=f"*.{kind}.parquet") for kind in ("pairs", "events")}
+    if not files["pairs"]:
+        raise EventformersError(
+            f"{shards}: no counts of pairs; accepted: the folder that the step CountCoEvents wrote"
+        )
+    with (
+        duckdb.connect(config={"memory_limit": memory_limit}) as database,
+        replaced_file(output) as temporary,
+    ):
+        if not folder.is_local():
+            database.register_filesystem(folder.fs)
+        for kind, names in files.items():
+            paths = folder.resolve_paths(names)
+            database.read_parquet(paths).create_view(kind)
+        order = f"frequency DESC, md5(concat_ws(' ', {_KEY}, {_CO_KEY}))"
+        ranked = f"QUALIFY row_number() OVER (PARTITION BY {_KEY} ORDER BY {order}) <= "
+        limit = "" if max_co_events is None else f"{ranked}{int(max_co_events)}"
+        database.execute(
+            f"""COPY (
+                WITH frequent AS (
+                    SELECT {_KEY} FROM events GROUP BY ALL HAVING sum(frequency) >= {int(min_event_frequency)}
+                ), counted AS (
+                    SELECT {_KEY}, {_CO_KEY}, sum(frequency)::INTEGER AS frequency
+                    FROM pairs
+                    SEMI JOIN frequent USING ({_KEY})
+                    SEMI JOIN frequent AS co ON (co_subject, co_predicate, co_object)
+                        = (co.subject, co.predicate, co.object)
+                    GROUP BY ALL HAVING sum(frequency) >= {int(min_pair_frequency)}
+                ), chosen AS (SELECT * FROM counted {limit})
+                SELECT {_EVENT} AS event,
+                    list({_CO_EVENT} ORDER BY frequency DESC, {_CO_KEY}) AS co_events,
+                    list(frequency ORDER BY frequency DESC, {_CO_KEY}) AS frequencies
+                FROM chosen GROUP BY {_KEY} ORDER BY {_KEY}
+            ) TO '{str(temporary).replace("'", "''")}' (FORMAT parquet)"""  # noqa: S608 - numbers and our names
+        )
+        [rows] = database.execute("SELECT count(*) FROM read_parquet(?)", [str(temporary)]).fetchone() or (0,)
+    return int(rows)

@@ -1,0 +1,319 @@
+"""Steps that compute vectors, event types, links and co-occurrence, one Parquet file for each shard."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from datatrove.data import Document
+from datatrove.io import DataFolderLike, get_datafolder
+from datatrove.pipeline.base import PipelineStep
+
+from eventformers.datasets_scripts.cooccurrence import CooccurrenceCounter
+from eventformers.datasets_scripts.event_tables import DOCUMENT_SCHEMA, EVENT_SCHEMA
+from eventformers.datasets_scripts.events import Event
+from eventformers.distributed.shards import Compute, ShardStep, encoder_of, shard_file
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.extraction.datatrove_block import EVENT_ROWS
+from eventformers.inference.encoding.event_tables import read_table_events
+from eventformers.inference.grounding.ground import ground
+from eventformers.inference.grounding.grounded_text import GroundedMention
+from eventformers.inference.grounding.knowledge_base import load_knowledge_base
+from eventformers.inference.induction.fitted_types import load_fitted_types
+from eventformers.inference.induction.mention_files import load_mentions
+from eventformers.inference.search.candidate_index import SearchKind
+
+EMBEDDED = ("texts", "events")
+_ROLES = ("subject", "predicate", "object")
+
+TYPES_SCHEMA = pa.schema(
+    [("event_id", pa.string()), ("type_id", pa.int32()), ("name", pa.string()), ("cosine", pa.float32())]
+)
+LINKS_SCHEMA = pa.schema(
+    [
+        ("event_id", pa.string()),
+        ("rank", pa.int32()),
+        ("knowledge_base_id", pa.string()),
+        ("title", pa.string()),
+        ("score", pa.float32()),
+        ("linked", pa.bool_()),
+        ("ancestors", pa.list_(pa.string())),
+    ]
+)
+PAIRS_SCHEMA = pa.schema(
+    [
+        *((f"{role}", pa.string()) for role in _ROLES),
+        *((f"co_{role}", pa.string()) for role in _ROLES),
+        ("frequency", pa.int64()),
+    ]
+)
+"""An event, a co-event and the number of documents of the shard that they share."""
+OCCURRENCES_SCHEMA = pa.schema([*((role, pa.string()) for role in _ROLES), ("frequency", pa.int64())])
+
+
+class Embed(ShardStep):
+    """Writes vectors of documents, or of the events that `ExtractEvents` found: `id, text, embedding`.
+
+    Args:
+        output_folder: a folder, or any location that datatrove can write to.
+        model: folder or Hub id of a model, which every task must be able to read; None takes the packaged
+            all-MiniLM-L6-v2.
+        of: `texts` or `events`.
+        normalize: scale vectors to length 1.
+        device: a torch device; None uses an accelerator if there is one.
+        dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
+
+    Raises:
+        UnknownNameError: `of` is neither.
+    """
+
+    name = "events: vectors"
+
+    def __init__(
+        self,
+        output_folder: DataFolderLike,
+        model: str | None = None,
+        of: Literal["texts", "events"] = "texts",
+        normalize: bool = False,
+        device: str | None = None,
+        dtype: str | None = None,
+    ) -> None:
+        super().__init__(output_folder)
+        if of not in EMBEDDED:
+            raise UnknownNameError("kind of vectors", of, EMBEDDED)
+        self.model, self.of, self.normalize = model, of, normalize
+        self.device, self.dtype = device, dtype
+
+    def prepare(self) -> Compute:
+        """See `ShardStep`."""
+        encoder = encoder_of(self.model, self.device, self.dtype)
+
+        def compute(documents: list[Document]) -> pa.Table:
+            rows = list(_texts(documents) if self.of == "texts" else _event_texts(documents))
+            ids, texts = [identifier for identifier, _ in rows], [text for _, text in rows]
+            vectors = encoder.encode(texts, normalize=self.normalize).astype(np.float32)
+            flat = pa.array(vectors.reshape(-1))
+            embedding = pa.FixedSizeListArray.from_arrays(flat, encoder.dimension)
+            return pa.table(
+                [pa.array(ids, pa.string()), pa.array(texts, pa.string()), embedding],
+                names=["id", "text", "embedding"],
+            )
+
+        return compute
+
+
+class AssignTypes(ShardStep):
+    """Writes the type of each event that `ExtractEvents` found: `event_id, type_id, name, cosine`.
+
+    Args:
+        output_folder: a folder, or any location that datatrove can write to.
+        induction: folder that `eventformers induce` wrote, which every task must be able to read.
+        model: the model of that induction.
+        device: a torch device; None uses an accelerator if there is one.
+        dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
+    """
+
+    name = "events: types"
+
+    def __init__(
+        self,
+        output_folder: DataFolderLike,
+        induction: str | Path,
+        model: str | None = None,
+        device: str | None = None,
+        dtype: str | None = None,
+    ) -> None:
+        super().__init__(output_folder)
+        self.induction, self.model = str(induction), model
+        self.device, self.dtype = device, dtype
+
+    def prepare(self) -> Compute:
+        """See `ShardStep`."""
+        fitted = load_fitted_types(self.induction, encoder_of(self.model, self.device, self.dtype))
+
+        def compute(documents: list[Document]) -> pa.Table:
+            tables = _tables(documents)
+            if not tables["events"].num_rows:
+                return TYPES_SCHEMA.empty_table()
+            mentions, _ = load_mentions(tables)
+            types, cosines = fitted.assign(mentions)
+            ids = [mention["mention_id"] for mention in mentions]
+            names = [fitted.names[number] for number in types]
+            return pa.table([ids, types, names, cosines], schema=TYPES_SCHEMA)
+
+        return compute
+
+
+class LinkEvents(ShardStep):
+    """Writes links of the events that `ExtractEvents` found, as `ground` finds them.
+
+    The columns are `event_id, rank, knowledge_base_id, title, score, linked, ancestors`; an event without a
+    linked row is NULL.
+
+    Args:
+        output_folder: a folder, or any location that datatrove can write to.
+        knowledge_base: see `load_knowledge_base`; every task must be able to read it.
+        index: folder of the index of its vectors, which all tasks share; the first task builds it.
+        model: a bi-encoder of event grounding or any plain encoder.
+        candidates: number of candidates of an event.
+        threshold: see `ground`.
+        language: language of the texts; None uses the knowledge base's, if it has only one.
+        search: see `ground`.
+        device: a torch device; None uses an accelerator if there is one.
+        dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
+    """
+
+    name = "events: links"
+
+    def __init__(
+        self,
+        output_folder: DataFolderLike,
+        knowledge_base: str | Path,
+        index: str | Path,
+        model: str | None = None,
+        candidates: int = 3,
+        threshold: float | None = None,
+        language: str | None = None,
+        search: SearchKind = "auto",
+        device: str | None = None,
+        dtype: str | None = None,
+    ) -> None:
+        super().__init__(output_folder)
+        self.knowledge_base, self.index, self.model = str(knowledge_base), str(index), model
+        self.settings: dict[str, Any] = {
+            "candidates": candidates,
+            "threshold": threshold,
+            "language": language,
+            "search": search,
+        }
+        self.device, self.dtype = device, dtype
+
+    def prepare(self) -> Compute:
+        """See `ShardStep`."""
+        encoder = encoder_of(self.model, self.device, self.dtype)
+        known = load_knowledge_base(self.knowledge_base)
+
+        def compute(documents: list[Document]) -> pa.Table:
+            tables = _tables(documents)
+            if not tables["events"].num_rows:
+                return LINKS_SCHEMA.empty_table()
+            found = ground(encoder, tables, known, index=self.index, **self.settings)
+            rows = [row for mention in found.mentions for row in _link_rows(mention)]
+            return pa.Table.from_pylist(rows, schema=LINKS_SCHEMA)
+
+        return compute
+
+
+class CountCoEvents(PipelineStep):
+    """Counts the events of each document that occur near each other, for `merge_counts`.
+
+    Writes `RANK.pairs.parquet` with the pairs of the shard and `RANK.events.parquet` with its events, and
+    their frequencies. Counting is out of core, as in the dataset `event_chains`, config `cooccurrence`.
+
+    Args:
+        output_folder: a folder, or any location that datatrove can write to.
+        window: maximum distance of two events, in events of their document; None uses whole documents.
+        memory_limit: memory that DuckDB may use in a task before it spills to disk.
+    """
+
+    name = "events: co-occurrence"
+    type = "WRITER"
+
+    def __init__(
+        self, output_folder: DataFolderLike, window: int | None = 100, memory_limit: str = "2GB"
+    ) -> None:
+        super().__init__()
+        self.output_folder = get_datafolder(output_folder)
+        self.window, self.memory_limit = window, memory_limit
+
+    def run(self, data: Iterable[Document], rank: int = 0, world_size: int = 1) -> Iterator[Document]:
+        """Yield the documents unchanged."""
+        occurrences: Counter[tuple[str, ...]] = Counter()
+        # Rare events and pairs can only be recognised in the merged counts.
+        options: dict[str, Any] = {"window": self.window, "max_co_events": None, "threads": 1}
+        with CooccurrenceCounter(memory_limit=self.memory_limit, **options) as counter:
+            for document in data:
+                events = list(_events(document))
+                counter.add(events)
+                occurrences.update(
+                    (event["subject"], event["predicate"], event["object"]) for event in events
+                )
+                yield document
+            with shard_file(self.output_folder, f"{rank:05d}.pairs.parquet") as write:
+                for table in counter.tables():
+                    write(_pairs(table))
+        with shard_file(self.output_folder, f"{rank:05d}.events.parquet") as write:
+            rows = sorted(occurrences.items())
+            columns = [*zip(*(event for event, _ in rows), strict=True)] or [(), (), ()]
+            write(pa.table([*map(list, columns), [count for _, count in rows]], schema=OCCURRENCES_SCHEMA))
+        self.stat_update("events", value=occurrences.total())
+
+
+def _texts(documents: Iterable[Document]) -> Iterator[tuple[str, str]]:
+    return ((document.id, document.text) for document in documents)
+
+
+def _rows(document: Document) -> list[dict[str, Any]]:
+    if EVENT_ROWS not in document.metadata:
+        raise EventformersError(
+            f"document {document.id} has no {EVENT_ROWS}; accepted: the step ExtractEvents before this one"
+        )
+    rows: list[dict[str, Any]] = document.metadata[EVENT_ROWS]
+    return rows
+
+
+def _event_texts(documents: Iterable[Document]) -> Iterator[tuple[str, str]]:
+    return ((row["event_id"], row["text"]) for document in documents for row in _rows(document))
+
+
+def _tables(documents: list[Document]) -> dict[str, pa.Table]:
+    """The tables of documents and events that `induce` and `ground` read."""
+    texts = [
+        {
+            **{name: str(document.metadata.get(name) or "") for name in DOCUMENT_SCHEMA.names},
+            "document_id": document.id,
+            "text": document.text,
+        }
+        for document in documents
+    ]
+    events = [row for document in documents for row in _rows(document)]
+    return {
+        "documents": pa.Table.from_pylist(texts, schema=DOCUMENT_SCHEMA),
+        "events": pa.Table.from_pylist(events, schema=EVENT_SCHEMA),
+    }
+
+
+def _events(document: Document) -> Iterator[Event]:
+    return read_table_events({"events": pa.Table.from_pylist(_rows(document), schema=EVENT_SCHEMA)})
+
+
+def _link_rows(mention: GroundedMention) -> Iterator[dict[str, Any]]:
+    above: dict[str, list[str]] = {}
+    for ancestor in mention.ancestors:
+        for event_id in ancestor.of:
+            above.setdefault(event_id, []).append(ancestor.title)
+    for rank, candidate in enumerate(mention.candidates, start=1):
+        yield {
+            "event_id": mention.mention.mention_id,
+            "rank": rank,
+            "knowledge_base_id": candidate.event_id,
+            "title": candidate.title,
+            "score": candidate.score,
+            "linked": candidate.linked,
+            "ancestors": above.get(candidate.event_id, []),
+        }
+
+
+def _pairs(table: pa.Table) -> pa.Table:
+    """One row for each pair of a table of `CooccurrenceCounter`."""
+    lists = table["co_events"].combine_chunks()
+    anchors = table["event"].combine_chunks().take(lists.value_parent_indices())
+    others = lists.flatten()
+    columns = [part.field(role) for part in (anchors, others) for role in _ROLES]
+    return pa.table(
+        [*columns, table["frequencies"].combine_chunks().flatten()], names=PAIRS_SCHEMA.names
+    ).cast(PAIRS_SCHEMA)

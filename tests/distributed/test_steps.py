@@ -1,0 +1,244 @@
+"""The steps of datatrove pipelines beside the functions that they call, in a bucket and after a stop."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+pytest.importorskip("spacy", reason="spaCy is not installed")
+pytest.importorskip("datatrove", reason="datatrove is not installed")
+
+from datatrove.data import Document
+from datatrove.executor import LocalPipelineExecutor
+from datatrove.io import get_datafolder
+from datatrove.pipeline.readers import ParquetReader
+from event_files import write_edges, write_events
+
+import eventformers
+from eventformers.datasets_scripts.cooccurrence import CooccurrenceCounter
+from eventformers.distributed.merging import merge_counts
+from eventformers.distributed.shards import DistinctIds
+from eventformers.distributed.steps import AssignTypes, CountCoEvents, Embed
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.extraction.datatrove_block import EVENT_ROWS, ExtractEvents
+from eventformers.inference.encode import load_encoder
+from eventformers.inference.encoding.event_tables import read_table_events
+from eventformers.inference.induction.report import write_induction
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "scale.md"
+STORIES = (
+    "Anna called Police. Anna watched the thief. Anna opened the door.",
+    "Peter called Maria. Peter watched the house. Peter opened the letter.",
+    "Maria sold the car. Maria painted the house. Maria went to the shop.",
+    "Anna called Police. Peter opened the door.",
+)
+EVENTS = [("Q1", "en", "call of the police", "Anna called"), ("Q2", "en", "opened door", "a door is opened")]
+
+
+@pytest.fixture(scope="module")
+def bucket(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two files of texts with the same ids."""
+    folder = tmp_path_factory.mktemp("bucket")
+    for number in range(2):
+        rows = [{"id": str(place), "text": text} for place, text in enumerate(STORIES[number * 2 :][:2])]
+        pq.write_table(pa.Table.from_pylist(rows), folder / f"{number}.parquet")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def extracted(tiny_parser: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same texts with the ids of the shards, extracted by one process."""
+    folder = tmp_path_factory.mktemp("extracted")
+    rows = [{"id": f"{place // 2:05d}/{place % 2}", "text": text} for place, text in enumerate(STORIES)]
+    texts = folder / "texts.jsonl"
+    texts.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return eventformers.extract(texts, folder / "events", pipeline=tiny_parser).folder
+
+
+@pytest.fixture(scope="module")
+def knowledge_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = write_events(tmp_path_factory.mktemp("events") / "raw", EVENTS)
+    return write_edges(folder, [("Q2", "Q1")])
+
+
+@pytest.fixture(scope="module")
+def induction(extracted: Path, tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("induction")
+    write_induction(eventformers.induce(tiny_encoder, extracted, num_clusters=3), folder)
+    return folder
+
+
+def rows_of(folder: str, pattern: str = "*.parquet") -> pa.Table:
+    """The rows of all shards, in the order of the shards."""
+    place = get_datafolder(folder)
+    parts = []
+    for name in place.list_files(glob_pattern=pattern, recursive=False):
+        with place.open(name, "rb") as file:
+            parts.append(pq.read_table(file))
+    return pa.concat_tables(parts)
+
+
+@pytest.fixture
+def remote(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A location that is no folder of this machine."""
+    place = f"memory://{request.node.name}"
+    yield place
+    folder = get_datafolder(place)
+    folder.fs.rm(folder.path, recursive=True)
+
+
+def test_the_script_of_the_page_in_a_bucket(
+    bucket: Path,
+    extracted: Path,
+    knowledge_base: Path,
+    induction: Path,
+    tiny_parser: Path,
+    tiny_encoder: Path,
+    remote: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    script = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[0]
+    for told, meant in {
+        "en_core_web_sm": tiny_parser,
+        "my-types": induction,
+        "my-events": knowledge_base,
+        "tasks=4, workers=2": "tasks=2, workers=1",
+    }.items():
+        assert told in script
+        script = script.replace(told, str(meant))
+    encoder = load_encoder(tiny_encoder)
+    monkeypatch.setattr("eventformers.distributed.steps.encoder_of", lambda *_: encoder)
+    monkeypatch.setattr(sys, "argv", ["scale.py", str(bucket), remote])
+    monkeypatch.chdir(tmp_path)
+    exec(compile(script, str(PAGE), "exec"), {"__name__": "__main__"})  # noqa: S102, our own page
+    events = pq.read_table(extracted / "events.parquet")
+
+    for name, texts in (("text-vectors", list(STORIES)), ("event-vectors", events["text"].to_pylist())):
+        vectors = rows_of(f"{remote}/{name}")
+        assert vectors["text"].to_pylist() == texts
+        found = np.stack(vectors["embedding"].to_numpy(zero_copy_only=False))
+        np.testing.assert_allclose(found, encoder.encode(texts), atol=1e-5)
+    assert vectors["id"].to_pylist() == events["event_id"].to_pylist()
+
+    types = rows_of(f"{remote}/types")
+    mentions = pq.read_table(induction / "mentions.parquet")
+    assert types["event_id"].to_pylist() == mentions["mention_id"].to_pylist()
+    assert set(types["name"].to_pylist()) <= set(mentions["cluster_name"].to_pylist())
+    # A mention can be nearer to the centroid of another cluster than of its own.
+    same = np.array(types["type_id"]) == np.array(mentions["cluster"])
+    assert same.mean() > 0.5
+    np.testing.assert_allclose(np.array(types["cosine"])[same], np.array(mentions["cosine"])[same], atol=1e-5)
+
+    links = rows_of(f"{remote}/links").to_pylist()
+    whole = eventformers.ground(encoder, extracted, knowledge_base, candidates=3, language="en")
+    assert [(row["event_id"], row["rank"], row["knowledge_base_id"], row["linked"]) for row in links] == [
+        (one.mention.mention_id, rank, candidate.event_id, candidate.linked)
+        for one in whole.mentions
+        for rank, candidate in enumerate(one.candidates, start=1)
+    ]
+    assert {tuple(row["ancestors"]) for row in links if row["linked"]} == {(), ("call of the police",)}
+
+    with CooccurrenceCounter(max_co_events=None) as counter:
+        for document in dict.fromkeys(events["document_id"].to_pylist()):
+            rows = events.filter(pa.compute.equal(events["document_id"], document))
+            counter.add(read_table_events({"events": rows}))
+        wanted = pa.concat_tables(counter.tables())
+    merged = tmp_path / "merged.parquet"
+    assert merge_counts(f"{remote}/co-occurrence", merged, max_co_events=None) == wanted.num_rows
+    assert pq.read_table(merged).to_pylist() == wanted.to_pylist()
+    assert pq.read_table(tmp_path / "co-occurrence.parquet").num_rows < wanted.num_rows
+    assert not get_datafolder(f"{remote}/event-vectors").list_files("unfinished")
+
+
+def test_counts_of_shards_are_filtered_together(tmp_path: Path) -> None:
+    events = [{"subject": name, "predicate": "goes", "object": ""} for name in "abcd"]
+
+    def document(identifier: str, names: str) -> Document:
+        rows = [{**event, "negated": False} for name in names for event in events if event["subject"] == name]
+        return Document("text", identifier, metadata={EVENT_ROWS: rows})
+
+    shards = (["ab", "ac"], ["ab", "cd", "ac"])
+    step = CountCoEvents(str(tmp_path / "counts"))
+    with CooccurrenceCounter(min_event_frequency=2, min_pair_frequency=2) as counter:
+        for rank, texts in enumerate(shards):
+            list(step.run((document(names, names) for names in texts), rank))
+            for names in texts:
+                counter.add([event for name in names for event in events if event["subject"] == name])
+        wanted = pa.concat_tables(counter.tables()).to_pylist()
+    limits = {"min_event_frequency": 2, "min_pair_frequency": 2}
+    assert merge_counts(str(tmp_path / "counts"), tmp_path / "all.parquet", **limits) == len(wanted) == 3
+    assert pq.read_table(tmp_path / "all.parquet").to_pylist() == wanted
+    merge_counts(str(tmp_path / "counts"), tmp_path / "one.parquet", max_co_events=1)
+    lengths = [len(row["co_events"]) for row in pq.read_table(tmp_path / "one.parquet").to_pylist()]
+    assert lengths == [1, 1, 1, 1]
+    with pytest.raises(EventformersError, match="no counts of pairs"):
+        merge_counts(str(tmp_path / "none"), tmp_path / "x.parquet")
+
+
+def test_ids_are_distinct_over_shards() -> None:
+    given = [("x", "one"), ("x", "two"), ("x", "one"), ("x~2", "three")]
+    step = DistinctIds()
+    found = [
+        document.id
+        for rank in (0, 1)
+        for document in step.run((Document(text, identifier) for identifier, text in given), rank, 2)
+    ]
+    assert found == [f"{rank}/{name}" for rank in ("00000", "00001") for name in ("x", "x~2", "x~2~2")]
+    assert step.stats["skipped: repeated_document"].total == 2
+
+
+def test_a_stopped_task_is_run_again_and_a_finished_one_is_not(
+    bucket: Path, tiny_parser: Path, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def embed(folder: str) -> None:
+        steps = [
+            ParquetReader(str(bucket)),
+            DistinctIds(),
+            ExtractEvents(str(tiny_parser)),
+            Embed(str(tmp_path / folder), str(tiny_encoder), of="events"),
+        ]
+        LocalPipelineExecutor(steps, tasks=2, workers=1, logging_dir=str(tmp_path / f"{folder}-logs")).run()
+
+    embed("whole")
+    started: list[int] = []
+    step = ExtractEvents.run
+
+    def stopped(self: ExtractEvents, data: Any, rank: int = 0, world_size: int = 1) -> Any:
+        started.append(rank)
+        for number, document in enumerate(step(self, data, rank, world_size)):
+            if started == [0, 1] and number:
+                raise RuntimeError("the machine went away")
+            yield document
+
+    monkeypatch.setattr(ExtractEvents, "run", stopped)
+    monkeypatch.setattr("eventformers.distributed.shards.BLOCK_DOCUMENTS", 1)
+    with pytest.raises(RuntimeError, match="went away"):
+        embed("stopped")
+    assert [path.name for path in (tmp_path / "stopped").glob("*.parquet")] == ["00000.parquet"]
+    embed("stopped")
+    assert started == [0, 1, 1]
+    assert rows_of(str(tmp_path / "stopped"))["id"].equals(rows_of(str(tmp_path / "whole"))["id"])
+
+
+def test_what_is_wrong_is_told(tmp_path: Path, tiny_encoder: Path, induction: Path) -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'texts'"):
+        Embed(str(tmp_path), of="text")  # type: ignore[arg-type]
+    with pytest.raises(EventformersError, match="the step ExtractEvents before this one"):
+        list(Embed(str(tmp_path), str(tiny_encoder), of="events").run([Document("text", "x")]))
+    with pytest.raises(EventformersError, match=r"mentions\.parquet: no such file"):
+        AssignTypes(str(tmp_path), tmp_path, str(tiny_encoder)).prepare()
+    other = eventformers.SwccModel.from_encoder(tiny_encoder)
+    other.save_pretrained(tmp_path / "other")
+    load_encoder(tiny_encoder).tokenizer.save_pretrained(tmp_path / "other")
+    with pytest.raises(EventformersError, match="accepted: the one model of the induction"):
+        AssignTypes(str(tmp_path), induction, str(tmp_path / "other")).prepare()
