@@ -17,7 +17,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from eventformers.datasets_scripts import load_built
-from eventformers.inference.encode import EventEncoder, Vectors, load_encoder
+from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.inference.encoding.arrays import Vectors
 from eventformers.inference.encoding.precision import Ranges, quantized, ranges_of, restored
 from eventformers.inference.search.exact import ExactSearch
 

@@ -13,7 +13,7 @@ from tiny import save_tiny_cross_encoder
 from transformers import AutoTokenizer
 
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.inference.encode import Vectors
+from eventformers.inference.encoding.arrays import Vectors
 from eventformers.inference.grounding.pair_scoring import CrossEncoder, PairScores, load_cross_encoder
 from eventformers.inference.grounding.retrieve_rerank import rerank
 from eventformers.inference.search.candidate_index import Candidates

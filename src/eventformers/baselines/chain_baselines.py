@@ -24,7 +24,7 @@ from eventformers.evaluation.tasks.chains import Chains
 from eventformers.evaluation.tasks.pairs import Pairs
 from eventformers.evaluation.tasks.protocols import JsonValue
 from eventformers.inference.chains.scorers import ChainScorer
-from eventformers.inference.encode import Vectors
+from eventformers.inference.encoding.arrays import Vectors
 
 TRAINING_CONFIG = "chains"
 TRAINING_SPLIT = "train"

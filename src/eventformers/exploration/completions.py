@@ -13,11 +13,7 @@ from eventformers.datasets_scripts.event_tables import CHAINS_TABLE, EVENTS_TABL
 from eventformers.exploration.settings import Context
 from eventformers.exploration.steps import Step, StepRun
 from eventformers.inference.commonsense.alternative_index import AlternativeIndex, AlternativeRecord
-from eventformers.inference.commonsense.complete import (
-    DEFAULT_GRAPH,
-    default_rerank,
-    open_graph,
-)
+from eventformers.inference.commonsense.complete import DEFAULT_GRAPH, default_rerank, open_graph
 from eventformers.inference.commonsense.complete_many import complete_many
 from eventformers.inference.commonsense.graph_words import graph_templates, trained_templates
 from eventformers.inference.commonsense.neighbour_votes import vote_settings

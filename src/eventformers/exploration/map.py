@@ -16,7 +16,7 @@ from eventformers.errors import EventformersError
 from eventformers.exploration.neighbours import nearest, text_vectors
 from eventformers.exploration.steps import Step, StepRun
 from eventformers.exploration.types import EVENT_TYPES_TABLE, TYPES_TABLE, event_terms
-from eventformers.inference.encode import Positions, Vectors
+from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.induction.clustering import by_size
 from eventformers.inference.induction.induce import NAME_PARTS
 from eventformers.inference.induction.mention_distances import Labels

@@ -16,7 +16,7 @@ from eventformers.exploration.steps import Step, StepRun
 from eventformers.inference.chains.model_scorer import chain_scorer
 from eventformers.inference.chains.next_event import MAX_EVENTS
 from eventformers.inference.chains.scorers import CosineScorer, EmbedEvents, EncoderChainScorer
-from eventformers.inference.encode import Vectors
+from eventformers.inference.encoding.arrays import Vectors
 from eventformers.inference.induction.type_naming import has_only_stop_words
 
 NEXT_EVENTS_TABLE = "next_events.parquet"

@@ -17,7 +17,8 @@ from eventformers.datasets_scripts.event_tables import DOCUMENTS_TABLE, EVENTS_T
 from eventformers.exploration.neighbours import vector_column, vectors_of
 from eventformers.exploration.settings import Context
 from eventformers.exploration.steps import Keep, Step, StepRun, keep_nothing
-from eventformers.inference.encode import EventEncoder, Positions, Vectors
+from eventformers.inference.encode import EventEncoder
+from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.encoding.unit_vectors import unit_vectors
 from eventformers.inference.induction.clustering import (
     AverageLinkage,

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from array import array
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,18 +18,18 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts.events import EventOrder
 from eventformers.errors import EventformersError, shown
+from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.encoding.batch_workers import BatchWorkers
+from eventformers.inference.encoding.distinct_rows import DistinctRows
 from eventformers.inference.encoding.event_inputs import EventInputs, RoleInputs, TextInputs, TokenRow
 from eventformers.inference.encoding.event_reader import EventLike, values_of
+from eventformers.inference.encoding.forward_batch import forward_batch, out_of_memory_explained
 from eventformers.inference.encoding.latest_answer import LatestAnswer, digest_of
 from eventformers.inference.encoding.length_batches import equal_length_batches
 from eventformers.inference.encoding.packed_linear import inference_copy
 from eventformers.inference.encoding.precision import needs_ranges, quantized, read_ranges
 from eventformers.loading.models import load_model_and_tokenizer
 from eventformers.models.text_prompts import prompt_of
-
-Vectors = npt.NDArray[np.float32]
-Positions = npt.NDArray[np.int64]
 
 BLOCK_TEXTS = 16_384
 """Number of distinct texts tokenised at a time; it bounds the memory for token ids."""
@@ -252,7 +249,7 @@ class EventEncoder:
                 ) -> None:
                     batch = [token_rows[position] for position in positions]
                     with (
-                        memory_fault_told(device, len(batch), inputs.length(batch[0])),
+                        out_of_memory_explained(device, len(batch), inputs.length(batch[0])),
                         torch.inference_mode(),
                     ):
                         computed = apply(model, inputs.tensors(batch, device), positions + start)
@@ -471,80 +468,3 @@ def require_finite(name: str, *computed: Vectors) -> None:
             f"the model {shown(name)} computes numbers that are not finite; use dtype float32 or another "
             "model"
         )
-
-
-class DistinctRows:
-    """The distinct inputs of a list, and the rows of each.
-
-    Args:
-        keys: identity of the input in each row.
-
-    Attributes:
-        number: number of rows.
-        distinct: the distinct keys, in the order of their first occurrence.
-        counts: number of rows of each.
-        known: pairs of positions among `distinct`: a key, and an earlier one with the same tokens.
-    """
-
-    def __init__(self, keys: Sequence[Hashable]) -> None:
-        index: dict[Hashable, int] = {}
-        inverse = np.fromiter(
-            (index.setdefault(key, len(index)) for key in keys), dtype=np.int64, count=len(keys)
-        )
-        self.number = len(keys)
-        self.distinct = list(index)
-        self.counts = np.bincount(inverse, minlength=len(index))
-        self.known: list[tuple[int, int]] = []
-        self._rows = np.argsort(inverse, kind="stable")
-        self._starts = np.cumsum(self.counts) - self.counts
-        self._first_with_tokens: dict[bytes, int] = {}
-
-    def with_new_tokens(self, start: int, token_rows: list[TokenRow]) -> Positions:
-        """Return the positions, in the block from `start`, of distinct texts with new tokens."""
-        new = []
-        for position, ids in enumerate(token_rows, start=start):
-            # A digest, since the token ids of all texts may need more memory than their vectors.
-            digest = blake2b(array("q", ids).tobytes(), digest_size=16).digest()
-            first = self._first_with_tokens.setdefault(digest, position)
-            if first == position:
-                new.append(position - start)
-            else:
-                self.known.append((position, first))
-        return np.asarray(new, dtype=np.int64)
-
-    def copy_known(self, vectors: Vectors) -> None:
-        """Copy an earlier text's vector to the texts with the same tokens."""
-        for position, first in self.known:
-            row = self._rows[self._starts[first]]
-            self.scatter(np.asarray([position]), vectors[row : row + 1], vectors)
-
-    def scatter(self, positions: Positions, encoded: Vectors, vectors: Vectors) -> None:
-        """Write the vector of each given distinct text to all of its rows."""
-        counts = self.counts[positions]
-        ends = np.cumsum(counts)
-        within = np.arange(ends[-1]) - np.repeat(ends - counts, counts)
-        rows = self._rows[np.repeat(self._starts[positions], counts) + within]
-        vectors[rows] = np.repeat(encoded, counts, axis=0)
-
-
-def forward_batch(model: nn.Module, tensors: dict[str, torch.Tensor]) -> Vectors:
-    """Compute the vectors of a batch, `(batch, d)`, from the model's arguments."""
-    return model(**tensors).embeddings.float().cpu().numpy()
-
-
-@contextmanager
-def memory_fault_told(device: torch.device, texts: int, tokens: int) -> Iterator[None]:
-    """Turn an out-of-memory error into a one-line error that names the setting to lower."""
-    try:
-        yield
-    except RuntimeError as error:
-        if not _is_out_of_memory(error):
-            raise
-        raise EventformersError(
-            f"out of memory on {device} with {texts:,} texts of {tokens} tokens; lower the batch size"
-        ) from error
-
-
-def _is_out_of_memory(error: RuntimeError) -> bool:
-    # The allocator of main memory raises a plain RuntimeError.
-    return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)

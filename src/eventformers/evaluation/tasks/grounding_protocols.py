@@ -26,7 +26,7 @@ from eventformers.evaluation.tasks.protocols import (
     Row,
     TaskSettings,
 )
-from eventformers.inference.encode import Positions
+from eventformers.inference.encoding.arrays import Positions
 from eventformers.inference.grounding.hierarchy_discovery import DEPTH, ParentRanks, discover_hierarchy
 from eventformers.inference.grounding.linking import ChosenThreshold, choose_threshold, link, link_best
 from eventformers.inference.grounding.retrieve_rerank import (

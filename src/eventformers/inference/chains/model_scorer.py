@@ -18,7 +18,8 @@ from eventformers.inference.chains.scorers import (
     check_questions,
 )
 from eventformers.inference.chains.vectors import EventsAlone, EventStates, encode_alone, encode_states
-from eventformers.inference.encode import EventEncoder, Vectors
+from eventformers.inference.encode import EventEncoder
+from eventformers.inference.encoding.arrays import Vectors
 from eventformers.inference.encoding.unit_vectors import unit_vectors
 
 

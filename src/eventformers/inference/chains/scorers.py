@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from eventformers.datasets_scripts.events import Event, event_text
 from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.inference.encoding.arrays import Positions
 from eventformers.inference.encoding.unit_vectors import rounded_cosines, unit_vectors
 
 Scores: TypeAlias = NDArray[np.float64]
-Positions: TypeAlias = NDArray[np.int64]
 EmbedEvents: TypeAlias = Callable[[Sequence[Event]], NDArray[np.floating]]
 """A function from events to vectors, (N, d), in the same order. Vectors need not be normalised."""
 

@@ -12,7 +12,9 @@ from torch import nn
 
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError
-from eventformers.inference.encode import DistinctRows, EventEncoder, Positions, Vectors, require_finite
+from eventformers.inference.encode import EventEncoder, require_finite
+from eventformers.inference.encoding.arrays import Positions, Vectors
+from eventformers.inference.encoding.distinct_rows import DistinctRows
 from eventformers.inference.encoding.packed_linear import inference_copy
 from eventformers.models.event_graph import build_event_graph
 

@@ -18,9 +18,10 @@ from scipy.sparse import csr_matrix
 from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.events import Event, event_text
 from eventformers.errors import EventformersError
-from eventformers.inference.chains.scorers import DistinctEvents, Positions, Scores
+from eventformers.inference.chains.scorers import DistinctEvents, Scores
 from eventformers.inference.chains.vectors import encode_states
-from eventformers.inference.encode import EventEncoder, Vectors
+from eventformers.inference.encode import EventEncoder
+from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.encoding.event_reader import EventLike, read_items
 from eventformers.strict import StrictSettings, count, strict_settings
 

@@ -15,7 +15,8 @@ from datasets import Dataset, DatasetDict
 
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.datasets_scripts.known_pairs import choose_splits, known_pairs
-from eventformers.inference.encode import EventEncoder, Positions, Vectors
+from eventformers.inference.encode import EventEncoder
+from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.search.candidate_index import SearchKind
 from eventformers.inference.search.index_folder import (
     IndexedModel,

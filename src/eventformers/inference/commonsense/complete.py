@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -19,7 +18,6 @@ from datasets import Dataset
 from eventformers.datasets_scripts.commonsense_graphs import graph_of
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.datasets_scripts.raw_files import is_blank
-from eventformers.datasets_scripts.relation_templates import Direction, RelationTemplates
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.inference.commonsense.alternative_index import (
     AlternativeIndex,
@@ -34,13 +32,14 @@ from eventformers.inference.commonsense.graph_words import (
     trained_templates,
 )
 from eventformers.inference.commonsense.neighbour_votes import (
-    Positions,
     VoteSettings,
     expanded,
     neighbour_votes,
     vote_settings,
 )
-from eventformers.inference.encode import EventEncoder, Vectors, as_encoder
+from eventformers.inference.commonsense.queries import Query, check_query, own_texts, read_query
+from eventformers.inference.encode import EventEncoder, as_encoder
+from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.encoding.containers import ACCEPTED_CONTAINERS, all_columns, values_in
 from eventformers.inference.search.candidate_index import SearchKind
 from eventformers.inference.search.index_folder import (
@@ -54,9 +53,6 @@ from eventformers.inference.search.index_folder import (
 
 SEARCHES: tuple[SearchKind, ...] = ("auto", "exact", "ivf")
 
-REVERSE = "~"
-"""Prefix of a relation that reverses it: the query is the tail, and the search finds heads."""
-
 DEFAULT_GRAPH = "conceptnet"
 
 VOTING_GRAPHS = ("conceptnet",)
@@ -64,25 +60,6 @@ VOTING_GRAPHS = ("conceptnet",)
 
 SHOWN_ALTERNATIVES = 5
 """Maximum number of known alternatives per premise in an explanation."""
-
-_RELATION_LIKE = re.compile(r"[A-Za-z]\w*")
-
-
-@dataclass(frozen=True)
-class Query:
-    """A parsed query.
-
-    Attributes:
-        text: the premise to encode.
-        head: the entity or event of the query; None for free text.
-        relation: the relation; None for free text.
-        direction: `forward` finds tails, `reverse` finds heads; None for free text.
-    """
-
-    text: str
-    head: str | None = None
-    relation: str | None = None
-    direction: Direction | None = None
 
 
 @dataclass(frozen=True)
@@ -239,7 +216,7 @@ def complete(
         raise UnknownNameError("kind of search", search, SEARCHES)
     if top < 1 or explain < 0:
         raise EventformersError(f"top is {top} and explain is {explain}; accepted: at least 1 and at least 0")
-    _check_words(query)
+    check_query(query)
     if isinstance(index, (str, Path)) and not overwrite and holds_index(Path(index)):
         config = _config(config, read_record(index, AlternativeRecord).graph)
     elif isinstance(index, AlternativeIndex):
@@ -315,61 +292,6 @@ def _text(value: object) -> str:
 def default_rerank(config: str) -> bool:
     """True if neighbours vote by default on a graph's config, because that measured better."""
     return graph_of(config) in VOTING_GRAPHS
-
-
-def read_query(
-    query: str | tuple[str, str], templates: RelationTemplates, relation: str | None = None
-) -> Query:
-    """Parse a query: a head with a relation, or free text.
-
-    In `"head, relation"` the relation is the single word after the last comma. If that word is not a relation
-    and does not look like one (an inner capital, or a `~` before it), the query is free text.
-
-    Raises:
-        UnknownNameError: the relation is unknown.
-        EventformersError: the query or its head contains no word, or a relation is given twice.
-    """
-    _check_words(query)
-    if not isinstance(query, str):
-        if relation is not None:
-            raise EventformersError(
-                f"the query {shown(query)} and relation={shown(relation)}; accepted: one relation"
-            )
-        text, relation = query
-    elif relation is not None:
-        text = query
-    else:
-        text, comma, last = query.rpartition(",")
-        name = last.strip()
-        if not comma or not _is_relation(name, templates):
-            return Query(templates.text(" ".join(query.split())))
-        relation = name
-    head = " ".join(text.split())
-    if not head:
-        raise EventformersError(f"the query {shown(query)} has no head; accepted: 'head, relation'")
-    direction: Direction = "reverse" if relation.strip().startswith(REVERSE) else "forward"
-    name = relation.strip().removeprefix(REVERSE).strip()
-    by_lower = {known.lower(): known for known in templates.relations}
-    name = by_lower.get(name.lower(), name)
-    return Query(templates.premise(name, head, direction), head, name, direction)
-
-
-def _check_words(query: str | tuple[str, str]) -> None:
-    is_pair = isinstance(query, (tuple, list)) and len(query) == 2
-    parts: Sequence[object] = query if is_pair else [query]
-    if any(not isinstance(part, str) or is_blank(part) for part in parts):
-        raise EventformersError(
-            f"received the query {shown(query)}; accepted: a text with at least one word, 'head, relation' "
-            "or the pair of both"
-        )
-
-
-def _is_relation(name: str, templates: RelationTemplates) -> bool:
-    if name.startswith(REVERSE):
-        return True
-    if not _RELATION_LIKE.fullmatch(name):
-        return False
-    return name.lower() in {known.lower() for known in templates.relations} or name[1:] != name[1:].lower()
 
 
 def _config(received: str | None, of_index: str) -> str:
@@ -495,13 +417,6 @@ def _voted(
     positions = np.concatenate([near, others])
     moved_cosines = np.concatenate([near_cosines, index.alternatives.products(moved, others)])
     return moved_cosines + settings.weight * votes.toarray()[0, positions], positions
-
-
-def own_texts(query: Query, templates: RelationTemplates) -> set[str]:
-    """Return the texts of the query's head as an alternative, which is near the query but never an answer."""
-    if query.head is None:
-        return set()
-    return {templates.text(query.head), templates.alternative(query.head, "reverse")}
 
 
 def _nearest_premises(index: AlternativeIndex, vector: Vectors, number: int) -> tuple[NearestPremise, ...]:

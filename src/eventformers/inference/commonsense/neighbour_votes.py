@@ -17,10 +17,8 @@ import numpy.typing as npt
 import torch
 from scipy import sparse
 
+from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.strict import StrictSettings, count, setting, strict_settings
-
-Vectors = npt.NDArray[np.float32]
-Positions = npt.NDArray[np.int64]
 
 _BLOCK_QUERIES = 1024
 

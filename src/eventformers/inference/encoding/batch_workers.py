@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
-Positions = npt.NDArray[np.int64]
+from eventformers.inference.encoding.arrays import Positions
 
 
 class BatchWorkers:

@@ -19,14 +19,9 @@ from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from eventformers.errors import EventformersError, shown
-from eventformers.inference.encode import (
-    EventEncoder,
-    Vectors,
-    as_encoder,
-    forward_batch,
-    load_encoder,
-    memory_fault_told,
-)
+from eventformers.inference.encode import EventEncoder, as_encoder, load_encoder
+from eventformers.inference.encoding.arrays import Vectors
+from eventformers.inference.encoding.forward_batch import forward_batch, out_of_memory_explained
 from eventformers.inference.encoding.packed_linear import inference_copy
 from eventformers.loading.models import find_device
 from eventformers.models.modeling_base import EventModelOutput
@@ -221,5 +216,5 @@ def _serve(
 def _encode(model: nn.Module, device: torch.device, arrays: dict[str, Any]) -> Vectors:
     tensors = {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
     rows, tokens = tensors["input_ids"].shape
-    with memory_fault_told(device, rows, tokens), torch.inference_mode():
+    with out_of_memory_explained(device, rows, tokens), torch.inference_mode():
         return forward_batch(model, tensors)

@@ -20,7 +20,9 @@ from torch import nn
 from transformers import AutoModelForPreTraining, PreTrainedConfig, PreTrainedTokenizerBase
 
 from eventformers.errors import EventformersError
-from eventformers.inference.encode import DistinctRows, EventEncoder, Positions, Vectors
+from eventformers.inference.encode import EventEncoder
+from eventformers.inference.encoding.arrays import Positions, Vectors
+from eventformers.inference.encoding.distinct_rows import DistinctRows
 from eventformers.inference.encoding.event_inputs import TextInputs, TokenRow, tokenise_texts
 from eventformers.inference.encoding.unit_vectors import unit_vectors
 from eventformers.loading.models import faults_told, first_sentence, load_whole

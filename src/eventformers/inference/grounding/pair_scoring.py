@@ -13,7 +13,9 @@ from torch import nn
 from transformers import AutoModelForSequenceClassification
 
 from eventformers.errors import EventformersError
-from eventformers.inference.encode import DistinctRows, EventEncoder, Positions, Vectors
+from eventformers.inference.encode import EventEncoder
+from eventformers.inference.encoding.arrays import Positions, Vectors
+from eventformers.inference.encoding.distinct_rows import DistinctRows
 from eventformers.inference.encoding.event_inputs import TextInputs, TokenRow
 from eventformers.inference.grounding.encoding import scores_pairs
 from eventformers.loading.encoders import resolve_encoder

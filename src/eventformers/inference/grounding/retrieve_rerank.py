@@ -18,7 +18,8 @@ import numpy as np
 from scipy.special import log_softmax
 
 from eventformers.errors import EventformersError, shown
-from eventformers.inference.encode import EventEncoder, Positions, Vectors
+from eventformers.inference.encode import EventEncoder
+from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.grounding.encoding import (
     BatchSize,
     EncodedTexts,

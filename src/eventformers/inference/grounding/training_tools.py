@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from transformers import PreTrainedTokenizerBase
 
-from eventformers.inference.encode import EventEncoder, Positions, Vectors, load_encoder
+from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.grounding.linking import NULL, Linking, choose_threshold, link, link_first
 from eventformers.inference.grounding.pair_scoring import CrossEncoder, PairScores
 from eventformers.inference.grounding.retrieve_rerank import CANDIDATES, grounding_model, rerank, retrieve

@@ -18,7 +18,7 @@ import numpy as np
 
 from eventformers.errors import EventformersError
 from eventformers.files import replaced_file, write_text
-from eventformers.inference.encode import Positions, Vectors
+from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.search.exact import ExactSearch, Found
 
 SMALLEST = 1_024

@@ -18,7 +18,7 @@ import faiss
 import numpy as np
 
 from eventformers.errors import EventformersError, UnknownNameError, shown
-from eventformers.inference.encode import Positions, Vectors
+from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.search.approximate import SMALLEST, ApproximateSearch, shared
 from eventformers.inference.search.exact import BLOCK_MEBIBYTES, ExactSearch, Found, check_queries
 

@@ -7,7 +7,7 @@ from hashlib import blake2b
 import numpy as np
 import pyarrow as pa
 
-from eventformers.inference.encode import Positions
+from eventformers.inference.encoding.arrays import Positions
 
 _DIGEST_BYTES = 16
 _BLOCK_ROWS = 65_536

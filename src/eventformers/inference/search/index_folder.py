@@ -24,7 +24,8 @@ from rich.progress import Progress
 
 from eventformers.errors import EventformersError, shown
 from eventformers.files import is_unfinished, output_folder, refuse_unfinished, staged_folder, write_text
-from eventformers.inference.encode import BLOCK_TEXTS, EventEncoder, Positions, Vectors, require_finite
+from eventformers.inference.encode import BLOCK_TEXTS, EventEncoder, require_finite
+from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.search.approximate import (
     INDEX_SUFFIX,
     RECALL_SUFFIX,

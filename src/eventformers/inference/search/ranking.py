@@ -20,10 +20,10 @@ import torch
 from numpy.typing import NDArray
 
 from eventformers.errors import EventformersError
+from eventformers.inference.encoding.arrays import Positions
 from eventformers.inference.encoding.unit_vectors import unit_vectors
 from eventformers.loading.models import find_device
 
-Positions: TypeAlias = NDArray[np.int64]
 Scorer: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 """A function from positions of premises, (B,), to the scores of all candidates, (B, C); higher is better.
 
