@@ -94,7 +94,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 def test_blocks_change_nothing(search: ApproximateSearch, monkeypatch: pytest.MonkeyPatch) -> None:
     queries = clustered(9, 1)
     expected = search.search(queries, 8)
-    monkeypatch.setattr(approximate, "_BLOCK_QUERIES", 4)
+    monkeypatch.setattr(approximate, "_BLOCK_CANDIDATES", 2_048)
     assert np.array_equal(search.search(queries, 8).positions, expected.positions)
 
 

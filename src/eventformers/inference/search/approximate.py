@@ -29,7 +29,7 @@ PROBED = 1 / 16
 """Share of the lists to search."""
 SUBVECTOR = 4
 """Number of dimensions that one byte stands for."""
-RESCORED = 16
+RESCORED = 64
 """Number of candidates to score exactly, as a multiple of the requested number."""
 INDEX_SUFFIX, RECALL_SUFFIX = ".ivf", ".recall"
 RECALL_AT = 8
@@ -41,7 +41,8 @@ _BITS = 8
 _TRAINED_ON = 64
 """Number of vectors for each list, and for each code, from which both are learned."""
 _BLOCK_VECTORS = 65_536
-_BLOCK_QUERIES = 256
+_BLOCK_CANDIDATES = 65_536
+"""Number of candidates whose vectors are in memory at a time."""
 
 
 class ApproximateSearch:
@@ -134,8 +135,9 @@ class ApproximateSearch:
         queries = np.ascontiguousarray(queries, dtype=np.float32)
         scores = np.empty((len(queries), number), dtype=np.float32)
         positions = np.empty((len(queries), number), dtype=np.int64)
-        for start in range(0, len(queries), _BLOCK_QUERIES):
-            rows = slice(start, start + _BLOCK_QUERIES)
+        step = max(1, _BLOCK_CANDIDATES // wanted)
+        for start in range(0, len(queries), step):
+            rows = slice(start, start + step)
             _, near = self.index.search(queries[rows], wanted, params=settings)
             exact = np.einsum("mnd,md->mn", self.vectors[near], queries[rows])
             exact[near < 0] = -np.inf
