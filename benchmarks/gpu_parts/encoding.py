@@ -105,14 +105,15 @@ def measure(bench: Bench, clock: Clock, *, model: str, texts: list[str], kind: s
     for dtype in ("float32", "bfloat16"):
         if clock.is_over(f"{model}, {kind}, {dtype}"):
             continue
-        ours = load_encoder(folder, device=bench.device, dtype=dtype)
+        # sentence-transformers takes the mean for a folder without a pooling, also of a decoder.
+        ours = load_encoder(folder, pooling="mean", device=bench.device, dtype=dtype)
         tokens = [
             len(ids)
             for ids in ours.tokenizer(texts, truncation=True, max_length=ours.max_length)["input_ids"]
         ]
         sides: dict[str, Callable[[], object]] = {OURS: partial(ours.encode, texts)}
         if dtype == "bfloat16":
-            compiled = load_encoder(folder, device=bench.device, dtype=dtype)
+            compiled = load_encoder(folder, pooling="mean", device=bench.device, dtype=dtype)
             compiled.model.compile(dynamic=True, backend="eager" if bench.small else "inductor")
             sides[COMPILED] = partial(compiled.encode, texts)
         peer = SentenceTransformer(

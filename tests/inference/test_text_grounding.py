@@ -354,8 +354,9 @@ def test_an_index_serves_the_pools_that_it_was_built_with(encoder: EventEncoder,
 
 @pytest.mark.parametrize("search", ["hnsw", "ivf"])
 def test_an_approximate_search_tells_its_recall(
-    encoder: EventEncoder, known: KnowledgeBase, search: Any
+    encoder: EventEncoder, known: KnowledgeBase, search: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("eventformers.inference.search.candidate_index.SMALLEST", 1)
     found = ground(encoder, TEXTS, known, search=search)
     assert set(found.recall) == {"en", "fr"}
     assert found.settings["search"] == search

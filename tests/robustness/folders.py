@@ -86,7 +86,7 @@ def _evaluate(folder: Path) -> Any:
 def _start(folder: Path) -> Any:
     """What `train --encoder` loads: the head over the encoder, and the tokenizer."""
     torch.manual_seed(0)
-    head = _build_head(load_method("swcc"), str(folder), load_recipe("swcc", "demo"))
+    head = _build_head(load_method("swcc"), str(folder), load_recipe("swcc", "demo"), torch.float32)
     ids = load_tokenizer(str(folder), load_config(str(folder)))(TEXTS[0])["input_ids"]
     with torch.inference_mode():
         return head.base_model.eval()(torch.tensor([ids])).embeddings.numpy()
@@ -145,7 +145,7 @@ def _verify(folder: Path) -> Any:
 
 def _continue(kind: str) -> Way:
     def load(folder: Path) -> Any:
-        head = _continue_head(load_method(kind), folder, load_recipe(kind, "demo"))
+        head = _continue_head(load_method(kind), folder, load_recipe(kind, "demo"), torch.float32)
         return [float(value.double().sum()) for value in head.base_model.state_dict().values()]
 
     return load

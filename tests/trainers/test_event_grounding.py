@@ -175,8 +175,8 @@ class TestEventGroundingTraining(MethodTrainingCase):
             ("hard_negatives=9", r"hard_negatives: found 9; accepted: 8 or less"),
             ("hard_negatives=many", r"hard_negatives: found 'many'; accepted: a whole number"),
             ("stage=ranking", r"stage"),
-            ("mention_tokens=40", r"mention_tokens: found 40; accepted: 32 or less"),
-            ("event_tokens=33", r"event_tokens: found 33; accepted: 32 or less"),
+            ("mention_tokens=40", r"mention_tokens: found 40, prompt included; accepted: 32 or less"),
+            ("event_tokens=33", r"event_tokens: found 33, prompt included; accepted: 32 or less"),
             ("task=english", r"english"),
         ],
     )

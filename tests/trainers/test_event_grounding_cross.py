@@ -263,7 +263,10 @@ class TestTraining:
             ("candidates=1", r"candidates: found 1; accepted: a whole number of 2 or more"),
             ("missed_gold=drop", r"unknown setting missed_gold 'drop'"),
             ("missed_gold=1", r"missed_gold: found 1; accepted: add or skip"),
-            ("mention_tokens=30", r"mention_tokens \+ event_tokens - 1: found 41; accepted: 32 or less"),
+            (
+                "mention_tokens=30",
+                r"mention_tokens \+ event_tokens - 1: found 41, prompt included; accepted: 32 or less",
+            ),
             ("head_dropout=1.0", r"head_dropout is 1\.0"),
             ("hard_negatives=1", r"hard_negatives"),
         ],

@@ -222,6 +222,8 @@ def complete(
     elif isinstance(index, AlternativeIndex):
         config = _config(config, index.record.graph)
     config = config or DEFAULT_GRAPH
+    # An unknown graph or a file of templates that cannot be read is an error before a model loads.
+    graph_templates(config, templates)
     encoder = as_encoder(model, device=device, dtype=dtype)
     words = graph_templates(config, templates, trained_templates(encoder))
     understood = read_query(query, words, relation)
