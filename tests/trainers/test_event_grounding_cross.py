@@ -265,7 +265,7 @@ class TestTraining:
             ("missed_gold=1", r"missed_gold: found 1; accepted: add or skip"),
             (
                 "mention_tokens=30",
-                r"mention_tokens \+ event_tokens - 1: found 41, prompt included; accepted: 32 or less",
+                r"mention_tokens \+ event_tokens - 1: found 41, prompt included; accepted: 32",
             ),
             ("head_dropout=1.0", r"head_dropout is 1\.0"),
             ("hard_negatives=1", r"hard_negatives"),
