@@ -67,11 +67,12 @@ def test_files_and_encode_agree(
         assert vectors.max() == 127
         # A text alone, and a second file, with the ranges of the first.
         alone = eventformers.encode(encoder, TEXTS[1], precision="int8", ranges=target)
-        np.testing.assert_array_equal(alone, vectors[1])
+        # A batch of another size can round the last place differently.
+        np.testing.assert_allclose(alone.astype(int), vectors[1].astype(int), atol=1)
         source.write_text(TEXTS[2] + "\n")
         embed_file(encoder, source, tmp_path / "second.parquet", precision="int8", ranges=target)
         second, first = (pq.read_table(tmp_path / "second.parquet"), pq.read_table(target))
-        assert second["embedding"][0] == first["embedding"][2]
+        np.testing.assert_allclose(second["embedding"][0].as_py(), first["embedding"][2].as_py(), atol=1)
         assert second.schema.metadata[b"ranges"] == first.schema.metadata[b"ranges"]
 
 

@@ -479,7 +479,7 @@ class MethodCase:
         for module in self.modules_to_save:
             assert any(f"{module}.modules_to_save" in name for name in trained), module
         # A LoRA matrix A has no gradient until its B has left zero.
-        optimizer = torch.optim.SGD([value for value in model.parameters() if value.requires_grad], lr=1.0)
+        optimizer = torch.optim.SGD([value for value in model.parameters() if value.requires_grad], lr=0.1)
         reached = set()
         for _ in range(3):
             optimizer.zero_grad()

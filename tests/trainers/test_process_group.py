@@ -71,7 +71,7 @@ def test_a_command_that_fails_leaves_no_thread(
         raise error("failed")
 
     _join(tmp_path)
-    monkeypatch.setattr(cli, "app", fail)
+    monkeypatch.setattr(cli, "_parser", lambda: fail)
     # Held, as the interpreter holds it while it ends.
     with pytest.raises((RuntimeError, SystemExit)) as raised:
         main([])
