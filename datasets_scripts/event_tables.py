@@ -40,6 +40,19 @@ CHAIN_SCHEMA = pa.schema(
 )
 """Columns of chains: the distinct events of a protagonist in a document, in the order of the text."""
 
+LINK_SCHEMA = pa.schema(
+    [
+        ("event_id", _TEXT),
+        ("rank", pa.int32()),
+        ("knowledge_base_id", _TEXT),
+        ("title", _TEXT),
+        ("score", pa.float32()),
+        ("linked", _FLAG),
+        ("ancestors", pa.list_(_TEXT)),
+    ]
+)
+"""Columns of links to a knowledge base, best first; an event without a linked row is NULL."""
+
 
 def event_id(document_id: str, number: int) -> str:
     """Return the id of an event: its document and its number there, from 0."""

@@ -33,7 +33,7 @@ def test_each_model_is_compared_with_the_next_one_below():
     assert second[0] == 0
     assert second[1].difference == pytest.approx(20.0)
     assert second[1].low > 0
-    # Without the answers of one there is nothing to compare.
+    # A model without answers cannot be compared.
     assert compare_neighbours([40.0, 60.0], [None, answers(69)]) == [None, None]
 
 
@@ -59,11 +59,11 @@ def test_close_neighbours_are_marked_everywhere():
     assert 'title="not significantly better than close: +0.87 points, 95 % interval' in page
     assert 'title="significantly better than far: ' in page
     rows = {row["model"]: row for row in json.loads(to_json(board))["boards"][0]["rows"]}
-    told = {name: rows[name]["scores"]["hard_similarity/test"].get("next") for name in cells}
-    assert (told["best"]["model"], told["best"]["significant"]) == ("close", False)
-    assert (told["close"]["model"], told["close"]["significant"]) == ("far", True)
+    notes = {name: rows[name]["scores"]["hard_similarity/test"].get("next") for name in cells}
+    assert (notes["best"]["model"], notes["best"]["significant"]) == ("close", False)
+    assert (notes["close"]["model"], notes["close"]["significant"]) == ("far", True)
     # The next model of this one has no predictions.
-    assert told["far"] is told["unknown"] is None
+    assert notes["far"] is notes["unknown"] is None
     assert close_note(build_leaderboard(close[1:])) == ""
 
 

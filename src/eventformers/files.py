@@ -144,6 +144,26 @@ def remove_folder(folder: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
+def check_own_folder(folder: Path, state_folder: str, kind: str) -> None:
+    """Raise an error for a folder whose files a command did not write.
+
+    Args:
+        folder: the folder; it need not exist.
+        state_folder: the folder inside that the command writes first.
+        kind: what the command makes, for the error, such as `release`.
+
+    Raises:
+        EventformersError: the folder has other files.
+    """
+    if not folder.is_dir() or (folder / state_folder).is_dir():
+        return
+    others = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    if others:
+        raise EventformersError(
+            f"{folder} has {others[0]} but no {kind}; accepted: a new folder, or that of an earlier {kind}"
+        )
+
+
 @contextmanager
 def output_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
     """Become the only writer of a folder, and first complete an interrupted replacement of its files.

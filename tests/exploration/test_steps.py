@@ -16,11 +16,11 @@ from eventformers.exploration.settings import Context
 from eventformers.exploration.steps import (
     Step,
     StepRun,
-    check_exploration,
     check_skipped,
     remove_exploration,
     run_steps,
 )
+from eventformers.files import check_own_folder
 
 
 class Settings(dict[str, Any]):
@@ -207,12 +207,12 @@ def test_partial_results_are_found_again_unless_the_input_changed(tmp_path: Path
 
 def test_folders(explored: Callable[..., list[str]], settings: Settings, tmp_path: Path) -> None:
     (tmp_path / ".hidden").touch()
-    check_exploration(tmp_path)
+    check_own_folder(tmp_path, STATE_FOLDER, "exploration")
     (tmp_path / "mine.txt").touch()
     with pytest.raises(EventformersError, match=r"has mine\.txt but no exploration; accepted: a new folder"):
-        check_exploration(tmp_path)
+        check_own_folder(tmp_path, STATE_FOLDER, "exploration")
     explored()
-    check_exploration(tmp_path)
+    check_own_folder(tmp_path, STATE_FOLDER, "exploration")
     remove_exploration(tmp_path, [step("a", settings), step("b", settings), step("c", settings)])
     assert sorted(path.name for path in tmp_path.iterdir()) == [".hidden", "mine.txt"]
     with pytest.raises(UnknownNameError, match=r"unknown step 'aa'\. Did you mean 'a'\?"):

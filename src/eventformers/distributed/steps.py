@@ -14,7 +14,7 @@ from datatrove.io import DataFolderLike, get_datafolder
 from datatrove.pipeline.base import PipelineStep
 
 from eventformers.datasets_scripts.cooccurrence import CooccurrenceCounter
-from eventformers.datasets_scripts.event_tables import DOCUMENT_SCHEMA, EVENT_SCHEMA
+from eventformers.datasets_scripts.event_tables import DOCUMENT_SCHEMA, EVENT_SCHEMA, LINK_SCHEMA
 from eventformers.datasets_scripts.events import Event
 from eventformers.distributed.shards import Compute, ShardStep, encoder_of, shard_file
 from eventformers.errors import EventformersError, UnknownNameError
@@ -32,17 +32,6 @@ _ROLES = ("subject", "predicate", "object")
 
 TYPES_SCHEMA = pa.schema(
     [("event_id", pa.string()), ("type_id", pa.int32()), ("name", pa.string()), ("cosine", pa.float32())]
-)
-LINKS_SCHEMA = pa.schema(
-    [
-        ("event_id", pa.string()),
-        ("rank", pa.int32()),
-        ("knowledge_base_id", pa.string()),
-        ("title", pa.string()),
-        ("score", pa.float32()),
-        ("linked", pa.bool_()),
-        ("ancestors", pa.list_(pa.string())),
-    ]
 )
 PAIRS_SCHEMA = pa.schema(
     [
@@ -200,10 +189,10 @@ class LinkEvents(ShardStep):
         def compute(documents: list[Document]) -> pa.Table:
             tables = _tables(documents)
             if not tables["events"].num_rows:
-                return LINKS_SCHEMA.empty_table()
+                return LINK_SCHEMA.empty_table()
             found = ground(encoder, tables, known, index=self.index, **self.settings)
             rows = [row for mention in found.mentions for row in _link_rows(mention)]
-            return pa.Table.from_pylist(rows, schema=LINKS_SCHEMA)
+            return pa.Table.from_pylist(rows, schema=LINK_SCHEMA)
 
         return compute
 

@@ -15,7 +15,7 @@ from eventformers.exploration.completions import COMPLETIONS
 from eventformers.exploration.documents import DOCUMENTS
 from eventformers.exploration.events import EVENTS
 from eventformers.exploration.extracted import EXTRACTED_DOCUMENTS, EXTRACTED_EVENTS
-from eventformers.exploration.folder import PAGE_FILE, REPORT_FILE
+from eventformers.exploration.folder import PAGE_FILE, REPORT_FILE, STATE_FOLDER
 from eventformers.exploration.links import LINKS
 from eventformers.exploration.map import MAP
 from eventformers.exploration.next_events import NEXT_EVENTS
@@ -25,7 +25,6 @@ from eventformers.exploration.sources import Texts, find_texts
 from eventformers.exploration.steps import (
     Step,
     StepRecord,
-    check_exploration,
     check_skipped,
     remove_exploration,
     run_steps,
@@ -33,7 +32,7 @@ from eventformers.exploration.steps import (
 from eventformers.exploration.types import TYPES
 from eventformers.exploration.vectors import VECTORS
 from eventformers.extraction.text_columns import TextColumns
-from eventformers.files import output_folder, write_text
+from eventformers.files import check_own_folder, output_folder, write_text
 
 TABLES: tuple[Step, ...] = (
     DOCUMENTS,
@@ -188,7 +187,7 @@ def explore(
     )
     folder = Path(output)
     with output_folder(folder), Session(keeps_vectors=False) as session:
-        check_exploration(folder)
+        check_own_folder(folder, STATE_FOLDER, "exploration")
         if overwrite:
             remove_exploration(folder, STEPS)
         found = find_texts(texts, columns)

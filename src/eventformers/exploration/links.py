@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eventformers.datasets_scripts.event_tables import DOCUMENTS_TABLE, EVENTS_TABLE
+from eventformers.datasets_scripts.event_tables import DOCUMENTS_TABLE, EVENTS_TABLE, LINK_SCHEMA
 from eventformers.exploration.neighbours import vector_column, vectors_of
 from eventformers.exploration.settings import Context
 from eventformers.exploration.steps import Keep, Step, StepRun, keep_nothing
@@ -32,24 +32,13 @@ TOP = 3
 
 _BLOCK_EVENTS = 16_384
 _COLUMNS = (*("event_id", "document_id", "sentence_start", "sentence_end", "trigger_start", "trigger_end"),)
-SCHEMA = pa.schema(
-    [
-        ("event_id", pa.string()),
-        ("rank", pa.int32()),
-        ("knowledge_base_id", pa.string()),
-        ("title", pa.string()),
-        ("score", pa.float32()),
-        ("linked", pa.bool_()),
-        ("ancestors", pa.list_(pa.string())),
-    ]
-)
 
 
 class FoundLinks(NamedTuple):
     """Candidates and links of events.
 
     Attributes:
-        table: rows of `SCHEMA`, best first for each event; an event without a linked row is NULL.
+        table: rows of `LINK_SCHEMA`, best first for each event; an event without a linked row is NULL.
         linked: number of events with a link.
         notes: sentences for the report.
     """
@@ -106,14 +95,14 @@ def link_events(
         candidates = retrieve(model, index, mentions, [language] * len(block), TOP)
         links = threshold.link(candidates, index.event_ids)
         found = _found(block, candidates, links, index, knowledge_base, language)
-        return pa.Table.from_pylist(list(found), schema=SCHEMA)
+        return pa.Table.from_pylist(list(found), schema=LINK_SCHEMA)
 
     rows = events.select(_COLUMNS).to_pylist()
     parts = [
         keep(f"events-{start}", partial(linked, rows[start : start + _BLOCK_EVENTS]))
         for start in range(0, len(rows), _BLOCK_EVENTS)
     ]
-    table = pa.concat_tables([SCHEMA.empty_table(), *parts])
+    table = pa.concat_tables([LINK_SCHEMA.empty_table(), *parts])
     # Only the first candidate of an event is ever linked.
     number = pc.sum(table["linked"]).as_py() or 0
     notes.append(f"{number:,} of {len(rows):,} events are linked to the knowledge base, the others to NULL.")

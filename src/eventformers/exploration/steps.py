@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from eventformers import __version__
 from eventformers.datasets_scripts.raw_files import file_digest
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import UnknownNameError
 from eventformers.exploration.folder import STATE_FOLDER
 from eventformers.exploration.settings import Context
 from eventformers.files import remove_folder, replaced_file, staged_folder
@@ -151,22 +151,6 @@ def check_skipped(steps: Sequence[Step], skip: Collection[str]) -> None:
     for name in skip:
         if name not in names:
             raise UnknownNameError("step", name, names)
-
-
-def check_exploration(folder: Path) -> None:
-    """Raise an error for a folder with files that are not those of an exploration.
-
-    Raises:
-        EventformersError: the folder has other files.
-    """
-    if not folder.is_dir() or (folder / STATE_FOLDER).is_dir():
-        return
-    others = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
-    if others:
-        raise EventformersError(
-            f"{folder} has {others[0]} but no exploration; accepted: a new folder, or that of an earlier "
-            "exploration"
-        )
 
 
 def remove_exploration(folder: Path, steps: Sequence[Step]) -> None:

@@ -7,26 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from eventformers.errors import EventformersError
 from eventformers.files import write_text
 
 STATE_FOLDER = ".release"
 """Folder inside a release with the record of each step."""
-
-
-def check_folder(folder: Path) -> None:
-    """Raise an error for a folder with files that are not those of a release.
-
-    Raises:
-        EventformersError: the folder has other files.
-    """
-    if not folder.is_dir() or (folder / STATE_FOLDER).is_dir():
-        return
-    others = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
-    if others:
-        raise EventformersError(
-            f"{folder} has {others[0]} but no release; accepted: a new folder, or that of an earlier release"
-        )
 
 
 def read_record(folder: Path, name: str, made_of: Mapping[str, Any]) -> dict[str, Any] | None:

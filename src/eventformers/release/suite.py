@@ -12,7 +12,7 @@ from huggingface_hub.utils import validate_repo_id
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import EventformersError
 from eventformers.evaluation.session import Session
-from eventformers.files import output_folder, staged_folder
+from eventformers.files import check_own_folder, output_folder, staged_folder
 from eventformers.hub import Push, push
 from eventformers.leaderboard.board import build_leaderboard
 from eventformers.leaderboard.page import leaderboard_page
@@ -35,7 +35,7 @@ from eventformers.release.models import (
     run_record,
     train_run,
 )
-from eventformers.release.records import STATE_FOLDER, check_folder
+from eventformers.release.records import STATE_FOLDER
 
 DATASETS, MODELS, LEADERBOARD = "datasets", "models", "leaderboard"
 SAMPLE_RECIPE = "demo"
@@ -144,7 +144,7 @@ def release(
     training = Training(chosen, tuple(settings), encoder, seed, device, dtype)
     runs = plan_runs(training)
     folder = Path(output)
-    check_folder(folder)
+    check_own_folder(folder, STATE_FOLDER, "release")
     api = HfApi(endpoint=endpoint, token=token or get_token(), library_name="eventformers")
     if not dry_run:
         _check_login(api)
