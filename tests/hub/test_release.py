@@ -221,6 +221,18 @@ def test_rows_that_may_not_be_published_are_left_out(
     assert not hub.count("POST").requests
 
 
+def test_what_is_left_out_is_not_pushed(
+    tmp_path: Path, release_to: ReleaseTo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained: list[str] = []
+    pushed: list[str] = []
+    monkeypatch.setattr(releasing, "train_run", lambda _, folder, *others: trained.append(folder.name))
+    monkeypatch.setattr(releasing, "push", lambda sent, *others, **options: pushed.extend(map(str, sent)))
+    release_to(tmp_path / "out", data=str(write_rows(tmp_path / "data", "research-only")), recipe="demo")
+    assert trained == ["swcc-demo"]
+    assert [Path(name).name for name in pushed] == ["event_chains", "swcc-demo", "mcnc"]
+
+
 def test_a_dry_run_shows_recorded_sizes_and_sends_nothing(
     hub: LoopbackHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:

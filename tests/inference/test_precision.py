@@ -28,9 +28,11 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> EventEncoder:
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_precisions_are_those_of_sentence_transformers(precision: str) -> None:
     generator = np.random.default_rng(0)
-    # 12 dimensions do not fill the last byte, and one without variation has no width to divide.
+    # 12 dimensions do not fill the last byte, one without variation has no width to divide, and the sign of
+    # one close to 0 counts.
     vectors = generator.normal(size=(40, 12)).astype(np.float32)
     vectors[:, 3] = 0.5
+    vectors[:, 5] *= 1e-4
     for given in (vectors, vectors[7]):
         ranges = ranges_of(vectors[:20]) if precision.endswith("int8") else None
         expected = quantize_embeddings(given, precision, ranges=ranges)
