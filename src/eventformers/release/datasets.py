@@ -78,11 +78,17 @@ def build_datasets(
     """
     settings = _settings_by_config(runs)
     found: dict[str, ReleasedDataset] = {}
-    for name, builder in BUILDERS.items():
-        raw = None if data is None else Path(data).expanduser() / name
-        if raw is not None and not raw.is_dir():
-            logger.warning("dataset %s is left out: no folder %s", name, raw)
-            continue
+    folders = {name: None if data is None else Path(data).expanduser() / name for name in BUILDERS}
+    missing = [name for name, raw in folders.items() if raw is not None and not raw.is_dir()]
+    if len(missing) == len(folders):
+        raise EventformersError(
+            f"{data}: no raw files of any dataset; accepted: a folder with a subfolder of raw files for each "
+            f"dataset: {', '.join(BUILDERS)}"
+        )
+    for name in missing:
+        logger.warning("dataset %s is left out: no folder %s", name, folders.pop(name))
+    for name, raw in folders.items():
+        builder = BUILDERS[name]
         paths = [SAMPLES / builder.SAMPLES_FOLDER if raw is None else raw]
         can_filter = _OPEN_ONLY in setting_names(builder.BUILDER_CONFIG_CLASS) and not accept_licenses
         always = {_OPEN_ONLY: True} if can_filter else {}
@@ -100,10 +106,7 @@ def build_datasets(
             local = read_folder(place)
             found[name] = ReleasedDataset(local, None if accept_licenses else local.needs_acceptance())
     if not found:
-        raise EventformersError(
-            f"{data}: no raw files of any dataset; accepted: a folder with a subfolder of raw files for each "
-            f"dataset: {', '.join(BUILDERS)}"
-        )
+        raise EventformersError(f"{data}: no rows of any dataset; accepted: rows of at least one")
     return found
 
 
