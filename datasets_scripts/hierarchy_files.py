@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from eventformers.datasets_scripts.document_splits import SPLITS
 from eventformers.datasets_scripts.hierarchy_columns import EDGE_HEADERS, HIERARCHY_FIELDS
-from eventformers.datasets_scripts.licenses import license_of_source
+from eventformers.datasets_scripts.licenses import SOURCE_LICENSES, license_of_source
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import is_json_lines, parse_json, read_lines
 from eventformers.datasets_scripts.record_files import first_record, is_table
@@ -71,8 +71,8 @@ class HierarchyFile(NamedTuple):
 
 
 def hierarchy_files(paths: Iterable[Path]) -> list[HierarchyFile]:
-    """Find the files directly in the folders, in their subfolders from XLEL-WD's download script, and those
-    given directly, without repeats.
+    """Find the files directly in the folders, in their subfolders from XLEL-WD's download script or named after
+    a corpus with a known licence, and those given directly, without repeats.
 
     Unknown files in a folder are ignored; an unknown file that is given directly is read as mentions, so that
     its faults are reported.
@@ -131,7 +131,7 @@ def _inside(path: Path) -> Iterator[Path]:
     inside = sorted(path.iterdir())
     yield from (item for item in inside if item.is_file())
     for folder in inside:
-        if folder.is_dir() and _PUBLISHED_FOLDER.fullmatch(folder.name):
+        if folder.is_dir() and (_PUBLISHED_FOLDER.fullmatch(folder.name) or folder.name in SOURCE_LICENSES):
             yield from sorted(item for item in folder.iterdir() if item.is_file())
 
 

@@ -209,6 +209,13 @@ def test_folders_of_the_published_download(tmp_path: Path) -> None:
     }
 
 
+def test_a_folder_of_a_known_corpus(tmp_path: Path) -> None:
+    write(tmp_path / "current_events" / "train.jsonl", mention("3"))
+    write(tmp_path / "notes" / "train.jsonl", mention("4"))
+    assert gold_of(tmp_path) == {"train": [["3"]]}
+    assert report_of(tmp_path)["licenses"] == ["CC-BY-SA-4.0"]
+
+
 def test_every_kind_of_bad_mention_is_counted_with_its_first_place(published: Path) -> None:
     write(
         published / "wikipedia.train.jsonl",
