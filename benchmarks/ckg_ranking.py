@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from eventformers.datasets_scripts.building import load_built
+from eventformers.datasets_scripts.loading import load_built
 from eventformers.inference.encode import load_encoder
 from eventformers.inference.search.ranking import (
     BLOCK_MEBIBYTES,

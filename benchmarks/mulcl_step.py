@@ -25,7 +25,7 @@ import torch
 from swcc_step import describe, timed
 from transformers import AutoTokenizer
 
-from eventformers.datasets_scripts.building import load_built
+from eventformers.datasets_scripts.loading import load_built
 from eventformers.loading.encoders import resolve_encoder
 from eventformers.models.event_graph import build_event_graph, draw_kept_edges, draw_kept_features
 from eventformers.models.heterevent_outputs import EventVectors

@@ -17,6 +17,7 @@ from eventformers.datasets_scripts.base import EventDatasetBuilder, EventDataset
 from eventformers.datasets_scripts.frame_reader import FRAME_COLUMNS, frame_files, read_frames
 from eventformers.datasets_scripts.licenses import UNSPECIFIED, license_of_source
 from eventformers.datasets_scripts.mention_reader import MENTION_COLUMNS, Mention, read_mentions
+from eventformers.datasets_scripts.raw_files import files_inside
 from eventformers.datasets_scripts.record_files import Column, first_record, has_records, is_table
 from eventformers.datasets_scripts.type_split import check_disjoint, split_types
 from eventformers.strict import Number
@@ -122,7 +123,7 @@ class EventTypes(EventDatasetBuilder):
                     found += [file for file in (annotation, text_file(annotation)) if file.is_file()]
                 continue
             framenet = frame_files(path) if config_name == "frames" and path.is_dir() else []
-            inside = sorted(item for item in path.iterdir() if item.is_file()) if path.is_dir() else [path]
+            inside = files_inside(path, _is_framenet)
             kinds = {item: _record_kind(item) or _given_kind(item, path) for item in inside}
             found += framenet or [item for item, kind in kinds.items() if kind == config_name]
         return {"train": list(dict.fromkeys(found))} if found else {}
@@ -229,11 +230,13 @@ class EventTypes(EventDatasetBuilder):
         if self.is_sample:
             return _SAMPLE_ORIGIN
         paths = self.split_files["train"]
-        if all(
-            path.suffix == ".xml" or path.parent.name.lower().startswith(_FRAMENET_FOLDERS) for path in paths
-        ):
+        if all(path.suffix == ".xml" or _is_framenet(path.parent.name) for path in paths):
             return _FRAMENET_ORIGIN
         return paths[0].name.split(".", 1)[0], UNSPECIFIED
+
+
+def _is_framenet(folder_name: str) -> bool:
+    return folder_name.lower().startswith(_FRAMENET_FOLDERS)
 
 
 def _given_kind(item: Path, given: Path) -> Literal["mentions"] | None:

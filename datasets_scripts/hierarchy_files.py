@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -12,7 +12,7 @@ from eventformers.datasets_scripts.document_splits import SPLITS
 from eventformers.datasets_scripts.hierarchy_columns import EDGE_HEADERS, HIERARCHY_FIELDS
 from eventformers.datasets_scripts.licenses import SOURCE_LICENSES, license_of_source
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.raw_files import is_json_lines, parse_json, read_lines
+from eventformers.datasets_scripts.raw_files import files_inside, is_json_lines, parse_json, read_lines
 from eventformers.datasets_scripts.record_files import first_record, is_table
 from eventformers.errors import DataFormatError, EventformersError
 
@@ -71,15 +71,15 @@ class HierarchyFile(NamedTuple):
 
 
 def hierarchy_files(paths: Iterable[Path]) -> list[HierarchyFile]:
-    """Find the files directly in the folders, in their subfolders from XLEL-WD's download script or named after
-    a corpus with a known licence, and those given directly, without repeats.
+    """Find the files directly in the folders, in their subfolders of known corpora, and those given directly,
+    without repeats.
 
     Unknown files in a folder are ignored; an unknown file that is given directly is read as mentions, so that
     its faults are reported.
     """
     found: dict[Path, HierarchyFile] = {}
     for path in paths:
-        for item in _inside(path):
+        for item in files_inside(path, _is_corpus):
             kind = file_kind(item)
             if kind is None and item == path:
                 kind = "mentions"
@@ -124,15 +124,8 @@ def origin_of(file: HierarchyFile) -> tuple[str, str]:
     return source, license_of_source(source)
 
 
-def _inside(path: Path) -> Iterator[Path]:
-    if not path.is_dir():
-        yield path
-        return
-    inside = sorted(path.iterdir())
-    yield from (item for item in inside if item.is_file())
-    for folder in inside:
-        if folder.is_dir() and (_PUBLISHED_FOLDER.fullmatch(folder.name) or folder.name in SOURCE_LICENSES):
-            yield from sorted(item for item in folder.iterdir() if item.is_file())
+def _is_corpus(name: str) -> bool:
+    return _PUBLISHED_FOLDER.fullmatch(name) is not None or name in SOURCE_LICENSES
 
 
 def _plain_name(path: Path) -> str:

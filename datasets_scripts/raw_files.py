@@ -10,7 +10,7 @@ import os
 import re
 import unicodedata
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -54,6 +54,19 @@ def raw_paths(data_dir: DataDir) -> list[Path]:
             raise EventformersError(f"no raw data at {path}; accepted: an existing folder or file")
         refuse_unfinished(path)
     return paths
+
+
+def files_inside(path: Path, is_corpus: Callable[[str], object]) -> list[Path]:
+    """Find the files directly in a folder, then those in its subfolders that are named after a corpus.
+
+    Args:
+        path: a folder; a file is returned as it is.
+        is_corpus: returns whether the name of a subfolder is that of a corpus.
+    """
+    if not path.is_dir():
+        return [path]
+    corpora = sorted(item for item in path.iterdir() if item.is_dir() and is_corpus(item.name))
+    return [item for folder in (path, *corpora) for item in sorted(folder.iterdir()) if item.is_file()]
 
 
 def max_line_bytes() -> int:

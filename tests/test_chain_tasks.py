@@ -9,7 +9,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from eventformers import SwccModel
-from eventformers.datasets_scripts.building import load_built
+from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate, score
 from eventformers.evaluation.results import load_results

@@ -10,7 +10,8 @@ import pytest
 from transformers import AutoTokenizer
 
 from eventformers import SwccModel
-from eventformers.datasets_scripts.building import build_dataset, load_built
+from eventformers.datasets_scripts.building import build_dataset
+from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
 from eventformers.evaluation import core as evaluation
 from eventformers.evaluation import data as evaluation_data

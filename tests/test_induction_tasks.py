@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 
 from eventformers import EventTypeInductionModel
 from eventformers.datasets_scripts.base import SAMPLES
-from eventformers.datasets_scripts.building import load_built
+from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate, measure, score
 from eventformers.evaluation.data import load_data, load_task_data

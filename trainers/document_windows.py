@@ -7,11 +7,11 @@ from typing import Any, cast
 
 from datasets import Dataset, DatasetDict, concatenate_datasets
 
-from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.datasets_scripts.chain_settings import EventChainsConfig
 from eventformers.datasets_scripts.document_filters import document_splits_of
 from eventformers.datasets_scripts.document_splits import RepeatedDocuments
 from eventformers.datasets_scripts.events import Event
+from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.datasets_scripts.protagonist_chains import distinct_events
 from eventformers.errors import EventformersError
 

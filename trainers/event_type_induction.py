@@ -17,8 +17,8 @@ from transformers import PreTrainedTokenizerBase
 
 from eventformers.built_in.event_type_induction import METHOD
 from eventformers.datasets_scripts.base import setting_names
-from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.datasets_scripts.event_types import EventTypesConfig
+from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.errors import EventformersError
 from eventformers.models.event_tokens import longest_input
 from eventformers.models.mention_tokens import TRIGGER_MARKERS, Mention

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from datasets import Dataset, DatasetDict
 from transformers import PreTrainedTokenizerBase
 
-from eventformers.datasets_scripts.building import built_report, load_built
+from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.errors import EventformersError
 from eventformers.models.grounding_tokens import TAGS, MentionText
 from eventformers.models.modeling_base import EventPreTrainedModel

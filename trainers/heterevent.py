@@ -13,10 +13,10 @@ from transformers import PreTrainedTokenizerBase
 
 from eventformers.built_in.heterevent import METHOD
 from eventformers.datasets_scripts.base import setting_names
-from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.datasets_scripts.document_splits import SeededDraws
 from eventformers.datasets_scripts.event_chains import EventChainsConfig
 from eventformers.datasets_scripts.events import Event, EventOrder
+from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.datasets_scripts.narrative_cloze import EventPool, argument_texts, draw_distractors
 from eventformers.datasets_scripts.protagonist_chains import event_key
 from eventformers.errors import EventformersError

@@ -16,9 +16,9 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from eventformers.built_in.mico import METHOD
 from eventformers.datasets_scripts.base import setting_names
-from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphsConfig, graph_of
 from eventformers.datasets_scripts.known_pairs import grouped
+from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.datasets_scripts.relation_templates import own_templates
 from eventformers.errors import EventformersError, shown
 from eventformers.models.modeling_mico import MicoForPreTraining

@@ -16,10 +16,10 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from eventformers.built_in.swcc import METHOD
 from eventformers.datasets_scripts.base import setting_names
-from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.datasets_scripts.cooccurrence import Normalisation, normalise_frequencies
 from eventformers.datasets_scripts.event_chains import EventChainsConfig
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
+from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.errors import EventformersError
 from eventformers.models.modeling_swcc import SwccForPreTraining
 from eventformers.models.text_prompts import prompt_of

@@ -244,6 +244,13 @@ def test_other_settings_than_those_of_a_built_folder_are_told(tmp_path: Path) ->
         load_built(folder, "cooccurrence", window=7)
 
 
+@pytest.mark.filterwarnings("error")
+def test_the_same_settings_in_another_order_are_not_told(tmp_path: Path) -> None:
+    excluded = {"exclude_predicates": ["reporting", "be"]}
+    folder = build_dataset("event_chains", "cooccurrence", output=tmp_path / "out", **excluded)
+    load_built(folder, "cooccurrence", **excluded)
+
+
 def test_a_list_of_what_can_be_built() -> None:
     entries = {(entry["name"], entry["config"]): entry for entry in list_datasets()}
     assert entries["event_chains", "cooccurrence"]["columns"] == ["event", "co_events", "frequencies"]

@@ -124,6 +124,7 @@ def test_only_deciding_settings_decide(raw: Path, tmp_path: Path) -> None:
     (named / "own_frames.jsonl").write_bytes((raw / "own_frames.jsonl").read_bytes())
     assert fingerprint("frames") != fingerprint("frames", named)
     assert report_of(named, "frames")["licenses"] == ["CC-BY-3.0"]
+    assert report_of(tmp_path, "frames")["sources"] == report_of(named, "frames")["sources"]
 
 
 def test_the_samples() -> None:

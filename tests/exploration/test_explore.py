@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import eventformers
-from eventformers.datasets_scripts import building
+from eventformers.datasets_scripts import loading
 from eventformers.datasets_scripts.event_tables import EVENT_SCHEMA
 from eventformers.errors import EventformersError
 from eventformers.exploration import documents, vectors
@@ -325,7 +325,7 @@ def test_a_dataset_of_the_hub(explore: Explore, monkeypatch: pytest.MonkeyPatch)
         assert (hub_id, config, streaming) == ("me/news", None, False)
         return datasets.DatasetDict({"train": datasets.Dataset.from_dict({"body": [STORIES["first"]]})})
 
-    monkeypatch.setattr(building, "load_dataset", load)
+    monkeypatch.setattr(loading, "load_dataset", load)
     found = explore("me/news", text_column="body")
     (row,) = rows_of(found, "documents")
     assert (row["document_id"], row["source"]) == ("train/1", "me/news")

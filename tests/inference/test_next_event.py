@@ -10,7 +10,8 @@ from chain_rows import event, events
 
 import eventformers
 from eventformers import cli
-from eventformers.datasets_scripts.building import build_dataset, load_built
+from eventformers.datasets_scripts.building import build_dataset
+from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.chains import next_event as module
 from eventformers.inference.chains.model_scorer import chain_scorer

@@ -18,7 +18,7 @@ from tiny import save_tiny_encoder
 
 from eventformers.cli import app
 from eventformers.datasets_scripts.base import SAMPLES
-from eventformers.datasets_scripts.building import load_built
+from eventformers.datasets_scripts.loading import load_built
 from eventformers.inference.commonsense.alternative_index import load_alternative_index
 from eventformers.inference.encode import load_encoder
 from eventformers.model_cards import card

@@ -8,8 +8,9 @@ import pytest
 from datasets import Dataset, Features, List
 
 from eventformers.datasets_scripts.base import SAMPLES
-from eventformers.datasets_scripts.building import build_dataset, load_built
+from eventformers.datasets_scripts.building import build_dataset
 from eventformers.datasets_scripts.events import EVENT_FEATURE, Event
+from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError
 from eventformers.trainers.document_windows import load_training_documents, with_document_windows
 

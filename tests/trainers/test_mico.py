@@ -12,7 +12,7 @@ from datasets import DatasetDict
 from mico_inputs import mico_inputs
 from training_case import MethodTrainingCase
 
-from eventformers.datasets_scripts.building import load_built
+from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError
 from eventformers.methods import load_method
 from eventformers.trainers import mico

@@ -11,9 +11,9 @@ from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts.base import setting_names
-from eventformers.datasets_scripts.building import built_report, load_built
 from eventformers.datasets_scripts.event_chains import EventChainsConfig
 from eventformers.datasets_scripts.events import EventOrder, event_text
+from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.methods import load_method
 from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import TextLength

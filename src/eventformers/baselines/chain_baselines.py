@@ -15,9 +15,9 @@ from eventformers.baselines.base import Baseline, BaselineTask, ReadyBaseline, s
 from eventformers.baselines.chain_counts import BigramScorer, CountSettings, PpmiScorer, count_chains
 from eventformers.baselines.event_network_training import DEFAULTS, NetworkSettings, train_network
 from eventformers.baselines.word_vectors import WordVectorSettings, require_gensim, train_word_vectors
-from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
+from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.evaluation.tasks import names_of_kind
 from eventformers.evaluation.tasks.chains import Chains

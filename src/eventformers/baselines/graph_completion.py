@@ -26,7 +26,7 @@ from eventformers.baselines.knowledge_graph_embeddings import (
     require_pykeen,
     train_embeddings,
 )
-from eventformers.datasets_scripts.building import load_built
+from eventformers.datasets_scripts.loading import load_built
 from eventformers.datasets_scripts.relation_templates import DIRECTIONS
 from eventformers.errors import EventformersError, shown
 from eventformers.evaluation.tasks import names_of_kind

@@ -14,8 +14,9 @@ from datasets import Dataset, DatasetDict, concatenate_datasets
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-from eventformers.datasets_scripts.building import build_dataset, build_reports, find_built, load_built
+from eventformers.datasets_scripts.building import build_dataset, build_reports
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint, joint_fingerprint
+from eventformers.datasets_scripts.loading import find_built, load_built
 from eventformers.datasets_scripts.malformed import malformed_policy, takes_malformed
 from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.evaluation.results import DatasetRecord

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from eventformers.datasets_scripts.building import check_data
+from eventformers.datasets_scripts.loading import check_data
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluation.data import DataStore, load_data
 from eventformers.evaluation.tasks import get_task

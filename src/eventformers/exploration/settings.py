@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
-from eventformers.datasets_scripts.building import check_data
+from eventformers.datasets_scripts.loading import check_data
 from eventformers.datasets_scripts.raw_files import file_digest
 from eventformers.errors import EventformersError
 from eventformers.evaluation.session import Session

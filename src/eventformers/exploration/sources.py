@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import datasets
 
-from eventformers.datasets_scripts.building import load_hub, looks_like_hub_id
+from eventformers.datasets_scripts.loading import load_hub, looks_like_hub_id
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.extraction.text_columns import USUAL_COLUMNS, TextColumns
 from eventformers.extraction.texts import TextFile, TextRows, find_text_files

@@ -19,8 +19,8 @@ from matplotlib.patheffects import withStroke
 from sklearn.cluster import KMeans
 from transformers import AutoModelForPreTraining, PreTrainedModel
 
-from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.events import Event, event_text
+from eventformers.datasets_scripts.loading import load_built
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import EventformersError
 from eventformers.files import write_text

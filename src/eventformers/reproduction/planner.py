@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
-from eventformers.datasets_scripts.building import load_built
+from eventformers.datasets_scripts.loading import load_built
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluation.session import Session

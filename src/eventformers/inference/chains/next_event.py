@@ -12,11 +12,11 @@ import torch
 from rich.console import Console
 from rich.progress import track
 
-from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.chain_readers import EventFilter, raw_file_kind, read_documents
 from eventformers.datasets_scripts.dataset_card import built_configs
 from eventformers.datasets_scripts.event_chains import EventChains
 from eventformers.datasets_scripts.events import Event, event_text
+from eventformers.datasets_scripts.loading import load_built
 from eventformers.datasets_scripts.malformed import SkippedRows, takes_malformed
 from eventformers.datasets_scripts.protagonist_chains import event_key
 from eventformers.datasets_scripts.raw_files import (

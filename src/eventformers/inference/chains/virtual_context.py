@@ -15,8 +15,8 @@ from typing import Literal
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.events import Event, event_text
+from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError
 from eventformers.inference.chains.scorers import DistinctEvents, Scores
 from eventformers.inference.chains.vectors import encode_states

@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 import yaml
 from datasets import Dataset
 
-from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.commonsense_graphs import graph_of
+from eventformers.datasets_scripts.loading import load_built
 from eventformers.datasets_scripts.relation_templates import (
     RelationTemplates,
     own_templates,

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 from datasets import Dataset, concatenate_datasets
 
-from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.dataset_card import built_configs
 from eventformers.datasets_scripts.event_knowledge import EventKnowledge, StatedTitles, text_files
 from eventformers.datasets_scripts.hierarchy_files import MENTION_KINDS, file_kind, hierarchy_files
 from eventformers.datasets_scripts.hierarchy_graph import EventHierarchy
 from eventformers.datasets_scripts.hierarchy_readers import Statement
+from eventformers.datasets_scripts.loading import load_built
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import DataDir, raw_paths
 from eventformers.errors import EventformersError

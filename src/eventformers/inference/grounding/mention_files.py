@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.dataset_card import built_configs
 from eventformers.datasets_scripts.event_hierarchies import EventHierarchies
+from eventformers.datasets_scripts.loading import load_built
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import (
     check_keys,

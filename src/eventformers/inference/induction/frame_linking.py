@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.frame_reader import frame_descendants
+from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from eventformers.datasets_scripts.building import load_built
 from eventformers.datasets_scripts.dataset_card import built_configs
 from eventformers.datasets_scripts.event_types import EventTypes
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
+from eventformers.datasets_scripts.loading import load_built
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.mention_reader import read_mentions
 from eventformers.datasets_scripts.raw_files import check_keys, is_blank, read_lines, text_field

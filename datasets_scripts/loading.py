@@ -1,0 +1,224 @@
+"""Loading of datasets from a built folder, the Hub or raw files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, cast, overload
+
+import datasets
+from datasets import DatasetDict, IterableDatasetDict, load_dataset
+from huggingface_hub import hf_hub_download
+from huggingface_hub.errors import HfHubHTTPError
+
+from eventformers.datasets_scripts.base import JsonValue, settings_of
+from eventformers.datasets_scripts.building import (
+    BUILDERS,
+    build_dataset,
+    build_reports,
+    builder_of_config,
+    load_parquet,
+)
+from eventformers.datasets_scripts.dataset_card import REPORT_NAME, built_configs
+from eventformers.datasets_scripts.hub_timeout import limit_requests
+from eventformers.datasets_scripts.raw_files import DataDir
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.files import refuse_unfinished
+
+
+@overload
+def load_built(
+    data: DataDir | None,
+    config: str,
+    *,
+    builder: str | None = None,
+    streaming: Literal[False] = False,
+    **settings: object,
+) -> DatasetDict: ...
+
+
+@overload
+def load_built(
+    data: DataDir | None,
+    config: str,
+    *,
+    builder: str | None = None,
+    streaming: bool,
+    **settings: object,
+) -> DatasetDict | IterableDatasetDict: ...
+
+
+def load_built(
+    data: DataDir | None,
+    config: str,
+    *,
+    builder: str | None = None,
+    streaming: bool = False,
+    **settings: object,
+) -> DatasetDict | IterableDatasetDict:
+    """Load the rows of a config from folder, Hub or raw files: memory-mapped, or as a stream.
+
+    The splits are those that have raw files, in the order train, validation, test.
+
+    Args:
+        data: a built folder or a Hub id; or a folder or file with raw data, which is first built into the
+            cache of `datasets`; None uses the bundled samples.
+        config: the config.
+        builder: a key of `BUILDERS`; needed if several builders have a config of that name.
+        streaming: read rows one after another instead of copying them into the cache.
+        **settings: settings of the builder; for all builders, `malformed="skip"`. They do not change an
+            already built dataset; a warning lists the settings that differ from its report.
+
+    Raises:
+        UnknownNameError: an unknown builder, config or setting.
+        DataFormatError: a raw file cannot be read; names file and line.
+        EventformersError: the folder or Hub repository does not exist.
+    """
+    place = _locate(data, config, builder, settings)
+    if isinstance(place, Path):
+        return load_parquet(_config_files(place, config), None, streaming)
+    return load_hub(place, config, streaming)
+
+
+def built_report(
+    data: DataDir | None, config: str, *, builder: str | None = None, **settings: object
+) -> dict[str, JsonValue]:
+    """Load the build report of the dataset that `load_built` loads for the same arguments.
+
+    It has fingerprints, settings, raw files, counts, sources, licences and statistics. `rows`, `read`,
+    `skipped` and `sources` are sums over all splits, and `malformed` counts and lists the skipped malformed
+    parts. `splits` has `rows`, `rows_fingerprint`, `read`, `skipped` and `statistics` of each split by name.
+    For one split, `rows_fingerprint` and `statistics` are those of the split; for several, the first is that
+    of the `DatasetDict`, and the second contains them by split. Empty if a built dataset has no report.
+    """
+    place = _locate(data, config, builder, settings)
+    if isinstance(place, Path):
+        return build_reports(place).get(config, {})
+    try:
+        path = hf_hub_download(place, f"{config}/{REPORT_NAME}", repo_type="dataset")
+    except (OSError, ValueError, HfHubHTTPError):
+        return {}
+    return cast("dict[str, JsonValue]", json.loads(Path(path).read_text(encoding="utf-8")))
+
+
+def check_data(data: DataDir | None) -> None:
+    """Raise `EventformersError` for a single path that neither exists nor looks like a Hub dataset id."""
+    if not isinstance(data, (str, Path)) or Path(data).expanduser().exists() or os.pathsep in str(data):
+        return
+    if not looks_like_hub_id(str(data)):
+        raise EventformersError(
+            f"no dataset at {data}; accepted: an existing folder or a Hub id like name/dataset"
+        )
+
+
+def looks_like_hub_id(text: str) -> bool:
+    """True if a text has the form `owner/name` of a repository on the Hub."""
+    return re.fullmatch(r"[\w.-]+/[\w.-]+", text) is not None and not text.startswith(".")
+
+
+def load_hub(
+    hub_id: str, config: str | None = None, streaming: bool = False
+) -> DatasetDict | IterableDatasetDict:
+    """Load all splits of a dataset from the Hub or the cache.
+
+    Args:
+        hub_id: `owner/name`.
+        config: its config; None takes the only one, or the one that it names as its default.
+        streaming: read rows one after another instead of copying them into the cache.
+
+    Raises:
+        EventformersError: it does not exist, or there is no such config.
+    """
+    limit_requests()
+    try:
+        loaded = load_dataset(hub_id, config, streaming=streaming)
+    except (OSError, ValueError, datasets.exceptions.DatasetNotFoundError) as error:
+        raise EventformersError(
+            f"no folder {hub_id}, and no dataset with this id{f' and config {config}' if config else ''} on "
+            f"the Hub or in the cache ({str(error).splitlines()[0]})"
+        ) from error
+    return cast("DatasetDict | IterableDatasetDict", loaded)
+
+
+def _locate(
+    data: DataDir | None, config: str, builder: str | None, settings: Mapping[str, Any]
+) -> Path | str:
+    """Find the built folder of the data, which builds it if needed, or the id of a repository on the Hub."""
+    if isinstance(data, (str, Path)):
+        folder = Path(data).expanduser()
+        refuse_unfinished(folder)
+        built = find_built(folder, builder)
+        if built is not None:
+            _warn_of_other_settings(built, config, settings)
+            return built
+        if not folder.exists() and os.pathsep not in str(data):
+            check_data(data)
+            return str(data)
+    return build_dataset(builder or builder_of_config(config), config, data, None, **settings)
+
+
+def find_built(folder: Path, builder: str | None) -> Path | None:
+    """Find the built folder of a builder: the folder itself, or its subfolder with the builder's name.
+
+    Args:
+        folder: a built dataset, a folder of built datasets, or any other folder.
+        builder: a key of `BUILDERS`; None looks only at the folder itself.
+
+    Returns:
+        The folder; None if it is not built.
+
+    Raises:
+        EventformersError: the folder has built datasets, but not this one.
+    """
+    if built_configs(folder):
+        return folder
+    there = sorted(name for name in BUILDERS if built_configs(folder / name))
+    if not there or builder is None:
+        return None
+    if builder not in there:
+        raise EventformersError(f"{folder}: found the datasets {', '.join(there)}, but not {builder}")
+    return folder / builder
+
+
+def _warn_of_other_settings(folder: Path, config: str, settings: Mapping[str, Any]) -> None:
+    report = build_reports(folder).get(config, {})
+    built = report.get("settings")
+    if not isinstance(built, dict):
+        return
+    # The config brings the values into one form, for example names into alphabetical order.
+    asked = BUILDERS[str(report["builder"])].BUILDER_CONFIG_CLASS(
+        name=config, **{name: value for name, value in settings.items() if name in built}
+    )
+    others = [
+        f"{name}={built[name]} and not {value}"
+        for name, value in json.loads(json.dumps(settings_of(asked))).items()
+        if name in settings and name in built and built[name] != value
+    ]
+    if others:
+        warnings.warn(f"{folder}, {config}: built with {', '.join(others)}", stacklevel=4)
+
+
+def _config_files(folder: Path, config: str) -> dict[str, list[str]]:
+    """Parquet files of a config by split, from the README.
+
+    Given a list of files, `datasets` checks when they were changed; given a folder with a README, it does
+    not.
+    """
+    by_name = built_configs(folder)
+    if config not in by_name:
+        raise UnknownNameError(f"config of {folder}", config, by_name)
+    patterns = by_name[config].get("data_files")
+    files: dict[str, list[str]] = {}
+    for item in patterns if isinstance(patterns, list) else []:
+        if not isinstance(item, dict) or not {"path", "split"} <= item.keys():
+            continue
+        paths = item["path"] if isinstance(item["path"], list) else [item["path"]]
+        matches = sorted(match for path in paths for match in folder.glob(str(path)))
+        files[str(item["split"])] = [str(match.absolute()) for match in matches]
+    if not files or not all(files.values()):
+        raise EventformersError(f"{folder}/README.md: no Parquet file for config {config}; build it again")
+    return files
