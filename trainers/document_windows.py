@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 from datasets import Dataset, DatasetDict, concatenate_datasets
@@ -21,7 +22,8 @@ _SPLIT = "train"
 def load_training_documents(data: str | None, builder: str, settings: Mapping[str, Any]) -> Dataset:
     """Load the documents of the split train of `chains`, including documents without chains.
 
-    Documents that were built without a split are split like their chains; repeated documents are dropped.
+    Documents that were built without a split are split like their chains; repeated documents and the contexts
+    of cloze files, which give no chains, are dropped.
 
     Args:
         data: the raw or built data of the chains.
@@ -40,7 +42,16 @@ def load_training_documents(data: str | None, builder: str, settings: Mapping[st
     built_with = cast("Mapping[str, Any]", of_documents.get("settings", {}))
     if built_with.get("document_split") == _SPLIT:
         return documents
-    if built_with.get("document_split") is not None or of_documents["raw_files"] != of_chains["raw_files"]:
+    files, chain_files = (
+        {(file["name"], file["sha256"]) for file in cast("list[dict[str, str]]", report["raw_files"])}
+        for report in (of_documents, of_chains)
+    )
+    cloze_sources = {Path(name).stem for name, _ in files - chain_files if name.endswith(".txt")}
+    if (
+        built_with.get("document_split") is not None
+        or not chain_files <= files
+        or len(cloze_sources) < len(files - chain_files)
+    ):
         raise EventformersError(
             f"{data}, documents: built with document_split={built_with.get('document_split')} or from other "
             f"files than the chains; accepted: built with --set document_split={_SPLIT}, or document_share=0"
@@ -52,7 +63,8 @@ def load_training_documents(data: str | None, builder: str, settings: Mapping[st
             repeats.add(row["document_id"], row["events"])
     return documents.filter(
         lambda row: (
-            splits.split_of(row["document_id"]) == _SPLIT
+            row["source"] not in cloze_sources
+            and splits.split_of(row["document_id"]) == _SPLIT
             and not repeats.is_repeat(row["document_id"], row["events"])
         )
     )

@@ -1,18 +1,15 @@
-"""Training of one stage: head, data, training arguments and final weights."""
+"""Training of one stage: data, training arguments, steps and final weights."""
 
 from __future__ import annotations
 
 import logging
-import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import torch
-from huggingface_hub.errors import StrictDataclassError
 from peft import PeftModel
 from torch import nn
 from transformers import PreTrainedTokenizerBase
@@ -23,14 +20,10 @@ from eventformers.datasets_scripts.licenses import UNSPECIFIED, is_open
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.loading.models import (
     faults_told,
-    first_sentence,
     load_config,
-    load_whole,
-    start_from_encoder,
 )
 from eventformers.loading.tokenizers import load_tokenizer
 from eventformers.methods import Method
-from eventformers.models.configuration_base import EventConfig, is_decoder_only
 from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.models.text_prompts import TEXT_KINDS, prompt_of, prompt_tokens
 from eventformers.trainers.arguments import EventTrainingArguments
@@ -49,13 +42,11 @@ from eventformers.trainers.silhouette_stopping import (
     silhouette_callback,
 )
 from eventformers.trainers.small_data import check_steps, fit_batch_size
+from eventformers.trainers.stage_heads import accepted_fields, build_head, continue_head, freeze, head_fields
 from eventformers.trainers.stages import FinishedStage, Stage
 from eventformers.trainers.weight_averaging import StartWeights
 
 logger = logging.getLogger(__name__)
-
-EMBEDDINGS = "embeddings"
-"""The token embeddings of any encoder in `frozen_modules`."""
 
 _DTYPES = ("float32", "bfloat16", "float16")
 
@@ -134,7 +125,7 @@ def check_settings(method: Method, stage: Stage, options: StageOptions) -> None:
     Raises:
         EventformersError: a setting is not accepted.
     """
-    with _accepted_fields():
+    with accepted_fields():
         method.config_class(**stage.recipe.model)
     has_validation = stage.recipe.data.get("validation_rows", 0) != 0
     _make_arguments(stage.recipe, stage.folder, options, has_validation)
@@ -222,12 +213,12 @@ def _prepare_stage(
 ) -> PreparedStage:
     recipe = stage.recipe
     set_seed(options.seed)
-    fields = _head_fields(recipe, options.encoder)
+    fields = head_fields(recipe, options.encoder)
     if earlier is None:
         # With adapters the encoder itself does not train, so it keeps the dtype of its weights.
-        model = _build_head(method, options.encoder, fields, dtype="auto" if options.lora else torch.float32)
+        model = build_head(method, options.encoder, fields, dtype="auto" if options.lora else torch.float32)
     else:
-        model = _continue_head(method, earlier, fields, dtype="auto" if options.lora else torch.float32)
+        model = continue_head(method, earlier, fields, dtype="auto" if options.lora else torch.float32)
     # Preparing data can take minutes, so a wrong setting must fail before.
     if (dropout := recipe.training.get("encoder_dropout")) is not None:
         set_dropout(model.text_encoders(), dropout)
@@ -275,14 +266,14 @@ def _make_trainable(
         The model to train, a PEFT model with `lora`; and without `lora` the initial weights to average with.
     """
     frozen = arguments.frozen_modules or []
-    _freeze(model, frozen)
+    freeze(model, frozen)
     if arguments.encoder_cache_tokens is not None:
         cache_encoder(model, arguments.encoder_cache_tokens)
     if not options.lora:
         return model, _start_weights(model, arguments.start_weight_share)
     adapted = add_lora(model, options.encoder_name)
     # PEFT unfreezes the modules that it trains without adapters.
-    _freeze(adapted, frozen)
+    freeze(adapted, frozen)
     return adapted, None
 
 
@@ -359,71 +350,6 @@ def check_publishable(report: Mapping[str, Any]) -> None:
         )
 
 
-@contextmanager
-def _accepted_fields() -> Iterator[None]:
-    """Turn a configuration's error about a field into one line."""
-    try:
-        yield
-    except (StrictDataclassError, ValueError) as error:
-        # Configurations nest the reason: "Validation error for field 'x': TypeError: the reason".
-        reason = re.sub(r"^.*?validation error for .*?Error: ", "", " ".join(str(error).split()), flags=re.I)
-        raise EventformersError(f"model: {reason}") from error
-
-
-def _head_fields(recipe: Recipe, encoder: str) -> dict[str, Any]:
-    """Return the fields of the head's configuration.
-
-    A decoder-only encoder keeps its own pooling unless `--set` gives another one: that of a recipe is for
-    encoders that read both sides.
-    """
-    fields = dict(recipe.model)
-    is_chosen = any(key.endswith("model.pooling") for key in recipe.changed)
-    if "pooling" in fields and not is_chosen:
-        with faults_told(encoder):
-            config = load_config(encoder)
-        if is_decoder_only(config.encoder_config if isinstance(config, EventConfig) else config):
-            pooling = fields.pop("pooling")
-            logger.info(
-                "the recipe's pooling=%s is not used: a decoder-only encoder has its own; --set pooling=... "
-                "changes it",
-                pooling,
-            )
-    return fields
-
-
-def _build_head(
-    method: Method, encoder: str, fields: Mapping[str, Any], dtype: torch.dtype | str
-) -> EventPreTrainedModel:
-    with faults_told(encoder):
-        load_config(encoder)
-        with _accepted_fields():
-            return cast(
-                EventPreTrainedModel, start_from_encoder(method.head_class, encoder, dtype=dtype, **fields)
-            )
-
-
-def _continue_head(
-    method: Method, folder: Path, fields: Mapping[str, Any], dtype: torch.dtype | str
-) -> EventPreTrainedModel:
-    """Load the head of a finished stage with the configuration of the next stage."""
-    with faults_told(str(folder)):
-        load_config(str(folder))
-        with _accepted_fields():
-            config = method.config_class.from_pretrained(folder, **fields)
-        try:
-            head = load_whole(method.head_class, str(folder), config=config, dtype=dtype)
-        except RuntimeError as error:
-            raise EventformersError(
-                f"{folder}: the weights have other sizes; accepted: the same sizes in every stage: "
-                f"{' '.join(str(error).split())[:300]}"
-            ) from error
-        except (EventformersError, OSError, ValueError) as error:
-            raise EventformersError(
-                f"{folder} is damaged ({first_sentence(error)}); remove it to repeat that stage"
-            ) from error
-    return cast(EventPreTrainedModel, head).train()
-
-
 def _trains_on_cpu(device: str | None) -> bool:
     """Return whether a run with this device option trains on the CPU; None prefers an accelerator."""
     return not torch.accelerator.is_available() if device is None else torch.device(device).type == "cpu"
@@ -442,20 +368,6 @@ def _check_text_length(
             f"setting max_seq_length: found {longest}; accepted: {positions - of_prompt} or less, the "
             f"maximum of the encoder{' after the prompt' if of_prompt else ''}"
         )
-
-
-def _freeze(model: nn.Module, names: Sequence[str]) -> None:
-    for name in names:
-        found = [parameter for key, parameter in model.named_parameters() if name in key.split(".")]
-        if not found and name == EMBEDDINGS:
-            # Encoders have other names for it.
-            encoders = cast(EventPreTrainedModel, model).text_encoders()
-            found = [part for one in encoders for part in one.get_input_embeddings().parameters()]
-        if not found:
-            modules = {part for key, _ in model.named_parameters() for part in key.split(".")[:-1]}
-            raise UnknownNameError("module in frozen_modules:", name, modules)
-        for parameter in found:
-            parameter.requires_grad_(False)
 
 
 def _start_weights(model: EventPreTrainedModel, share: float) -> StartWeights | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import forked
@@ -169,6 +171,31 @@ def test_other_settings_train_again(
     for seed in (1, 1, 2):
         release_to(tmp_path / "release", seed=seed)
     assert [one["seed"] for one in asked] == [1, 2]
+
+
+def test_hours_of_an_interrupted_run_count(
+    release_to: ReleaseTo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(datasets, "BUILDERS", {"event_types": BUILDERS["event_types"]})
+    monkeypatch.setattr(models, "can_resume", lambda folder: True)
+    monkeypatch.setattr(models, "time", SimpleNamespace(monotonic=count(step=1800).__next__))
+    monkeypatch.setattr(releasing, "push", lambda *_, **__: None)
+
+    def interrupted(method: str, folder: Path, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    def train(method: str, folder: Path, **options: Any) -> None:
+        SwccModel.from_encoder(options["encoder"]).save_pretrained(folder)
+
+    monkeypatch.setattr(models, "train", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        release_to(tmp_path / "release")
+    monkeypatch.setattr(models, "train", train)
+    told: list[Any] = []
+    monkeypatch.setattr(models, "write_record", lambda *_, **facts: told.append(facts))
+    monkeypatch.setattr(releasing, "_items", lambda *_: ())
+    release_to(tmp_path / "release")
+    assert told[:3] == [{"hours_before": 0.5}, {"hours_before": 1.0}, {"hours": 1.0}]
 
 
 def write_rows(folder: Path, license_name: str) -> Path:

@@ -43,7 +43,7 @@ from eventformers.models.grounding_tokens import EventText, MentionText
 from eventformers.plots.events import load_prototypes
 from eventformers.publishing.verification import _SHOW
 from eventformers.trainers.recipes import load_recipe
-from eventformers.trainers.stage_training import _build_head, _continue_head, _head_fields
+from eventformers.trainers.stage_heads import build_head, continue_head, head_fields
 
 SECONDS_OF_A_TRY = 30.0
 _LONGEST_MESSAGE = 1_500
@@ -86,8 +86,8 @@ def _evaluate(folder: Path) -> Any:
 def _start(folder: Path) -> Any:
     """What `train --encoder` loads: the head over the encoder, and the tokenizer."""
     torch.manual_seed(0)
-    fields = _head_fields(load_recipe("swcc", "demo"), str(folder))
-    head = _build_head(load_method("swcc"), str(folder), fields, torch.float32)
+    fields = head_fields(load_recipe("swcc", "demo"), str(folder))
+    head = build_head(load_method("swcc"), str(folder), fields, torch.float32)
     ids = load_tokenizer(str(folder), load_config(str(folder)))(TEXTS[0])["input_ids"]
     with torch.inference_mode():
         return head.base_model.eval()(torch.tensor([ids])).embeddings.numpy()
@@ -146,8 +146,8 @@ def _verify(folder: Path) -> Any:
 
 def _continue(kind: str) -> Way:
     def load(folder: Path) -> Any:
-        fields = _head_fields(load_recipe(kind, "demo"), str(folder))
-        head = _continue_head(load_method(kind), folder, fields, torch.float32)
+        fields = head_fields(load_recipe(kind, "demo"), str(folder))
+        head = continue_head(load_method(kind), folder, fields, torch.float32)
         return [float(value.double().sum()) for value in head.base_model.state_dict().values()]
 
     return load

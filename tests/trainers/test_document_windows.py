@@ -88,11 +88,21 @@ def test_documents_of_the_questions_are_left_out(raw: Path, tmp_path: Path) -> N
         load_training_documents(str(tmp_path / "test"), "event_chains", {})
 
 
-def test_documents_of_other_files_are_refused(raw: Path, tmp_path: Path) -> None:
+def test_contexts_of_cloze_files_are_left_out(raw: Path, tmp_path: Path) -> None:
+    expected = load_training_documents(str(raw), "event_chains", {})
     (raw / "mcnc_dev.txt").write_text(
         "a|saw|b\na|met|c\nHOLDOUT_SEP\na|left|d\nNEG_SEP\ne|sang|f\nDOC_SEP\n", encoding="utf-8"
     )
     for config in ("documents", "chains"):
         build_dataset("event_chains", config, data_dir=raw, output=tmp_path / "built")
+    assert "mcnc_dev" in load_built(tmp_path / "built", "documents")["train"]["source"]
+    assert load_training_documents(str(tmp_path / "built"), "event_chains", {})[:] == expected[:]
+
+
+def test_documents_of_other_files_are_refused(raw: Path, tmp_path: Path) -> None:
+    build_dataset("event_chains", "chains", data_dir=raw, output=tmp_path / "built")
+    for path in raw.glob("*.jsonl"):
+        path.write_bytes(path.read_bytes() + b"\n")
+    build_dataset("event_chains", "documents", data_dir=raw, output=tmp_path / "built")
     with pytest.raises(EventformersError, match="from other files than the chains"):
         load_training_documents(str(tmp_path / "built"), "event_chains", {})

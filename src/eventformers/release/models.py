@@ -154,25 +154,30 @@ def train_run(
     resumes = record is not None and can_resume(folder)
     logger.info("model %s: %s", run.name, "continuing" if resumes else "training")
     # An interrupted run continues only if it was begun with the same record.
-    write_record(root, run.name, made_of)
+    earlier = record.get("hours_before", 0.0) if record is not None and resumes else 0.0
+    write_record(root, run.name, made_of, hours_before=earlier)
     started = time.monotonic()
-    train(
-        run.method.name,
-        folder,
-        recipe=run.recipe.name,
-        data=next(iter(datasets.values())).local.folder.parent,
-        encoder=training.encoder,
-        settings=training.settings,
-        seed=training.seed,
-        device=training.device,
-        dtype=training.dtype,
-        resume=resumes,
-        overwrite=not resumes,
-        session=session,
-    )
+    try:
+        train(
+            run.method.name,
+            folder,
+            recipe=run.recipe.name,
+            data=next(iter(datasets.values())).local.folder.parent,
+            encoder=training.encoder,
+            settings=training.settings,
+            seed=training.seed,
+            device=training.device,
+            dtype=training.dtype,
+            resume=resumes,
+            overwrite=not resumes,
+            session=session,
+        )
+    finally:
+        hours = round(earlier + (time.monotonic() - started) / 3600, 4)
+        write_record(root, run.name, made_of, hours_before=hours)
     # There is nothing left to resume, and checkpoints of large encoders would fill the disk.
     remove_checkpoints(folder)
-    write_record(root, run.name, made_of, hours=round((time.monotonic() - started) / 3600, 4))
+    write_record(root, run.name, made_of, hours=hours)
 
 
 def _made_of(run: PlannedRun, training: Training, datasets: Mapping[str, ReleasedDataset]) -> dict[str, Any]:
