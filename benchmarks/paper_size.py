@@ -105,7 +105,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found: dict[float, list[Measured]] = {}
     for scale in sorted(options.scale or [0.01]):
         with tempfile.TemporaryDirectory(prefix="paper-size-", dir=options.folder) as folder:
-            found[scale] = list(measure(options.method, Path(folder), scale, options))
+            found[scale] = []
+            for one in measure(options.method, Path(folder), scale, options):
+                print(f"  {one.step}: {one.processor:.1f} s, {one.peak:.2f} GB", file=sys.stderr)
+                found[scale].append(one)
     text = report(options.method, found, options.encoder)
     print(text)
     if options.output is not None:
@@ -161,10 +164,9 @@ class Runner:
             words: the arguments of `eventformers`, as in a shell.
             until: text in its output that ends the process by a kill; None waits for its end.
         """
-        print(f"  {step}", file=sys.stderr)
         arguments = (word.format(**self._places) for word in shlex.split(words))
         command = [sys.executable, "-m", "eventformers.cli", *arguments]
-        started, first = time.perf_counter(), None
+        started, first = time.perf_counter(), False
         with self._log.open("w", encoding="utf-8") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, env=self._environment)
         while True:
@@ -172,8 +174,10 @@ class Runner:
             if ended:
                 break
             printed = self._log.read_text(encoding="utf-8", errors="replace")
-            if first is None and FIRST_STEP in printed:
-                first = time.perf_counter() - started
+            if not first and FIRST_STEP in printed:
+                first = True
+                wall, used_so_far = time.perf_counter() - started, resources_of(process.pid)
+                yield Measured(f"{step}, to the first step", wall, *used_so_far)
             if until is not None and until in printed:
                 process.kill()
                 until = None
@@ -182,9 +186,15 @@ class Runner:
         if process.returncode not in (0, -9):
             raise RuntimeError(f"{' '.join(command)}\n{self._log.read_text(encoding='utf-8')[-3000:]}")
         wall, processor = time.perf_counter() - started, used.ru_utime + used.ru_stime
-        if first is not None:
-            yield Measured(f"{step}, to the first step", first, math.nan, math.nan)
         yield Measured(step, wall, processor, used.ru_maxrss * 1024 / 1e9)
+
+
+def resources_of(pid: int) -> tuple[float, float]:
+    """Return the processor seconds and the peak memory in gigabytes of a running process, on Linux."""
+    times = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    peak = int(status.partition("VmHWM:")[2].split()[0])
+    return sum(map(int, times[11:13])) / os.sysconf("SC_CLK_TCK"), peak * 1024 / 1e9
 
 
 def report(method: str, found: dict[float, list[Measured]], encoder: str) -> str:
@@ -198,9 +208,9 @@ def report(method: str, found: dict[float, list[Measured]], encoder: str) -> str
     for of_step in zip(*found.values(), strict=True):
         cells = [of_step[0].step]
         for one in of_step:
-            cells += [f"{one.wall:.1f}", _cell(one.processor, ".1f"), _cell(one.peak, ".2f")]
+            cells += [f"{one.wall:.1f}", f"{one.processor:.1f}", f"{one.peak:.2f}"]
         if len(scales) > 1:
-            cells.append(f"{exponent(scales, [_time(one) for one in of_step]):.2f}")
+            cells.append(f"{exponent(scales, [one.processor for one in of_step]):.2f}")
         rows.append(cells)
     title = (
         f"{method}: {SIZES[method][1]:,} {SIZES[method][0]} at scale 1; encoder {encoder}, random weights; "
@@ -212,14 +222,6 @@ def report(method: str, found: dict[float, list[Measured]], encoder: str) -> str
 def exponent(scales: Sequence[float], seconds: Sequence[float]) -> float:
     """Compute the exponent of growth between the two largest scales."""
     return math.log(seconds[-1] / seconds[-2]) / math.log(scales[-1] / scales[-2])
-
-
-def _time(one: Measured) -> float:
-    return one.wall if math.isnan(one.processor) else one.processor
-
-
-def _cell(value: float, digits: str) -> str:
-    return "" if math.isnan(value) else format(value, digits)
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -294,7 +294,7 @@ class EventChains(EventDatasetBuilder):
         config, report = self.config, self.report
         size = QUESTION_EVENTS[config.name]
         documents = self._unrepeated_documents(self._uncounted())
-        pool = EventPool(event for _, kept in documents for event in kept)
+        pool = EventPool.of_events(event for _, kept in documents for event in kept)
         report.statistics["events_to_draw_from"] = len(pool)
         for chain in self._chains():
             starts = window_starts(

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, TypedDict
 
 import numpy as np
+import numpy.typing as npt
 
 from eventformers.datasets_scripts.cloze_readers import ClozeItem
 from eventformers.datasets_scripts.document_splits import SeededDraws
@@ -41,28 +42,50 @@ class Choices(TypedDict):
 class EventPool:
     """Events to draw distractors from, each as often as it occurs.
 
-    It needs twelve bytes per event, and stores each distinct text of a role once. Draws depend only on the
-    events, not on their order.
+    It needs 20 bytes for each distinct event, and stores each distinct text of a role once. Draws depend only
+    on the events, not on their order.
+
+    Args:
+        texts: the distinct texts of all roles.
+        events: the index in `texts` of the subject, the predicate and the object of each event, `(E, 3)`.
+        counts: number of occurrences of each event, `(E,)`; None counts each row once.
     """
 
-    def __init__(self, events: Iterable[Event]) -> None:
+    def __init__(
+        self,
+        texts: Sequence[str],
+        events: npt.NDArray[np.integer],
+        counts: npt.NDArray[np.int64] | None = None,
+    ) -> None:
+        order = sorted(range(len(texts)), key=texts.__getitem__)
+        self._texts = [texts[place] for place in order]
+        ranks = np.empty(len(texts), dtype=np.int32)
+        ranks[order] = np.arange(len(texts), dtype=np.int32)
+        rows = ranks[events]
+        by_text = np.lexsort(rows.T)
+        rows = rows[by_text]
+        ends = np.arange(1, len(rows) + 1) if counts is None else np.cumsum(counts[by_text])
+        is_last = np.ones(len(rows), dtype=bool)
+        is_last[:-1] = (rows[1:] != rows[:-1]).any(axis=1)
+        self._rows, self._ends = rows[is_last], ends[is_last]
+
+    @classmethod
+    def of_events(cls, events: Iterable[Event]) -> EventPool:
+        """Collect the occurrences of events."""
         names: dict[str, int] = {}
         ids = array("i")
         for event in events:
             for text in (event["subject"], event["predicate"], event["object"]):
                 ids.append(names.setdefault(text, len(names)))
-        self._texts = sorted(names)
-        ranks = np.empty(len(names), dtype=np.int32)
-        ranks[[names[text] for text in self._texts]] = np.arange(len(names), dtype=np.int32)
-        rows = ranks[np.asarray(ids, dtype=np.int32)].reshape(-1, 3)
-        self._rows = rows[np.lexsort(rows.T)]
+        return cls(list(names), np.asarray(ids, dtype=np.int32).reshape(-1, 3))
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return int(self._ends[-1]) if len(self._ends) else 0
 
     def draw(self, draws: SeededDraws) -> Event:
         """Draw one occurrence uniformly, as a new event object."""
-        subject, predicate, object_ = self._rows[draws.below(len(self._rows))]
+        place = np.searchsorted(self._ends, draws.below(len(self)), side="right")
+        subject, predicate, object_ = self._rows[place]
         return {
             "subject": self._texts[subject],
             "predicate": self._texts[predicate],

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain as chained
 from typing import TypedDict, cast
 
 import numpy as np
@@ -13,12 +14,14 @@ from datasets import Dataset
 from torch.utils.data import Dataset as TorchDataset
 
 from eventformers.datasets_scripts.events import EVENT_ORDERS, Event
+from eventformers.datasets_scripts.narrative_cloze import EventPool
 from eventformers.trainers.chain_corruption import LEAST_EVENTS
+from eventformers.trainers.codes import Codes
 
 _ROLES = EVENT_ORDERS["subject_predicate_object"]
 _SEPARATOR = "\x1f"
-
-Codes = npt.NDArray[np.int64]
+_BLOCK_CHAINS = 10_000
+_BLOCK_EVENTS = 100_000
 
 
 class ChainRow(TypedDict):
@@ -48,55 +51,72 @@ class ChainRows(TorchDataset):
     """
 
     def __init__(self, chains: Dataset, max_chain_length: int, *, all_windows: bool = False) -> None:
-        # `.data` ignores the indices of a selection.
-        column = chains.with_format("arrow")[:].column("events").combine_chunks()
-        events = column.flatten()
-        roles = [pc.struct_field(events, role).cast(pa.large_string()) for role in _ROLES]
-        encoded = pc.binary_join_element_wise(
-            *roles, pa.scalar(_SEPARATOR, pa.large_string())
-        ).dictionary_encode()
-        self.occurrences = cast(Codes, encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64))
-        self._events = encoded.dictionary
-        texts = pc.utf8_lower(pc.utf8_trim(pc.replace_substring_regex(self._events, "\x1f+", " "), " "))
-        self.reading = cast(Codes, texts.dictionary_encode().indices.to_numpy(zero_copy_only=False))
-        lengths = column.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
-        self._chain_starts = np.concatenate([[0], np.cumsum(lengths)])
-        self.skipped = {
-            "chain_with_fewer_than_three_events": int((lengths < LEAST_EVENTS).sum()),
-            "chain_of_equal_events": 0,
-            "event_beyond_max_chain_length": 0,
-        }
-        windows = list(self._windows(lengths, max_chain_length, all_windows))
-        self._windows_of_rows = np.array(windows, dtype=np.int64).reshape(-1, 3)
+        # In blocks, so that the joined texts of all occurrences are never in memory together.
+        tables = chains.select_columns(["events"]).with_format("arrow").iter(_BLOCK_CHAINS)
+        lengths: list[Codes] = [np.zeros(1, dtype=np.int64)]
 
-    def _windows(
-        self, lengths: Codes, max_chain_length: int, all_windows: bool
-    ) -> Iterator[tuple[int, int, int]]:
-        """Yield the chain, the first event and the end of each row."""
-        for chain in np.flatnonzero(lengths >= LEAST_EVENTS):
-            start, end = self._chain_starts[chain : chain + 2]
-            reading = self.reading[self.occurrences[start:end]]
-            if (reading == reading[0]).all():
-                self.skipped["chain_of_equal_events"] += 1
-                continue
-            left_out = end - start
-            for first in range(start, end if all_windows else start + 1, max_chain_length):
-                window_end = min(first + max_chain_length, end)
-                part = reading[first - start : window_end - start]
-                if len(part) >= LEAST_EVENTS and (part != part[0]).any():
-                    yield int(chain), int(first), int(window_end)
-                    left_out -= len(part)
-            self.skipped["event_beyond_max_chain_length"] += int(left_out)
+        def joined() -> Iterator[pa.Array]:
+            for table in tables:
+                column = table.column("events").combine_chunks()
+                lengths.append(column.value_lengths().to_numpy())
+                yield _join_roles(column.flatten())
+
+        self.occurrences, self._events = _encode(joined())
+        self.reading, _ = _encode(map(_as_read, self._blocks_of_events()))
+        self._chain_starts = np.cumsum(np.concatenate(lengths))
+        self.skipped: dict[str, int] = {}
+        self._windows_of_rows = self._windows(max_chain_length, all_windows)
+
+    def _blocks_of_events(self) -> Iterator[pa.Array]:
+        for start in range(0, len(self._events), _BLOCK_EVENTS):
+            yield self._events.slice(start, _BLOCK_EVENTS)
+
+    def _windows(self, max_chain_length: int, all_windows: bool) -> Codes:
+        """Return chain, first event and end of each row, `(rows, 3)`, and count what is skipped."""
+        reading = self.reading[self.occurrences]
+        changes = np.zeros(len(reading) + 1, dtype=np.int64)
+        changes[1:-1] = np.cumsum(reading[1:] != reading[:-1])
+
+        def differ(starts: Codes, ends: Codes) -> npt.NDArray[np.bool_]:
+            """Return whether the texts of the events from each start to its end differ."""
+            return changes[np.maximum(ends - 1, starts)] > changes[starts]
+
+        starts, ends = self._chain_starts[:-1], self._chain_starts[1:]
+        is_long = ends - starts >= LEAST_EVENTS
+        is_chain = is_long & differ(starts, ends)
+        kept = np.flatnonzero(is_chain)
+        counts = -(-(ends - starts)[kept] // max_chain_length) if all_windows else np.ones_like(kept)
+        chain = np.repeat(kept, counts)
+        place = np.arange(len(chain)) - np.repeat(np.cumsum(counts) - counts, counts)
+        first = starts[chain] + place * max_chain_length
+        end = np.minimum(first + max_chain_length, ends[chain])
+        is_row = (end - first >= LEAST_EVENTS) & differ(first, end)
+        self.skipped = {
+            "chain_with_fewer_than_three_events": int((~is_long).sum()),
+            "chain_of_equal_events": int((is_long & ~is_chain).sum()),
+            "event_beyond_max_chain_length": int((ends - starts)[kept].sum() - (end - first)[is_row].sum()),
+        }
+        return np.stack([chain, first, end], axis=-1)[is_row]
+
+    def event_pool(self) -> EventPool:
+        """Return the events of all chains to draw from, each as often as it occurs."""
+        roles = (pc.list_flatten(pc.split_pattern(block, _SEPARATOR)) for block in self._blocks_of_events())
+        numbers, texts = _encode(roles)
+        return EventPool(texts.to_pylist(), numbers.reshape(-1, len(_ROLES)), np.bincount(self.occurrences))
 
     def events(self, numbers: Sequence[int] | Codes) -> list[Event]:
         """Return the events with these numbers."""
         joined = self._events.take(pa.array(numbers, type=pa.int64())).to_pylist()
         return [cast(Event, dict(zip(_ROLES, text.split(_SEPARATOR), strict=True))) for text in joined]
 
-    def most_readings(self) -> int:
-        """Return the maximum number of distinct event texts in a chain."""
-        bounds = zip(self._chain_starts[:-1], self._chain_starts[1:], strict=True)
-        return max((len(set(self.reading[self.occurrences[a:b]])) for a, b in bounds), default=0)
+    def has_chain_of_all_texts(self) -> bool:
+        """Return whether a chain has the text of every event of the data."""
+        size = self.reading.max(initial=-1) + 1
+        starts, ends = self._chain_starts[:-1], self._chain_starts[1:]
+        return any(
+            len(np.unique(self.reading[self.occurrences[starts[chain] : ends[chain]]])) == size
+            for chain in np.flatnonzero(ends - starts >= size)
+        )
 
     def __len__(self) -> int:
         return len(self._windows_of_rows)
@@ -110,3 +130,21 @@ class ChainRows(TorchDataset):
             "events": self.occurrences[first:end],
             "chain_events": self.occurrences[start:chain_end],
         }
+
+
+def _join_roles(events: pa.StructArray) -> pa.Array:
+    roles = [pc.struct_field(events, role).cast(pa.large_string()) for role in _ROLES]
+    return pc.binary_join_element_wise(*roles, pa.scalar(_SEPARATOR, pa.large_string()))
+
+
+def _as_read(events: pa.Array) -> pa.Array:
+    """Return the text of events of joined roles, in lower case."""
+    return pc.utf8_lower(pc.utf8_trim(pc.replace_substring_regex(events, "\x1f+", " "), " "))
+
+
+def _encode(blocks: Iterable[pa.Array]) -> tuple[Codes, pa.Array]:
+    """Number texts by their first occurrence; return the number of each text, and the distinct texts."""
+    encoded = [block.dictionary_encode() for block in chained([pa.array([], pa.large_string())], blocks)]
+    parts = pa.chunked_array(encoded).unify_dictionaries().chunks
+    numbers = np.concatenate([part.indices.to_numpy() for part in parts])
+    return numbers.astype(np.int64), parts[0].dictionary

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
+import pyarrow.compute as pc
 import torch
 from datasets import Dataset
 from torch.utils.data import Dataset as TorchDataset
@@ -18,6 +19,7 @@ from transformers import PreTrainedTokenizerBase
 from eventformers.built_in.event_type_induction import METHOD
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.event_types import EventTypesConfig
+from eventformers.datasets_scripts.known_pairs import grouped
 from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.errors import EventformersError
 from eventformers.models.event_tokens import longest_input
@@ -26,6 +28,7 @@ from eventformers.models.modeling_event_type_induction import EventTypeInduction
 from eventformers.models.text_prompts import prompt_of
 from eventformers.models.type_losses import UNSEEN
 from eventformers.strict import ShareBelowOne, TextLength
+from eventformers.trainers.codes import Codes, codes_of, text_column
 from eventformers.trainers.marker_tokens import add_marker_tokens
 from eventformers.trainers.mention_augmentation import BackTranslations, WordNoise, back_translate
 from eventformers.trainers.mention_tokenising import TokenisedMentions, tokenise_mentions
@@ -46,6 +49,7 @@ class MentionRows(TorchDataset):
     Args:
         mentions: rows of `EventTypes`, config `mentions` or `ace2005`.
         reads_trigger: whether the input marks the trigger.
+        reads_sentence_types: whether a row has the types of its sentence.
 
     Attributes:
         seen_types: the seen types in alphabetical order; a type's place is its number.
@@ -53,39 +57,62 @@ class MentionRows(TorchDataset):
         num_unseen_types: number of unseen types.
     """
 
-    def __init__(self, mentions: Dataset, reads_trigger: bool) -> None:
-        is_seen = np.array(mentions["seen"], dtype=bool)
-        names = np.array(mentions["event_type"], dtype=object)
-        self.seen_types: list[str] = sorted(set(names[is_seen]))
+    def __init__(
+        self, mentions: Dataset, *, reads_trigger: bool = False, reads_sentence_types: bool = False
+    ) -> None:
+        columns = ["text", *(["trigger_start", "trigger_end"] if reads_trigger else [])]
+        self._mentions = mentions.select_columns(columns)
+        table = mentions.select_columns(["event_type", "seen"]).with_format("arrow")[:]
+        names, is_seen = text_column(table, "event_type"), table.column("seen").combine_chunks()
+        seen = names.filter(is_seen).unique().sort()
+        self.seen_types: list[str] = seen.to_pylist()
         # Only choosing a checkpoint uses unseen labels, and only their number.
-        self.num_unseen_types = len(set(names[~is_seen]) - {""})
-        numbers = {name: number for number, name in enumerate(self.seen_types)}
-        self.type_ids = np.array(
-            [numbers[name] if seen else UNSEEN for name, seen in zip(names, is_seen, strict=True)]
-        )
-        columns = [mentions["text"]]
-        if reads_trigger:
-            columns += [mentions["trigger_start"], mentions["trigger_end"]]
-        self.mentions = [Mention(*row) for row in zip(*columns, strict=True)]
+        unseen = names.filter(pc.and_not(pc.not_equal(names, ""), is_seen))
+        self.num_unseen_types = pc.count_distinct(unseen).as_py()
+        is_unseen = ~is_seen.to_numpy(zero_copy_only=False)
+        self.type_ids = np.where(is_unseen, UNSEEN, codes_of(names, seen))
+        self._sentence_types: tuple[Codes, Codes, Codes] | None = None
+        if reads_sentence_types:
+            texts = text_column(mentions.select_columns(["text"]).with_format("arrow")[:], "text")
+            sentences = texts.dictionary_encode()
+            numbers = sentences.indices.to_numpy().astype(np.int64)
+            # Each unseen type is the entry after the seen ones.
+            types = np.where(is_unseen, len(seen), self.type_ids)
+            self._sentence_types = (
+                numbers,
+                *grouped(numbers, types, len(sentences.dictionary), len(seen) + 1),
+            )
 
     def __len__(self) -> int:
-        return len(self.mentions)
+        return len(self._mentions)
 
     def __getitem__(self, index: int) -> Mapping[str, Any]:
-        return {"row": index, "mention": self.mentions[index], "type_id": int(self.type_ids[index])}
+        """Return the mention of a row, its type and, if they are read, the types of its sentence.
 
-    def sentence_types(self) -> Mapping[str, torch.Tensor]:
-        """Map each sentence to its types, `(seen types + 1,)` bool; the last entry is any unseen type."""
-        found: dict[str, torch.Tensor] = {}
-        for mention, number in zip(self.mentions, self.type_ids, strict=True):
-            types = found.setdefault(mention.text, torch.zeros(len(self.seen_types) + 1, dtype=torch.bool))
-            # -1, the number of unseen types, is also the last index.
-            types[number] = True
-        return found
+        `sentence_types` is `(seen types + 1,)` bool; the last entry is any unseen type.
+        """
+        [mention] = self.mentions([index])
+        row = {"row": index, "mention": mention, "type_id": int(self.type_ids[index])}
+        if self._sentence_types is None:
+            return row
+        numbers, starts, types = self._sentence_types
+        start, end = starts[numbers[index] : numbers[index] + 2]
+        of_sentence = torch.zeros(len(self.seen_types) + 1, dtype=torch.bool)
+        of_sentence[types[start:end]] = True
+        return {**row, "sentence_types": of_sentence}
+
+    def mentions(self, places: Sequence[int] | Codes) -> list[Mention]:
+        """Return the mentions of rows."""
+        return [Mention(*row) for row in zip(*self._mentions[places].values(), strict=True)]
+
+    def batches(self) -> Iterator[list[Mention]]:
+        """Yield all mentions in batches."""
+        for start in range(0, len(self), _BATCH_SIZE):
+            yield self.mentions(range(start, min(start + _BATCH_SIZE, len(self))))
 
     def unseen(self) -> list[Mention]:
         """Return the mentions of unseen types."""
-        return [self.mentions[place] for place in np.flatnonzero(self.type_ids == UNSEEN)]
+        return self.mentions(np.flatnonzero(self.type_ids == UNSEEN))
 
 
 @dataclass
@@ -106,7 +133,6 @@ class EventTypeInductionCollator:
         max_seq_length: maximum number of tokens of a sentence.
         type_name_vectors: vector of the name of each seen type, `(types, hidden_size)`; None leaves it out.
         frame_vectors: vector of its frame's definition, `(types, hidden_size)`; None leaves it out.
-        sentence_types: the types that each sentence mentions, from `MentionRows.sentence_types`, or None.
         prompt: text before each sentence.
         epoch: the current epoch.
         truncated: number of sentences truncated so far.
@@ -121,7 +147,6 @@ class EventTypeInductionCollator:
     max_seq_length: int = 128
     type_name_vectors: torch.Tensor | None = None
     frame_vectors: torch.Tensor | None = None
-    sentence_types: Mapping[str, torch.Tensor] | None = None
     prompt: str = ""
     epoch: int = 0
     truncated: int = field(default=0, init=False)
@@ -146,8 +171,8 @@ class EventTypeInductionCollator:
             if vectors is not None:
                 # The loss ignores the rows of unseen types.
                 batch[name] = vectors[type_ids.clamp(min=0)]
-        if self.sentence_types is not None:
-            batch["sentence_types"] = torch.stack([self.sentence_types[mention.text] for mention in mentions])
+        if "sentence_types" in rows[0]:
+            batch["sentence_types"] = torch.stack([row["sentence_types"] for row in rows])
         return batch
 
     def _augment(self, mention: Mention, generator: np.random.Generator) -> Mention:
@@ -194,7 +219,11 @@ def _prepare(
     builder, name, settings = METHOD.training_dataset(recipe)
     loaded = load_built(data, name, builder=builder, **settings)["train"]
     report = built_report(data, name, builder=builder, **settings)
-    rows = MentionRows(loaded, reads_trigger=config.marks_trigger or config.pools_trigger)
+    rows = MentionRows(
+        loaded,
+        reads_trigger=config.marks_trigger or config.pools_trigger,
+        reads_sentence_types=config.finds_trigger,
+    )
     if not rows.seen_types:
         raise EventformersError(
             "no mention has a seen type; accepted: num_seen of 1 or more, or seen_types of the data"
@@ -215,8 +244,6 @@ def _prepare(
         max_seq_length=views["max_seq_length"],
         prompt=prompt_of(config.prompts),
     )
-    if config.finds_trigger:
-        collator.sentence_types = rows.sentence_types()
     if config.type_name_weight:
         collator.type_name_vectors = _label_vectors(head, tokenizer, map(type_name, rows.seen_types))
     if config.frame_weight:
@@ -233,7 +260,7 @@ def _translations(rows: MentionRows, views: Mapping[str, Any]) -> BackTranslatio
     """Back-translate the sentences whose triggers are not used."""
     if views["augmentation"] != "back_translation":
         return None
-    texts = [mention.text for mention in rows.mentions if not mention.has_trigger]
+    texts = [mention.text for batch in rows.batches() for mention in batch if not mention.has_trigger]
     if len(texts) < len(rows):
         logger.warning(
             "%d of %d mentions get views by word noise, since a back-translation loses the position of their "
@@ -249,8 +276,11 @@ def _translations(rows: MentionRows, views: Mapping[str, Any]) -> BackTranslatio
 
 def _told(collator: EventTypeInductionCollator, augmentation: str, rows: MentionRows) -> dict[str, Any]:
     """Describe the views for the card; None without augmentation."""
-    with_trigger = [mention for mention in rows.mentions if mention.has_trigger]
-    lost = sum(collator.tokenise(batch).lost_triggers for batch in _batches(with_trigger))
+    with_trigger = lost = 0
+    for batch in rows.batches():
+        if read := [mention for mention in batch if mention.has_trigger]:
+            with_trigger += len(read)
+            lost += collator.tokenise(read).lost_triggers
     told = {"augmentation": augmentation, "triggers_cut_off": lost or None}
     if collator.translations is None:
         return told
@@ -258,20 +288,18 @@ def _told(collator: EventTypeInductionCollator, augmentation: str, rows: Mention
         **told,
         "languages": list(collator.translations.languages),
         **collator.translations.counts,
-        "views_with_word_noise": len(with_trigger) or None,
+        "views_with_word_noise": with_trigger or None,
     }
 
 
 def _unseen(rows: MentionRows, collator: EventTypeInductionCollator) -> UnseenMentions:
     # Sorting by length reduces padding.
     mentions = sorted(rows.unseen(), key=lambda mention: len(mention.text))
-    batches = [collator.inputs(collator.tokenise(batch)) for batch in _batches(mentions)]
+    batches = [
+        collator.inputs(collator.tokenise(mentions[start : start + _BATCH_SIZE]))
+        for start in range(0, len(mentions), _BATCH_SIZE)
+    ]
     return UnseenMentions(batches, len(mentions), rows.num_unseen_types)
-
-
-def _batches(mentions: Sequence[Mention]) -> Iterator[Sequence[Mention]]:
-    for start in range(0, len(mentions), _BATCH_SIZE):
-        yield mentions[start : start + _BATCH_SIZE]
 
 
 def _label_vectors(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypedDict, cast, get_type_hints
 
@@ -42,8 +42,6 @@ from eventformers.trainers.document_windows import load_training_documents, with
 from eventformers.trainers.event_tokenising import event_keys, tokenise_events
 from eventformers.trainers.method import IndexedRows, MethodTraining, TrainingData
 from eventformers.trainers.recipes import Recipe
-
-_BLOCK_EVENTS = 100_000
 
 Batch = dict[str, torch.Tensor]
 
@@ -286,7 +284,7 @@ def _prepare(
             "chains, or a lower min_chain_length"
         )
     substitutes = config.stage == "sequence" and (config.replacement_weight or config.composition_weight)
-    if substitutes and len(set(rows.reading.tolist())) <= rows.most_readings():
+    if substitutes and rows.has_chain_of_all_texts():
         raise EventformersError(
             "found a chain that contains all events of the data, so there are none to substitute; accepted: "
             "more chains, or replacement_weight=0 and composition_weight=0"
@@ -296,7 +294,7 @@ def _prepare(
     )
     pool = None
     if config.stage != "graph" and views.get("num_distractors"):
-        pool = EventPool(_occurrences(rows))
+        pool = rows.event_pool()
     collator = HeterEventCollator(tokenizer, rows, config, seed, pool, corruption=corruption, **views)
     report = built_report(data, name, builder=builder, **settings)
     if report:
@@ -306,11 +304,6 @@ def _prepare(
     questions = _questions(recipe, data, config, settings)
     # The losses contrast a chain with its own corruptions and views, and an event with others of its chain.
     return TrainingData(rows, questions, collator, report, least_rows=1)
-
-
-def _occurrences(rows: ChainRows) -> Iterator[Event]:
-    for start in range(0, len(rows.occurrences), _BLOCK_EVENTS):
-        yield from rows.events(rows.occurrences[start : start + _BLOCK_EVENTS])
 
 
 def _counted(skipped: Mapping[str, int]) -> dict[str, int]:

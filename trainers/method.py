@@ -10,6 +10,7 @@ from datasets import Dataset, IterableDataset
 from torch.utils.data import Dataset as TorchDataset
 from transformers import PreTrainedTokenizerBase
 
+from eventformers.trainers.codes import Codes
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.silhouette_stopping import UnseenMentions
 
@@ -82,16 +83,23 @@ class MethodTraining:
 
 
 class IndexedRows(TorchDataset):
-    """Dataset whose rows hold their index, so that draws depend on the row and not on the order."""
+    """Dataset whose rows hold their index, so that draws depend on the row and not on the order.
 
-    def __init__(self, rows: Dataset) -> None:
+    Args:
+        rows: the rows.
+        chosen: the indices of the rows to take, in order; None takes all.
+    """
+
+    def __init__(self, rows: Dataset, chosen: Codes | None = None) -> None:
         self.rows = rows
+        self.chosen = chosen
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.rows if self.chosen is None else self.chosen)
 
     def __getitem__(self, index: int) -> Mapping[str, Any]:
-        return {"row": index, **self.rows[index]}
+        row = index if self.chosen is None else int(self.chosen[index])
+        return {"row": row, **self.rows[row]}
 
 
 def indexed_stream(rows: IterableDataset, seed: int, buffer_size: int = 10_000) -> IterableDataset:

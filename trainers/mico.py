@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 from datasets import Dataset, DatasetDict
 from torch.utils.data import Dataset as TorchDataset
@@ -43,7 +44,8 @@ class PremiseRows(TorchDataset):
         self.is_validation = known is not None
         self.by_triple = by_triple
         # `.data` ignores the indices of a selection.
-        table = pairs.with_format("arrow")[:]
+        columns = ["premise", "alternative", "direction"]
+        table = pairs.select_columns(columns).with_format("arrow")[:]
         premises, alternatives = (text_column(table, name) for name in ("premise", "alternative"))
         if known is None:
             self.premises = premises.unique()
@@ -62,8 +64,9 @@ class PremiseRows(TorchDataset):
             new = len(self.premises) - len(known.premises)
             self._starts, self._known = np.pad(known._starts, (0, new), mode="edge"), known._known
         self.most_known = int(np.diff(self._starts).max(initial=1))
-        direction = table.column("direction").to_pylist()
-        self.has_both_directions = direction == ["forward", "reverse"] * (len(direction) // 2)
+        forward = pc.equal(text_column(table, "direction"), "forward").to_numpy(zero_copy_only=False)
+        reverse = pc.equal(text_column(table, "direction"), "reverse").to_numpy(zero_copy_only=False)
+        self.has_both_directions = bool(forward[::2].all() and reverse[1::2].all() and len(forward) % 2 == 0)
 
     def log_frequencies(self, validation: PremiseRows | None) -> npt.NDArray[np.float32]:
         """Return the log frequency of each alternative by id; 0 for alternatives of validation rows only."""

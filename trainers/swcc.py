@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow.compute as pc
 import torch
 from datasets import Dataset, IterableDataset
-from torch.utils.data import Subset
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from eventformers.built_in.swcc import METHOD
@@ -226,20 +225,15 @@ def _prepare(
         rows = rows.select(collator.substitution.kept)
         skipped = cast("dict[str, int]", report.get("skipped", {}))
         report = {**report, "rows": len(rows), "skipped": {**skipped, **collator.substitution.skipped}}
-    numbered = IndexedRows(rows)
     if not validation_rows:
-        return TrainingData(numbered, None, collator, report)
-    if not 0 < validation_rows < len(numbered):
+        return TrainingData(IndexedRows(rows), None, collator, report)
+    if not 0 < validation_rows < len(rows):
         raise EventformersError(
-            f"validation_rows: received {validation_rows}; accepted: fewer than the {len(numbered)} rows"
+            f"validation_rows: received {validation_rows}; accepted: fewer than the {len(rows)} rows"
         )
-    shuffled = np.random.default_rng(seed).permutation(len(numbered))
-    return TrainingData(
-        Subset(numbered, shuffled[validation_rows:].tolist()),
-        Subset(numbered, shuffled[:validation_rows].tolist()),
-        collator,
-        report,
-    )
+    shuffled = np.random.default_rng(seed).permutation(len(rows))
+    train, validation = shuffled[validation_rows:], shuffled[:validation_rows]
+    return TrainingData(IndexedRows(rows, train), IndexedRows(rows, validation), collator, report)
 
 
 def _frequency_range(rows: Dataset | IterableDataset, report: Mapping[str, Any]) -> tuple[int, int]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import math
+import os
+import time
 from pathlib import Path
 from types import ModuleType
 
@@ -43,12 +44,15 @@ def test_a_step_is_measured(benchmark: ModuleType, tmp_path: Path) -> None:
         list(run("wrong", "no-command"))
     (killed,) = run("killed", "data list", until="")
     assert killed.processor < step.processor
+    processor, peak = benchmark.resources_of(os.getpid())
+    assert processor == pytest.approx(time.process_time(), abs=1)
+    assert 0.02 < peak < 20
 
 
 def test_growth_is_reported(benchmark: ModuleType) -> None:
     found = {
         scale: [
-            benchmark.Measured("train, to the first step", 3 * scale, math.nan, math.nan),
+            benchmark.Measured("train, to the first step", 30, 3 * scale, 0.7),
             benchmark.Measured("train", 10, 100 * scale**2, 1.5),
         ]
         for scale in (0.01, 0.1)

@@ -27,7 +27,9 @@ def event(subject: str, predicate: str, object_: str = "") -> Event:
 
 CHAIN = [event("wolf", f"did {number}", f"thing{number}") for number in range(9)]
 KEYS = {event_key(item) for item in CHAIN}
-POOL = EventPool([event(f"person{n}", f"acted {n}", "" if n % 2 else f"object{n}") for n in range(500)])
+POOL = EventPool.of_events(
+    [event(f"person{n}", f"acted {n}", "" if n % 2 else f"object{n}") for n in range(500)]
+)
 
 
 def draws(*parts: object) -> SeededDraws:
@@ -71,21 +73,21 @@ def test_a_distractor_is_an_event_of_the_pool_with_one_argument_of_the_chain() -
 
 def test_draws_do_not_depend_on_the_order_of_the_pool() -> None:
     events = [event(f"person{n % 7}", f"acted {n % 50}", "") for n in range(300)]
-    one, other = EventPool(events), EventPool(events[::-1])
+    one, other = EventPool.of_events(events), EventPool.of_events(events[::-1])
     assert len(one) == len(other) == 300
     assert [one.draw(draws(n)) for n in range(200)] == [other.draw(draws(n)) for n in range(200)]
     # Frequent events are drawn more often.
-    skewed = EventPool([event("a", "b")] * 90 + [event("c", "d")] * 10)
+    skewed = EventPool.of_events([event("a", "b")] * 90 + [event("c", "d")] * 10)
     assert 50 < sum(skewed.draw(draws(n))["subject"] == "c" for n in range(1000)) < 150
 
 
 def test_distractors_that_cannot_be_drawn_end_the_question() -> None:
     chain = [event("man", "ran", "man"), event("man", "fell", "man")]
     keys = {event_key(item) for item in chain}
-    own = EventPool(chain)
+    own = EventPool.of_events(chain)
     assert draw_choices(chain[-1], ["man"], keys, own, draws()) is None
     assert question_columns("multistep", chain, keys, own, draws()) is None
-    three = EventPool([event("man", verb, "man") for verb in ("sat", "stood", "lay")])
+    three = EventPool.of_events([event("man", verb, "man") for verb in ("sat", "stood", "lay")])
     assert draw_choices(chain[-1], ["man"], keys, three, draws()) is None
     silent = [event("", "rained"), event("", "poured")]
     assert draw_choices(silent[-1], argument_texts(silent), set(), POOL, draws()) is None

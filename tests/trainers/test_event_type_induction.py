@@ -168,11 +168,13 @@ class TestEventTypeInductionTraining(MethodTrainingCase):
         told += [("he sold it and left", "Leave"), ("it rained", "Rain")]
         seen = ["Fire", "Leave", "Sale"]
         columns = {"text": [text for text, _ in told], "event_type": [name for _, name in told]}
-        rows = MentionRows(
-            Dataset.from_dict({**columns, "seen": [name in seen for _, name in told]}), reads_trigger=False
-        )
+        mentions = Dataset.from_dict({**columns, "seen": [name in seen for _, name in told]})
+        rows = MentionRows(mentions, reads_sentence_types=True)
         assert rows.seen_types == seen
-        types = {text: row.tolist() for text, row in rows.sentence_types().items()}
+        assert (rows.type_ids.tolist(), rows.num_unseen_types) == ([2, -1, 0, 1, -1], 1)
+        types = {
+            row["mention"].text: row["sentence_types"].tolist() for row in map(rows.__getitem__, range(5))
+        }
         assert types == {
             "he sold it and left": [False, True, True, True],
             "it burned": [True, False, False, False],
@@ -182,7 +184,6 @@ class TestEventTypeInductionTraining(MethodTrainingCase):
             AutoTokenizer.from_pretrained(tiny_encoder),
             seed=0,
             noise=WordNoise(word_dropout=0.5),
-            sentence_types=rows.sentence_types(),
         )
         batch = collator([rows[0], rows[2], rows[4]])
         assert batch["sentence_types"].tolist() == [types[told[place][0]] for place in (0, 2, 4)]

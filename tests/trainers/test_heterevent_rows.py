@@ -11,7 +11,6 @@ from datasets import Dataset, Features, List
 from transformers import AutoTokenizer
 
 from eventformers.datasets_scripts.events import EVENT_FEATURE, Event, event_text
-from eventformers.datasets_scripts.narrative_cloze import EventPool
 from eventformers.models.configuration_heterevent import HeterEventConfig
 from eventformers.trainers.chain_corruption import CorruptionSettings
 from eventformers.trainers.chain_rows import ChainRows
@@ -43,7 +42,7 @@ def collator(tiny_encoder: Path, stage: str, **settings: Any) -> HeterEventColla
         rows,
         config,
         seed=3,
-        pool=EventPool(event for chain in CHAINS for event in chain),
+        pool=rows.event_pool(),
         corruption=CorruptionSettings(num_corrupted=4, num_segments=2),
         **settings,
     )
@@ -76,7 +75,7 @@ def test_rows_are_windows() -> None:
     assert [len(row["events"]) for row in every] == [4, 4, 3, 3]
     assert every.skipped["event_beyond_max_chain_length"] == 0
     assert len(every[1]["chain_events"]) == 11
-    assert first.most_readings() == 11
+    assert first.has_chain_of_all_texts()
 
 
 def test_rows_of_a_selection_and_equal_texts() -> None:
@@ -84,6 +83,7 @@ def test_rows_of_a_selection_and_equal_texts() -> None:
     chains = dataset([CHAINS[0], [event("a b", "c"), event("a", "b c"), event("A", "B c")], CHAINS[1]])
     rows = ChainRows(chains.select([1, 2]), 9)
     assert len(rows) == 1
+    assert not rows.has_chain_of_all_texts()
     assert rows.skipped["chain_of_equal_events"] == 1
     assert len(rows.events(range(6))) == 6
 
