@@ -62,6 +62,10 @@ class GatedAttentionLayer(MessagePassing):
         gate = functional.linear(nodes, of_nodes, self.gate_bias) + functional.linear(residual, of_residual)
         return torch.lerp(nodes, residual.tanh(), gate.sigmoid().to(nodes.dtype))
 
+    def propagate(self, edge_index: torch.Tensor, size=None, **inputs: torch.Tensor) -> torch.Tensor:
+        """As in the base class, which would otherwise leave a generated module in the temporary folder."""
+        return super().propagate(edge_index, size, **inputs)
+
     def attention_weights(
         self, nodes: torch.Tensor, edge_index: torch.Tensor, edge_type: torch.Tensor
     ) -> torch.Tensor:

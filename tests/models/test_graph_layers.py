@@ -162,3 +162,8 @@ def test_autocast(graph: tuple[torch.Tensor, ...]) -> None:
         found = layer(nodes.float(), edge_index, edge_type)
     assert found.dtype == torch.float32
     torch.testing.assert_close(found, expected, rtol=0.1, atol=0.1)
+
+
+def test_no_module_is_generated() -> None:
+    _layer()
+    assert GatedAttentionLayer.propagate.__module__ == GatedAttentionLayer.__module__
