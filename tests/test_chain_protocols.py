@@ -4,6 +4,7 @@ import pytest
 from chain_rows import TableScorer, event, events
 
 from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.evaluation.tasks import chains
 from eventformers.evaluation.tasks.chains import ChainSettings, choose_next_event, follow_steps
 
 
@@ -40,6 +41,24 @@ def test_the_best_choice_is_the_answer():
     assert output.texts == 9
     assert output.distinct_texts == 5
     assert scorer.calls == ["score_choices"]
+
+
+def test_blocks_of_questions_give_the_same_scores(monkeypatch):
+    scorer = TableScorer({"x right": 0.9, "x left": 0.8, "y left": 0.7})
+    rows = [
+        cloze_row("x", "left right", 1),
+        cloze_row("x y", "right left up up", 2),
+        cloze_row("y", "a b", 0),
+    ]
+    whole = choose_next_event(scorer, rows), follow_steps(TableScorer(TABLE), ROWS * 3, decoder="mcns_v")
+    monkeypatch.setattr(chains, "BLOCK_QUESTIONS", 2)
+    scorers = TableScorer(scorer.table), TableScorer(TABLE)
+    parts = choose_next_event(scorers[0], rows), follow_steps(scorers[1], ROWS * 3, decoder="mcns_v")
+    for one, other in zip(whole, parts, strict=True):
+        assert (one.inputs, one.predictions, one.texts) == (other.inputs, other.predictions, other.texts)
+    assert [of_one.calls for of_one in scorers] == [["score_choices"] * 2, ["similarities"] * 2]
+    # An event of two blocks is encoded twice.
+    assert [part.distinct_texts for part in parts] == [8, 14]
 
 
 @pytest.mark.parametrize(

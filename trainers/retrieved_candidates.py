@@ -7,23 +7,17 @@ encoders and its index, so a model trains on the same kind of candidates that it
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
-import datasets
 import numpy as np
-from accelerate import PartialState
-from safetensors.numpy import load_file, save_file
 from transformers import PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
-from eventformers.files import replaced_file
 from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining, EventGroundingModel
 from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification
+from eventformers.trainers.cached_arrays import array_digest, cached_arrays
 from eventformers.trainers.codes import Codes
 from eventformers.trainers.grounding_data import ValidationMentions
 from eventformers.trainers.grounding_rows import EventTexts, LinkingPairs
@@ -91,31 +85,16 @@ def retrieve_candidates(retriever: Retriever, pairs: LinkingPairs, events: Event
     Returns:
         Rows of `events`, best first, `(mentions, number)`, padded with -1; all -1 without a pair.
     """
-    path = _cache_file(retriever, pairs, events, number)
-    # Other ranks wait, then read the file that rank 0 wrote.
-    with PartialState().main_process_first():
-        if not path.is_file():
-            _write(path, _retrieve(retriever, pairs, events, number))
-    return load_file(path)[_NAME]
-
-
-def _cache_file(retriever: Retriever, pairs: LinkingPairs, events: EventTexts, number: int) -> Path:
     decides = [
         *(retriever.name if retriever.revision is None else retriever.revision, number, retriever.max_length),
         *(dataset_fingerprint(rows) for rows in (pairs.mentions, events.texts)),
-        *(hashlib.sha256(codes.tobytes()).hexdigest() for codes in (pairs.spoken, events.distinct)),
-        *(hashlib.sha256(codes.tobytes()).hexdigest() for codes in (pairs.mention_of, events.language_of)),
+        *(array_digest(codes) for codes in (pairs.spoken, events.distinct)),
+        *(array_digest(codes) for codes in (pairs.mention_of, events.language_of)),
     ]
-    digest = hashlib.sha256(json.dumps(decides).encode()).hexdigest()
-    root = Path(datasets.config.HF_DATASETS_CACHE).expanduser() / "eventformers"
-    return root / "candidates" / f"{digest}.safetensors"
+    found = cached_arrays("candidates", decides, lambda: {_NAME: _retrieve(retriever, pairs, events, number)})
+    return found[_NAME]
 
 
 def _retrieve(retriever: Retriever, pairs: LinkingPairs, events: EventTexts, number: int) -> Codes:
     found = retriever.search(pairs, events, number)
     return events.rows(found, np.broadcast_to(pairs.spoken[:, None], found.shape))
-
-
-def _write(path: Path, candidates: Codes) -> None:
-    with replaced_file(path) as temporary:
-        save_file({_NAME: candidates}, temporary)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from eventformers.models.event_tokens import longest_input
 from eventformers.models.modeling_base import EventEncoderModel
 from eventformers.models.pooling import mean_pool
 from eventformers.strict import Cosine, Count, Number, Positive
+from eventformers.trainers.cached_arrays import array_digest, cached_arrays, model_digest
 from eventformers.trainers.tokenising import tokenise
 
 Role = Literal["subject", "predicate", "object"]
@@ -206,13 +207,30 @@ def _vocabulary(
     tokenizer: PreTrainedTokenizerBase,
     settings: SubstitutionSettings,
 ) -> _Vocabulary:
-    vectors = _word_vectors(words, model, tokenizer)
+    """Find the neighbours of words, or read them from the cache: the time is quadratic in the words."""
+    encoded, _ = tokenise(tokenizer, words, longest_input(tokenizer, model.config.encoder_config))
+    decides = [
+        *(words, array_digest(encoded["input_ids"].numpy()), model_digest(model.encoder)),
+        *(settings.num_neighbours, settings.min_neighbour_cosine, settings.neighbour_temperature),
+    ]
     stems = np.array([word_stem(word) for word in words])
+    found = cached_arrays(
+        "word_neighbours",
+        decides,
+        lambda: _neighbours(_word_vectors(words, model, tokenizer), stems, settings),
+    )
+    return _Vocabulary(words, found["vectors"], stems, found["neighbours"], found["chances"])
+
+
+def _neighbours(
+    vectors: torch.Tensor, stems: npt.NDArray[np.str_], settings: SubstitutionSettings
+) -> dict[str, npt.NDArray[Any]]:
+    """Return the vectors, neighbours and cumulative probabilities of `_Vocabulary`."""
     _, stem_ids = np.unique(stems, return_inverse=True)
     stem_of = torch.from_numpy(stem_ids)
-    size = min(settings.num_neighbours, len(words))
+    size = min(settings.num_neighbours, len(stems))
     neighbours, cosines = [], []
-    for start in range(0, len(words), _BLOCK):
+    for start in range(0, len(stems), _BLOCK):
         block = vectors[start : start + _BLOCK] @ vectors.T
         same = stem_of[start : start + _BLOCK].unsqueeze(1) == stem_of
         nearest = block.masked_fill(same, -1).topk(size, dim=1)
@@ -221,13 +239,11 @@ def _vocabulary(
     near = torch.cat(cosines).double().numpy()
     weights = np.exp((near - near[:, :1]) / settings.neighbour_temperature)
     weights[:, 1:] *= near[:, 1:] >= settings.min_neighbour_cosine
-    return _Vocabulary(
-        words=words,
-        vectors=vectors.numpy(),
-        stems=stems,
-        neighbours=torch.cat(neighbours).numpy(),
-        chances=np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1),
-    )
+    return {
+        "vectors": vectors.numpy(),
+        "neighbours": torch.cat(neighbours).numpy(),
+        "chances": np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1),
+    }
 
 
 @torch.no_grad()

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 import torch
 from datasets import Dataset
+from datasets import config as datasets_config
 from transformers import AutoTokenizer
 
 from eventformers.errors import EventformersError
 from eventformers.models.modeling_swcc import SwccModel
+from eventformers.trainers import role_substitution
 from eventformers.trainers.role_substitution import (
     ROLES,
     RoleSubstitution,
@@ -132,3 +134,21 @@ def test_too_few_events_say_what_to_do(tiny_encoder: Path) -> None:
 def test_without_a_swap_there_is_no_negative() -> None:
     with pytest.raises(EventformersError, match="at least one swap of a role, or shared_word_weight=0"):
         SubstitutionSettings(object_swaps=0, subject_swaps=0)
+
+
+def test_second_start_reads_neighbours(
+    rows: Dataset, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The words and the encoder decide: other words are encoded, and draws stay the same."""
+    monkeypatch.setattr(datasets_config, "HF_DATASETS_CACHE", tmp_path)
+    first = substitution(rows, tiny_encoder)
+    encoded: list[list[str]] = []
+    monkeypatch.setattr(role_substitution, "_word_vectors", lambda words, *_: encoded.append(words))
+    second = substitution(rows, tiny_encoder)
+    for position in range(len(first.kept)):
+        drawn = (found.paraphrase(position, np.random.default_rng(position)) for found in (first, second))
+        assert next(drawn) == next(drawn)
+    assert encoded == []
+    with pytest.raises(TypeError):
+        substitution(rows.select(range(30)), tiny_encoder)
+    assert encoded == [list(SUBJECTS[:2])]

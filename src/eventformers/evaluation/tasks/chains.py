@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from itertools import combinations, islice
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import numpy as np
 import torch
@@ -29,6 +29,7 @@ from eventformers.inference.chains.scorers import (
     ChainScorer,
     DistinctEvents,
     EncoderChainScorer,
+    Scores,
 )
 from eventformers.inference.encode import EventEncoder
 from eventformers.strict import strict_settings
@@ -36,6 +37,12 @@ from eventformers.strict import strict_settings
 if TYPE_CHECKING:
     from eventformers.evaluation.session import Session
 
+
+BLOCK_QUESTIONS = 10_000
+"""Number of questions that are read and scored at a time, which bounds the memory; each distinct event of a
+block is encoded once."""
+
+Question = TypeVar("Question")
 
 Decoder = Literal["mcns_v", "mcne_v", "base", "sky"]
 DECODERS: tuple[Decoder, ...] = get_args(Decoder)
@@ -81,7 +88,8 @@ class Chains(TaskKind[ChainScorer]):
     def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared[ChainScorer]:
         """See `TaskKind`."""
         aggregation = self.settings.aggregation
-        return Prepared(chain_scorer(model, aggregation=aggregation, batch_size=computing.batch_size))
+        scorer = chain_scorer(model, aggregation=aggregation, batch_size=computing.batch_size)
+        return Prepared(_BlockScorer(scorer, model))
 
     def of_vectors(self, embed: Embed, device: torch.device | None = None) -> ChainScorer:
         """See `TaskKind`."""
@@ -92,6 +100,52 @@ class Chains(TaskKind[ChainScorer]):
         if self.decoder is None:
             return self.protocol(asked, data.rows)
         return self.protocol(asked, data.rows, decoder=self.decoder, settings=self.settings)
+
+
+@dataclass
+class _BlockScorer:
+    """A scorer whose encoder counts the truncated texts of all blocks instead of the latest one."""
+
+    scorer: ChainScorer
+    encoder: EventEncoder
+    truncated: int = 0
+
+    @property
+    def name(self) -> str:
+        """What results call it."""
+        return self.scorer.name
+
+    def score_choices(
+        self, contexts: Sequence[Sequence[Event]], choices: Sequence[Sequence[Event]]
+    ) -> list[Scores]:
+        """See `ChainScorer`."""
+        return self._counted(self.scorer.score_choices(contexts, choices))
+
+    def similarities(
+        self, sources: Sequence[Sequence[Event]], targets: Sequence[Sequence[Event]]
+    ) -> list[Scores]:
+        """See `ChainScorer`."""
+        return self._counted(self.scorer.similarities(sources, targets))
+
+    def _counted(self, scores: list[Scores]) -> list[Scores]:
+        self.truncated += self.encoder.truncated
+        self.encoder.truncated = self.truncated
+        return scores
+
+
+def _blocks(rows: Iterable[Row], read: Callable[[Row, int], Question]) -> Iterator[list[Question]]:
+    """Read questions in blocks.
+
+    Raises:
+        EventformersError: no rows, or an error of `read`.
+    """
+    questions = (read(row, number) for number, row in enumerate(rows))
+    block = list(islice(questions, BLOCK_QUESTIONS))
+    if not block:
+        raise EventformersError("the dataset has no rows; accepted: at least one")
+    while block:
+        yield block
+        block = list(islice(questions, BLOCK_QUESTIONS))
 
 
 def choose_next_event(scorer: ChainScorer, rows: Iterable[Row]) -> ProtocolOutput:
@@ -109,13 +163,16 @@ def choose_next_event(scorer: ChainScorer, rows: Iterable[Row]) -> ProtocolOutpu
     Raises:
         EventformersError: no rows, a column is missing, or a row is not a valid question.
     """
-    questions = [read_chain_question(row, number) for number, row in enumerate(rows)]
-    if not questions:
-        raise EventformersError("the dataset has no rows; accepted: at least one")
-    contexts, choices, labels = (list(column) for column in zip(*questions, strict=True))
-    scores = [of_row.tolist() for of_row in scorer.score_choices(contexts, choices)]
-    output = choices_output(scores, labels, distinct_texts=_count_distinct([*contexts, *choices]))
-    return replace(output, texts=sum(map(len, contexts)) + sum(map(len, choices)))
+    scores: list[list[float]] = []
+    labels: list[int] = []
+    texts = distinct_texts = 0
+    for block in _blocks(rows, read_chain_question):
+        contexts, choices, right = (list(column) for column in zip(*block, strict=True))
+        scores += [of_row.tolist() for of_row in scorer.score_choices(contexts, choices)]
+        labels += right
+        texts += sum(map(len, contexts)) + sum(map(len, choices))
+        distinct_texts += _count_distinct([*contexts, *choices])
+    return replace(choices_output(scores, labels, distinct_texts=distinct_texts), texts=texts)
 
 
 def follow_steps(
@@ -146,17 +203,20 @@ def follow_steps(
     """
     if decoder not in DECODERS:
         raise UnknownNameError("decoder", decoder, DECODERS)
-    questions = [read_steps(row, number) for number, row in enumerate(rows)]
-    if not questions:
-        raise EventformersError("the dataset has no rows; accepted: at least one")
-    chains, labels = (list(column) for column in zip(*questions, strict=True))
     chosen_settings = settings or ChainSettings()
-    if decoder == "sky" and chosen_settings.sky == "graph":
-        paths = _by_whole_chains(scorer, chains, labels)
-    else:
-        paths = _by_transitions(scorer, chains, labels, decoder, chosen_settings.compat)
-    chosen = [path[:-1] for path in paths]
-    scored = [gold[:-1] for gold in labels]
+    chosen: list[list[int]] = []
+    scored: list[list[int]] = []
+    texts = distinct_texts = 0
+    for block in _blocks(rows, read_steps):
+        chains, labels = (list(column) for column in zip(*block, strict=True))
+        if decoder == "sky" and chosen_settings.sky == "graph":
+            paths = _by_whole_chains(scorer, chains, labels)
+        else:
+            paths = _by_transitions(scorer, chains, labels, decoder, chosen_settings.compat)
+        chosen += [path[:-1] for path in paths]
+        scored += [gold[:-1] for gold in labels]
+        texts += sum(len(state) for states in chains for state in states)
+        distinct_texts += _count_distinct(state for states in chains for state in states)
     return ProtocolOutput(
         inputs={"predictions": chosen, "references": scored},
         predictions=[
@@ -167,8 +227,8 @@ def follow_steps(
             }
             for path, gold in zip(chosen, scored, strict=True)
         ],
-        texts=sum(len(state) for states in chains for state in states),
-        distinct_texts=_count_distinct(state for states in chains for state in states),
+        texts=texts,
+        distinct_texts=distinct_texts,
     )
 
 

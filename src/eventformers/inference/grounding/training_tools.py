@@ -10,7 +10,6 @@ reject everything.
 from __future__ import annotations
 
 import copy
-import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +29,7 @@ from eventformers.inference.grounding.retrieve_rerank import CANDIDATES, groundi
 from eventformers.inference.search.candidate_index import Candidates
 from eventformers.models.grounding_tokens import MentionText
 from eventformers.models.modeling_base import EventEncoderModel, EventPreTrainedModel
+from eventformers.trainers.cached_arrays import model_digest
 from eventformers.trainers.codes import PADDING, Codes
 from eventformers.trainers.grounding_data import ValidationMentions
 from eventformers.trainers.grounding_rows import EventTexts, LinkingPairs
@@ -88,12 +88,8 @@ def load_retriever(source: str) -> EncoderRetriever:
 def as_retriever(model: EventEncoderModel, tokenizer: PreTrainedTokenizerBase) -> EncoderRetriever:
     """Copy a bi-encoder, so that further training does not change the copy."""
     copied = copy.deepcopy(model).to(PartialState().device).eval()
-    digest = hashlib.sha256(copied.config.to_json_string().encode())
-    for name, values in sorted(copied.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(values.float().cpu().numpy().tobytes())
     return EncoderRetriever(
-        EventEncoder(copied, tokenizer, name="the model that is trained", revision=digest.hexdigest())
+        EventEncoder(copied, tokenizer, name="the model that is trained", revision=model_digest(copied))
     )
 
 
