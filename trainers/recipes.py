@@ -41,6 +41,8 @@ class Recipe:
         expected_source: source of these scores.
         recorded: `hours` of training on two CPU cores, and `megabytes` of the model's folder, of our own run
             with the packaged encoder, as far as they are known.
+        follows: for a model that trains on the outcome of another run: the name of that run's `recipe`, and
+            `encoder` or settings with their folders inside the run. `release` fills them in.
         note: how to read the scores of a run.
         changed: settings that differ from the file, by key.
     """
@@ -58,6 +60,7 @@ class Recipe:
     expected: dict[str, float] = field(default_factory=dict)
     expected_source: str = ""
     recorded: dict[str, float] = field(default_factory=dict)
+    follows: dict[str, str] = field(default_factory=dict)
     note: str = ""
     changed: dict[str, Any] = field(default_factory=dict)
 
@@ -81,6 +84,11 @@ def _read(method: str, name: str) -> dict[str, Any]:
         if key not in known:
             raise UnknownNameError(f"key in {path.name}:", str(key), known)
     _check_sections(content, str(path))
+    follows = content.get("follows", {})
+    if not isinstance(follows, dict) or (follows and not isinstance(follows.get("recipe"), str)):
+        raise EventformersError(
+            f"{path}, follows: found {shown(follows)}; accepted: a recipe, and folders of its run by setting"
+        )
     stages = content.get("stages", [])
     if not isinstance(stages, list) or not all(
         isinstance(stage, dict) and isinstance(stage.get("name"), str) for stage in stages

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Iterator, Mapping
@@ -56,10 +57,12 @@ class PlannedRun:
     Attributes:
         method: the method, or a further model of one.
         recipe: its recipe with all overrides.
+        follows: the run on whose outcome it trains; None if its recipe follows none.
     """
 
     method: Method
     recipe: Recipe
+    follows: PlannedRun | None = None
 
     @property
     def name(self) -> str:
@@ -94,19 +97,26 @@ def plan_runs(training: Training) -> list[PlannedRun]:
     Raises:
         EventformersError: a method lacks the recipe, or a setting is not accepted.
     """
-    runs = []
+    runs: list[PlannedRun] = []
     for name, method in all_methods().items():
         recipe = resolve_recipe(method, training.recipe, training.settings, training.seed)
         # A further model shares the recipes of its method, and a named one may train the method itself.
         if recipe.method == name:
-            runs.append(PlannedRun(method, recipe))
+            earlier = {(run.method.recipe_folder, run.recipe.name): run for run in runs}
+            followed = earlier.get((method.recipe_folder, recipe.follows.get("recipe", "")))
+            runs.append(PlannedRun(method, recipe, followed))
     return runs
 
 
 def reason_to_leave_out(
     run: PlannedRun, datasets: Mapping[str, ReleasedDataset], accept_licenses: bool
 ) -> str | None:
-    """Why a run is not trained: its rows are missing or must not be published; None if it is."""
+    """Why a run is not trained: its rows are missing or must not be published, or the run that it follows is
+    not trained; None if it is."""
+    if run.recipe.follows and run.follows is None:
+        return f"no method trains recipe {run.recipe.follows['recipe']}, which it follows"
+    if run.follows is not None and reason_to_leave_out(run.follows, datasets, accept_licenses):
+        return f"{run.follows.name}, which it follows, is left out"
     for builder, configs in run.read_configs().items():
         there = datasets[builder].reports if builder in datasets else {}
         if missing := sorted(configs - there.keys()):
@@ -156,6 +166,7 @@ def train_run(
     # An interrupted run continues only if it was begun with the same record.
     earlier = record.get("hours_before", 0.0) if record is not None and resumes else 0.0
     write_record(root, run.name, made_of, hours_before=earlier)
+    encoder, lent = _from_followed(folder.parent, run, training)
     started = time.monotonic()
     try:
         train(
@@ -163,8 +174,8 @@ def train_run(
             folder,
             recipe=run.recipe.name,
             data=next(iter(datasets.values())).local.folder.parent,
-            encoder=training.encoder,
-            settings=training.settings,
+            encoder=encoder,
+            settings=(*training.settings, *lent),
             seed=training.seed,
             device=training.device,
             dtype=training.dtype,
@@ -178,6 +189,16 @@ def train_run(
     # There is nothing left to resume, and checkpoints of large encoders would fill the disk.
     remove_checkpoints(folder)
     write_record(root, run.name, made_of, hours=hours)
+
+
+def _from_followed(models: Path, run: PlannedRun, training: Training) -> tuple[str | None, list[str]]:
+    """The encoder of a run, and the settings that are folders of the run that it follows."""
+    if run.follows is None:
+        return training.encoder, []
+    inside = {key: str(models / run.follows.name / path) for key, path in run.recipe.follows.items()}
+    del inside["recipe"]
+    encoder = inside.pop("encoder", training.encoder)
+    return encoder, [f"{key}={json.dumps(path)}" for key, path in inside.items()]
 
 
 def _made_of(run: PlannedRun, training: Training, datasets: Mapping[str, ReleasedDataset]) -> dict[str, Any]:
@@ -196,4 +217,5 @@ def _made_of(run: PlannedRun, training: Training, datasets: Mapping[str, Release
         "encoder": training.encoder,
         "dtype": training.dtype,
         "rows": rows,
+        **({} if run.follows is None else {"follows": _made_of(run.follows, training, datasets)}),
     }

@@ -1,0 +1,30 @@
+"""The runs of a release: their order, and what one gets from another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from eventformers.datasets_scripts.building import BUILDERS
+from eventformers.release import models
+from eventformers.trainers.run import resolve_recipe
+
+
+def test_a_run_that_follows_another(tmp_path: Path) -> None:
+    runs = models.plan_runs(models.Training(encoder="start"))
+    [run] = [run for run in runs if run.follows is not None]
+    assert runs.index(run.follows) < runs.index(run)
+    encoder, settings = models._from_followed(tmp_path, run, models.Training(encoder="start"))
+    followed = tmp_path / run.follows.name
+    assert encoder == str(followed)
+    views = resolve_recipe(run.method, run.recipe.name, settings, None).views
+    names = [stage["name"] for stage in run.follows.recipe.stages]
+    assert Path(views["retriever"]) == followed / "stages" / f"{1 + names.index('linking')}-linking"
+
+    kept = {name: SimpleNamespace(reports={}) for name in BUILDERS}
+    reason = models.reason_to_leave_out(run, cast("Any", kept), accept_licenses=True)
+    assert reason == f"{run.follows.name}, which it follows, is left out"
+    alone = replace(run, follows=None)
+    assert "which it follows" in str(models.reason_to_leave_out(alone, cast("Any", kept), True))
