@@ -20,7 +20,7 @@ from eventformers.inference.induction.clustering import (
     silhouette,
 )
 from eventformers.inference.induction.manifold import manifold_distances
-from eventformers.inference.induction.mention_distances import MentionVectors, distances
+from eventformers.inference.induction.mention_distances import MentionVectors, distances, unit_embeddings
 
 GROUPS = np.repeat([0, 1, 2, 3], [18, 14, 9, 5])
 
@@ -70,28 +70,29 @@ def test_affinity_that_does_not_settle_is_told(
         cluster_affinity(-distances(vectors, "encoder"))
 
 
-def test_silhouette_equals_scikit_learn(vectors: MentionVectors) -> None:
-    cosines = distances(vectors, "encoder")
-    tree = AverageLinkage(cosines)
+def test_silhouette_equals_scikit_learn(vectors: MentionVectors, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clustering, "BLOCK_MENTIONS", 7)
+    units = unit_embeddings(vectors.embeddings)
+    tree = AverageLinkage.of_distances(distances(vectors, "encoder"))
     for number in (2, 4, 9, 45):
         labels = tree.cut(number)
-        expected = silhouette_score(cosines, labels, metric="precomputed")
-        assert silhouette(cosines, labels) == pytest.approx(expected, abs=1e-5)
-    assert silhouette(cosines, tree.cut(1)) == 0
-    assert silhouette(cosines, tree.cut(46)) == 0
-    assert silhouette(np.zeros((6, 6), dtype=np.float32), np.arange(6) // 3) == 0
+        expected = silhouette_score(units, labels, metric="cosine")
+        assert silhouette(units, labels) == pytest.approx(expected, abs=1e-5)
+    assert silhouette(units, tree.cut(1)) == 0
+    assert silhouette(units, tree.cut(46)) == 0
+    assert silhouette(np.full((6, 4), 0.5, dtype=np.float32), np.arange(6) // 3) == 0
 
 
 def test_chooses_the_number_by_silhouette(vectors: MentionVectors) -> None:
     asked = distances(vectors, "encoder")
-    chosen = choose_num_clusters(AverageLinkage(asked), vectors)
+    chosen = choose_num_clusters(AverageLinkage.of_distances(asked), vectors)
     assert chosen.num_clusters == 4
     assert set(chosen.silhouettes) == set(candidate_numbers(46))
-    assert choose_num_clusters(AverageLinkage(asked), vectors, [3, 2]).num_clusters in (2, 3)
+    assert choose_num_clusters(AverageLinkage.of_distances(asked), vectors, [3, 2]).num_clusters in (2, 3)
     same = MentionVectors(np.ones((8, 4), dtype=np.float32))
-    assert choose_num_clusters(AverageLinkage(np.zeros((8, 8))), same).num_clusters == 1
+    assert choose_num_clusters(AverageLinkage.of_distances(np.zeros((8, 8))), same).num_clusters == 1
     one = MentionVectors(np.ones((1, 4), dtype=np.float32))
-    assert choose_num_clusters(AverageLinkage(np.zeros((1, 1))), one).num_clusters == 1
+    assert choose_num_clusters(AverageLinkage.of_distances(np.zeros((1, 1))), one).num_clusters == 1
 
 
 def test_candidates_grow_to_the_square_root_of_the_mentions() -> None:
@@ -113,15 +114,30 @@ def test_what_is_clustered_by_is_the_manifold_of_the_mean_distances(vectors: Men
     )
 
 
+def test_many_mentions_need_no_matrix(vectors: MentionVectors, monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = AverageLinkage.of_mentions([vectors])
+    assert exact.num_neighbours is None
+    monkeypatch.setattr(clustering, "LARGEST_MATRIX", 45)
+    with pytest.raises(EventformersError, match="46 mentions; accepted: up to 45, or the method agglom"):
+        distances_to_cluster([vectors])
+    monkeypatch.setattr(clustering, "NUM_NEIGHBOURS", 20)
+    found = AverageLinkage.of_mentions(iter([vectors]))
+    assert found.num_neighbours == 20
+    np.testing.assert_array_equal(found.cut(4), exact.cut(4))
+    assert AverageLinkage.of_mentions([vectors], manifold=False).num_neighbours is None
+    with pytest.raises(EventformersError, match="on 46 and 45 mentions; accepted: runs on the same"):
+        AverageLinkage.of_mentions([vectors, MentionVectors(vectors.embeddings[1:])])
+
+
 def test_wrong_input_is_told(vectors: MentionVectors) -> None:
     asked = distances(vectors, "encoder")
     with pytest.raises(EventformersError, match="47 clusters of 46 mentions"):
         cluster_agglomerative(asked, 47)
     with pytest.raises(EventformersError, match="47 clusters of 46 mentions"):
-        choose_num_clusters(AverageLinkage(asked), vectors, [2, 47])
+        choose_num_clusters(AverageLinkage.of_distances(asked), vectors, [2, 47])
     with pytest.raises(EventformersError, match="numbers of clusters are empty"):
-        choose_num_clusters(AverageLinkage(asked), vectors, [])
-    for function in (AverageLinkage, cluster_affinity):
+        choose_num_clusters(AverageLinkage.of_distances(asked), vectors, [])
+    for function in (AverageLinkage.of_distances, cluster_affinity):
         with pytest.raises(EventformersError, match=r"shape \(0, 0\)"):
             function(np.zeros((0, 0)))
         with pytest.raises(EventformersError, match="NaN or infinite"):

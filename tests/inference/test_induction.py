@@ -15,10 +15,11 @@ from transformers import AutoTokenizer
 
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
 from eventformers.inference.encode import EventEncoder
-from eventformers.inference.induction import induce as module
+from eventformers.inference.induction import clustering
 from eventformers.inference.induction.induce import Induction, induce
 from eventformers.inference.induction.mention_encoding import encode_mentions
 from eventformers.inference.induction.mention_files import load_mentions
+from eventformers.inference.induction.report import report_page
 from eventformers.models.modeling_event_type_induction import EventTypeInductionModel
 
 SENTENCES = {
@@ -124,22 +125,23 @@ def test_number_is_chosen_where_none_is_given(file: Path, tiny_encoder: Path) ->
     assert induce(tiny_encoder, file, method="affinity").silhouettes == {}
 
 
-def test_memory_for_many_mentions_is_told(
-    file: Path, tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch
+def test_many_mentions_are_clustered_by_their_neighbours(
+    file: Path, tiny_encoder: Path, induction: Induction, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(module, "MANY_MENTIONS", 23)
-    with pytest.warns(UserWarning, match="keeps in memory the distances of 24 mentions, about 0 GB"):
-        induce(tiny_encoder, file, num_clusters=3)
-    monkeypatch.setattr(module, "distances_to_cluster", fail)
-    with (
-        pytest.warns(UserWarning, match="24 mentions"),
-        pytest.raises(
-            EventformersError, match=r"out of memory for the distances of 24 .* fewer mentions, or use"
-        ),
-    ):
+    assert induction.settings["num_neighbours"] is None
+    monkeypatch.setattr(clustering, "LARGEST_MATRIX", 23)
+    monkeypatch.setattr(clustering, "NUM_NEIGHBOURS", 22)
+    found = induce(tiny_encoder, file, num_clusters=3)
+    np.testing.assert_array_equal(found.cluster, induction.cluster)
+    assert found.settings["num_neighbours"] == 22
+    assert "only the 22 largest weights of each count" in report_page(found)
+    with pytest.raises(EventformersError, match="24 mentions; accepted: up to 23, or the method"):
+        induce(tiny_encoder, file, method="affinity")
+    monkeypatch.setattr(clustering, "merge_mentions", fail)
+    with pytest.raises(EventformersError, match="out of memory for clustering 24 mentions; pass fewer"):
         induce(tiny_encoder, file, num_clusters=3)
 
 

@@ -8,7 +8,11 @@ from transformers import TrainerState
 
 from eventformers.errors import EventformersError
 from eventformers.inference.induction.clustering import cluster_agglomerative, silhouette
-from eventformers.inference.induction.mention_distances import MentionVectors, distances
+from eventformers.inference.induction.mention_distances import (
+    MentionVectors,
+    distances,
+    unit_embeddings,
+)
 from eventformers.trainers.silhouette_stopping import (
     UnseenMentions,
     attention_silhouette,
@@ -60,7 +64,7 @@ class TestSilhouette:
         assert vectors.query is not None
         assert vectors.key is not None
         labels = cluster_agglomerative(distances(vectors, "dot"), num_clusters)
-        expected = silhouette(distances(vectors, "encoder"), labels)
+        expected = silhouette(unit_embeddings(vectors.embeddings), labels)
         found = attention_silhouette(vectors.query, vectors.key, vectors.embeddings, num_clusters)
         assert found == pytest.approx(expected, abs=1e-5)
 

@@ -116,4 +116,6 @@ def induce(
         table.add_row(*(Text(cell or "-") for cell in cells))
     console.print(table)
     console.print(counts_text(found.counts))
+    if neighbours := found.settings["num_neighbours"]:
+        console.print(f"Of so many mentions, only the {neighbours} largest weights of each count.")
     console.print(f"Wrote {', '.join(map(str, files))}.", soft_wrap=True)

@@ -25,7 +25,6 @@ from eventformers.inference.induction.clustering import (
     by_size,
     candidate_numbers,
     choose_num_clusters,
-    distances_to_cluster,
 )
 from eventformers.inference.induction.frame_linking import Frames, load_frames
 from eventformers.inference.induction.induce import NAME_PARTS, usual_trigger_input
@@ -127,7 +126,7 @@ def find_types(
     vectors = _encode(encoder, rows, documents, batch_size, show_progress, keep)
     sample = sample_mentions([row["lemma"] for row in rows], SAMPLE)
     of_sample = MentionVectors(vectors[sample])
-    tree = AverageLinkage(distances_to_cluster([of_sample]))
+    tree = AverageLinkage.of_mentions([of_sample])
     if num_types is None:
         num_types = choose_num_clusters(tree, of_sample, numbers_of_types(len(sample))).num_clusters
     clusters = tree.cut(min(num_types, len(sample)))

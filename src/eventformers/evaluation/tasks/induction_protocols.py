@@ -17,9 +17,9 @@ from eventformers.errors import EventformersError, shown
 from eventformers.evaluation.tasks.protocols import Embed, JsonValue, ProtocolOutput, Row, TaskSettings
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.induction.clustering import (
+    AverageLinkage,
     by_size,
     cluster_affinity,
-    cluster_agglomerative,
     distances_to_cluster,
 )
 from eventformers.inference.induction.frame_linking import defined_frames, valid_frames
@@ -124,15 +124,15 @@ def induce_types(
 
     Returns:
         Inputs `predictions` (clusters) and `references` (types); per clustered mention both with its id.
-        Details: the numbers of mentions, types and distinct sentences, and of mentions without a type, which
-        are skipped.
+        Details: the numbers of mentions, types and distinct sentences, of mentions without a type, which are
+        skipped, and of the neighbours of a mention if not all pairs counted (`AverageLinkage`).
 
     Raises:
         EventformersError: no mention of an unseen type, fewer mentions than clusters, or vectors that cannot
             be clustered this way.
     """
     unseen = _unseen_mentions(rows)
-    clusters = _predicted(model, unseen.rows, model.encode(unseen.rows), settings, len(unseen.names))
+    clusters = _predicted(model, unseen, model.encode(unseen.rows), settings)
     return ProtocolOutput(
         inputs={"predictions": clusters.tolist(), "references": unseen.types},
         predictions=[
@@ -280,19 +280,17 @@ def _unseen_mentions(rows: Iterable[Row]) -> _Unseen:
 
 
 def _predicted(
-    model: MentionModel,
-    mentions: Sequence[Row],
-    vectors: MentionVectors,
-    settings: InductionSettings,
-    num_types: int,
+    model: MentionModel, unseen: _Unseen, vectors: MentionVectors, settings: InductionSettings
 ) -> Labels:
-    """Cluster mentions by the model or its ensemble."""
+    """Cluster mentions by the model or its ensemble; tell in the details if not all pairs counted."""
     # The generator holds no more than two matrices at a time.
-    runs = (encode(mentions) for encode in model.clustered_by) if model.clustered_by else iter([vectors])
-    matrix = distances_to_cluster(runs, settings.distance, manifold=settings.on_manifold)
+    runs = (encode(unseen.rows) for encode in model.clustered_by) if model.clustered_by else iter([vectors])
     if settings.method == "affinity":
-        return cluster_affinity(-matrix)
-    return cluster_agglomerative(matrix, settings.num_clusters or num_types)
+        return cluster_affinity(-distances_to_cluster(runs, settings.distance, manifold=settings.on_manifold))
+    tree = AverageLinkage.of_mentions(runs, settings.distance, manifold=settings.on_manifold)
+    if tree.num_neighbours is not None:
+        unseen.details["num_neighbours"] = tree.num_neighbours
+    return tree.cut(settings.num_clusters or len(unseen.names))
 
 
 def _clusters_with_types(model: MentionModel, unseen: _Unseen, settings: InductionSettings) -> _TypedClusters:
@@ -300,7 +298,7 @@ def _clusters_with_types(model: MentionModel, unseen: _Unseen, settings: Inducti
     if settings.clusters == "true":
         clusters = by_size(np.searchsorted(unseen.names, unseen.types))
     else:
-        clusters = _predicted(model, unseen.rows, vectors, settings, len(unseen.names))
+        clusters = _predicted(model, unseen, vectors, settings)
     members: list[list[str]] = [[] for _ in range(int(clusters.max()) + 1)]
     for cluster, name in zip(clusters, unseen.types, strict=True):
         members[cluster].append(name)

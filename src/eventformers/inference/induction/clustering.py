@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Sequence
+from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 from scipy.cluster.hierarchy import linkage
-from scipy.sparse import coo_array
+from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 from sklearn.cluster import AffinityPropagation
 from sklearn.exceptions import ConvergenceWarning
@@ -25,14 +26,26 @@ from eventformers.inference.induction.mention_distances import (
     Matrix,
     MentionVectors,
     average_distances,
+    distance_factors,
     distances,
+    unit_embeddings,
 )
+from eventformers.inference.induction.reciprocal_linkage import merge_mentions
 
 MAX_CANDIDATES = 24
 """Maximum number of candidate numbers of clusters."""
 
+LARGEST_MATRIX = 20_000
+"""Largest number of mentions whose distances of all pairs are in memory; 5 GB at the peak."""
+
+NUM_NEIGHBOURS = 200
+"""Number of manifold weights kept for each mention beyond `LARGEST_MATRIX`."""
+
 ALIKE = 1e-5
-"""Cosine distance up to which two mentions count as equal, as rounding alone may cause it."""
+"""Cosine distance up to which a mention counts as equal to the first, as rounding alone may cause it."""
+
+BLOCK_MENTIONS = 16_384
+"""Number of mentions whose silhouettes are computed at a time."""
 
 _DAMPINGS = (0.5, 0.9)
 _AFFINITY_STEPS = 1_000
@@ -54,15 +67,27 @@ class AverageLinkage:
     """The average-linkage tree of mentions, which can be cut into any number of clusters.
 
     Args:
-        distances: `(n, n)`, of any sign.
-        symmetrise: use the mean of d(i, j) and d(j, i). If off, only the upper triangle counts, as in
-            scikit-learn, and the clusters depend on the order of the rows.
-
-    Raises:
-        EventformersError: the matrix is not square, is empty, or is not finite.
+        merges: the two nodes of each merge, nearest first, `(n - 1, 2)`; node n + i is the i-th merge.
+        num_neighbours: number of manifold weights kept for each mention; None if the tree is exact.
     """
 
-    def __init__(self, distances: NDArray[np.floating], *, symmetrise: bool = True) -> None:
+    def __init__(self, merges: Labels, num_neighbours: int | None = None) -> None:
+        self.number = len(merges) + 1
+        self.num_neighbours = num_neighbours
+        self._merges = merges
+
+    @classmethod
+    def of_distances(cls, distances: NDArray[np.floating], *, symmetrise: bool = True) -> AverageLinkage:
+        """Build the tree from the distances of all pairs.
+
+        Args:
+            distances: `(n, n)`, of any sign.
+            symmetrise: use the mean of d(i, j) and d(j, i). If off, only the upper triangle counts, as in
+                scikit-learn, and the clusters depend on the order of the rows.
+
+        Raises:
+            EventformersError: the matrix is not square, is empty, or is not finite.
+        """
         number = len(distances)
         if distances.shape != (number, number) or not number:
             raise EventformersError(
@@ -79,13 +104,44 @@ class AverageLinkage:
             start += len(of_row)
         if not np.isfinite(pairs).all():
             raise EventformersError("distances are NaN or infinite; accepted: finite ones")
-        self.number = number
-        self._merges = np.empty((0, 4))
-        if number > 1:
-            # SciPy rejects negative distances, and adding a constant to all distances does not change the
-            # tree.
-            pairs -= pairs.min()
-            self._merges = linkage(pairs, method="average")
+        if number == 1:
+            return cls(np.empty((0, 2), dtype=np.int64))
+        # SciPy rejects negative distances, and adding a constant to all distances does not change the tree.
+        pairs -= pairs.min()
+        return cls(linkage(pairs, method="average")[:, :2].astype(np.int64))
+
+    @classmethod
+    def of_mentions(
+        cls,
+        runs: Iterable[MentionVectors],
+        kind: DistanceKind = "encoder",
+        *,
+        manifold: bool = True,
+        show_progress: bool = False,
+    ) -> AverageLinkage:
+        """Build the tree from vectors, beyond `LARGEST_MATRIX` mentions without a matrix of all pairs.
+
+        Beyond that number, only the `NUM_NEIGHBOURS` largest manifold weights of each mention count; see
+        `merge_mentions`. Distances without manifold weights need no approximation.
+
+        Args:
+            runs: the vectors of the same mentions from one model or several.
+            kind: see `distances`.
+            manifold: cluster by manifold weights.
+            show_progress: draw a progress bar on standard error for a large number of mentions.
+
+        Raises:
+            EventformersError: there are no runs, the runs differ in their mentions, or a vector is not valid.
+            UnknownNameError: an unknown kind.
+        """
+        runs = iter(runs)
+        first = list(islice(runs, 1))
+        runs = chain(first, runs)
+        if not first or len(first[0].embeddings) <= LARGEST_MATRIX:
+            return cls.of_distances(distances_to_cluster(runs, kind, manifold=manifold))
+        neighbours = NUM_NEIGHBOURS if manifold else None
+        factors = distance_factors(runs, kind)
+        return cls(merge_mentions(factors, neighbours, show_progress=show_progress), neighbours)
 
     def cut(self, num_clusters: int) -> Labels:
         """Cut the tree into clusters by undoing the last merges.
@@ -103,7 +159,7 @@ class AverageLinkage:
             raise EventformersError(
                 f"{num_clusters} clusters of {self.number} mentions; accepted: 1 to {self.number}"
             )
-        merges = self._merges[: self.number - num_clusters, :2].astype(np.int64)
+        merges = self._merges[: self.number - num_clusters]
         nodes = self.number + len(merges)
         parents = np.repeat(np.arange(self.number, nodes), 2)
         edges = coo_array((np.ones(2 * len(merges)), (merges.ravel(), parents)), shape=(nodes, nodes))
@@ -118,7 +174,7 @@ def cluster_agglomerative(
     Args:
         distances: `(n, n)`.
         num_clusters: how many.
-        symmetrise: see `AverageLinkage`.
+        symmetrise: see `AverageLinkage.of_distances`.
 
     Returns:
         `(n,)`; 0 is the largest cluster.
@@ -126,7 +182,7 @@ def cluster_agglomerative(
     Raises:
         EventformersError: there are fewer mentions than clusters, or the distances are not valid.
     """
-    return AverageLinkage(distances, symmetrise=symmetrise).cut(num_clusters)
+    return AverageLinkage.of_distances(distances, symmetrise=symmetrise).cut(num_clusters)
 
 
 def cluster_affinity(similarities: NDArray[np.floating], *, seed: int = 0) -> Labels:
@@ -169,11 +225,14 @@ def cluster_affinity(similarities: NDArray[np.floating], *, seed: int = 0) -> La
     )
 
 
-def silhouette(distances: Matrix, labels: Labels) -> float:
-    """Compute the mean silhouette of a clustering (Rousseeuw, 1987).
+def silhouette(units: Matrix, labels: Labels) -> float:
+    """Compute the mean silhouette of a clustering by cosine distances (Rousseeuw, 1987).
+
+    The sum of the distances from a mention to those of a cluster is their number less the product of its
+    vector with the sum of theirs, so the result is exact without the distances of all pairs.
 
     Args:
-        distances: `(n, n)`, symmetric, with a diagonal of 0.
+        units: vectors of length 1, `(n, d)`.
         labels: `(n,)`, from 0.
 
     Returns:
@@ -183,17 +242,21 @@ def silhouette(distances: Matrix, labels: Labels) -> float:
     sizes = np.bincount(labels)
     if len(sizes) < 2:
         return 0.0
-    members = np.zeros((len(labels), len(sizes)), dtype=np.float32)
-    every = np.arange(len(labels))
-    members[every, labels] = 1
-    sums = (distances @ members).astype(np.float64)
-    own = sums[every, labels] / np.maximum(sizes[labels] - 1, 1)
-    means = sums / sizes
-    means[every, labels] = np.inf
-    other = means.min(axis=1)
-    larger = np.maximum(own, other)
-    counted = (sizes[labels] > 1) & (larger > 0)
-    return float(np.sum((other - own)[counted] / larger[counted]) / len(labels))
+    members = csr_array((np.ones(len(labels), dtype=np.float32), (labels, np.arange(len(labels)))))
+    sums = members @ units
+    total = 0.0
+    for start in range(0, len(labels), BLOCK_MENTIONS):
+        own_label = labels[start : start + BLOCK_MENTIONS]
+        every = np.arange(len(own_label))
+        distances = np.maximum(sizes - units[start : start + BLOCK_MENTIONS] @ sums.T, 0)
+        own = distances[every, own_label] / np.maximum(sizes[own_label] - 1, 1)
+        means = distances / sizes
+        means[every, own_label] = np.inf
+        other = means.min(axis=1)
+        larger = np.maximum(own, other)
+        counted = (sizes[own_label] > 1) & (larger > 0)
+        total += float(np.sum((other - own)[counted] / larger[counted]))
+    return total / len(labels)
 
 
 def distances_to_cluster(
@@ -201,25 +264,42 @@ def distances_to_cluster(
     kind: DistanceKind = "encoder",
     *,
     manifold: bool = True,
-    num_neighbours: int | None = None,
 ) -> Matrix:
-    """Compute the distances to cluster by: those of one run or the mean over several, and the manifold.
+    """Compute the distances of all pairs to cluster by, those of one run or the mean over several.
 
     Args:
         runs: the vectors of the same mentions from one model or several; see `average_distances`.
         kind: see `distances`.
         manifold: use 1 - w_ij of the distances (`manifold_distances`).
-        num_neighbours: see `manifold_weights`.
 
     Returns:
         `(n, n)`, symmetric.
 
     Raises:
-        EventformersError: there are no runs, the runs differ in their mentions, or a vector is not valid.
+        EventformersError: there are no runs, the runs differ in their mentions, a vector is not valid, or
+            there are more than `LARGEST_MATRIX` mentions.
         UnknownNameError: an unknown kind.
     """
-    found = average_distances(distances(vectors, kind) for vectors in runs)
-    return manifold_distances(found, num_neighbours) if manifold else found
+
+    def of_run(vectors: MentionVectors) -> Matrix:
+        check_matrix(len(vectors.embeddings))
+        return distances(vectors, kind)
+
+    found = average_distances(map(of_run, runs))
+    return manifold_distances(found) if manifold else found
+
+
+def check_matrix(mentions: int) -> None:
+    """Check that the distances of all pairs of mentions fit in memory.
+
+    Raises:
+        EventformersError: there are more than `LARGEST_MATRIX` mentions.
+    """
+    if mentions > LARGEST_MATRIX:
+        raise EventformersError(
+            f"the distances of all pairs of {mentions:,} mentions; accepted: up to {LARGEST_MATRIX:,}, or "
+            "the method agglomerative, which needs no matrix"
+        )
 
 
 def choose_num_clusters(
@@ -242,15 +322,15 @@ def choose_num_clusters(
     Raises:
         EventformersError: there are no candidates, or one is below 1 or above the number of mentions.
     """
-    cosines = distances(vectors, "encoder")
+    units = unit_embeddings(vectors.embeddings)
     if candidates is not None:
         tried = sorted(set(candidates))
     else:
-        tried = candidate_numbers(len(cosines)) if cosines.max() > ALIKE else [1]
+        tried = candidate_numbers(len(units)) if (1 - units @ units[0]).max() > ALIKE else [1]
     if not tried:
         raise EventformersError("the candidate numbers of clusters are empty; accepted: at least one")
     silhouettes = {
-        number: silhouette(cosines, tree.cut(number))
+        number: silhouette(units, tree.cut(number))
         for number in track(
             tried, "number of clusters", console=Console(stderr=True), disable=not show_progress
         )

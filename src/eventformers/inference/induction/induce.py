@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ from eventformers.inference.encoding.containers import ACCEPTED_CONTAINERS, all_
 from eventformers.inference.encoding.unit_vectors import unit_vectors
 from eventformers.inference.induction.clustering import (
     AverageLinkage,
+    check_matrix,
     choose_num_clusters,
     cluster_affinity,
     distances_to_cluster,
@@ -50,12 +50,6 @@ CLUSTER_METHODS: tuple[ClusterMethod, ...] = ("agglomerative", "affinity")
 
 Model = str | Path | EventEncoder | None
 """A folder or Hub id, None for the packaged all-MiniLM-L6-v2, or a loaded encoder."""
-
-BYTES_OF_A_PAIR = 13
-"""Memory for each pair of mentions at the peak of clustering, as measured on 4,000 and 6,000 mentions."""
-
-MANY_MENTIONS = 20_000
-"""Number of mentions above which a warning states the memory for their distances."""
 
 NAME_PARTS = 3
 """Number of terms in the name of a cluster."""
@@ -105,7 +99,8 @@ class Induction:
         vectors: encoder vectors at length 1, `(n, d)`; the vectors of several models are concatenated, so
             that a cosine is the mean of theirs.
         silhouettes: the mean silhouette of each tried number of clusters; empty if the number was given.
-        settings: the models with their revisions and trigger inputs, and the clustering settings.
+        settings: the models with their revisions and trigger inputs, and the clustering settings;
+            `num_neighbours` is None if all pairs of mentions counted (`AverageLinkage`).
         counts: numbers of mentions, of those skipped, repaired or incomplete, and of weak types.
     """
 
@@ -192,7 +187,7 @@ def induce(
         DataFormatError: a line of a file cannot be read.
         EventformersError: there are fewer mentions than clusters, a number is below 1, a number of clusters
             is given with `affinity`, the model, names or frames cannot be loaded, or an error of
-            `encode_mentions`; or the distances do not fit in memory.
+            `encode_mentions`; or there are too many mentions for `affinity` or for the memory.
         UnknownNameError: an unknown method, distance or `trigger_input`.
     """
     _check(method, num_clusters, top, examples)
@@ -201,8 +196,8 @@ def induce(
         raise EventformersError(
             f"{num_clusters} clusters of {len(rows)} mentions; accepted: 1 to {len(rows)}"
         )
-    if len(rows) > MANY_MENTIONS:
-        warnings.warn(f"clustering keeps in memory {_memory(len(rows))}", stacklevel=2)
+    if method == "affinity":
+        check_matrix(len(rows))
     given = _read_names(names)
     linked = None if frames is None else load_frames(frames)
     models: Sequence[Model] = model if isinstance(model, (list, tuple)) else [model]  # type: ignore[list-item]
@@ -218,7 +213,7 @@ def induce(
     rows, counts["triggers_found"] = _with_found_triggers(rows, runs)
     on_manifold = method == "agglomerative" if manifold is None else manifold
     vectors = _joint(run.embeddings for run in runs)
-    cluster, silhouettes = _clustered(
+    cluster, silhouettes, num_neighbours = _clustered(
         runs, vectors, method, distance, on_manifold, num_clusters, show_progress
     )
     del runs
@@ -264,6 +259,7 @@ def induce(
             "distance": distance,
             "manifold": on_manifold,
             "num_clusters": len(centroids),
+            "num_neighbours": num_neighbours,
         },
         counts={name: count for name, count in counts.items() if count},
     )
@@ -277,36 +273,28 @@ def _clustered(
     on_manifold: bool,
     num_clusters: int | None,
     show_progress: bool,
-) -> tuple[Labels, dict[int, float]]:
-    """Cluster the mentions; also return the silhouettes of the tried numbers of clusters.
+) -> tuple[Labels, dict[int, float], int | None]:
+    """Cluster the mentions; also return the silhouettes of the tried numbers of clusters, and the number of
+    neighbours of each mention, None if all are.
 
     Raises:
-        EventformersError: the distances do not fit in memory.
+        EventformersError: there are too many mentions for the memory.
     """
     try:
-        matrix = distances_to_cluster(runs, distance, manifold=on_manifold)
         if method == "affinity":
-            return cluster_affinity(-matrix), {}
-        tree = AverageLinkage(matrix)
-        # The silhouettes need memory for the cosines.
-        del matrix
+            return cluster_affinity(-distances_to_cluster(runs, distance, manifold=on_manifold)), {}, None
+        tree = AverageLinkage.of_mentions(runs, distance, manifold=on_manifold, show_progress=show_progress)
         silhouettes: dict[int, float] = {}
         if num_clusters is None:
             num_clusters, silhouettes = choose_num_clusters(
                 tree, MentionVectors(vectors), show_progress=show_progress
             )
-        return tree.cut(num_clusters), silhouettes
+        return tree.cut(num_clusters), silhouettes, tree.num_neighbours
     except MemoryError as error:
-        raise EventformersError(f"out of memory for {_memory(len(vectors))}") from error
-
-
-def _memory(mentions: int) -> str:
-    """Describe the memory that clustering needs, and what to do."""
-    gigabytes = BYTES_OF_A_PAIR * mentions**2 / 1e9
-    return (
-        f"the distances of {mentions:,} mentions, about {gigabytes:,.0f} GB; pass fewer mentions, or use "
-        "explore, which clusters a sample"
-    )
+        raise EventformersError(
+            f"out of memory for clustering {len(vectors):,} mentions; pass fewer, or use explore, which "
+            "clusters a sample"
+        ) from error
 
 
 def _check(method: str, num_clusters: int | None, top: int, examples: int) -> None:

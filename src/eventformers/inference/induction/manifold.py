@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.inference.induction.mention_distances import Matrix, combine_with_transpose, mean_of_both
+from eventformers.inference.induction.mention_distances import (
+    Labels,
+    Matrix,
+    combine_with_transpose,
+    mean_of_both,
+)
 
 Symmetrise = Literal["mean", "union", "none"]
 SYMMETRISE: tuple[Symmetrise, ...] = ("mean", "union", "none")
@@ -105,6 +112,39 @@ def manifold_distances(
     weights = manifold_weights(distances, num_neighbours, symmetrise)
     np.subtract(1, weights, out=weights)
     return weights
+
+
+def nearest_weights(rows: Iterable[Matrix], columns: Labels, number: int) -> csr_array:
+    """Compute the weights w_ij of `manifold_weights` with k = n, and keep the largest ones of each row.
+
+    Args:
+        rows: the distances of some mentions to all n, in blocks of rows, `(block, n)`; they are overwritten.
+        columns: the mentions whose weights are kept, `(m,)`.
+        number: number of weights to keep in each row.
+
+    Returns:
+        The kept weights, not symmetrised, `(rows, m)`. A weight of 0 may be among them.
+    """
+    number = min(number, len(columns))
+    places, values = [], []
+    scale: float | None = None
+    for block in rows:
+        step = max(1, BLOCK_BYTES // (4 * block.shape[1]))
+        for start in range(0, len(block), step):
+            offsets = block[start : start + step]
+            offsets -= _second_nearest(offsets, start)
+            np.maximum(offsets, 0, out=offsets)
+            weights = np.empty_like(offsets)
+            scale = _smooth(offsets, weights, scale)[1]
+            weights = weights[:, columns]
+            largest = np.argpartition(weights, -number, axis=1)[:, -number:]
+            places.append(largest.astype(np.int32))
+            values.append(np.take_along_axis(weights, largest, axis=1))
+    indices = np.concatenate(places)
+    starts = np.arange(0, indices.size + 1, number)
+    return csr_array(
+        (np.concatenate(values).ravel(), indices.ravel(), starts), shape=(len(indices), len(columns))
+    )
 
 
 def _smooth(offsets: Matrix, weights: Matrix, scale: float | None) -> tuple[NDArray[np.float64], float]:

@@ -57,26 +57,73 @@ def distances(vectors: MentionVectors, kind: DistanceKind, *, symmetrise: bool =
         UnknownNameError: an unknown kind.
         EventformersError: the model has no queries and keys, or a vector is NaN, infinite or zero.
     """
-    if kind not in DISTANCE_KINDS:
-        raise UnknownNameError("distance", kind, DISTANCE_KINDS)
-    if kind == "encoder":
-        units = _units(vectors.embeddings)
-        found = _cosine_distances(units, units)
-        np.fill_diagonal(found, 0)
-        return found
-    if vectors.query is None or vectors.key is None:
-        raise EventformersError(
-            f"distance {kind}: the model has no queries and keys; accepted: encoder, or a model of "
-            "event type induction"
-        )
-    if kind == "dot":
-        found = vectors.query.astype(np.float32) @ vectors.key.astype(np.float32).T
-        np.negative(found, out=found)
+    queries, keys, is_cosine = _sides(vectors, kind)
+    found = queries @ keys.T
+    if is_cosine:
+        np.subtract(1, found, out=found)
+        np.clip(found, 0, 2, out=found)
     else:
-        found = _cosine_distances(_units(vectors.query), _units(vectors.key))
-    if symmetrise:
+        np.negative(found, out=found)
+    if kind == "encoder":
+        np.fill_diagonal(found, 0)
+    elif symmetrise:
         combine_with_transpose(found, mean_of_both)
     return found
+
+
+class DistanceFactors(NamedTuple):
+    """Distances of n mentions as products, d(i, j) = offset - left_i·right_j, in memory linear in n.
+
+    They equal the symmetrised `distances`, averaged over runs as by `average_distances`.
+
+    Attributes:
+        left: `(n, D)`.
+        right: `(n, D)`; the same array as `left` for the distance `encoder`.
+        offset: 1 for cosines, 0 for dot products.
+    """
+
+    left: Matrix
+    right: Matrix
+    offset: float
+
+    def rows(self, chosen: NDArray[np.integer]) -> Matrix:
+        """Compute the distances of some mentions to all, `(len(chosen), n)`."""
+        found = self.left[chosen] @ self.right.T
+        return np.subtract(np.float32(self.offset), found, out=found)
+
+
+def distance_factors(runs: Iterable[MentionVectors], kind: DistanceKind) -> DistanceFactors:
+    """Compute the factors of the mean distances over runs on the same mentions.
+
+    Args:
+        runs: the vectors of one model or several.
+        kind: see `distances`.
+
+    Raises:
+        UnknownNameError: an unknown kind.
+        EventformersError: there are no runs, the runs differ in their mentions, the model has no queries and
+            keys, or a vector is not valid.
+    """
+    left, right = [], []
+    is_cosine = True
+    for vectors in runs:
+        queries, keys, is_cosine = _sides(vectors, kind)
+        # The mean of d(i, j) and d(j, i) is a product of concatenated vectors.
+        left += [queries] if queries is keys else [queries, keys]
+        right += [keys] if queries is keys else [keys, queries]
+        if len(queries) != len(left[0]):
+            raise EventformersError(
+                f"an ensemble of runs on {len(left[0]):,} and {len(queries):,} mentions; accepted: runs on "
+                "the same mentions"
+            )
+    if not left:
+        raise EventformersError("the ensemble has no runs; accepted: at least one")
+    scale = np.float32(1 / np.sqrt(len(left)))
+    joined = np.concatenate(left, axis=1) * scale
+    if not np.isfinite(joined).all():
+        raise EventformersError("queries or keys are NaN or infinite; accepted: finite ones")
+    other = joined if kind == "encoder" else np.concatenate(right, axis=1) * scale
+    return DistanceFactors(joined, other, float(is_cosine))
 
 
 def average_distances(matrices: Iterable[Matrix]) -> Matrix:
@@ -128,12 +175,29 @@ def mean_of_both(entries: Matrix, mirrored: Matrix) -> Matrix:
     return (entries + mirrored) / np.float32(2)
 
 
-def _units(vectors: Matrix) -> Matrix:
-    names = [f"mention {place}" for place in range(len(vectors))]
-    return unit_vectors(vectors, names).astype(np.float32)
+def unit_embeddings(embeddings: Matrix) -> Matrix:
+    """Scale encoder vectors of mentions to length 1, `(n, d)`.
+
+    Raises:
+        EventformersError: a vector is NaN, infinite or zero.
+    """
+    names = [f"mention {place}" for place in range(len(embeddings))]
+    return unit_vectors(embeddings, names).astype(np.float32)
 
 
-def _cosine_distances(left: Matrix, right: Matrix) -> Matrix:
-    found = left @ right.T
-    np.subtract(1, found, out=found)
-    return np.clip(found, 0, 2, out=found)
+def _sides(vectors: MentionVectors, kind: DistanceKind) -> tuple[Matrix, Matrix, bool]:
+    """Return the vectors whose products make the distances, and whether these are cosines; see
+    `distances`."""
+    if kind not in DISTANCE_KINDS:
+        raise UnknownNameError("distance", kind, DISTANCE_KINDS)
+    if kind == "encoder":
+        units = unit_embeddings(vectors.embeddings)
+        return units, units, True
+    if vectors.query is None or vectors.key is None:
+        raise EventformersError(
+            f"distance {kind}: the model has no queries and keys; accepted: encoder, or a model of "
+            "event type induction"
+        )
+    if kind == "dot":
+        return vectors.query.astype(np.float32), vectors.key.astype(np.float32), False
+    return unit_embeddings(vectors.query), unit_embeddings(vectors.key), True
