@@ -4,8 +4,9 @@
 
 The script writes raw files in the owners' formats (`paper_data.py`), then runs each step in a process of its
 own: `data build`; training until a checkpoint, which a kill ends; `--resume` until 50 steps; `evaluate`;
-`embed`; and the search, with its index. It prints wall time, processor time and peak memory of each step, and
-with several scales the exponent of their growth, where 1 is linear. SWCC is evaluated on the bundled pairs.
+`embed`; and the search, with its index. It prints wall time, processor time and peak memory of each step (in
+parentheses without memory-mapped files), and with several scales the exponent of their growth, where 1 is
+linear. SWCC is evaluated on the bundled pairs.
 The encoder is random; `--encoder minilm` has the shape of all-MiniLM-L6-v2, for the memory of activations.
 """
 
@@ -91,12 +92,22 @@ PLANS = {
 
 
 class Measured(NamedTuple):
-    """A measured step: seconds, and gigabytes of main memory."""
+    """A measured step.
+
+    Attributes:
+        step: its name.
+        wall: seconds on the clock.
+        processor: seconds of processor time.
+        peak: largest resident memory in gigabytes, with the pages of memory-mapped files, which the system
+            takes back when it needs them.
+        own: the same without them, sampled every 50 ms.
+    """
 
     step: str
     wall: float
     processor: float
     peak: float
+    own: float
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -107,7 +118,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with tempfile.TemporaryDirectory(prefix="paper-size-", dir=options.folder) as folder:
             found[scale] = []
             for one in measure(options.method, Path(folder), scale, options):
-                print(f"  {one.step}: {one.processor:.1f} s, {one.peak:.2f} GB", file=sys.stderr)
+                told = f"{one.processor:.1f} s, {one.peak:.2f} GB, without mapped files {one.own:.2f} GB"
+                print(f"  {one.step}: {told}", file=sys.stderr)
                 found[scale].append(one)
     text = report(options.method, found, options.encoder)
     print(text)
@@ -166,18 +178,20 @@ class Runner:
         """
         arguments = (word.format(**self._places) for word in shlex.split(words))
         command = [sys.executable, "-m", "eventformers.cli", *arguments]
-        started, first = time.perf_counter(), False
+        started, first, own = time.perf_counter(), False, 0.0
         with self._log.open("w", encoding="utf-8") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, env=self._environment)
         while True:
             ended, status, used = os.wait4(process.pid, os.WNOHANG)
             if ended:
                 break
+            own = max(own, memory_of(process.pid, "RssAnon"))
             printed = self._log.read_text(encoding="utf-8", errors="replace")
             if not first and FIRST_STEP in printed:
                 first = True
-                wall, used_so_far = time.perf_counter() - started, resources_of(process.pid)
-                yield Measured(f"{step}, to the first step", wall, *used_so_far)
+                wall, peak = time.perf_counter() - started, memory_of(process.pid, "VmHWM")
+                processor = processor_seconds_of(process.pid)
+                yield Measured(f"{step}, to the first step", wall, processor, peak, own)
             if until is not None and until in printed:
                 process.kill()
                 until = None
@@ -186,15 +200,20 @@ class Runner:
         if process.returncode not in (0, -9):
             raise RuntimeError(f"{' '.join(command)}\n{self._log.read_text(encoding='utf-8')[-3000:]}")
         wall, processor = time.perf_counter() - started, used.ru_utime + used.ru_stime
-        yield Measured(step, wall, processor, used.ru_maxrss * 1024 / 1e9)
+        yield Measured(step, wall, processor, used.ru_maxrss * 1024 / 1e9, own)
 
 
-def resources_of(pid: int) -> tuple[float, float]:
-    """Return the processor seconds and the peak memory in gigabytes of a running process, on Linux."""
-    times = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+def processor_seconds_of(pid: int) -> float:
+    """Return the processor time of a running process, on Linux."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory_of(pid: int, kind: str) -> float:
+    """Return a line of a process's memory on Linux, in gigabytes; 0 for a process that has ended."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    peak = int(status.partition("VmHWM:")[2].split()[0])
-    return sum(map(int, times[11:13])) / os.sysconf("SC_CLK_TCK"), peak * 1024 / 1e9
+    amount = status.partition(f"{kind}:")[2].split()
+    return int(amount[0]) * 1024 / 1e9 if amount else 0.0
 
 
 def report(method: str, found: dict[float, list[Measured]], encoder: str) -> str:
@@ -208,7 +227,7 @@ def report(method: str, found: dict[float, list[Measured]], encoder: str) -> str
     for of_step in zip(*found.values(), strict=True):
         cells = [of_step[0].step]
         for one in of_step:
-            cells += [f"{one.wall:.1f}", f"{one.processor:.1f}", f"{one.peak:.2f}"]
+            cells += [f"{one.wall:.1f}", f"{one.processor:.1f}", f"{one.peak:.2f} ({one.own:.2f})"]
         if len(scales) > 1:
             cells.append(f"{exponent(scales, [one.processor for one in of_step]):.2f}")
         rows.append(cells)
