@@ -210,6 +210,8 @@ def _made_of(run: PlannedRun, training: Training, datasets: Mapping[str, Release
         for builder in sorted(read & datasets.keys())
     }
     recipe = {**asdict(run.recipe), "seed": stated if training.seed is None else training.seed}
+    # Facts about an earlier run change nothing.
+    del recipe["recorded"]
     return {
         "version": __version__,
         "recipe": recipe,
