@@ -207,8 +207,10 @@ def _score(
     output: Path,
     session: Session,
 ) -> list[TaskResult]:
+    if not scored.tasks:
+        return []
     tasks = ", ".join(task.name for task in scored.tasks)
-    logger.info("scoring the model and its untrained encoder on %s", tasks or "no task")
+    logger.info("scoring the model and its untrained encoder on %s", tasks)
     trained.name = folder.name
     untrained = load_encoder(
         encoder,
