@@ -42,7 +42,7 @@ Explore = Callable[..., Exploration]
 def explore(
     tiny_parser: Path, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Explore:
-    # UMAP compiles for ten seconds; test_analysis.py and test_extracted.py run it.
+    # UMAP compiles for ten seconds; test_analysis.py runs it.
     monkeypatch.setattr(map_step, "_FEWEST_TEXTS", 20)
 
     def run(texts: Any = None, **options: Any) -> Exploration:
