@@ -17,7 +17,7 @@ from eventformers.datasets_scripts.base import EventDatasetBuilder, EventDataset
 from eventformers.datasets_scripts.frame_reader import FRAME_COLUMNS, frame_files, read_frames
 from eventformers.datasets_scripts.licenses import UNSPECIFIED, license_of_source
 from eventformers.datasets_scripts.mention_reader import MENTION_COLUMNS, Mention, read_mentions
-from eventformers.datasets_scripts.raw_files import files_inside
+from eventformers.datasets_scripts.raw_files import corpus_folders, files_inside
 from eventformers.datasets_scripts.record_files import Column, first_record, has_records, is_table
 from eventformers.datasets_scripts.type_split import check_disjoint, split_types
 from eventformers.strict import Number
@@ -122,7 +122,8 @@ class EventTypes(EventDatasetBuilder):
                 for annotation in annotation_files(path):
                     found += [file for file in (annotation, text_file(annotation)) if file.is_file()]
                 continue
-            framenet = frame_files(path) if config_name == "frames" and path.is_dir() else []
+            folders = corpus_folders(path, _is_framenet) if config_name == "frames" else []
+            framenet = [file for folder in folders for file in frame_files(folder)]
             inside = files_inside(path, _is_framenet)
             kinds = {item: _record_kind(item) or _given_kind(item, path) for item in inside}
             found += framenet or [item for item, kind in kinds.items() if kind == config_name]

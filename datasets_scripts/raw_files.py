@@ -56,17 +56,24 @@ def raw_paths(data_dir: DataDir) -> list[Path]:
     return paths
 
 
-def files_inside(path: Path, is_corpus: Callable[[str], object]) -> list[Path]:
-    """Find the files directly in a folder, then those in its subfolders that are named after a corpus.
+def corpus_folders(path: Path, is_corpus: Callable[[str], object]) -> list[Path]:
+    """Find a folder and its subfolders that are named after a corpus.
 
     Args:
-        path: a folder; a file is returned as it is.
+        path: a folder; for a file, there are none.
         is_corpus: returns whether the name of a subfolder is that of a corpus.
     """
     if not path.is_dir():
+        return []
+    return [path, *sorted(item for item in path.iterdir() if item.is_dir() and is_corpus(item.name))]
+
+
+def files_inside(path: Path, is_corpus: Callable[[str], object]) -> list[Path]:
+    """Find the files directly in each of the `corpus_folders`; a file is returned as it is."""
+    if not path.is_dir():
         return [path]
-    corpora = sorted(item for item in path.iterdir() if item.is_dir() and is_corpus(item.name))
-    return [item for folder in (path, *corpora) for item in sorted(folder.iterdir()) if item.is_file()]
+    folders = corpus_folders(path, is_corpus)
+    return [item for folder in folders for item in sorted(folder.iterdir()) if item.is_file()]
 
 
 def max_line_bytes() -> int:

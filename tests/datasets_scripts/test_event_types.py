@@ -152,6 +152,11 @@ def test_a_long_list_of_raw_files_is_cut_in_the_card(tmp_path: Path) -> None:
     assert card.count("- raw file: ") == 20
     assert "- 5 more raw files, in `frames/build_report.json`\n" in card
     assert "| FrameNet | CC-BY-3.0 | 25 |" in card
+    # A folder of FrameNet's name inside another is found, too.
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "frame").rename(tmp_path / "raw" / "frame")
+    (tmp_path / "raw").rename(tmp_path / "fndata-1.7")
+    assert report_of(tmp_path, "frames")["sources"] == {"FrameNet": {"license": "CC-BY-3.0", "frames": 25}}
 
 
 def test_geneva(shared_data: Path) -> None:
