@@ -7,8 +7,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from eventformers.datasets_scripts.building import BUILDERS
+from eventformers.errors import EventformersError
 from eventformers.release import models
+from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.run import resolve_recipe
 
 
@@ -28,3 +32,13 @@ def test_a_run_that_follows_another(tmp_path: Path) -> None:
     assert reason == f"{run.follows.name}, which it follows, is left out"
     alone = replace(run, follows=None)
     assert "which it follows" in str(models.reason_to_leave_out(alone, cast("Any", kept), True))
+
+
+@pytest.mark.parametrize("follows", ["minilm", "{retriever: x}", "{recipe: minilm, retriever: 3}"])
+def test_what_a_recipe_follows_is_a_recipe_with_folders(tmp_path: Path, follows: str) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text(f"extends: demo\nfollows: {follows}\n", encoding="utf-8")
+    with pytest.raises(
+        EventformersError, match=r"own\.yaml, follows: found .* accepted: a recipe, and folders"
+    ):
+        load_recipe("swcc", str(path))

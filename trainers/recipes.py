@@ -85,7 +85,9 @@ def _read(method: str, name: str) -> dict[str, Any]:
             raise UnknownNameError(f"key in {path.name}:", str(key), known)
     _check_sections(content, str(path))
     follows = content.get("follows", {})
-    if not isinstance(follows, dict) or (follows and not isinstance(follows.get("recipe"), str)):
+    if not isinstance(follows, dict) or (
+        follows and not all(isinstance(value, str) for value in (follows.get("recipe"), *follows.values()))
+    ):
         raise EventformersError(
             f"{path}, follows: found {shown(follows)}; accepted: a recipe, and folders of its run by setting"
         )
