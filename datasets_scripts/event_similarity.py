@@ -17,13 +17,24 @@ from eventformers.datasets_scripts.raw_files import checked_event, event_of, rea
 from eventformers.datasets_scripts.record_files import Column, is_table, read_records, table_names
 from eventformers.errors import DataFormatError, shown
 
-_FILES = {"hard": "hard.txt", "hard_extended": "hard_extend.txt", "transitive": "transitive.txt"}
-_LICENSES = {"hard": "Apache-2.0", "hard_extended": UNSPECIFIED, "transitive": UNSPECIFIED}
+_FILES = {
+    "hard": "hard.txt",
+    "hard_extended": "hard_extend.txt",
+    "transitive": "transitive.txt",
+    "verbs_in_context": "verbs_in_context.txt",
+}
+_LICENSES = {
+    "hard": "Apache-2.0",
+    "hard_extended": UNSPECIFIED,
+    "transitive": UNSPECIFIED,
+    "verbs_in_context": "GPL-3.0",
+}
+_RATED = ("transitive", "verbs_in_context")
 _HARD_COLUMNS = ("similar_a", "similar_b", "dissimilar_a", "dissimilar_b")
 _PAIR_COLUMNS = ("event_a", "event_b")
 
 MINIMUM_SCORE, MAXIMUM_SCORE = 1.0, 7.0
-"""The rating scale of the transitive pairs."""
+"""The rating scale of the rated pairs."""
 
 
 _HARD_TABLE = tuple(
@@ -41,13 +52,14 @@ _PAIR_TABLE = (
 
 
 class EventSimilarity(EventDatasetBuilder):
-    """Event similarity: `hard` and `hard_extended` (two pairs per row, the first one more similar) and
-    `transitive` (a pair and its mean human score from 1 to 7).
+    """Event similarity: `hard` and `hard_extended` (two pairs per row, the first one more similar),
+    `transitive` (a pair and its mean human score from 1 to 7) and `verbs_in_context` (the same for pairs that
+    differ only in the verb).
 
     Raw files: `hard.txt` (Weber et al. 2018), `hard_extend.txt` (Ding et al. 2019), both with four events of
     subject, predicate and object in twelve fields separated by `|`; `transitive.txt` (Kartsaklis and
-    Sadrzadeh 2014) with two events and the score in seven fields; or a table with the same name, such as
-    `hard.csv` or `hard.parquet`.
+    Sadrzadeh 2014) and `verbs_in_context.txt` (Wijnholds and Sadrzadeh 2019, mean over annotators) with two
+    events and the score in seven fields; or a table with the same name, such as `hard.csv` or `hard.parquet`.
     """
 
     NAME = "event_similarity"
@@ -55,13 +67,14 @@ class EventSimilarity(EventDatasetBuilder):
     SUMMARY = (
         "Tests of event similarity. In `hard` and `hard_extended` the similar pair shares few words and the"
         " dissimilar pair many; `transitive` has pairs of transitive sentences with mean human scores"
-        " from 1 to 7."
+        " from 1 to 7, and `verbs_in_context` the same for pairs that differ only in the verb."
     )
     CITATION = (
         "Weber, Balasubramanian, Chambers: Event Representations with Tensor-Based Compositions, AAAI 2018."
         " Ding et al.: Event Representation Learning Enhanced with External Commonsense Knowledge,"
         " EMNLP 2019. Kartsaklis, Sadrzadeh: A Study of Entanglement in a Categorical Framework of Natural"
-        " Language, QPL 2014."
+        " Language, QPL 2014. Wijnholds, Sadrzadeh: Evaluating Composition Models for Verb Phrase Elliptical"
+        " Sentence Embeddings, NAACL 2019."
     )
     SPLITS = ("test",)
     SAMPLES_FOLDER = "similarity"
@@ -71,10 +84,12 @@ class EventSimilarity(EventDatasetBuilder):
         " hard_extend.parquet",
         "transitive": "transitive.txt with 7 fields a line, separated by |; transitive.csv,"
         " transitive.parquet",
+        "verbs_in_context": "verbs_in_context.txt with 7 fields a line, separated by |; verbs_in_context.csv,"
+        " verbs_in_context.parquet",
     }
     TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {
         "hard, hard_extend": _HARD_TABLE,
-        "transitive": _PAIR_TABLE,
+        "transitive, verbs_in_context": _PAIR_TABLE,
     }
     BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
         EventDatasetConfig(name=name) for name in _FILES
@@ -94,7 +109,7 @@ class EventSimilarity(EventDatasetBuilder):
     @classmethod
     def features(cls, config_name: str) -> datasets.Features:
         """The columns of a config."""
-        if config_name == "transitive":
+        if config_name in _RATED:
             return datasets.Features(
                 {"event_a": EVENT_FEATURE, "event_b": EVENT_FEATURE, "score": Value("float64")}
             )
@@ -113,7 +128,7 @@ class EventSimilarity(EventDatasetBuilder):
         license_name = "Apache-2.0" if self.is_sample else _LICENSES[config]
         skipped = self.report.skipped
         if is_table(path):
-            columns = _PAIR_TABLE if config == "transitive" else _HARD_TABLE
+            columns = _PAIR_TABLE if config in _RATED else _HARD_TABLE
             records = read_records(path, skipped, columns, "")
             rows = skipped.parsed(records, lambda item: _row_of_record(config, path, *item))
         else:
@@ -125,7 +140,7 @@ class EventSimilarity(EventDatasetBuilder):
 
 
 def _row(config: str, path: Path, line: int, text: str) -> dict[str, Event | float]:
-    is_scored = config == "transitive"
+    is_scored = config in _RATED
     names = _PAIR_COLUMNS if is_scored else _HARD_COLUMNS
     num_fields = 3 * len(names) + is_scored
     fields = [part.strip() for part in text.split("|")]
@@ -143,7 +158,7 @@ def _row(config: str, path: Path, line: int, text: str) -> dict[str, Event | flo
 def _row_of_record(
     config: str, path: Path, line: int, record: Mapping[str, object]
 ) -> dict[str, Event | float]:
-    is_scored = config == "transitive"
+    is_scored = config in _RATED
     row: dict[str, Event | float] = {
         name: event_of(record[name], path, line) for name in (_PAIR_COLUMNS if is_scored else _HARD_COLUMNS)
     }

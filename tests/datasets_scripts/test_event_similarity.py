@@ -69,6 +69,18 @@ def test_only_configs_with_a_raw_file_are_built(tmp_path: Path) -> None:
         EventSimilarity("hard_extend", data_dir=tmp_path)
 
 
+def test_pairs_that_differ_in_the_verb_have_the_columns_of_rated_pairs(tmp_path: Path) -> None:
+    (tmp_path / "verbs_in_context.txt").write_text(
+        "map | show | way | map | picture | way | 2.5\n", encoding="utf-8"
+    )
+    (row,) = load_built(tmp_path, "verbs_in_context")["test"]
+    assert (row["event_a"]["predicate"], row["event_b"]["predicate"], row["score"]) == (
+        "show",
+        "picture",
+        2.5,
+    )
+
+
 def test_the_real_files(shared_data: Path, tmp_path: Path) -> None:
     folder = build_dataset("event_similarity", data_dir=shared_data / "similarity", output=tmp_path / "out")
     reports = build_reports(folder)
@@ -76,6 +88,7 @@ def test_the_real_files(shared_data: Path, tmp_path: Path) -> None:
         "hard": 115,
         "hard_extended": 500,
         "transitive": 20,
+        "verbs_in_context": 199,
     }
     assert all(report["skipped"] == {} for report in reports.values())
     rows = load_built(folder, "hard")["test"]

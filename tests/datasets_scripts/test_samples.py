@@ -16,6 +16,7 @@ from eventformers.datasets_scripts.raw_files import read_json_values
 SAMPLES = Path(__file__).resolve().parents[2] / "datasets_scripts" / "samples"
 CHAINS = SAMPLES / "chains" / "events.jsonl"
 STORIES = SAMPLES / "chains" / "stories.jsonl"
+SIMILARITY_FILES = ("hard.txt", "hard_extend.txt", "transitive.txt", "verbs_in_context.txt")
 TEXT = re.compile(r"[a-z0-9](?:[a-z0-9' \-]*[a-z0-9])?")
 
 Row = tuple[str, ...]
@@ -107,7 +108,12 @@ def test_cloze_items_have_one_held_out_event_and_wrong_ones(name: str):
 
 @pytest.mark.parametrize(
     ("name", "count", "fields"),
-    [("hard.txt", 120, 12), ("hard_extend.txt", 66, 12), ("transitive.txt", 60, 7)],
+    [
+        ("hard.txt", 120, 12),
+        ("hard_extend.txt", 66, 12),
+        ("transitive.txt", 60, 7),
+        ("verbs_in_context.txt", 24, 7),
+    ],
 )
 def test_similarity_rows_have_the_raw_format(name: str, count: int, fields: int):
     rows = read_rows(SAMPLES / "similarity" / name)
@@ -120,7 +126,7 @@ def test_similarity_rows_have_the_raw_format(name: str, count: int, fields: int)
 def test_similarity_rows_do_not_repeat():
     pairs = [
         pair
-        for name in ("hard.txt", "hard_extend.txt", "transitive.txt")
+        for name in SIMILARITY_FILES
         for row in read_rows(SAMPLES / "similarity" / name)
         for pair in pairs_of(row)
     ]
@@ -150,15 +156,15 @@ def test_readme_states_the_counts():
     assert f"{len(documents)} documents, {len(events):,} events ({len(set(events)):,} distinct)" in readme
     scenarios = {document["document_id"].rsplit("-", 1)[0] for document in documents}
     assert f"{len(scenarios)} scenarios" in readme
-    for name in ("hard.txt", "hard_extend.txt", "transitive.txt"):
+    for name in SIMILARITY_FILES:
         assert f"`similarity/{name}` | {len(read_rows(SAMPLES / 'similarity' / name))} |" in readme
 
 
-@pytest.mark.parametrize("name", ["hard.txt", "hard_extend.txt", "transitive.txt"])
+@pytest.mark.parametrize("name", SIMILARITY_FILES)
 def test_no_pair_is_taken_from_the_public_tests(name: str, shared_data: Path):
     public = {
         pair
-        for file in ("hard.txt", "hard_extend.txt", "transitive.txt")
+        for file in SIMILARITY_FILES
         for row in read_rows(shared_data / "similarity" / file)
         for pair in pairs_of(row)
     }

@@ -342,7 +342,9 @@ def test_configs_of_a_dataset_do_not_vanish(
     plan = push(both).repositories[0].plan
     assert plan.address == f"datasets/{REPO}"
     assert plan.local.configs[0] == "hard"
-    with pytest.raises(EventformersError, match="has config hard_extended, transitive, which"):
+    with pytest.raises(
+        EventformersError, match="has config hard_extended, transitive, verbs_in_context, which"
+    ):
         push(built_dataset)
     stale = "hard/test-00000-of-00002.parquet"
     commit(api, {stale: "stale"}, PUSH_SIGNATURE, "dataset")

@@ -204,8 +204,9 @@ def _task(
     main_score: str,
     description: str,
     paper_reference: str,
-    published_rows: int,
-    published: tuple[float, ...],
+    published_rows: int | None = None,
+    published: tuple[float, ...] = (),
+    metric: str | None = None,
 ) -> Task:
     return Task(
         name=name,
@@ -214,12 +215,12 @@ def _task(
         config=config,
         splits=("test",),
         kind=Pairs(protocol),
-        metric=name.removesuffix("_extended"),
+        metric=metric or name,
         main_score=main_score,
         description=description,
         paper_reference=paper_reference,
         published_rows=published_rows,
-        published_scores=dict(zip(_PUBLISHED_MODELS, published, strict=True)),
+        published_scores=dict(zip(_PUBLISHED_MODELS if published else (), published, strict=True)),
     )
 
 
@@ -254,6 +255,7 @@ SIMILARITY_TASKS: tuple[Task, ...] = (
         "Ding et al., EMNLP 2019",
         1_000,
         (51.4, 63.4, 72.1, 62.3, 64.3),
+        "hard_similarity",
     ),
     _task(
         "transitive_similarity",
@@ -267,5 +269,16 @@ SIMILARITY_TASKS: tuple[Task, ...] = (
         108,
         (0.67, 0.75, 0.82, 0.73, 0.76),
     ),
+    _task(
+        "verb_similarity",
+        "Verb similarity in context",
+        "verbs_in_context",
+        grade_pairs,
+        "spearman",
+        "As transitive_similarity, for pairs of sentences that differ only in the verb. The default recipe "
+        "of SWCC was chosen on these rows.",
+        "Wijnholds and Sadrzadeh, NAACL 2019",
+        metric="transitive_similarity",
+    ),
 )
-"""Hard similarity and graded similarity of transitive sentences."""
+"""Hard similarity, and graded similarity of transitive sentences and of verbs."""
